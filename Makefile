@@ -1,0 +1,81 @@
+# Every task of the project. CI calls only these.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+VENV := .venv/bin
+PYTHON_SOURCES := src tests
+CARGO := cd dataplane && cargo
+
+.PHONY: help
+help: ## Show the tasks
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: ## A Ceph cluster, a MySQL on it, measured against this machine's own disk
+	@scripts/demo.sh
+
+.PHONY: setup
+setup: ## Make the checkout ready for development
+	@scripts/setup.sh dev
+	@scripts/ensure-rust.sh
+
+.PHONY: test
+test: check integration acceptance ## Everything: lint, types, unit, integration, acceptance
+	@echo "All tests passed."
+
+.PHONY: check
+check: setup lint types unit rust docs ## Everything that needs no lab
+
+.PHONY: lint
+lint: setup ## Style, imports, shell scripts, file lengths
+	$(VENV)/ruff check $(PYTHON_SOURCES)
+	$(VENV)/ruff format --check $(PYTHON_SOURCES)
+	$(VENV)/lint-imports
+	scripts/check-tree.sh
+
+.PHONY: types
+types: setup ## mypy, strict
+	$(VENV)/mypy
+
+.PHONY: unit
+unit: setup ## Python unit tests
+	$(VENV)/pytest tests/unit
+
+.PHONY: rust
+rust: setup ## The dataplane: format, clippy, tests, licences
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets --quiet -- -D warnings
+	$(CARGO) test --locked --workspace --quiet
+	extra="$$(scripts/ensure-cargo-deny.sh)" && cd dataplane && PATH="$${extra:+$$extra:}$$PATH" \
+		cargo deny --log-level error check bans licenses sources
+
+.PHONY: integration
+integration: setup ## Tests on a lab of their own (root)
+	$(VENV)/pytest tests/integration
+
+.PHONY: acceptance
+acceptance: setup ## Tests through the command line alone, on a lab of their own (root)
+	$(VENV)/pytest tests/acceptance
+
+.PHONY: fmt
+fmt: setup ## Format the code
+	$(VENV)/ruff check --fix $(PYTHON_SOURCES)
+	$(VENV)/ruff format $(PYTHON_SOURCES)
+	$(CARGO) fmt --all
+
+.PHONY: docs
+docs: setup ## Check that docs/reference is what the command line says
+	$(VENV)/python scripts/write_reference.py --check
+
+.PHONY: reference
+reference: setup ## Write docs/reference anew
+	$(VENV)/python scripts/write_reference.py
+
+.PHONY: bench
+bench: ## Measure the demo database again
+	./grampus bench run quick --db demo
+
+.PHONY: clean
+clean: ## Remove what was built (labs stay: `./grampus lab down`)
+	rm -rf .venv .venv.lock .mypy_cache .ruff_cache .pytest_cache .hypothesis dataplane/target
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

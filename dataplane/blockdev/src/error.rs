@@ -1,0 +1,112 @@
+//! What can go wrong: with a value, on opening a device, in a request.
+
+use std::io;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use crate::buffer::MAX_TRANSFER_BYTES;
+use crate::geometry::{ByteRange, MAX_DEVICE_BYTES};
+
+/// A value outside the limits that its type states.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum LimitError {
+    /// An offset, length or size past [`MAX_DEVICE_BYTES`].
+    #[error("{bytes} bytes is past the limit of {MAX_DEVICE_BYTES} bytes")]
+    TooLarge {
+        /// The value refused.
+        bytes: u64,
+    },
+    /// No block size that a loop device accepts.
+    #[error("{bytes} bytes is no block size: use 512, 1024, 2048 or 4096")]
+    BlockSize {
+        /// The value refused.
+        bytes: u32,
+    },
+    /// A device size that is zero or ends inside a block.
+    #[error("a device of {size_bytes} bytes does not consist of whole blocks of {block_bytes}")]
+    PartialBlocks {
+        /// The size refused.
+        size_bytes: u64,
+        /// The block size it was measured against.
+        block_bytes: u32,
+    },
+    /// A buffer longer than [`MAX_TRANSFER_BYTES`] or than its own capacity.
+    #[error("a buffer of {bytes} bytes is more than {limit_bytes} (at most {MAX_TRANSFER_BYTES})")]
+    Buffer {
+        /// The length refused.
+        bytes: usize,
+        /// What it may be here.
+        limit_bytes: usize,
+    },
+    /// More than a memory device may take of the machine's memory.
+    #[error("a memory device of {size_bytes} bytes is more than {limit_bytes}")]
+    Memory {
+        /// The size refused.
+        size_bytes: u64,
+        /// The largest memory device.
+        limit_bytes: u64,
+    },
+}
+
+/// A device could not be opened.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// The operating system refused.
+    #[error("cannot open {path}")]
+    Io {
+        /// The file asked for.
+        path: PathBuf,
+        /// Its reason.
+        #[source]
+        source: io::Error,
+    },
+    /// The length of an open file cannot be read.
+    #[error("cannot read the file's length")]
+    Length(#[source] io::Error),
+    /// A directory, device or socket, whose size and holes mean something else.
+    #[error("{path} is not a regular file")]
+    NotRegular {
+        /// The file asked for.
+        path: PathBuf,
+    },
+    /// The file's size makes no device.
+    #[error("the file makes no device")]
+    Limit(#[from] LimitError),
+}
+
+/// A request failed. Unless it says otherwise, any part of its range may have been changed.
+#[derive(Debug, Error)]
+pub enum DeviceError {
+    /// The range does not lie wholly on the device; nothing was read or changed.
+    #[error("{range} is not within the device's {size_bytes} bytes")]
+    OutOfRange {
+        /// What was asked for.
+        range: ByteRange,
+        /// The device's size when it was asked.
+        size_bytes: u64,
+    },
+    /// The file under the device became shorter than the device: data is lost.
+    #[error("the file under the device was truncated to {file_bytes} of {size_bytes} bytes")]
+    Truncated {
+        /// How long the file is.
+        file_bytes: u64,
+        /// How long it was when the device was opened.
+        size_bytes: u64,
+    },
+    /// The system call behind the request failed.
+    #[error("cannot {action}")]
+    Io {
+        /// What was tried, such as `write`.
+        action: &'static str,
+        /// Why it failed.
+        #[source]
+        source: io::Error,
+    },
+    /// An earlier failure lost data; the device refuses everything until it is opened again.
+    #[error("the device lost data in an earlier failure and must be opened again")]
+    Failed,
+    /// The device dropped the request without an answer, such as on its own shutdown.
+    #[error("the device dropped the request")]
+    Abandoned,
+}

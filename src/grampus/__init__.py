@@ -1,0 +1,1 @@
+"""MySQL databases on Ceph block storage."""

@@ -1,0 +1,1 @@
+"""Suites, runs and samples: how fast a database is, and why."""

@@ -1,0 +1,140 @@
+"""Suites: what a benchmark run measures, declared as data in `suites/NAME.yaml`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails
+
+from grampus.core.errors import UsageError, closest_name, not_found
+from grampus.state.runs import ArmName, Frozen
+
+Distribution = Literal["uniform", "gaussian", "special", "pareto"]
+LowerKebab = Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length=40)]
+
+
+class Workload(Frozen):
+    """One kind of load. `script` names one of sysbench's own OLTP scripts, without `.lua`."""
+
+    name: LowerKebab
+    title: Annotated[str, Field(min_length=1)]
+    script: Annotated[str, Field(pattern=r"^oltp_[a-z_]+$")]
+
+
+class Suite(Frozen):
+    """A suite: its workloads, in order, and the conditions that they share.
+
+    `dataset_to_buffer_pool` is the data set's size over the InnoDB buffer pool's.
+    `settle_max_s` bounds the wait before each arm. `percentile` and `report_interval_s` are
+    fixed, because the run archive keeps the 99th percentile and one sample a second.
+    """
+
+    name: LowerKebab
+    title: Annotated[str, Field(min_length=1)]
+    first_arm: ArmName
+    threads: Annotated[int, Field(ge=1, le=1024)]
+    tables: Annotated[int, Field(ge=1, le=64)]
+    dataset_to_buffer_pool: Annotated[float, Field(gt=0, le=100)]
+    distribution: Distribution
+    warmup_s: Annotated[int, Field(ge=0, le=3600)]
+    measure_s: Annotated[int, Field(ge=3, le=86400)]
+    report_interval_s: Literal[1]
+    percentile: Literal[99]
+    settle_max_s: Annotated[float, Field(ge=0, le=600)]
+    workloads: Annotated[tuple[Workload, ...], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> Suite:
+        names = [workload.name for workload in self.workloads]
+        if len(set(names)) != len(names):
+            raise ValueError("two workloads have the same name")
+        return self
+
+
+def load_suite(directory: Path, name: str) -> Suite:
+    """The suite named `name` among the `*.yaml` files of `directory`.
+
+    Raises NotFoundError with a suggestion, or UsageError when the file is no valid suite.
+    """
+    files = _suite_files(directory)
+    if name not in files:
+        raise not_found("suite", name, files, list_command="grampus bench list")
+    return _read_suite(files[name])
+
+
+def list_suites(directory: Path) -> list[Suite]:
+    """All suites of `directory`, sorted by name. Raises UsageError on an invalid file."""
+    return [_read_suite(file) for _, file in sorted(_suite_files(directory).items())]
+
+
+def parse_suite(text: str, *, source: str) -> Suite:
+    """The suite in the YAML `text`; `source` names it in errors.
+
+    Raises UsageError that names the first thing that is wrong; for an unknown key also the
+    keys that are known at that place.
+    """
+    try:
+        content = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        reason = " ".join(str(error).split())
+        raise UsageError(
+            f"{source} is not valid YAML: {reason}.", "Correct the file.", code="invalid-suite"
+        ) from None
+    if not isinstance(content, dict):
+        raise UsageError(
+            f"{source} holds no keys.",
+            f"Write a suite with these keys: {_key_list(Suite)}.",
+            code="invalid-suite",
+        )
+    try:
+        return Suite.model_validate(content)
+    except ValidationError as error:
+        raise _describe_invalid(source, error.errors()) from None
+
+
+def _suite_files(directory: Path) -> dict[str, Path]:
+    return {file.stem: file for file in directory.glob("*.yaml")}
+
+
+def _read_suite(file: Path) -> Suite:
+    suite = parse_suite(file.read_text(encoding="utf-8"), source=file.name)
+    if suite.name != file.stem:
+        raise UsageError(
+            f"{file.name} holds a suite that calls itself '{suite.name}'.",
+            f"Set name to {file.stem}, or rename the file to {suite.name}.yaml.",
+            code="invalid-suite",
+        )
+    return suite
+
+
+def _describe_invalid(source: str, errors: list[ErrorDetails]) -> UsageError:
+    # An unknown key goes first: it is most often the misspelt form of one then found missing.
+    first = min(errors, key=lambda error: error["type"] != "extra_forbidden")
+    location = first["loc"]
+    place = ".".join(str(part) for part in location)
+    if first["type"] == "extra_forbidden":
+        model = Workload if "workloads" in location[:-1] else Suite
+        suggestion = closest_name(str(location[-1]), model.model_fields)
+        hint = f"Did you mean '{suggestion}'? " if suggestion else ""
+        return UsageError(
+            f"{source} has an unknown key '{place}'.",
+            f"{hint}Known keys there: {_key_list(model)}.",
+            code="invalid-suite",
+        )
+    if first["type"] == "missing":
+        return UsageError(f"{source} lacks the key '{place}'.", "Add it.", code="invalid-suite")
+    given: Any = first["input"]
+    shown = f" (given: {given!r})" if isinstance(given, str | int | float) else ""
+    where = f"the value of '{place}'" if place else "the suite"
+    return UsageError(
+        f"In {source}, {where} is not valid{shown}: {first['msg']}.",
+        "Correct the file.",
+        code="invalid-suite",
+    )
+
+
+def _key_list(model: type[BaseModel]) -> str:
+    return ", ".join(model.model_fields)

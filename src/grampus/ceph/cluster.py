@@ -1,0 +1,161 @@
+"""Typed access to a Ceph cluster, through the `ceph` command on any reachable host."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from grampus.ceph.ports import CommandOutput, CommandRunner
+from grampus.core.errors import GrampusError
+
+# Ceph's own commands wait for ever when no MON answers.
+CONNECT_TIMEOUT_S = 20
+
+
+class PoolUsage(BaseModel):
+    """Room in one pool, in bytes that a client may store (copies taken into account)."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    stored_bytes: int
+    available_bytes: int
+    copies: int
+
+
+class ClusterStatus(BaseModel):
+    """What `ceph status` says, as far as Grampus shows it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    health: str  # HEALTH_OK, HEALTH_WARN or HEALTH_ERR
+    checks: tuple[str, ...]  # one sentence a health check
+    mons: tuple[str, ...]
+    mons_in_quorum: tuple[str, ...]
+    mgr_active: str | None
+    osds: int
+    osds_up: int
+    osds_in: int
+    placement_groups: int
+    placement_groups_clean: int
+    raw_total_bytes: int
+    raw_available_bytes: int
+
+
+def parse_status(document: Mapping[str, Any], mgr_active: str | None) -> ClusterStatus:
+    """A ClusterStatus from the JSON document of `ceph status`."""
+    quorum = tuple(document.get("quorum_names", ()))
+    osdmap = document.get("osdmap", {})
+    pgmap = document.get("pgmap", {})
+    clean = sum(
+        state["count"]
+        for state in pgmap.get("pgs_by_state", ())
+        if state["state_name"].startswith("active+clean")
+    )
+    checks = document["health"].get("checks", {})
+    return ClusterStatus(
+        health=document["health"]["status"],
+        checks=tuple(f"{code}: {check['summary']['message']}" for code, check in checks.items()),
+        mons=quorum,
+        mons_in_quorum=quorum,
+        mgr_active=mgr_active,
+        osds=osdmap.get("num_osds", 0),
+        osds_up=osdmap.get("num_up_osds", 0),
+        osds_in=osdmap.get("num_in_osds", 0),
+        placement_groups=pgmap.get("num_pgs", 0),
+        placement_groups_clean=clean,
+        raw_total_bytes=pgmap.get("bytes_total", 0),
+        raw_available_bytes=pgmap.get("bytes_avail", 0),
+    )
+
+
+class CephCluster:
+    """One Ceph cluster as seen with its administrator's key."""
+
+    def __init__(self, runner: CommandRunner) -> None:
+        self.runner = runner
+
+    def ceph(
+        self,
+        *arguments: str,
+        stdin: str | None = None,
+        check: bool = True,
+        timeout_s: float = CONNECT_TIMEOUT_S + 40,
+    ) -> CommandOutput:
+        """Run `ceph ARGUMENTS`. Raises GrampusError on a non-zero code, when `check`."""
+        argv = ["ceph", "--connect-timeout", str(CONNECT_TIMEOUT_S), *arguments]
+        return self.runner.run(argv, stdin=stdin, check=check, timeout_s=timeout_s)
+
+    def query(self, *arguments: str) -> Any:
+        """The JSON document that `ceph ARGUMENTS --format json` prints."""
+        return json.loads(self.ceph(*arguments, "--format", "json").stdout)
+
+    def observe_status(self) -> ClusterStatus:
+        """Health, quorum, OSDs and capacity, now."""
+        document = self.query("status")
+        mgr = document.get("mgrmap", {})
+        active = mgr.get("active_name") or ("" if mgr.get("available") else None)
+        status = parse_status(document, active)
+        names = tuple(mon["name"] for mon in self.query("mon", "dump")["mons"])
+        return status.model_copy(update={"mons": names})
+
+    def observe_pool(self, pool: str) -> PoolUsage:
+        """Room in a pool. Raises GrampusError when there is no such pool."""
+        for entry in self.query("df", "detail")["pools"]:
+            if entry["name"] == pool:
+                stats = entry["stats"]
+                copies = self.query("osd", "pool", "get", pool, "size")["size"]
+                return PoolUsage(
+                    name=pool,
+                    stored_bytes=stats["stored"],
+                    available_bytes=stats["max_avail"],
+                    copies=copies,
+                )
+        raise GrampusError(f"The cluster has no pool named '{pool}'.", code="no-pool")
+
+    def observe_versions(self) -> str:
+        """The cluster's version, such as `20.2.4 tentacle`."""
+        words = self.ceph("version").stdout.split()
+        return f"{words[2]} {words[4]}" if len(words) > 4 else " ".join(words)
+
+    def ensure_pool(self, pool: str, *, placement_groups: int, copies: int, min_size: int) -> None:
+        """A replicated pool for RBD images, with the redundancy asked for."""
+        if pool not in self.query("osd", "pool", "ls"):
+            self.ceph(
+                *("osd", "pool", "create", pool, str(placement_groups), str(placement_groups)),
+                *("replicated", "--autoscale-mode=off"),
+            )
+        self.ceph("osd", "pool", "set", pool, "size", str(copies))
+        self.ceph("osd", "pool", "set", pool, "min_size", str(min_size))
+        self.runner.run(["rbd", "pool", "init", pool])
+
+    def ensure_client(self, user: str, capabilities: Mapping[str, str]) -> str:
+        """The keyring of the cephx user `client.USER` with exactly these capabilities."""
+        entity = f"client.{user}"
+        words = [word for pair in capabilities.items() for word in pair]
+        made = self.ceph("auth", "get-or-create", entity, *words, check=False)
+        if made.returncode != 0:
+            # It exists with other capabilities: an earlier version made it.
+            self.ceph("auth", "caps", entity, *words)
+            made = self.ceph("auth", "get-or-create", entity)
+        return made.stdout
+
+    def ensure_client_absent(self, user: str) -> None:
+        """Remove the cephx user `client.USER`."""
+        self.ceph("auth", "rm", f"client.{user}")
+
+    def ensure_blocklisted(self, client_address: str, *, expire_s: int = 3600) -> None:
+        """Fence exactly one RADOS client (address:port/nonce) for `expire_s` seconds."""
+        self.ceph("osd", "blocklist", "add", client_address, str(expire_s))
+
+    def is_safe_to_stop_osds(self, osds: Sequence[int]) -> bool:
+        """Whether every placement group stays writable without these OSDs (`osd ok-to-stop`)."""
+        ids = [str(osd) for osd in osds]
+        return self.ceph("osd", "ok-to-stop", *ids, check=False).returncode == 0
+
+    def is_safe_to_stop_mon(self, mon: str) -> bool:
+        """Whether the MONs keep their quorum without this one (`mon ok-to-stop`)."""
+        return self.ceph("mon", "ok-to-stop", mon, check=False).returncode == 0

@@ -1,0 +1,61 @@
+"""ceph.conf of a cluster that Grampus brings up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class CephConf:
+    """What goes into ceph.conf."""
+
+    fsid: str
+    mon_addresses: Mapping[str, str]  # mon name -> IPv4 address
+    public_network: str
+    library_dir: str  # such as /usr/lib/x86_64-linux-gnu
+    osd_memory_target_bytes: int
+    copies: int
+    min_size: int
+
+
+def mon_address_vector(address: str) -> str:
+    """Both messenger addresses of a MON, as `mon host` and monmaptool spell them."""
+    return f"[v2:{address}:3300,v1:{address}:6789]"
+
+
+def render_ceph_conf(conf: CephConf) -> str:
+    """The text of ceph.conf."""
+    mon_host = ",".join(mon_address_vector(address) for address in conf.mon_addresses.values())
+    settings = {
+        "fsid": conf.fsid,
+        "mon initial members": ",".join(conf.mon_addresses),
+        "mon host": mon_host,
+        "public network": conf.public_network,
+        "auth cluster required": "cephx",
+        "auth service required": "cephx",
+        "auth client required": "cephx",
+        "auth allow insecure global id reclaim": "false",
+        "ms bind ipv6": "false",
+        # Debian's 20.2.4 has relative defaults: librbd then finds no object classes.
+        "osd class dir": f"{conf.library_dir}/rados-classes",
+        "plugin dir": f"{conf.library_dir}/ceph",
+        "log to file": "false",
+        "log to stderr": "true",
+        "err to stderr": "true",
+        "mon cluster log to file": "false",
+        "mon cluster log to stderr": "false",
+        # MONs share a disk with everything else on this machine: judge what is left, not a share.
+        "mon data avail warn": "5",
+        "mon data avail crit": "2",
+        "mon allow pool delete": "true",
+        "mgr initial modules": "balancer iostat",
+        "osd pool default size": str(conf.copies),
+        "osd pool default min size": str(conf.min_size),
+        "osd crush chooseleaf type": "1",
+        "osd memory target": str(conf.osd_memory_target_bytes),
+        # A block device with a file system's cache above it is slowed down by librbd's own.
+        "rbd cache": "false",
+    }
+    lines = [f"{name} = {value}" for name, value in settings.items()]
+    return "\n".join(["[global]", *lines, ""])

@@ -1,0 +1,95 @@
+"""RBD images, through the `rbd` command on any reachable host."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from pydantic import BaseModel, ConfigDict
+
+from grampus.ceph.cluster import CephCluster
+from grampus.ceph.ports import CommandOutput
+from grampus.core.clock import Clock, wait_until
+
+ENOENT = 2
+METADATA_PREFIX = "grampus."
+
+
+class ImageInfo(BaseModel):
+    """An image as `rbd info` shows it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    pool: str
+    name: str
+    size_bytes: int
+    object_size_bytes: int
+    features: tuple[str, ...]
+
+
+class RbdImages:
+    """The RBD images of one cluster."""
+
+    def __init__(self, cluster: CephCluster, clock: Clock) -> None:
+        self._cluster = cluster
+        self._clock = clock
+
+    def ensure_image(self, pool: str, name: str, size_bytes: int) -> None:
+        """An image of that size; an existing one is left as it is."""
+        if self.find(pool, name) is None:
+            self._rbd("create", "--size", f"{size_bytes}B", f"{pool}/{name}")
+
+    def find(self, pool: str, name: str) -> ImageInfo | None:
+        """The image, or None when there is none."""
+        result = self._rbd("info", "--format", "json", f"{pool}/{name}", check=False)
+        if result.returncode == ENOENT:
+            return None
+        result = result if result.returncode == 0 else self._rbd("info", f"{pool}/{name}")
+        document = json.loads(result.stdout)
+        return ImageInfo(
+            pool=pool,
+            name=name,
+            size_bytes=document["size"],
+            object_size_bytes=document["object_size"],
+            features=tuple(document["features"]),
+        )
+
+    def watchers(self, pool: str, name: str) -> list[str]:
+        """Client addresses (address:port/nonce) that have the image open."""
+        result = self._rbd("status", "--format", "json", f"{pool}/{name}")
+        return [watcher["address"] for watcher in json.loads(result.stdout).get("watchers", [])]
+
+    def ensure_absent(self, pool: str, name: str) -> None:
+        """Remove the image; waits for a client that has just gone (its watch ends in 30 s)."""
+        if self.find(pool, name) is None:
+            return
+        wait_until(
+            self._clock,
+            lambda: not self.watchers(pool, name),
+            what=f"the last client of {pool}/{name} to let go",
+            remedy=f"`rbd status {pool}/{name}` shows who has it open.",
+            timeout_s=45,
+            interval_s=0.5,
+        )
+        self._rbd("remove", "--no-progress", f"{pool}/{name}", timeout_s=600)
+
+    def set_metadata(self, pool: str, name: str, facts: Mapping[str, str]) -> None:
+        """Write facts to the image's own metadata, under our prefix."""
+        for key, value in facts.items():
+            self._rbd("image-meta", "set", f"{pool}/{name}", f"{METADATA_PREFIX}{key}", value)
+
+    def metadata(self, pool: str, name: str) -> dict[str, str]:
+        """Our facts on the image."""
+        result = self._rbd("image-meta", "list", "--format", "json", f"{pool}/{name}")
+        return {
+            key.removeprefix(METADATA_PREFIX): value
+            for key, value in json.loads(result.stdout or "{}").items()
+            if key.startswith(METADATA_PREFIX)
+        }
+
+    def names(self, pool: str) -> list[str]:
+        """Images in a pool, sorted."""
+        return sorted(json.loads(self._rbd("ls", "--format", "json", pool).stdout))
+
+    def _rbd(self, *arguments: str, check: bool = True, timeout_s: float = 60) -> CommandOutput:
+        return self._cluster.runner.run(["rbd", *arguments], check=check, timeout_s=timeout_s)

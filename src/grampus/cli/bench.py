@@ -1,0 +1,237 @@
+"""`grampus bench` and `grampus report`: runs, and what they say."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from grampus.bench.documents import compare_document, show_document
+from grampus.bench.plan import BenchOptions
+from grampus.bench.runner import BenchRunner
+from grampus.bench.suite import list_suites, load_suite
+from grampus.cli.app import command, make_noun
+from grampus.cli.composition import SUITES, LabDevices, LabFacts, Session
+from grampus.cli.options import (
+    FORMAT_DEFAULT,
+    LAB_DEFAULT,
+    DryRunOption,
+    FormatOption,
+    LabOption,
+)
+from grampus.cli.output import Output, make_output
+from grampus.core.errors import UsageError
+from grampus.report.build import build_report
+from grampus.state.runs import OltpResult, Run, RunArchive
+
+bench_app = make_noun("bench", "Measure databases, with the machine's own disk beside them.")
+report_app = make_noun("report", "Runs as pages to read and to pass on.")
+
+RunArgument = Annotated[str, typer.Argument(help="A run's id, or latest.")]
+
+
+@command(bench_app, "list", "grampus bench list")
+def bench_list(output_format: FormatOption = FORMAT_DEFAULT) -> None:
+    """Suites that can be run, and runs that are kept."""
+    archive = Session(LAB_DEFAULT).archive
+    suites = list_suites(SUITES)
+    runs = [archive.load(run_id) for run_id in archive.run_ids()]
+    output = make_output(output_format)
+    document = {
+        "suites": [{"name": suite.name, "title": suite.title} for suite in suites],
+        "runs": [
+            {
+                "run_id": run.run_id,
+                "suite": run.suite,
+                "database": run.database,
+                "started_at_s": run.started_at_s,
+            }
+            for run in runs
+        ],
+    }
+    output.table(document, ["suite", "title"], [[s.name, s.title] for s in suites], "No suite.")
+    if output_format is FORMAT_DEFAULT:
+        output.text(None, "")
+        output.table(
+            None,
+            ["run", "suite", "database", "started (UTC)"],
+            [[run.run_id, run.suite, run.database, _utc(run.started_at_s)] for run in runs],
+            "There is no run yet. `grampus bench run quick --db NAME` makes one.",
+        )
+
+
+@command(bench_app, "run", "grampus bench run quick --db demo")
+def bench_run(
+    suite: Annotated[str, typer.Argument(help="A suite, such as quick (see bench list).")],
+    db: Annotated[str, typer.Option("--db", help="The database to measure.")],
+    threads: Annotated[int | None, typer.Option(help="Client threads.")] = None,
+    warmup_s: Annotated[int | None, typer.Option(help="Warm-up of each point, seconds.")] = None,
+    measure_s: Annotated[
+        int | None, typer.Option(help="Measuring time of each point, seconds.")
+    ] = None,
+    fresh_data: Annotated[
+        bool, typer.Option("--fresh-data", help="Load the data set anew.")
+    ] = False,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Run a suite on a database and, in turn, on this machine's own disk."""
+    session, output = Session(lab), make_output(output_format)
+    chosen = load_suite(SUITES, suite)
+    options = BenchOptions(
+        threads=threads, warmup_s=warmup_s, measure_s=measure_s, fresh_data=fresh_data
+    )
+    with session.sharing_lab(), session.progress:
+        session.require_lab()
+        runner = BenchRunner(
+            home=session.home,
+            lab=lab,
+            fleet=session.fleet(),
+            databases=session.databases(),
+            devices=LabDevices(session),
+            facts=LabFacts(session, db),
+            clock=session.clock,
+            progress=session.progress,
+        )
+        if dry_run:
+            plan = runner.plan(chosen, db, options)
+            titles = [f"{cell.workload.title} on {cell.arm}" for cell in plan.cells]
+            output.text({"plan": titles}, "\n".join(titles))
+            return
+        run = runner.run(chosen, db, options)
+        session.progress.phase("Write the report")
+        report = build_report(session.archive, run.run_id, _report_file(session.archive, run))
+    _show(output, output_format, run, session.archive, report)
+
+
+@command(bench_app, "show", "grampus bench show latest --format json")
+def bench_show(
+    run_id: RunArgument = "latest", output_format: FormatOption = FORMAT_DEFAULT
+) -> None:
+    """The result of a run."""
+    archive = Session(LAB_DEFAULT).archive
+    run = archive.load(run_id)
+    report = _report_file(archive, run)
+    _show(make_output(output_format), output_format, run, archive, report)
+
+
+@command(bench_app, "compare", "grampus bench compare RUN1 latest")
+def bench_compare(
+    first: RunArgument,
+    second: RunArgument = "latest",
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Two runs side by side: the second over the first."""
+    archive = Session(LAB_DEFAULT).archive
+    document = compare_document(archive.load(first), archive.load(second))
+    output = make_output(output_format)
+    output.table(
+        document,
+        ["workload", "arm", "first tps", "second tps", "tps x", "p99 x"],
+        [
+            [
+                row["workload"],
+                row["arm"],
+                f"{row['first']['tps']:,.0f}",
+                f"{row['second']['tps']:,.0f}",
+                _times(row["tps_ratio"]),
+                _times(row["latency_p99_ratio"]),
+            ]
+            for row in document["results"]
+        ],
+        "The two runs have no workload in common.",
+    )
+    if output_format is FORMAT_DEFAULT:
+        output.text(None, "\n".join(["", *_differences(document), document["note"]]))
+
+
+@command(report_app, "build", "grampus report build latest --output report.html")
+def report_build(
+    run_id: RunArgument = "latest",
+    output_file: Annotated[
+        str | None, typer.Option("--output", "-o", help="Where to write the page.")
+    ] = None,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """One HTML file that opens offline."""
+    archive = Session(LAB_DEFAULT).archive
+    run = archive.load(run_id)
+    target = Path(output_file).absolute() if output_file else _report_file(archive, run)
+    if target.is_dir():
+        raise UsageError(f"{target} is a directory.", "Name a file, such as report.html.")
+    if not os.access(target.parent, os.W_OK):
+        raise UsageError(f"{target.parent} cannot be written to.", "Name another place.")
+    build_report(archive, run.run_id, target)
+    make_output(output_format).text(
+        {"run_id": run.run_id, "report": str(target), "size_bytes": target.stat().st_size},
+        f"The report is at {target}.",
+    )
+
+
+def _show(
+    output: Output, output_format: FormatOption, run: Run, archive: RunArchive, report: Path
+) -> None:
+    document = show_document(run, archive)
+    document["report"] = str(report) if report.exists() else None
+    rows = [
+        row
+        for workload in run.workloads
+        for row in (
+            [
+                workload.title,
+                "ceph",
+                *_figures(workload.ceph),
+                _share(workload.ceph, workload.local),
+            ],
+            ["", "local disk", *_figures(workload.local), ""],
+        )
+    ]
+    output.table(
+        document,
+        ["workload", "on", "tps", "qps", "avg ms", "p99 ms", "ceph/local x"],
+        rows,
+        "The run holds no workload.",
+    )
+    if output_format is not FORMAT_DEFAULT:
+        return
+    lines = ["", *(f"Note: {warning}" for warning in run.warnings)]
+    lines.append(f"Samples: {archive.run_dir(run.run_id)}")
+    if report.exists():
+        lines.append(f"Report:  {report}")
+    output.text(None, "\n".join(lines))
+
+
+def _figures(result: OltpResult) -> list[str]:
+    return [
+        f"{result.tps:,.0f}",
+        f"{result.qps:,.0f}",
+        f"{result.latency_avg_ms:,.2f}",
+        f"{result.latency_p99_ms:,.2f}",
+    ]
+
+
+def _share(ceph: OltpResult, local: OltpResult) -> str:
+    return _times(ceph.tps / local.tps if local.tps else None)
+
+
+def _times(ratio: float | None) -> str:
+    return "-" if ratio is None else f"{ratio:.2f}"
+
+
+def _differences(document: dict[str, list[dict[str, str]]]) -> list[str]:
+    return [
+        f"{row['group']}, {row['name']}: {row['first']} -> {row['second']}"
+        for row in document["differences"]
+    ]
+
+
+def _report_file(archive: RunArchive, run: Run) -> Path:
+    return archive.run_dir(run.run_id) / "report.html"
+
+
+def _utc(at_s: float) -> str:
+    return datetime.fromtimestamp(at_s, UTC).isoformat(sep=" ", timespec="seconds")[:19]

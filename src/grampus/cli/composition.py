@@ -1,0 +1,230 @@
+"""The composition root: which part is built from which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from grampus.bench.ports import IoDevice
+from grampus.ceph.cluster import CephCluster
+from grampus.ceph.rbd import RbdImages
+from grampus.cli.progress_bar import PlainProgress, TerminalProgress, make_progress
+from grampus.core.clock import SystemClock
+from grampus.core.errors import GrampusError, UsageError
+from grampus.databases.model import FlavourName
+from grampus.databases.service import DatabaseService
+from grampus.hosts.any_host import AnyReachableHost
+from grampus.hosts.lab_host import LabFleet
+from grampus.lab.images.cache import HostImages
+from grampus.lab.images.definition import load_definitions
+from grampus.lab.model import DATABASE_POOL, LabSpec
+from grampus.lab.osd_devices import observe_osd_devices
+from grampus.lab.service import LabService
+from grampus.state.home import Home
+from grampus.state.locks import hold_lock
+from grampus.state.operations import OperationJournal
+from grampus.state.runs import RunArchive, Setting
+from grampus.state.store import Store
+from grampus.volumes.service import VolumeService
+
+# The data directories of a checkout (this package is installed in place, see Makefile).
+CHECKOUT = Path(__file__).resolve().parents[3]
+IMAGE_DEFINITIONS = CHECKOUT / "images"
+SUITES = CHECKOUT / "suites"
+# How long a command waits for another one that is changing the same lab.
+LAB_LOCK_TIMEOUT_S = 15.0
+
+
+class LabImages:
+    """Host images by flavour for one lab; an `ImagePort` of databases."""
+
+    def __init__(
+        self,
+        images: HostImages,
+        spec: LabSpec,
+        progress: TerminalProgress | PlainProgress,
+    ) -> None:
+        self._images = images
+        self._spec = spec
+        self._progress = progress
+
+    def image_for(self, flavour: FlavourName) -> str | None:
+        definitions = load_definitions(IMAGE_DEFINITIONS)
+        own = definitions.get(self._spec.image_name)
+        if own is not None and flavour in own.flavours:
+            return None
+        for definition in definitions.values():
+            if flavour in definition.flavours:
+                return self._images.ensure(definition.name, self._progress).id
+        raise UsageError(
+            f"No host image holds a {flavour} server.",
+            f"Add one to {IMAGE_DEFINITIONS.name}/, or choose another --flavour.",
+        )
+
+
+class LabCluster:
+    """The lab's cluster as databases see it; a `ClusterPort`."""
+
+    def __init__(self, volumes: VolumeService) -> None:
+        self._volumes = volumes
+
+    def volume_pool(self) -> str:
+        return DATABASE_POOL
+
+    def check_room(self, size_bytes: int) -> None:
+        self._volumes.check_room(DATABASE_POOL, size_bytes)
+
+
+class Session:
+    """Everything one command needs, made when first asked for."""
+
+    def __init__(self, lab: str) -> None:
+        self.lab_name = lab
+        self.home = Home.from_environment()
+        self.clock = SystemClock()
+        self.progress = make_progress()
+        self._store: Store | None = None
+
+    @property
+    def store(self) -> Store:
+        if self._store is None:
+            try:
+                self._store = Store(self.home.store_file)
+            except OSError as error:
+                raise GrampusError(
+                    f"{self.home.root} cannot be used: {error.strerror}.",
+                    "Run the command as root, or set GRAMPUS_HOME to a directory of your own.",
+                    code="home-unusable",
+                ) from error
+        return self._store
+
+    @property
+    def journal(self) -> OperationJournal:
+        return OperationJournal(self.store, self.clock)
+
+    @property
+    def images(self) -> HostImages:
+        return HostImages(self.home, IMAGE_DEFINITIONS, self.clock)
+
+    @property
+    def archive(self) -> RunArchive:
+        return RunArchive(self.home.runs_dir)
+
+    def lab(self) -> LabService:
+        """The lab by name, whether it exists or not."""
+        return LabService(
+            self.lab_name,
+            self.home,
+            self.store,
+            self.journal,
+            self.images,
+            self.clock,
+            self.progress,
+        )
+
+    def require_lab(self) -> LabSpec:
+        """The lab's spec. Raises NotFoundError when there is none."""
+        return self.lab().spec()
+
+    def fleet(self) -> LabFleet:
+        return self.lab().fleet(self.require_lab())
+
+    def cluster(self) -> CephCluster:
+        return CephCluster(AnyReachableHost(self.fleet()))
+
+    def volumes(self) -> VolumeService:
+        spec, cluster = self.require_lab(), self.cluster()
+        return VolumeService(
+            self.lab_name,
+            spec.tag,
+            self.store,
+            self.journal,
+            self.fleet(),
+            cluster,
+            RbdImages(cluster, self.clock),
+            self.clock,
+            self.progress,
+        )
+
+    def databases(self) -> DatabaseService:
+        volumes = self.volumes()
+        return DatabaseService(
+            lab=self.lab_name,
+            home=self.home,
+            store=self.store,
+            journal=self.journal,
+            clock=self.clock,
+            fleet=self.fleet(),
+            volumes=volumes,
+            images=LabImages(self.images, self.require_lab(), self.progress),
+            cluster=LabCluster(volumes),
+            progress=self.progress,
+        )
+
+    @contextmanager
+    def alone_in_lab(self) -> Iterator[None]:
+        """Hold the lab against every other command (up, down, faults)."""
+        with hold_lock(self.home, f"lab.{self.lab_name}", self.clock, timeout_s=LAB_LOCK_TIMEOUT_S):
+            yield
+
+    @contextmanager
+    def sharing_lab(self) -> Iterator[None]:
+        """Hold the lab against `up` and `down`, beside other commands that share it."""
+        with hold_lock(
+            self.home,
+            f"lab.{self.lab_name}",
+            self.clock,
+            shared=True,
+            timeout_s=LAB_LOCK_TIMEOUT_S,
+        ):
+            yield
+
+
+class LabDevices:
+    """Block devices of a lab's OSDs and volumes; a `DevicesPort` of bench."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def io_devices(self) -> list[IoDevice]:
+        osds = [
+            IoDevice("daemon", osd.daemon, osd.host, osd.device)
+            for osd in observe_osd_devices(self._session.require_lab(), self._session.fleet())
+        ]
+        volumes = [
+            IoDevice("volume", record.spec.name, attachment.host, attachment.device)
+            for record in self._session.volumes().all()
+            if (attachment := record.attachment) is not None
+        ]
+        return osds + volumes
+
+
+class LabFacts:
+    """What a run records of the lab; a `FactsPort` of bench."""
+
+    def __init__(self, session: Session, database: str) -> None:
+        self._session = session
+        self._database = database
+
+    def facts(self) -> list[Setting]:
+        spec = self._session.require_lab()
+        record = self._session.volumes().get(self._database)
+        pool = self._session.cluster().observe_pool(record.spec.pool)
+        attachment = record.attachment
+        pairs = {
+            "version": self._session.cluster().observe_versions(),
+            "hosts": f"{spec.host_count} (network namespaces of one machine)",
+            "OSDs": f"{spec.osd_count}, BlueStore on loop devices over sparse files",
+            "OSD size (bytes)": str(spec.osd_size_bytes),
+            "media": spec.media,
+            "pool": record.spec.pool,
+            "copies": f"{pool.copies}, min_size {spec.min_size}",
+            "image": f"{record.spec.pool}/{record.spec.image}",
+            "image size (bytes)": str(record.spec.size_bytes),
+            "file system": record.spec.filesystem,
+            "driver": attachment.driver if attachment else "detached",
+            "driver reason": attachment.driver_reason if attachment else "",
+            "host image": spec.image_id,
+        }
+        return [Setting(group="Ceph", name=name, value=value) for name, value in pairs.items()]

@@ -1,0 +1,303 @@
+"""`grampus db`: databases."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from grampus.cli.app import command, confirm, make_noun
+from grampus.cli.composition import Session
+from grampus.cli.options import (
+    FORMAT_DEFAULT,
+    LAB_DEFAULT,
+    DryRunOption,
+    FormatOption,
+    LabOption,
+    YesOption,
+)
+from grampus.cli.output import make_output
+from grampus.core.errors import RefusedError
+from grampus.core.units import format_bytes, parse_bytes
+from grampus.databases.request import CreateRequest
+from grampus.databases.service import DatabaseService
+from grampus.databases.view import CreatedDatabase, DatabaseView
+
+db_app = make_noun("db", "MySQL and MariaDB databases on Ceph volumes.")
+NameArgument = Annotated[str, typer.Argument(help="The database's name.")]
+
+
+@command(db_app, "create", "grampus db create shop --size 10G --memory 512M --cpus 1")
+def db_create(
+    name: NameArgument,
+    size: Annotated[str, typer.Option(help="Size of its volume, such as 10G.")],
+    memory: Annotated[str, typer.Option(help="Memory limit of its instance.")] = "512M",
+    cpus: Annotated[float, typer.Option(help="CPU limit of its instance.")] = 1.0,
+    flavour: Annotated[str, typer.Option(help="mysql or mariadb.")] = "mysql",
+    host: Annotated[
+        str | None, typer.Option(help="The host to run on (default: the least busy).")
+    ] = None,
+    protect: Annotated[
+        bool, typer.Option("--protect", help="Refuse to delete it until unprotected.")
+    ] = False,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Make a database: a volume, an instance with its own address and limits, a user."""
+    session, output = Session(lab), make_output(output_format)
+    request = CreateRequest(
+        name=name,
+        size_bytes=parse_bytes(size),
+        memory_bytes=parse_bytes(memory, what="memory size"),
+        cpus=cpus,
+        flavour=flavour,
+        host=host,
+        protect=protect,
+    )
+    with session.sharing_lab(), session.progress:
+        databases = _open(session)
+        spec = databases.plan_create(request)
+        if dry_run:
+            plan = databases.describe("db.create", spec)
+            output.text({"plan": plan}, "\n".join(plan))
+            return
+        created = databases.create(spec)
+        view = databases.show(name)
+    document = {**database_document(view), **_connection(created)}
+    output.details(
+        document,
+        {
+            "database": name,
+            "server": f"{spec.flavour} {created.record.server_version}",
+            "address": f"{created.endpoint.address}:{created.endpoint.port}",
+            "connection": created.connection_string,
+            "client": created.client_command,
+            "or": f"grampus db connect {name}",
+        },
+    )
+
+
+@command(db_app, "list", "grampus db list")
+def db_list(lab: LabOption = LAB_DEFAULT, output_format: FormatOption = FORMAT_DEFAULT) -> None:
+    """All databases."""
+    session = Session(lab)
+    with session.sharing_lab(), session.progress:
+        views = _open(session).list()
+    make_output(output_format).table(
+        {"databases": [database_document(view) for view in views]},
+        ["name", "status", "server", "size", "memory", "cpus", "host", "address"],
+        [
+            [
+                view.record.spec.name,
+                view.status,
+                f"{view.record.spec.flavour} {view.record.server_version}".strip(),
+                format_bytes(view.record.spec.size_bytes),
+                format_bytes(view.record.spec.memory_bytes),
+                f"{view.record.spec.cpus:g}",
+                view.record.spec.host,
+                f"{view.record.spec.address}:{view.record.spec.port}",
+            ]
+            for view in views
+        ],
+        "There is no database yet. `grampus db create NAME --size 10G` makes one.",
+    )
+
+
+@command(db_app, "show", "grampus db show shop")
+def db_show(
+    name: NameArgument,
+    lab: LabOption = LAB_DEFAULT,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """One database: server, limits, volume."""
+    session = Session(lab)
+    with session.sharing_lab(), session.progress:
+        view = _open(session).show(name)
+    make_output(output_format).details(database_document(view), _pairs(view))
+
+
+@command(db_app, "connect", "grampus db connect shop -e 'select version()'")
+def db_connect(
+    name: NameArgument,
+    execute: Annotated[
+        str | None, typer.Option("--execute", "-e", help="SQL to run instead of a prompt.")
+    ] = None,
+    lab: LabOption = LAB_DEFAULT,
+) -> None:
+    """Open a client at this terminal, or run SQL (-e, or on stdin)."""
+    session = Session(lab)
+    with session.sharing_lab():
+        client = _open(session).client_argv(name, execute)
+        host = session.fleet().host(client.host)
+        tty = sys.stdin.isatty() and sys.stdout.isatty() and execute is None
+        argv = host.terminal_argv(client.argv, daemon=client.daemon, tty=tty)
+    sys.stdout.flush()
+    # The client takes our place: its signals, its exit code and its terminal are its own.
+    os.execvp(argv[0], argv)  # noqa: S606 - a list of arguments, no shell
+
+
+@command(db_app, "delete", "grampus db delete shop --yes")
+def db_delete(
+    name: NameArgument,
+    lab: LabOption = LAB_DEFAULT,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Delete a database and its volume."""
+    session, output = Session(lab), make_output(output_format)
+    with session.sharing_lab(), session.progress:
+        databases = _open(session)
+        spec = databases.get(name).spec
+        if dry_run:
+            plan = databases.describe("db.delete", spec)
+            output.text({"plan": plan}, "\n".join(plan))
+            return
+        if spec.protected:
+            raise RefusedError(
+                f"The database '{name}' is protected.",
+                f"Lift it first: `grampus db unprotect {name}`.",
+                code="protected",
+            )
+        session.progress.close()
+        confirm(f"Delete the database '{name}' and all its data?", yes=yes)
+        databases.delete(name)
+    output.text({"deleted": name}, f"The database '{name}' is deleted.")
+
+
+@command(db_app, "protect", "grampus db protect shop")
+def db_protect(
+    name: NameArgument,
+    lab: LabOption = LAB_DEFAULT,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Refuse to delete a database from now on."""
+    _set_protection(lab, name, output_format, protected=True)
+
+
+@command(db_app, "unprotect", "grampus db unprotect shop")
+def db_unprotect(
+    name: NameArgument,
+    lab: LabOption = LAB_DEFAULT,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Let a database be deleted again."""
+    _set_protection(lab, name, output_format, protected=False)
+
+
+@command(db_app, "start", "grampus db start shop")
+def db_start(
+    name: NameArgument,
+    lab: LabOption = LAB_DEFAULT,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Start a stopped database, or mend one that died."""
+    session = Session(lab)
+    with session.sharing_lab(), session.progress:
+        databases = _open(session)
+        databases.start(name)
+        view = databases.show(name)
+    make_output(output_format).text(
+        database_document(view), f"The database '{name}' is {view.status}."
+    )
+
+
+@command(db_app, "stop", "grampus db stop shop")
+def db_stop(
+    name: NameArgument,
+    lab: LabOption = LAB_DEFAULT,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Shut a database down cleanly; its volume stays."""
+    session = Session(lab)
+    with session.sharing_lab(), session.progress:
+        databases = _open(session)
+        databases.stop(name)
+        view = databases.show(name)
+    make_output(output_format).text(
+        database_document(view), f"The database '{name}' is {view.status}."
+    )
+
+
+def database_document(view: DatabaseView) -> dict[str, Any]:
+    """The JSON document of a database; it holds no secret."""
+    spec, volume = view.record.spec, view.volume
+    attachment = volume.attachment if volume else None
+    return {
+        "name": spec.name,
+        "status": view.status,
+        "flavour": spec.flavour,
+        "server_version": view.record.server_version,
+        "host": spec.host,
+        "address": spec.address,
+        "port": spec.port,
+        "user": view.record.user,
+        "size_bytes": spec.size_bytes,
+        "memory_bytes": spec.memory_bytes,
+        "cpus": spec.cpus,
+        "buffer_pool_bytes": view.record.buffer_pool_bytes,
+        "protected": spec.protected,
+        "created_at": view.record.created_at.isoformat(),
+        "volume": {
+            "pool": volume.spec.pool,
+            "image": volume.spec.image,
+            "ceph_user": volume.ceph_user,
+            "driver": attachment.driver if attachment else None,
+            "device": attachment.device if attachment else None,
+        }
+        if volume
+        else None,
+    }
+
+
+def _pairs(view: DatabaseView) -> dict[str, str]:
+    spec, volume = view.record.spec, view.volume
+    attachment = volume.attachment if volume else None
+    return {
+        "database": spec.name,
+        "status": view.status,
+        "server": f"{spec.flavour} {view.record.server_version}",
+        "address": f"{spec.address}:{spec.port}",
+        "user": view.record.user,
+        "host": spec.host,
+        "limits": f"{spec.cpus:g} CPUs, {format_bytes(spec.memory_bytes)} memory",
+        "buffer pool": format_bytes(view.record.buffer_pool_bytes),
+        "volume": f"{volume.spec.pool}/{volume.spec.image}, {format_bytes(spec.size_bytes)}"
+        if volume
+        else "-",
+        "driver": f"{attachment.driver} ({attachment.driver_reason})" if attachment else "-",
+        "protected": "yes" if spec.protected else "no",
+        "created": view.record.created_at.isoformat(timespec="seconds"),
+    }
+
+
+def _connection(created: CreatedDatabase) -> dict[str, Any]:
+    return {
+        "connection_string": created.connection_string,
+        "client_command": created.client_command,
+        "option_file": created.endpoint.option_file,
+    }
+
+
+def _set_protection(lab: str, name: str, output_format: FormatOption, *, protected: bool) -> None:
+    session = Session(lab)
+    with session.sharing_lab(), session.progress:
+        databases = _open(session)
+        databases.protect(name, protected)
+        view = databases.show(name)
+    state = "protected" if protected else "no longer protected"
+    make_output(output_format).text(database_document(view), f"The database '{name}' is {state}.")
+
+
+def _open(session: Session) -> DatabaseService:
+    """The databases, with whatever was interrupted finished or undone first."""
+    session.require_lab()
+    for sentence in session.volumes().converge():
+        session.progress.note(sentence)
+    databases = session.databases()
+    for sentence in databases.converge():
+        session.progress.note(sentence)
+    return databases

@@ -1,0 +1,24 @@
+"""Databases follow their lab: started after it is up, stopped before it goes down."""
+
+from __future__ import annotations
+
+from grampus.cli.composition import Session
+
+
+def start_databases(session: Session) -> None:
+    """Finish or undo what was interrupted, then start every database that shall run."""
+    for sentence in session.volumes().converge():
+        session.progress.note(sentence)
+    databases = session.databases()
+    for sentence in [*databases.converge(), *databases.ensure_running()]:
+        session.progress.note(sentence)
+
+
+def stop_databases(session: Session) -> None:
+    """Shut every instance down cleanly and detach every volume; `lab up` brings them back."""
+    for sentence in session.databases().suspend():
+        session.progress.note(sentence)
+    fleet, volumes = session.fleet(), session.volumes()
+    for record in volumes.all():
+        if record.host is not None and fleet.is_reachable(record.host):
+            volumes.ensure_detached(record.spec.name)

@@ -1,0 +1,54 @@
+"""`grampus`: the command line."""
+
+from __future__ import annotations
+
+import os
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from grampus.cli.app import DEBUG_VARIABLE, make_noun
+from grampus.cli.bench import bench_app, report_app
+from grampus.cli.db import db_app
+from grampus.cli.lab import lab_app
+from grampus.cli.volume import volume_app
+
+app = make_noun(
+    "grampus",
+    "MySQL databases on Ceph block storage: deployed, operated, proven and planned.\n\n"
+    "Start with [bold]grampus lab up[/bold], then "
+    "[bold]grampus db create demo --size 4G[/bold].",
+)
+for noun in (lab_app, db_app, volume_app, bench_app, report_app):
+    app.add_typer(noun)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"grampus {version('grampus')}")
+        raise typer.Exit
+
+
+@app.callback()
+def start(
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show a traceback when something fails.")
+    ] = False,
+    show_version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Runs before every command."""
+    del show_version
+    os.umask(0o022)
+    if debug:
+        os.environ[DEBUG_VARIABLE] = "1"
+
+
+def main() -> None:
+    """The entry point of the `grampus` program."""
+    app(prog_name="grampus")

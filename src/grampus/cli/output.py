@@ -1,0 +1,129 @@
+"""What a command prints: one writer for people, one for programs, chosen by --format.
+
+Results go to stdout, and in JSON nothing else does; progress, notes and errors go to stderr.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Protocol
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from grampus.core.errors import GrampusError
+
+
+class OutputFormat(StrEnum):
+    """--format."""
+
+    HUMAN = "human"
+    JSON = "json"
+
+
+class Output(Protocol):
+    """Where a command's result goes. `document` is always the whole, stable JSON result."""
+
+    def table(
+        self, document: object, columns: Sequence[str], rows: Sequence[Sequence[str]], empty: str
+    ) -> None:
+        """A list; `empty` is the sentence for an empty one."""
+        ...
+
+    def details(self, document: object, pairs: Mapping[str, str]) -> None:
+        """One thing, as names and values."""
+        ...
+
+    def text(self, document: object, text: str) -> None:
+        """A sentence or a block of text."""
+        ...
+
+    def error(self, error: GrampusError) -> None:
+        """Why the command failed."""
+        ...
+
+
+class HumanOutput:
+    """For a terminal."""
+
+    def __init__(self) -> None:
+        self._console = Console(highlight=False, soft_wrap=True)
+        self._errors = Console(stderr=True, highlight=False, soft_wrap=True)
+
+    def table(
+        self, document: object, columns: Sequence[str], rows: Sequence[Sequence[str]], empty: str
+    ) -> None:
+        del document
+        if not rows:
+            self._console.print(escape(empty))
+            return
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for column in columns:
+            is_number = column.endswith((" tps", " ms", "x")) or column in _RIGHT_ALIGNED
+            table.add_column(column.upper(), justify="right" if is_number else "left")
+        for row in rows:
+            table.add_row(*(escape(cell) for cell in row))
+        self._console.print(table)
+
+    def details(self, document: object, pairs: Mapping[str, str]) -> None:
+        del document
+        width = max((len(name) for name in pairs), default=0)
+        for name, value in pairs.items():
+            self._console.print(f"[bold]{escape(name):<{width}}[/bold]  {escape(value)}")
+
+    def text(self, document: object, text: str) -> None:
+        del document
+        self._console.print(escape(text))
+
+    def error(self, error: GrampusError) -> None:
+        self._errors.print(f"[red]error:[/red] {escape(error.problem)}")
+        if error.remedy:
+            self._errors.print(escape(error.remedy))
+
+
+class JsonOutput:
+    """For programs."""
+
+    def table(
+        self, document: object, columns: Sequence[str], rows: Sequence[Sequence[str]], empty: str
+    ) -> None:
+        del columns, rows, empty
+        _print_json(document)
+
+    def details(self, document: object, pairs: Mapping[str, str]) -> None:
+        del pairs
+        _print_json(document)
+
+    def text(self, document: object, text: str) -> None:
+        del text
+        _print_json(document)
+
+    def error(self, error: GrampusError) -> None:
+        problem = {"code": error.code, "problem": error.problem, "remedy": error.remedy}
+        _print_json({"error": problem})
+        sys.stderr.write(f"error: {error}\n")
+
+
+_RIGHT_ALIGNED = frozenset({"size", "memory", "cpus", "tps", "qps", "used", "free"})
+
+
+def make_output(output_format: OutputFormat) -> Output:
+    """The writer for --format."""
+    return JsonOutput() if output_format is OutputFormat.JSON else HumanOutput()
+
+
+def _print_json(document: object) -> None:
+    sys.stdout.write(json.dumps(document, indent=2, default=_plain) + "\n")
+    sys.stdout.flush()
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
+    raise TypeError(f"{type(value).__name__} has no JSON form")

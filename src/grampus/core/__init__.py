@@ -1,0 +1,1 @@
+"""Identifiers, units, errors, clock and progress; imports nothing of ours."""

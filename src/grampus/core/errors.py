@@ -1,0 +1,70 @@
+"""Errors a user can act on.
+
+Each carries two sentences: what is wrong, and what to do. The class decides the exit code
+of the command line: 1 failed, 2 wrong use, 3 not found, 4 refused for safety.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import ClassVar
+
+
+class GrampusError(Exception):
+    """Something failed (exit code 1).
+
+    `problem` and `remedy` are whole sentences; `code` is a stable lower-kebab word for
+    `--format json`.
+    """
+
+    exit_code: ClassVar[int] = 1
+    default_code: ClassVar[str] = "failed"
+
+    def __init__(self, problem: str, remedy: str = "", *, code: str | None = None) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.remedy = remedy
+        self.code = code or self.default_code
+
+    def __str__(self) -> str:
+        return f"{self.problem} {self.remedy}".strip()
+
+
+class UsageError(GrampusError):
+    """The request itself is wrong (exit code 2)."""
+
+    exit_code = 2
+    default_code = "wrong-use"
+
+
+class NotFoundError(GrampusError):
+    """The thing named does not exist (exit code 3)."""
+
+    exit_code = 3
+    default_code = "not-found"
+
+
+class RefusedError(GrampusError):
+    """Possible, but unsafe as asked (exit code 4)."""
+
+    exit_code = 4
+    default_code = "refused"
+
+
+def closest_name(wanted: str, known: Iterable[str]) -> str | None:
+    """The known name that `wanted` was most likely meant to be, or None."""
+    matches = difflib.get_close_matches(wanted, list(known), n=1, cutoff=0.6)
+    return matches[0] if matches else None
+
+
+def not_found(noun: str, wanted: str, known: Iterable[str], *, list_command: str) -> NotFoundError:
+    """A NotFoundError that suggests the closest known name, else the command that lists them."""
+    names = sorted(known)
+    suggestion = closest_name(wanted, names)
+    remedy = (
+        f"Did you mean '{suggestion}'?"
+        if suggestion
+        else f"`{list_command}` shows what there is{'' if names else ' (nothing yet)'}."
+    )
+    return NotFoundError(f"There is no {noun} named '{wanted}'.", remedy)

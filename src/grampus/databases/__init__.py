@@ -1,0 +1,1 @@
+"""What a user creates: MySQL and MariaDB databases on volumes."""

@@ -1,0 +1,73 @@
+"""The accounts of a new instance, as the SQL that makes them before it can be reached."""
+
+from __future__ import annotations
+
+from grampus.databases.model import FlavourName
+
+# Names cannot hold a dot (core.names), so no database's own user can ever be called this.
+ADMIN_USER = "grampus.admin"
+# Names that a flavour keeps for itself, in any case.
+_TAKEN_USER_NAMES = frozenset({"public", "current_role", "current_user", "event_scheduler"})
+
+# What managed services give: everything inside schemas, and the users and replicas of the
+# instance; not SUPER, SHUTDOWN, FILE or what configures the server.
+_USER_RIGHTS = (
+    "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, RELOAD, PROCESS, REFERENCES, INDEX, ALTER, "
+    "SHOW DATABASES, CREATE TEMPORARY TABLES, LOCK TABLES, EXECUTE, REPLICATION SLAVE, "
+    "REPLICATION CLIENT, CREATE VIEW, SHOW VIEW, CREATE ROUTINE, ALTER ROUTINE, CREATE USER, "
+    "EVENT, TRIGGER"
+)
+# Taken back on the schema `mysql`: who writes there can give itself any right.
+_SYSTEM_SCHEMA_RIGHTS = (
+    "INSERT, UPDATE, DELETE, CREATE, DROP, REFERENCES, INDEX, ALTER, CREATE TEMPORARY TABLES, "
+    "LOCK TABLES, EXECUTE, CREATE VIEW, CREATE ROUTINE, ALTER ROUTINE, EVENT, TRIGGER"
+)
+
+
+def decide_user_name(database: str) -> str:
+    """The user made for whoever asked for `database`: its name, with `_` for each hyphen."""
+    name = database.replace("-", "_")
+    return f"{name}_user" if name in _TAKEN_USER_NAMES else name
+
+
+def render_accounts_sql(
+    flavour: FlavourName,
+    *,
+    user: str,
+    password: str,
+    admin_password: str,
+    root_password: str,
+) -> str:
+    """One statement a line; the passwords must need no quoting (see `credentials`).
+
+    The admin can log in through the socket alone, for health checks and maintenance. root is
+    locked: nothing of Grampus uses it. A MySQL user is kept out of the schema `mysql` by partial
+    revokes; MariaDB has none, so there the user can make itself an administrator of its instance,
+    as on managed MariaDB services.
+    """
+    common = [
+        f"CREATE USER '{ADMIN_USER}'@'localhost' IDENTIFIED BY '{admin_password}';",
+        f"GRANT ALL PRIVILEGES ON *.* TO '{ADMIN_USER}'@'localhost' WITH GRANT OPTION;",
+        f"CREATE USER '{user}'@'%' IDENTIFIED BY '{password}';",
+    ]
+    if flavour == "mysql":
+        statements = [
+            # Else these would be transactions of the instance's own GTID set.
+            "SET SESSION sql_log_bin = 0;",
+            f"ALTER USER 'root'@'localhost' IDENTIFIED BY '{root_password}' ACCOUNT LOCK;",
+            *common,
+            f"GRANT {_USER_RIGHTS}, CREATE ROLE, DROP ROLE ON *.* TO '{user}'@'%' "
+            "WITH GRANT OPTION;",
+            f"REVOKE {_SYSTEM_SCHEMA_RIGHTS} ON mysql.* FROM '{user}'@'%';",
+        ]
+    else:
+        statements = [
+            "SET SESSION sql_log_bin = 0;",
+            "FLUSH PRIVILEGES;",  # a bootstrapping server knows no accounts before
+            f"ALTER USER 'root'@'localhost' IDENTIFIED BY '{root_password}' ACCOUNT LOCK;",
+            "DROP USER IF EXISTS 'mysql'@'localhost';",
+            *common,
+            f"GRANT {_USER_RIGHTS}, SLAVE MONITOR, BINLOG MONITOR ON *.* TO '{user}'@'%' "
+            "WITH GRANT OPTION;",
+        ]
+    return "\n".join([*statements, ""])

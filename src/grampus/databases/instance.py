@@ -1,0 +1,178 @@
+"""An instance on its host: its files, its data directory and its daemon, each ensured."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+from grampus.core.clock import Clock, wait_until
+from grampus.core.errors import GrampusError
+from grampus.databases.accounts import render_accounts_sql
+from grampus.databases.certificates import ensure_certificates
+from grampus.databases.credentials import Credentials, render_option_file
+from grampus.databases.layout import (
+    CLIENT_PROGRAMS,
+    MYSQL_GID,
+    MYSQL_UID,
+    InstancePlan,
+    init_daemon,
+    render_config,
+    render_init_script,
+    server_daemon,
+)
+from grampus.hosts.port import DaemonState, Host
+
+INITIALISE_TIMEOUT_S = 600.0  # 3 s on a local disk; a busy pool of hard disks takes minutes
+# A start after a crash reads the redo log back, at most 16 GiB.
+READY_TIMEOUT_S = 600.0
+LOGIN_TIMEOUT_S = 15.0
+
+
+def ensure_files(host: Host, plan: InstancePlan, credentials: Credentials) -> None:
+    """Directories, certificates, my.cnf and the client's option file."""
+    host.run(["install", "-d", "-m", "0750", "-o", "0", "-g", str(MYSQL_GID), str(plan.directory)])
+    for directory in (plan.run_dir, plan.volume):
+        host.run(_install_for_mysql(directory))
+    ensure_certificates(host, plan)
+    host.write_file(plan.config_file, render_config(plan))
+    host.write_file(
+        plan.option_file,
+        render_option_file(
+            credentials,
+            address=plan.address,
+            port=plan.port,
+            ca_file=str(plan.tls_dir / "ca.pem"),
+        ),
+        mode=0o600,
+        uid=MYSQL_UID,
+        gid=MYSQL_GID,
+    )
+
+
+def ensure_initialised(
+    host: Host, plan: InstancePlan, credentials: Credentials, clock: Clock
+) -> None:
+    """A complete data directory with its accounts; one that is complete is never touched.
+
+    Raises GrampusError with code `initialise-failed` and the end of the server's log, or with
+    code `timeout`.
+    """
+    # One that another process left behind may be half-way: its data is made anew.
+    host.ensure_daemon_absent(plan.init_daemon, kill=True)
+    if host.read_file(plan.marker) is None:
+        _initialise(host, plan, credentials, clock)
+    host.run(["rm", "-f", str(plan.accounts_file), str(plan.init_script)])
+
+
+def _initialise(host: Host, plan: InstancePlan, credentials: Credentials, clock: Clock) -> None:
+    host.write_file(
+        plan.accounts_file,
+        render_accounts_sql(
+            plan.flavour,
+            user=credentials.user,
+            password=credentials.password.get_secret_value(),
+            admin_password=credentials.admin_password.get_secret_value(),
+            root_password=credentials.root_password.get_secret_value(),
+        ),
+        mode=0o600,
+        uid=MYSQL_UID,
+        gid=MYSQL_GID,
+    )
+    host.write_file(plan.init_script, render_init_script(plan))
+    host.ensure_daemon(init_daemon(plan))
+    wait_until(
+        clock,
+        lambda: observe_daemon_state(host, plan.init_daemon) != "running",
+        what=f"the data directory of {plan.database}",
+        remedy="See whether the cluster is slow or full (`grampus lab status`), then try again.",
+        timeout_s=INITIALISE_TIMEOUT_S,
+        interval_s=0.2,
+    )
+    if host.read_file(plan.marker) is None:
+        raise GrampusError(
+            f"The data directory of {plan.database} could not be made: "
+            f"{_last_words(host, plan.init_daemon)}",
+            "Mend what the message says, then try again.",
+            code="initialise-failed",
+        )
+    host.ensure_daemon_absent(plan.init_daemon)
+
+
+def ensure_serving(host: Host, plan: InstancePlan, clock: Clock) -> str:
+    """The daemon running, and its version once a login over TCP and TLS works.
+
+    Raises GrampusError with code `server-stopped` when the server ends, `timeout` when it does
+    not answer.
+    """
+    host.ensure_daemon(server_daemon(plan))
+    answers: list[str] = []
+
+    def answered() -> bool:
+        if observe_daemon_state(host, plan.daemon) != "running":
+            raise GrampusError(
+                f"The server of {plan.database} ended: {_last_words(host, plan.daemon)}",
+                "Mend what the message says, then try again.",
+                code="server-stopped",
+            )
+        answer = _observe_version(host, plan)
+        if answer is not None:
+            answers.append(answer)
+        return answer is not None
+
+    wait_until(
+        clock,
+        answered,
+        what=f"the server of {plan.database} to let its user in",
+        remedy=f"Read the log of the daemon {plan.daemon} on {host.name}.",
+        timeout_s=READY_TIMEOUT_S,
+        interval_s=0.2,
+    )
+    return answers[-1]
+
+
+def ensure_instance_absent(
+    host: Host, *, daemons: tuple[str, ...], directory: PurePosixPath, address: str
+) -> None:
+    """The daemons, the further address and the directory gone from the host."""
+    for daemon in daemons:
+        host.ensure_daemon_absent(daemon, kill=True)
+    host.ensure_address_absent(address)
+    host.run(["rm", "-rf", str(directory)])
+
+
+def observe_daemon_state(host: Host, daemon: str) -> DaemonState:
+    """The daemon's state on its host."""
+    states = {status.name: status.state for status in host.observe_daemons()}
+    return states.get(daemon, "absent")
+
+
+def _observe_version(host: Host, plan: InstancePlan) -> str | None:
+    result = host.run(
+        [
+            CLIENT_PROGRAMS[plan.flavour],
+            f"--defaults-file={plan.option_file}",
+            "--connect-timeout=5",
+            "--batch",
+            "--skip-column-names",
+            "--execute",
+            "SELECT VERSION()",
+        ],
+        daemon=plan.daemon,
+        check=False,
+        timeout_s=LOGIN_TIMEOUT_S,
+    )
+    # MariaDB adds where it was built: "11.8.6-MariaDB-0+deb13u1 from Debian-log".
+    words = result.stdout.split()
+    return words[0] if result.returncode == 0 and words else None
+
+
+def _last_words(host: Host, daemon: str) -> str:
+    lines = host.daemon_log(daemon, last_lines=20).splitlines()
+    # The password that mysqld invents for root is replaced and locked, yet not worth showing.
+    shown = [line.strip() for line in lines if line.strip() and "password" not in line]
+    errors = [line for line in shown if "ERROR" in line]
+    return " / ".join(errors[-2:] or shown[-3:]) or "it wrote no message."
+
+
+def _install_for_mysql(directory: PurePosixPath) -> list[str]:
+    owner = ["-o", str(MYSQL_UID), "-g", str(MYSQL_GID)]
+    return ["install", "-d", "-m", "0750", *owner, str(directory)]

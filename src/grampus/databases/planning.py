@@ -1,0 +1,116 @@
+"""From a request to a spec: everything is checked and chosen before anything is changed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from pathlib import PurePosixPath
+
+from grampus.core.errors import NotFoundError, RefusedError
+from grampus.databases.model import DatabaseSpec
+from grampus.databases.placement import (
+    HostLoad,
+    decide_address,
+    decide_placement,
+    decide_server_id,
+    parse_memory_total,
+)
+from grampus.databases.ports import ClusterPort, ImagePort, VolumePort
+from grampus.databases.records import DatabaseRecords
+from grampus.databases.request import (
+    CreateRequest,
+    MachineSize,
+    require_machine_holds,
+    require_request,
+)
+from grampus.hosts.port import Fleet, Host, HostUnreachableError
+
+
+class CreatePlanner:
+    """Turns requests into specs."""
+
+    def __init__(
+        self,
+        records: DatabaseRecords,
+        fleet: Fleet,
+        volumes: VolumePort,
+        images: ImagePort,
+        cluster: ClusterPort,
+    ) -> None:
+        self._records = records
+        self._fleet = fleet
+        self._volumes = volumes
+        self._images = images
+        self._cluster = cluster
+
+    def plan(self, request: CreateRequest, used_addresses: Collection[str]) -> DatabaseSpec:
+        """The spec of a database as asked for. Errors as `DatabaseService.plan_create`."""
+        flavour = require_request(request)
+        self.require_name_free(request.name)
+        host = self._choose_host(request.host)
+        require_machine_holds(request, _observe_machine(host), host.name)
+        self._cluster.check_room(request.size_bytes)
+        address = decide_address(self._fleet.database_addresses(), used_addresses)
+        return DatabaseSpec(
+            name=request.name,
+            flavour=flavour,
+            size_bytes=request.size_bytes,
+            memory_bytes=request.memory_bytes,
+            cpus=request.cpus,
+            pool=self._cluster.volume_pool(),
+            host=host.name,
+            address=address,
+            image_id=self._images.image_for(flavour),  # last: it may take minutes
+            server_id=decide_server_id(address),
+            protected=request.protect,
+        )
+
+    def settle_address(self, spec: DatabaseSpec, used_addresses: Collection[str]) -> DatabaseSpec:
+        """The spec with another address if its own was taken since it was planned."""
+        if spec.address not in used_addresses:
+            return spec
+        address = decide_address(self._fleet.database_addresses(), used_addresses)
+        return spec.model_copy(update={"address": address, "server_id": decide_server_id(address)})
+
+    def require_name_free(self, name: str) -> None:
+        """Raise RefusedError with code `name-taken` when a database or volume has that name."""
+        if self._records.find(name) is not None:
+            raise RefusedError(
+                f"There is already a database named '{name}'.",
+                f"Choose another name, or see `grampus db show {name}`.",
+                code="name-taken",
+            )
+        try:
+            self._volumes.get(name)
+        except NotFoundError:
+            return
+        raise RefusedError(
+            f"There is already a volume named '{name}'.",
+            f"Choose another name, or see `grampus volume show {name}`.",
+            code="name-taken",
+        )
+
+    def _choose_host(self, wanted: str | None) -> Host:
+        if wanted is not None:
+            host = self._fleet.host(wanted)
+            if not self._fleet.is_reachable(wanted):
+                raise HostUnreachableError(
+                    f"The host {wanted} cannot be reached.",
+                    "Choose another with --host, or leave it out.",
+                )
+            return host
+        databases = Counter(record.spec.host for record in self._records.all().values())
+        return self._fleet.host(
+            decide_placement(
+                [
+                    HostLoad(host.name, self._fleet.is_reachable(host.name), databases[host.name])
+                    for host in self._fleet.hosts()
+                ]
+            )
+        )
+
+
+def _observe_machine(host: Host) -> MachineSize:
+    meminfo = host.read_file(PurePosixPath("/proc/meminfo")) or ""
+    cpus = int(host.run(["getconf", "_NPROCESSORS_ONLN"]).stdout)
+    return MachineSize(memory_bytes=parse_memory_total(meminfo), cpus=cpus)

@@ -1,0 +1,60 @@
+"""What databases need from the parts below them, as ports that a test can stand in for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from grampus.databases.model import FlavourName
+from grampus.volumes.model import Attachment, VolumeRecord, VolumeSpec
+
+
+class VolumePort(Protocol):
+    """Volumes by name. Every `ensure_` is idempotent, also after a half-done one."""
+
+    def ensure_created(self, spec: VolumeSpec) -> VolumeRecord:
+        """The volume: image, cephx user and record."""
+        ...
+
+    def ensure_attached(self, name: str, host: str) -> Attachment:
+        """The volume as a mounted file system on `host`. Raises NotFoundError."""
+        ...
+
+    def ensure_detached(self, name: str) -> None:
+        """The volume unmounted and closed; nothing happens when there is no such volume."""
+        ...
+
+    def ensure_absent(self, name: str) -> None:
+        """The volume detached, and its image, cephx user and record removed."""
+        ...
+
+    def get(self, name: str) -> VolumeRecord:
+        """The volume's record. Raises NotFoundError."""
+        ...
+
+    def set_metadata(self, name: str, facts: Mapping[str, str]) -> None:
+        """Write `facts` as metadata of the volume's image, beside what is there."""
+        ...
+
+
+class ImagePort(Protocol):
+    """Host images that hold database servers."""
+
+    def image_for(self, flavour: FlavourName) -> str | None:
+        """The id of an image with that server, built if needed; None: the host's own has it.
+
+        Raises GrampusError when it cannot be had.
+        """
+        ...
+
+
+class ClusterPort(Protocol):
+    """The cluster that holds the volumes."""
+
+    def volume_pool(self) -> str:
+        """The pool that new volumes go to."""
+        ...
+
+    def check_room(self, size_bytes: int) -> None:
+        """Raise RefusedError when the pool cannot take a volume of `size_bytes`."""
+        ...

@@ -1,0 +1,94 @@
+"""The records of databases and scratch instances, and the addresses they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import BaseModel
+
+from grampus.core.errors import not_found
+from grampus.databases.model import DatabaseRecord, DatabaseSpec, ScratchSpec
+from grampus.state.store import Store
+
+DATABASE_KIND = "database"
+SCRATCH_KIND = "scratch-instance"
+
+
+class DatabaseRecords:
+    """What is remembered of the databases of one lab."""
+
+    def __init__(self, store: Store, lab: str) -> None:
+        self._store = store
+        self._lab = lab
+
+    def all(self) -> dict[str, DatabaseRecord]:
+        """Every record by name, also of databases being made or removed."""
+        return self._store.all(DATABASE_KIND, self._lab, DatabaseRecord)
+
+    def find(self, name: str) -> DatabaseRecord | None:
+        return self._store.get(DATABASE_KIND, self._lab, name, DatabaseRecord)
+
+    def get(self, name: str) -> DatabaseRecord:
+        """The record. Raises NotFoundError with the closest name there is."""
+        record = self.find(name)
+        if record is None:
+            raise not_found("database", name, self.all(), list_command="grampus db list")
+        return record
+
+    def put(self, record: DatabaseRecord) -> None:
+        self._store.put(DATABASE_KIND, self._lab, record.spec.name, record)
+
+    def change(self, name: str, **changes: object) -> None:
+        """Replace fields of the record, if there is one."""
+        record = self.find(name)
+        if record is not None:
+            self.put(record.model_copy(update=changes))
+
+    def remove(self, name: str) -> None:
+        self._store.remove(DATABASE_KIND, self._lab, name)
+
+    def find_scratch(self, name: str) -> ScratchSpec | None:
+        """The scratch instance of the database `name`."""
+        return self._store.get(SCRATCH_KIND, self._lab, name, ScratchSpec)
+
+    def all_scratch(self) -> dict[str, ScratchSpec]:
+        """Scratch instances by their database's name."""
+        return self._store.all(SCRATCH_KIND, self._lab, ScratchSpec)
+
+    def put_scratch(self, scratch: ScratchSpec) -> None:
+        self._store.put(SCRATCH_KIND, self._lab, scratch.database.name, scratch)
+
+    def remove_scratch(self, name: str) -> None:
+        self._store.remove(SCRATCH_KIND, self._lab, name)
+
+    def addresses(self) -> set[str]:
+        """Addresses that a database or a scratch instance holds, whether it runs or not."""
+        return {record.spec.address for record in self.all().values()} | {
+            scratch.address for scratch in self.all_scratch().values()
+        }
+
+
+def parse_journaled(document: Mapping[str, object]) -> DatabaseSpec | ScratchSpec:
+    """The spec that an operation was journaled with."""
+    model: type[BaseModel] = ScratchSpec if "database" in document else DatabaseSpec
+    spec = model.model_validate(document)
+    if not isinstance(spec, DatabaseSpec | ScratchSpec):
+        raise TypeError(f"unexpected spec {model.__name__}")
+    return spec
+
+
+def describe_facts(spec: DatabaseSpec, owner: str) -> dict[str, str]:
+    """What the image's metadata says, enough to find and rebuild the database's record."""
+    return {
+        "database": spec.name,
+        "flavour": spec.flavour,
+        "size-bytes": str(spec.size_bytes),
+        "memory-bytes": str(spec.memory_bytes),
+        "cpus": f"{spec.cpus:g}",
+        "host": spec.host,
+        "address": spec.address,
+        "port": str(spec.port),
+        "server-id": str(spec.server_id),
+        "owner": owner,
+        "protected": "yes" if spec.protected else "no",
+    }

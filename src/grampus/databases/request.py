@@ -1,0 +1,126 @@
+"""A database as a user asks for it, and what makes the request acceptable."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import get_args
+
+from grampus.core.errors import RefusedError, UsageError, closest_name
+from grampus.core.names import MAX_NAME_LENGTH, require_name
+from grampus.core.units import GIB, MIB, TIB, format_bytes
+from grampus.databases.model import FlavourName
+
+FLAVOURS: tuple[FlavourName, ...] = get_args(FlavourName)
+# A fresh data directory with its redo log and undo is about 0.3 GiB.
+MIN_SIZE_BYTES = GIB
+MAX_SIZE_BYTES = 256 * TIB
+# 32 busy clients stayed alive in 256 MiB with a buffer pool of 32 MiB; below, the server dies.
+MIN_MEMORY_BYTES = 256 * MIB
+MIN_CPUS = 0.1
+# The daemons of other instances are called mysqld-local-NAME and mysqld-init-NAME.
+_RESERVED_PREFIXES = ("local-", "init-")
+
+
+@dataclass(frozen=True)
+class CreateRequest:
+    """What the user asked for; `host` None lets Grampus choose."""
+
+    name: str
+    size_bytes: int
+    memory_bytes: int = 512 * MIB
+    cpus: float = 1.0
+    flavour: str = "mysql"
+    host: str | None = None
+    protect: bool = False
+
+
+@dataclass(frozen=True)
+class MachineSize:
+    """What the machine under a host has."""
+
+    memory_bytes: int
+    cpus: int
+
+
+def require_request(request: CreateRequest) -> FlavourName:
+    """The request's flavour, when all of it is acceptable by itself.
+
+    Raises UsageError, with a suggestion where one is likely to be meant.
+    """
+    _require_database_name(request.name)
+    if request.flavour not in FLAVOURS:
+        meant = closest_name(request.flavour.lower(), FLAVOURS)
+        raise UsageError(
+            f"{request.flavour!r} is not a flavour.",
+            f"Did you mean '{meant}'?" if meant else f"Choose one of {', '.join(FLAVOURS)}.",
+            code="unknown-flavour",
+        )
+    _require_between("size", request.size_bytes, MIN_SIZE_BYTES, MAX_SIZE_BYTES)
+    if request.memory_bytes < MIN_MEMORY_BYTES:
+        raise UsageError(
+            f"A memory of {format_bytes(request.memory_bytes)} is too little for a server.",
+            f"Ask for at least {format_bytes(MIN_MEMORY_BYTES)}.",
+            code="too-small",
+        )
+    if not request.cpus >= MIN_CPUS:  # also refuses "not a number"
+        raise UsageError(
+            f"{request.cpus:g} CPUs are too little for a server.",
+            f"Ask for at least {MIN_CPUS:g}.",
+            code="too-small",
+        )
+    return request.flavour
+
+
+def require_machine_holds(request: CreateRequest, machine: MachineSize, host: str) -> None:
+    """Raise RefusedError with code `too-big` when `host` is smaller than the request."""
+    if request.memory_bytes > machine.memory_bytes:
+        raise RefusedError(
+            f"{host} has {format_bytes(machine.memory_bytes)} of memory, less than the "
+            f"{format_bytes(request.memory_bytes)} asked for.",
+            "Ask for less with --memory.",
+            code="too-big",
+        )
+    if request.cpus > machine.cpus:
+        raise RefusedError(
+            f"{host} has {machine.cpus} CPUs, less than the {request.cpus:g} asked for.",
+            "Ask for less with --cpus.",
+            code="too-big",
+        )
+
+
+def suggest_name(text: str) -> str | None:
+    """The valid name closest to `text`, or None when nothing of it can be kept."""
+    name = re.sub(r"[^a-z0-9]+", "-", text.lower())
+    name = re.sub(r"^[^a-z]+", "", name)[:MAX_NAME_LENGTH].rstrip("-")
+    return name or None
+
+
+def _require_database_name(name: str) -> None:
+    try:
+        require_name("database", name)
+    except UsageError as error:
+        suggestion = suggest_name(name)
+        if suggestion is None or suggestion == name:
+            raise
+        remedy = f"Did you mean '{suggestion}'? {error.remedy}"
+        raise UsageError(error.problem, remedy, code=error.code) from None
+    if name.startswith(_RESERVED_PREFIXES):
+        raise UsageError(
+            f"'{name}' cannot name a database: {' and '.join(_RESERVED_PREFIXES)} begin names of "
+            "Grampus' own daemons.",
+            "Choose another name.",
+            code="invalid-name",
+        )
+
+
+def _require_between(what: str, size_bytes: int, lowest: int, highest: int) -> None:
+    if lowest <= size_bytes <= highest:
+        return
+    small = size_bytes < lowest
+    raise UsageError(
+        f"A {what} of {format_bytes(size_bytes)} is too {'small' if small else 'big'} "
+        "for a database.",
+        f"Ask for at {'least' if small else 'most'} {format_bytes(lowest if small else highest)}.",
+        code="too-small" if small else "too-big",
+    )

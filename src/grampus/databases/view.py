@@ -1,0 +1,73 @@
+"""A database as it is shown: what is remembered, and what is observed."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, field
+
+from grampus.databases.layout import CLIENT_PROGRAMS
+from grampus.databases.model import (
+    DatabasePhase,
+    DatabaseRecord,
+    DatabaseStatus,
+    Endpoint,
+    FlavourName,
+)
+from grampus.hosts.port import DaemonState
+from grampus.volumes.model import VolumeRecord
+
+
+@dataclass(frozen=True)
+class DatabaseView:
+    """A database with its observed status; `volume` is None while it has none."""
+
+    record: DatabaseRecord
+    status: DatabaseStatus
+    volume: VolumeRecord | None
+
+
+@dataclass(frozen=True)
+class CreatedDatabase:
+    """The answer to create. `connection_string` holds the password."""
+
+    record: DatabaseRecord
+    endpoint: Endpoint
+    connection_string: str = field(repr=False)
+    client_command: str  # reads the password from a file of mode 0600
+
+
+@dataclass(frozen=True)
+class ClientCommand:
+    """A client to run inside a daemon of a host."""
+
+    host: str
+    daemon: str
+    argv: tuple[str, ...]
+
+
+def classify_status(
+    phase: DatabasePhase, *, host_reachable: bool, daemon: DaemonState
+) -> DatabaseStatus:
+    """The one word for a database's state. A database under way says so whatever its host does."""
+    if phase != "ready":
+        return phase
+    if not host_reachable:
+        return "host-down"
+    return "running" if daemon == "running" else "stopped"
+
+
+def render_connection_string(endpoint: Endpoint) -> str:
+    """The endpoint as a URL with its password; user and password need no percent-encoding."""
+    password = endpoint.password.get_secret_value()
+    return f"mysql://{endpoint.user}:{password}@{endpoint.address}:{endpoint.port}/"
+
+
+def render_client_command(flavour: FlavourName, option_file: str) -> str:
+    """The command line of a client on this machine."""
+    return f"{CLIENT_PROGRAMS[flavour]} --defaults-extra-file={shlex.quote(option_file)}"
+
+
+def client_argv(flavour: FlavourName, option_file: str, sql: str | None) -> tuple[str, ...]:
+    """The client inside the daemon: interactive, or with `sql` to run."""
+    argv = (CLIENT_PROGRAMS[flavour], f"--defaults-file={option_file}")
+    return argv if sql is None else (*argv, "--execute", sql)

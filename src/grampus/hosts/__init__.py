@@ -1,0 +1,1 @@
+"""Machines that run processes, and the ways to run them there."""

@@ -1,0 +1,30 @@
+"""Commands that any host can run, such as those of the cluster: run on the first that answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from grampus.hosts.port import CommandResult, Fleet, HostUnreachableError
+
+
+class AnyReachableHost:
+    """Runs commands on the first reachable host of a fleet."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: str | None = None,
+        timeout_s: float = 60.0,
+        check: bool = True,
+    ) -> CommandResult:
+        """As `Host.run`. Raises HostUnreachableError when no host can be reached."""
+        for host in self._fleet.hosts():
+            if self._fleet.is_reachable(host.name):
+                return host.run(argv, stdin=stdin, timeout_s=timeout_s, check=check)
+        raise HostUnreachableError(
+            "No host of the cluster can be reached.", "`grampus lab status` shows which are down."
+        )

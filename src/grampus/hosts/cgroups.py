@@ -1,0 +1,138 @@
+"""Control groups of daemons: reading their counters and removing what is left of them.
+
+Both layouts are handled: version 2 (one tree) and version 1 or hybrid (one tree a controller).
+Sources: kernel documentation, admin-guide/cgroup-v2.rst and cgroup-v1/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from grampus.hosts.port import Usage
+
+CGROUP_ROOT = Path("/sys/fs/cgroup")
+
+
+def parse_v1_blkio(text: str) -> tuple[int, int]:
+    """(reads, writes) summed over devices from `blkio.throttle.io_serviced` or `_service_bytes`."""
+    reads = writes = 0
+    for line in text.splitlines():
+        match line.split():
+            case [_, "Read", count]:
+                reads += int(count)
+            case [_, "Write", count]:
+                writes += int(count)
+            case _:
+                continue
+    return reads, writes
+
+
+def parse_v2_io_stat(text: str) -> dict[str, int]:
+    """Sums over devices of `rbytes`, `wbytes`, `rios` and `wios` from `io.stat`."""
+    totals = dict.fromkeys(("rbytes", "wbytes", "rios", "wios"), 0)
+    for line in text.splitlines():
+        for field in line.split()[1:]:
+            key, _, value = field.partition("=")
+            if key in totals:
+                totals[key] += int(value)
+    return totals
+
+
+def parse_key_values(text: str) -> dict[str, int]:
+    """`key value` lines, as in `cpu.stat`."""
+    pairs = (line.split() for line in text.splitlines())
+    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
+
+
+class Cgroups:
+    """The control groups below one path, such as `/grampus/3f2a`."""
+
+    def __init__(self, path: str, *, root: Path = CGROUP_ROOT) -> None:
+        self._path = path.strip("/")
+        self._root = root
+        self._is_v2 = (root / "cgroup.controllers").exists()
+
+    def observe_usage(self, relative: str) -> Usage | None:
+        """Counters of the group `relative` to our path, or None when it does not exist."""
+        try:
+            return self._read_v2(relative) if self._is_v2 else self._read_v1(relative)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            # A group that is removed while it is read answers ENODEV.
+            if error.errno == 19:
+                return None
+            raise
+
+    def pids(self) -> set[int]:
+        """Processes in any group below our path."""
+        found: set[int] = set()
+        for directory in self._directories():
+            try:
+                found.update(map(int, (directory / "cgroup.procs").read_text().split()))
+            except OSError:
+                continue  # removed meanwhile
+        return found
+
+    def ensure_absent(self) -> None:
+        """Remove every group below our path, and our path; processes must be gone."""
+        for directory in self._directories():
+            try:
+                directory.rmdir()
+            except FileNotFoundError:
+                continue
+        parent = self._path.rpartition("/")[0]
+        if parent:
+            for tree in self._trees():
+                try:
+                    (tree / parent).rmdir()
+                except OSError:
+                    continue  # other labs still use it
+
+    def _trees(self) -> list[Path]:
+        if self._is_v2:
+            return [self._root]
+        return sorted(path for path in self._root.iterdir() if path.is_dir())
+
+    def _directories(self) -> Iterator[Path]:
+        """Every group, deepest first."""
+        for tree in self._trees():
+            top = tree / self._path
+            if top.is_dir() and not tree.is_symlink():
+                below = [path for path in top.rglob("*") if path.is_dir()]
+                yield from sorted(below, key=lambda path: len(path.parts), reverse=True)
+                yield top
+
+    def _read_v2(self, relative: str) -> Usage:
+        group = self._root / self._path / relative
+        io_file = group / "io.stat"
+        io = parse_v2_io_stat(io_file.read_text() if io_file.exists() else "")
+        return Usage(
+            cpu_us=parse_key_values((group / "cpu.stat").read_text())["usage_usec"],
+            memory_bytes=int((group / "memory.current").read_text()),
+            read_ops=io["rios"],
+            write_ops=io["wios"],
+            read_bytes=io["rbytes"],
+            write_bytes=io["wbytes"],
+        )
+
+    def _read_v1(self, relative: str) -> Usage:
+        below = f"{self._path}/{relative}"
+        blkio = self._root / "blkio" / below
+        read_ops, write_ops = parse_v1_blkio(_text(blkio / "blkio.throttle.io_serviced"))
+        read_bytes, write_bytes = parse_v1_blkio(_text(blkio / "blkio.throttle.io_service_bytes"))
+        cpu = self._root / "cpuacct" / below / "cpuacct.usage"
+        memory = self._root / "memory" / below / "memory.usage_in_bytes"
+        return Usage(
+            cpu_us=int(cpu.read_text()) // 1000,
+            memory_bytes=int(memory.read_text()),
+            read_ops=read_ops,
+            write_ops=write_ops,
+            read_bytes=read_bytes,
+            write_bytes=write_bytes,
+        )
+
+
+def _text(file: Path) -> str:
+    return file.read_text() if file.exists() else ""

@@ -1,0 +1,259 @@
+"""Daemons as OCI containers run by runc, each over an overlay of a host image."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import stat
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from grampus.core.clock import Clock, wait_until
+from grampus.core.errors import GrampusError
+from grampus.hosts.mounts import ensure_overlay, ensure_unmounted_below
+from grampus.hosts.oci_config import BlockDevice, MachineLimits, render_oci_config
+from grampus.hosts.port import (
+    CommandFailedError,
+    CommandResult,
+    DaemonSpec,
+    DaemonStatus,
+    RunningCommand,
+)
+from grampus.hosts.process import run_command, spawn_command
+
+# A command must not outlive the Grampus process that started it (kill -9 included): the next
+# command would meet it half done. TERM, because `runc exec` passes it on to its process.
+_DIES_WITH_US = ("setpriv", "--pdeathsig", "TERM")
+LOG_KEPT_BYTES = 16 * 1024 * 1024
+
+
+def observe_machine_limits() -> MachineLimits:
+    """What our own process may hand on."""
+    status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
+    mask = next(line.split()[1] for line in status.splitlines() if line.startswith("CapBnd:"))
+    return MachineLimits(
+        capability_mask=int(mask, 16),
+        max_open_files=resource.getrlimit(resource.RLIMIT_NOFILE)[1],
+        locked_memory_bytes=resource.getrlimit(resource.RLIMIT_MEMLOCK)[1],
+    )
+
+
+def observe_block_device(path: str) -> BlockDevice:
+    """The numbers of the block device at `path`. Raises GrampusError when it is none."""
+    try:
+        status = Path(path).stat()
+    except FileNotFoundError:
+        raise GrampusError(f"There is no block device {path}.") from None
+    if not stat.S_ISBLK(status.st_mode):
+        raise GrampusError(f"{path} is not a block device.")
+    return BlockDevice(path, os.major(status.st_rdev), os.minor(status.st_rdev))
+
+
+class Containers:
+    """The containers of one host.
+
+    `directory` holds what they leave on disk, a directory each: `bundle/config.json`, the
+    overlay (`upper`, `work`, `rootfs`) and `log`. `prefix` starts every container's id in the
+    shared runc root.
+    """
+
+    def __init__(
+        self,
+        *,
+        directory: Path,
+        runc_root: Path,
+        prefix: str,
+        hostname: str,
+        network_namespace: str,
+        cgroup_path: str,
+        image_root: Callable[[str | None], Path],
+        clock: Clock,
+    ) -> None:
+        self._directory = directory
+        self._runc_root = runc_root
+        self._prefix = prefix
+        self._hostname = hostname
+        self._network_namespace = network_namespace
+        self._cgroup_path = cgroup_path
+        self._image_root = image_root
+        self._clock = clock
+
+    def observe(self) -> list[DaemonStatus]:
+        """Every container that was started here and not removed, sorted by name."""
+        listed = self._runc("list", "--format", "json").stdout
+        states = {entry["id"]: entry for entry in json.loads(listed or "null") or []}
+        names = {path.name for path in self._directory.glob("*") if path.is_dir()}
+        statuses = []
+        for name in sorted(names):
+            entry = states.get(self._id(name))
+            running = entry is not None and entry["status"] == "running"
+            statuses.append(
+                DaemonStatus(name, "running", int(entry["pid"]))
+                if running and entry is not None
+                else DaemonStatus(name, "stopped")
+            )
+        return statuses
+
+    def is_running(self, name: str) -> bool:
+        """Whether the container's first process is alive."""
+        state = self._state(name)
+        return state is not None and state["status"] == "running"
+
+    def ensure_running(self, spec: DaemonSpec) -> None:
+        """Start the container unless it runs.
+
+        A container of the same name that has ended, or was started only half, is replaced.
+        """
+        if self.is_running(spec.name):
+            return
+        self._delete(spec.name)
+        directory = self._directory / spec.name
+        rootfs = directory / "rootfs"
+        ensure_overlay(
+            self._image_root(spec.image), directory / "upper", directory / "work", rootfs
+        )
+        devices = {
+            path: observe_block_device(path)
+            for path in (*spec.devices, *(limit.device for limit in spec.limits.block))
+        }
+        config = render_oci_config(
+            spec,
+            root=str(rootfs),
+            hostname=self._hostname,
+            network_namespace=self._network_namespace,
+            cgroup_path=f"{self._cgroup_path}/{spec.name}",
+            machine=observe_machine_limits(),
+            devices=devices,
+        )
+        bundle = directory / "bundle"
+        bundle.mkdir(parents=True, exist_ok=True)
+        (bundle / "config.json").write_text(json.dumps(config, indent=1), encoding="utf-8")
+        log = self._log(spec.name)
+        if log.exists() and log.stat().st_size > LOG_KEPT_BYTES:
+            log.replace(log.with_suffix(".old"))
+        # The shell hands the log over as stdout: runc would keep our pipe open for ever.
+        script = 'log=$1; shift; exec "$@" >>"$log" 2>&1 </dev/null'
+        argv = [*_DIES_WITH_US, *self._runc_argv("run", "--detach", "--bundle", str(bundle))]
+        result = run_command(
+            ["sh", "-c", script, "sh", str(log), *argv, self._id(spec.name)],
+            timeout_s=60,
+            check=False,
+        )
+        if result.returncode != 0:
+            raise GrampusError(
+                f"The daemon {spec.name} could not be started on {self._hostname}: "
+                f"{self.log(spec.name, last_lines=3)}",
+                code="daemon-failed",
+            )
+
+    def ensure_absent(self, name: str, *, kill: bool, stop_signal: str, timeout_s: float) -> None:
+        """Stop the container, remove it and what it left on disk."""
+        self.stop(name, kill=kill, stop_signal=stop_signal, timeout_s=timeout_s)
+        self._delete(name)
+        directory = self._directory / name
+        ensure_unmounted_below(directory)
+        if directory.exists():
+            shutil.rmtree(directory)
+
+    def stop(self, name: str, *, kill: bool, stop_signal: str, timeout_s: float) -> None:
+        """End the container's processes: by `stop_signal`, and by KILL after `timeout_s`."""
+        if not self.is_running(name):
+            return
+        if not kill:
+            self._runc("kill", self._id(name), stop_signal, check=False)
+            try:
+                self._wait_until_ended(name, timeout_s)
+            except GrampusError as error:
+                if error.code != "timeout":
+                    raise
+        if self.is_running(name):
+            self._runc("kill", self._id(name), "KILL", check=False)
+            self._wait_until_ended(name, 30)
+
+    def exec_argv(self, name: str, argv: Sequence[str], *, tty: bool = False) -> list[str]:
+        """The command on this machine that runs `argv` inside the container, as its user."""
+        config = self._directory / name / "bundle" / "config.json"
+        try:
+            user = json.loads(config.read_text(encoding="utf-8"))["process"]["user"]
+        except FileNotFoundError:
+            raise GrampusError(
+                f"The daemon {name} is not there on {self._hostname}.", code="daemon-absent"
+            ) from None
+        return [
+            *_DIES_WITH_US,
+            *self._runc_argv(
+                "exec",
+                *(["--tty"] if tty else []),
+                "--user",
+                f"{user['uid']}:{user['gid']}",
+                self._id(name),
+            ),
+            *argv,
+        ]
+
+    def run(
+        self, name: str, argv: Sequence[str], *, stdin: str | None, timeout_s: float, check: bool
+    ) -> CommandResult:
+        """Run a command inside the container."""
+        result = run_command(
+            self.exec_argv(name, argv),
+            stdin=stdin,
+            timeout_s=timeout_s,
+            check=False,
+            where=self._hostname,
+        )
+        shown = CommandResult(tuple(argv), result.returncode, result.stdout, result.stderr)
+        if check and result.returncode != 0:
+            raise CommandFailedError(self._hostname, shown)
+        return shown
+
+    def spawn(self, name: str, argv: Sequence[str], *, stdin: str | None) -> RunningCommand:
+        """Start a command inside the container."""
+        return spawn_command(self.exec_argv(name, argv), stdin=stdin, where=self._hostname)
+
+    def log(self, name: str, *, last_lines: int) -> str:
+        """The end of the container's stdout and stderr."""
+        log = self._log(name)
+        if not log.exists():
+            return ""
+        with log.open("rb") as stream:
+            stream.seek(max(0, log.stat().st_size - 64 * 1024))
+            lines = stream.read().decode("utf-8", errors="replace").splitlines()
+        return "\n".join(lines[-last_lines:])
+
+    def _id(self, name: str) -> str:
+        return f"{self._prefix}.{name}"
+
+    def _log(self, name: str) -> Path:
+        return self._directory / name / "log"
+
+    def _state(self, name: str) -> dict[str, Any] | None:
+        result = self._runc("state", self._id(name), check=False)
+        if result.returncode != 0:
+            return None
+        state: dict[str, Any] = json.loads(result.stdout)
+        return state
+
+    def _delete(self, name: str) -> None:
+        if (self._runc_root / self._id(name)).exists():
+            self._runc("delete", "--force", self._id(name), check=False)
+
+    def _wait_until_ended(self, name: str, timeout_s: float) -> None:
+        wait_until(
+            self._clock,
+            lambda: not self.is_running(name),
+            what=f"{name} on {self._hostname} to end",
+            timeout_s=timeout_s,
+            interval_s=0.05,
+        )
+
+    def _runc_argv(self, *arguments: str) -> list[str]:
+        return ["runc", "--root", str(self._runc_root), *arguments]
+
+    def _runc(self, *arguments: str, check: bool = True) -> CommandResult:
+        return run_command(
+            self._runc_argv(*arguments), timeout_s=60, check=check, where=self._hostname
+        )

@@ -1,0 +1,252 @@
+"""A host of the lab: a network namespace, and one container that stands for the machine itself.
+
+Commands run inside that container (*the host container*), which is privileged and sees the
+host's data directory at the path that it has on this machine; so do the daemons' binds, and so
+a path means the same to Grampus, to commands and to daemons.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from grampus.core.clock import Clock
+from grampus.core.errors import GrampusError, not_found
+from grampus.hosts.cgroups import Cgroups
+from grampus.hosts.containers import Containers
+from grampus.hosts.mounts import ensure_shared_bind
+from grampus.hosts.port import (
+    Bind,
+    CommandResult,
+    DaemonSpec,
+    DaemonStatus,
+    Host,
+    HostUnreachableError,
+    Limits,
+    RunningCommand,
+    Usage,
+)
+from grampus.hosts.process import run_command
+from grampus.state.home import write_atomically
+
+HOST_CONTAINER = "host"
+HOST_INTERFACE = "eth0"
+
+
+@dataclass(frozen=True)
+class LabHostPlace:
+    """Where a lab host lives on this machine."""
+
+    name: str
+    address: str
+    prefix_length: int
+    directory: Path  # holds data/ and daemons/
+    network_namespace: str  # name under /run/netns
+    link: str  # the end of its link that stands outside the namespace
+    runc_root: Path
+    cgroup_path: str  # of the lab, such as /grampus/3f2a
+
+
+class LabHost:
+    """A `Host` in a network namespace of this machine."""
+
+    def __init__(
+        self, place: LabHostPlace, image_root: Callable[[str | None], Path], clock: Clock
+    ) -> None:
+        self._place = place
+        self._cgroups = Cgroups(f"{place.cgroup_path}/{place.name}")
+        self._containers = Containers(
+            directory=place.directory / "daemons",
+            runc_root=place.runc_root,
+            prefix=place.name,
+            hostname=place.name,
+            network_namespace=f"/run/netns/{place.network_namespace}",
+            cgroup_path=f"{place.cgroup_path}/{place.name}",
+            image_root=image_root,
+            clock=clock,
+        )
+
+    @property
+    def name(self) -> str:
+        return self._place.name
+
+    @property
+    def address(self) -> str:
+        return self._place.address
+
+    @property
+    def data_dir(self) -> PurePosixPath:
+        return PurePosixPath(self._place.directory / "data")
+
+    def ensure_up(self) -> None:
+        """Start the host container; the network namespace must be there."""
+        data = Path(self.data_dir)
+        ensure_shared_bind(data)
+        for below in ("etc-ceph", "var-lib-ceph", "run-ceph"):
+            (data / below).mkdir(exist_ok=True)
+        self._containers.ensure_running(
+            DaemonSpec(
+                name=HOST_CONTAINER,
+                argv=("tini", "--", "sleep", "infinity"),
+                binds=(
+                    Bind(str(data), str(data), shared=True),
+                    Bind(str(data / "etc-ceph"), "/etc/ceph"),
+                    Bind(str(data / "var-lib-ceph"), "/var/lib/ceph"),
+                    Bind(str(data / "run-ceph"), "/run/ceph"),
+                ),
+                limits=Limits(),
+                privileged=True,
+            )
+        )
+
+    def is_up(self) -> bool:
+        """Whether the host container runs (a killed host's does not)."""
+        return self._containers.is_running(HOST_CONTAINER)
+
+    def is_linked(self) -> bool:
+        """Whether the host's link to the others is up (a cut-off host's is not)."""
+        flags = Path(f"/sys/class/net/{self._place.link}/flags")
+        try:
+            return bool(int(flags.read_text(), 16) & 1)  # IFF_UP
+        except FileNotFoundError:
+            return False
+
+    def stop_all(self, *, kill: bool) -> None:
+        """End every container of this host, the host container last; what they keep stays."""
+        statuses = self._containers.observe()
+        names = [
+            status.name
+            for status in statuses
+            if status.state == "running" and status.name != HOST_CONTAINER
+        ]
+        with ThreadPoolExecutor(max_workers=8) as pool:
+            list(pool.map(lambda name: self._stop(name, kill=kill), names))
+        self._stop(HOST_CONTAINER, kill=True)
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: str | None = None,
+        timeout_s: float = 60.0,
+        check: bool = True,
+        daemon: str | None = None,
+    ) -> CommandResult:
+        self._require_reachable()
+        return self._containers.run(
+            daemon or HOST_CONTAINER, argv, stdin=stdin, timeout_s=timeout_s, check=check
+        )
+
+    def spawn(self, argv: Sequence[str], *, stdin: str | None = None) -> RunningCommand:
+        self._require_reachable()
+        return self._containers.spawn(HOST_CONTAINER, argv, stdin=stdin)
+
+    def kill_daemon(self, name: str) -> None:
+        """End a daemon with SIGKILL, and leave its container as a crash would."""
+        self._stop(name, kill=True)
+
+    def terminal_argv(self, argv: Sequence[str], *, daemon: str, tty: bool) -> list[str]:
+        self._require_reachable()
+        return self._containers.exec_argv(daemon, argv, tty=tty)
+
+    def write_file(
+        self, path: PurePosixPath, content: str, *, mode: int = 0o644, uid: int = 0, gid: int = 0
+    ) -> None:
+        target = Path(path)
+        if not target.is_relative_to(self.data_dir):
+            raise GrampusError(f"{path} is outside the data directory of {self.name}.")
+        write_atomically(target, content.encode(), mode=mode)
+        if (uid, gid) != (0, 0):
+            os.chown(target, uid, gid)
+
+    def read_file(self, path: PurePosixPath) -> str | None:
+        try:
+            return Path(path).read_text(encoding="utf-8", errors="replace")
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def ensure_daemon(self, spec: DaemonSpec) -> None:
+        self._require_reachable()
+        self._containers.ensure_running(spec)
+
+    def ensure_daemon_absent(self, name: str, *, kill: bool = False) -> None:
+        self._containers.ensure_absent(name, kill=kill, stop_signal="TERM", timeout_s=60)
+
+    def observe_daemons(self) -> list[DaemonStatus]:
+        return [status for status in self._containers.observe() if status.name != HOST_CONTAINER]
+
+    def daemon_log(self, name: str, *, last_lines: int = 20) -> str:
+        return self._containers.log(name, last_lines=last_lines)
+
+    def observe_usage(self) -> dict[str, Usage]:
+        names = (path.name for path in (self._place.directory / "daemons").glob("*"))
+        usages = {name: self._cgroups.observe_usage(name) for name in names}
+        return {
+            name: usage
+            for name, usage in sorted(usages.items())
+            if usage is not None and name != HOST_CONTAINER
+        }
+
+    def ensure_address(self, address: str) -> None:
+        self._ip("address", "replace", f"{address}/{self._place.prefix_length}")
+        # This machine may still hold the address at another host's MAC.
+        run_command(["ip", "neighbour", "flush", "to", address], timeout_s=10, check=False)
+
+    def ensure_address_absent(self, address: str) -> None:
+        listed = self._ip("-brief", "address", "show", subject_only=True)
+        if f" {address}/" in listed:
+            self._ip("address", "delete", f"{address}/{self._place.prefix_length}")
+
+    def _ip(self, *arguments: str, subject_only: bool = False) -> str:
+        argv = ["ip", "-netns", self._place.network_namespace, *arguments]
+        if not subject_only:
+            argv += ["dev", HOST_INTERFACE]
+        return run_command(argv, timeout_s=10, where=self.name).stdout
+
+    def _stop(self, name: str, *, kill: bool) -> None:
+        self._containers.stop(name, kill=kill, stop_signal="TERM", timeout_s=60)
+
+    def _require_reachable(self) -> None:
+        if not self.is_linked():
+            raise HostUnreachableError(
+                f"The host {self.name} cannot be reached: its link is down.",
+                "`grampus lab fault heal` brings it back.",
+            )
+        if not self.is_up():
+            raise HostUnreachableError(
+                f"The host {self.name} is down.", "`grampus lab up` or `lab fault heal` starts it."
+            )
+
+
+class LabFleet:
+    """The hosts of one lab; a `Fleet`."""
+
+    def __init__(self, hosts: Sequence[LabHost], database_addresses: Sequence[str]) -> None:
+        self._hosts = {host.name: host for host in hosts}
+        self._database_addresses = tuple(database_addresses)
+
+    def hosts(self) -> list[Host]:
+        return list(self.lab_hosts())
+
+    def lab_hosts(self) -> list[LabHost]:
+        """The hosts with what only a lab host has."""
+        return [self._hosts[name] for name in sorted(self._hosts)]
+
+    def host(self, name: str) -> Host:
+        return self.lab_host(name)
+
+    def lab_host(self, name: str) -> LabHost:
+        """The lab host named `name`. Raises NotFoundError."""
+        if name not in self._hosts:
+            raise not_found("host", name, self._hosts, list_command="grampus lab status")
+        return self._hosts[name]
+
+    def is_reachable(self, name: str) -> bool:
+        host = self.lab_host(name)
+        return host.is_linked() and host.is_up()
+
+    def database_addresses(self) -> Sequence[str]:
+        return self._database_addresses

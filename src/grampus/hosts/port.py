@@ -1,0 +1,238 @@
+"""The Host port: a machine that runs commands and daemons.
+
+A host is reached the same way whether it is a network namespace of the lab or a machine
+elsewhere; nothing above this package may know which. All paths are paths on that host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Literal, Protocol
+
+from grampus.core.errors import GrampusError
+
+DaemonState = Literal["running", "stopped", "absent"]
+
+
+@dataclass(frozen=True)
+class CommandResult:
+    """How a command ended."""
+
+    argv: tuple[str, ...]
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+class CommandFailedError(GrampusError):
+    """A command on a host ended with a non-zero code."""
+
+    default_code = "command-failed"
+
+    def __init__(self, where: str, result: CommandResult) -> None:
+        last_lines = (result.stderr.strip() or result.stdout.strip()).splitlines()[-3:]
+        super().__init__(
+            f"`{' '.join(result.argv[:4])}` failed on {where} with code {result.returncode}: "
+            f"{' '.join(last_lines) or 'no message'}."
+        )
+        self.result = result
+
+
+class HostUnreachableError(GrampusError):
+    """The host is down or cut off."""
+
+    default_code = "host-unreachable"
+
+
+@dataclass(frozen=True)
+class Bind:
+    """A directory or file of the host seen inside a daemon.
+
+    `shared` lets mounts made inside the daemon appear on the host (needed by FUSE servers).
+    """
+
+    source: str
+    target: str
+    read_only: bool = False
+    shared: bool = False
+
+
+@dataclass(frozen=True)
+class BlockLimit:
+    """Limits on one block device of a daemon; None is unlimited."""
+
+    device: str
+    read_iops: int | None = None
+    write_iops: int | None = None
+    read_bytes_per_s: int | None = None
+    write_bytes_per_s: int | None = None
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a daemon may use; None is unlimited."""
+
+    cpus: float | None = None
+    memory_bytes: int | None = None
+    block: tuple[BlockLimit, ...] = ()
+
+
+@dataclass(frozen=True)
+class DaemonSpec:
+    """A daemon as it shall run: an OCI container in its host's network namespace."""
+
+    name: str
+    argv: tuple[str, ...]
+    binds: tuple[Bind, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    limits: Limits = Limits()
+    image: str | None = None  # a host image's id; None is the host's own
+    uid: int = 0
+    gid: int = 0
+    devices: tuple[str, ...] = ()  # block devices it may use, such as /dev/loop3
+    privileged: bool = False  # may mount and see all devices (FUSE servers)
+    stop_signal: str = "TERM"
+    stop_timeout_s: float = 15.0
+
+
+@dataclass(frozen=True)
+class DaemonStatus:
+    """A daemon as observed. `pid` is that of its first process on the machine, if it runs."""
+
+    name: str
+    state: DaemonState
+    pid: int | None = None
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Counters since the daemon began; subtract two readings to get rates."""
+
+    cpu_us: int
+    memory_bytes: int
+    read_ops: int
+    write_ops: int
+    read_bytes: int
+    write_bytes: int
+
+
+class RunningCommand(Protocol):
+    """A command that has been started and is read while it runs."""
+
+    def lines(self) -> Iterator[str]:
+        """Lines of stdout as they come, without line ends, until the command ends."""
+        ...
+
+    def wait(self) -> CommandResult:
+        """The result (stdout is empty when `lines` consumed it)."""
+        ...
+
+    def terminate(self) -> None:
+        """End the command if it still runs, and everything it started."""
+        ...
+
+
+class Host(Protocol):
+    """A machine that runs commands and daemons."""
+
+    @property
+    def name(self) -> str:
+        """The host's name, unique in its fleet."""
+        ...
+
+    @property
+    def address(self) -> str:
+        """The host's own IPv4 address."""
+        ...
+
+    @property
+    def data_dir(self) -> PurePosixPath:
+        """Where Grampus keeps things on this host; seen alike by commands and by daemons' binds."""
+        ...
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: str | None = None,
+        timeout_s: float = 60.0,
+        check: bool = True,
+        daemon: str | None = None,
+    ) -> CommandResult:
+        """Run a command on the host, or inside one of its daemons' containers.
+
+        Raises CommandFailedError on a non-zero code (when `check`), HostUnreachableError when
+        the host is down or cut off, GrampusError with code `timeout` after `timeout_s`.
+        """
+        ...
+
+    def spawn(self, argv: Sequence[str], *, stdin: str | None = None) -> RunningCommand:
+        """Start a command on the host and return at once."""
+        ...
+
+    def terminal_argv(self, argv: Sequence[str], *, daemon: str, tty: bool) -> list[str]:
+        """The command on the user's machine that runs `argv` in a daemon at their terminal.
+
+        `tty` asks for a terminal inside; leave it out when stdin is a pipe or a file.
+        """
+        ...
+
+    def write_file(
+        self, path: PurePosixPath, content: str, *, mode: int = 0o644, uid: int = 0, gid: int = 0
+    ) -> None:
+        """Replace a file atomically, making its directory when missing."""
+        ...
+
+    def read_file(self, path: PurePosixPath) -> str | None:
+        """The text of a file, or None when there is none."""
+        ...
+
+    def ensure_daemon(self, spec: DaemonSpec) -> None:
+        """Start the daemon unless it runs."""
+        ...
+
+    def ensure_daemon_absent(self, name: str, *, kill: bool = False) -> None:
+        """Stop the daemon (`kill`: at once, without its stop signal) and remove its container."""
+        ...
+
+    def observe_daemons(self) -> list[DaemonStatus]:
+        """The daemons that were started here and not removed, sorted by name."""
+        ...
+
+    def daemon_log(self, name: str, *, last_lines: int = 20) -> str:
+        """The end of what the daemon wrote to stdout and stderr."""
+        ...
+
+    def observe_usage(self) -> dict[str, Usage]:
+        """Counters by daemon."""
+        ...
+
+    def ensure_address(self, address: str) -> None:
+        """Give the host a further IPv4 address (a database's own)."""
+        ...
+
+    def ensure_address_absent(self, address: str) -> None:
+        """Take the further address away."""
+        ...
+
+
+class Fleet(Protocol):
+    """The hosts that Grampus may use."""
+
+    def hosts(self) -> list[Host]:
+        """All hosts, sorted by name, also those that are down."""
+        ...
+
+    def host(self, name: str) -> Host:
+        """The host named `name`. Raises NotFoundError."""
+        ...
+
+    def is_reachable(self, name: str) -> bool:
+        """Whether commands can be run there now."""
+        ...
+
+    def database_addresses(self) -> Sequence[str]:
+        """IPv4 addresses that databases may be given, in order of preference."""
+        ...

@@ -1,0 +1,1 @@
+"""The embedded cluster on this one machine."""

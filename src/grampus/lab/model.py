@@ -1,0 +1,111 @@
+"""What a lab is: its spec, and everything that follows from the spec alone."""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import uuid
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from grampus.state.home import Home
+
+MediaName = Literal["nvme", "ssd", "hdd"]
+DEFAULT_LAB = "default"
+DATABASE_POOL = "databases"
+LAB_RECORD = "lab"
+MON_COUNT = 3
+MGR_COUNT = 2
+MIN_HOSTS = 3  # three copies, no two on one host
+MAX_HOSTS = 9
+MAX_OSDS_PER_HOST = 8
+FIRST_HOST_ADDRESS = 11
+FIRST_DATABASE_ADDRESS = 100
+LAST_DATABASE_ADDRESS = 249
+
+
+class LabSpec(BaseModel):
+    """A lab, with everything decided that bringing it up needs."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    tag: str  # names the lab's links, namespaces and control groups on this machine
+    image_id: str
+    image_name: str
+    host_count: int
+    osds_per_host: int
+    media: MediaName
+    osd_size_bytes: int
+    subnet: str  # such as 10.213.0.0/24
+    fsid: str
+    copies: int = 3
+    min_size: int = 2
+
+    @property
+    def network(self) -> ipaddress.IPv4Network:
+        return ipaddress.IPv4Network(self.subnet)
+
+    @property
+    def gateway(self) -> str:
+        """The address of this machine on the lab's bridge."""
+        return str(self.network[1])
+
+    @property
+    def bridge(self) -> str:
+        return f"gr-{self.tag}"
+
+    @property
+    def cgroup_path(self) -> str:
+        return f"/grampus/{self.tag}"
+
+    @property
+    def run_dir(self) -> Path:
+        """What need not survive a reboot: runc's own state."""
+        return Path("/run/grampus") / self.tag
+
+    @property
+    def host_names(self) -> list[str]:
+        return [f"h{number}" for number in range(1, self.host_count + 1)]
+
+    @property
+    def mon_hosts(self) -> list[str]:
+        return self.host_names[:MON_COUNT]
+
+    @property
+    def mgr_hosts(self) -> list[str]:
+        return self.host_names[:MGR_COUNT]
+
+    @property
+    def osd_count(self) -> int:
+        return self.host_count * self.osds_per_host
+
+    def host_address(self, host: str) -> str:
+        """The address of `h1`, `h2`, ..."""
+        return str(self.network[FIRST_HOST_ADDRESS + int(host[1:]) - 1])
+
+    def host_namespace(self, host: str) -> str:
+        """The name of the host's network namespace under /run/netns."""
+        return f"grampus-{self.tag}-{host}"
+
+    def host_link(self, host: str) -> str:
+        """The end of the host's link that stands on the bridge (at most 15 characters)."""
+        return f"gr-{self.tag}-{host}"
+
+    def database_addresses(self) -> list[str]:
+        """Addresses that databases may take."""
+        return [
+            str(self.network[number])
+            for number in range(FIRST_DATABASE_ADDRESS, LAST_DATABASE_ADDRESS + 1)
+        ]
+
+    def osd_uuid(self, host: str, slot: int) -> str:
+        """An OSD has the same UUID whenever it is asked: so `ceph osd new` can be repeated."""
+        return str(uuid.uuid5(uuid.UUID(self.fsid), f"{host}/{slot}"))
+
+
+def lab_tag(home: Home, name: str) -> str:
+    """Five hexadecimal digits that keep labs of different homes apart on one machine."""
+    return hashlib.sha256(f"{home.root}\0{name}".encode()).hexdigest()[:5]

@@ -1,0 +1,34 @@
+"""Which block device each OSD of a lab stands on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from grampus.hosts.lab_host import LabFleet
+from grampus.hosts.loop_devices import find_loop_device
+from grampus.lab.bootstrap import osd_reference
+from grampus.lab.model import LabSpec
+
+
+@dataclass(frozen=True)
+class OsdDevice:
+    """An OSD's daemon, its host and its device there."""
+
+    daemon: str
+    host: str
+    device: str
+
+
+def observe_osd_devices(spec: LabSpec, fleet: LabFleet) -> list[OsdDevice]:
+    """The devices of the OSDs of every reachable host."""
+    found = []
+    for host in fleet.hosts():
+        if not fleet.is_reachable(host.name):
+            continue
+        for status in host.observe_daemons():
+            if not status.name.startswith("osd-"):
+                continue
+            device = find_loop_device(host, osd_reference(spec, int(status.name[4:])))
+            if device is not None:
+                found.append(OsdDevice(status.name, host.name, device))
+    return found

@@ -1,0 +1,432 @@
+"""The lab: up, down, and what state it is in."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+from grampus.ceph.cluster import CephCluster, ClusterStatus
+from grampus.core.clock import Clock
+from grampus.core.errors import GrampusError, NotFoundError, RefusedError, UsageError, not_found
+from grampus.core.names import require_name
+from grampus.core.progress import Progress
+from grampus.core.units import GIB, MIB, format_bytes
+from grampus.hosts.any_host import AnyReachableHost
+from grampus.hosts.lab_host import LabFleet, LabHost, LabHostPlace
+from grampus.hosts.port import DaemonStatus
+from grampus.lab.bootstrap import ClusterBootstrap
+from grampus.lab.images.cache import HostImages
+from grampus.lab.model import (
+    LAB_RECORD,
+    MAX_HOSTS,
+    MAX_OSDS_PER_HOST,
+    MIN_HOSTS,
+    LabSpec,
+    MediaName,
+    lab_tag,
+)
+from grampus.lab.network import decide_subnet, ensure_network, observe_used_networks, set_host_link
+from grampus.lab.teardown import LabTeardown
+from grampus.state.home import Home
+from grampus.state.operations import Operation, OperationJournal, Step
+from grampus.state.store import Store
+
+DEFAULT_HOSTS = 3
+DEFAULT_OSDS_PER_HOST = 1
+DEFAULT_MEDIA: MediaName = "nvme"
+MIN_OSD_SIZE_BYTES = 4 * GIB
+DEFAULT_OSD_SIZE_BYTES = 20 * GIB
+# The newest, and the one that stands in when it cannot be had.
+IMAGE_PREFERENCE = ("sid", "trixie")
+
+
+@dataclass(frozen=True)
+class LabRequest:
+    """A lab as asked for; None is "as it is, or the default"."""
+
+    name: str
+    hosts: int | None = None
+    osds_per_host: int | None = None
+    media: MediaName | None = None
+    osd_size_bytes: int | None = None
+    image: str | None = None
+
+
+@dataclass(frozen=True)
+class HostView:
+    """One host as observed."""
+
+    name: str
+    address: str
+    state: str  # up, cut-off or down
+    daemons: tuple[DaemonStatus, ...]
+
+
+@dataclass(frozen=True)
+class LabView:
+    """A lab as observed."""
+
+    spec: LabSpec
+    hosts: tuple[HostView, ...]
+    cluster: ClusterStatus | None
+    cluster_problem: str
+    unfinished: tuple[str, ...]
+
+    @property
+    def state(self) -> str:
+        """down (no host runs), up (all hosts run) or degraded."""
+        states = {host.state for host in self.hosts}
+        if states == {"down"}:
+            return "down"
+        return "up" if states == {"up"} else "degraded"
+
+
+def decide_osd_size_bytes(requested: int | None, osds: int, free_bytes: int) -> int:
+    """How big each OSD's file may grow: as asked, else 20 GiB or what the disk can bear.
+
+    The files are sparse; a lab that is filled must still not fill the machine's disk, so all
+    OSDs together get at most 80% of what is free. Raises GrampusError below 4 GiB each.
+    """
+    bearable = free_bytes * 8 // 10 // osds
+    if requested is not None:
+        if requested < MIN_OSD_SIZE_BYTES:
+            raise UsageError(
+                f"An OSD of {format_bytes(requested)} is too small.",
+                f"Give it at least {format_bytes(MIN_OSD_SIZE_BYTES)} (--osd-size).",
+            )
+        wanted = requested
+    else:
+        wanted = min(DEFAULT_OSD_SIZE_BYTES, max(bearable, MIN_OSD_SIZE_BYTES))
+    if wanted > bearable:
+        raise GrampusError(
+            f"{osds} OSDs of {format_bytes(wanted)} do not fit: {format_bytes(free_bytes)} are "
+            "free on the disk.",
+            "Free some space, put GRAMPUS_HOME on another disk, or ask for fewer or smaller OSDs.",
+            code="disk-too-small",
+        )
+    return wanted // MIB * MIB
+
+
+def require_same(request: LabRequest, spec: LabSpec) -> None:
+    """Raise UsageError if `request` asks for something that the lab, once made, is not."""
+    differences = [
+        f"{option} {have}, not {want}"
+        for option, want, have in (
+            ("--hosts", request.hosts, spec.host_count),
+            ("--osds-per-host", request.osds_per_host, spec.osds_per_host),
+            ("--media", request.media, spec.media),
+            ("--osd-size", request.osd_size_bytes, spec.osd_size_bytes),
+            ("--image", request.image, spec.image_name),
+        )
+        if want is not None and want != have
+    ]
+    if differences:
+        raise UsageError(
+            f"The lab '{spec.name}' is there already, with {', '.join(differences)}.",
+            "Leave the options out to start it as it is, take it down first, or use another --lab.",
+        )
+
+
+class LabService:
+    """One lab by name."""
+
+    def __init__(
+        self,
+        name: str,
+        home: Home,
+        store: Store,
+        journal: OperationJournal,
+        images: HostImages,
+        clock: Clock,
+        progress: Progress,
+    ) -> None:
+        self.name = require_name("lab", name)
+        self._home = home
+        self._store = store
+        self._journal = journal
+        self._images = images
+        self._clock = clock
+        self._progress = progress
+
+    def find_spec(self) -> LabSpec | None:
+        """The lab's spec, or None when there is no such lab."""
+        return self._store.get(LAB_RECORD, self.name, self.name, LabSpec)
+
+    def spec(self) -> LabSpec:
+        """The lab's spec. Raises NotFoundError."""
+        spec = self.find_spec()
+        if spec is None:
+            known = self._store.all(LAB_RECORD, None, LabSpec)
+            if not known:
+                raise NotFoundError(
+                    f"There is no lab named '{self.name}'.", "`grampus lab up` makes one."
+                )
+            raise not_found("lab", self.name, known, list_command="grampus lab list")
+        return spec
+
+    def labs(self) -> list[LabSpec]:
+        """All labs of this home, by name."""
+        return list(self._store.all(LAB_RECORD, None, LabSpec).values())
+
+    def plan_up(self, request: LabRequest) -> LabSpec:
+        """The lab that `up` shall bring up: the one that is there, or a new one.
+
+        Raises UsageError for an impossible request, GrampusError when this machine cannot.
+        """
+        existing = self.find_spec()
+        if existing is not None:
+            require_same(request, existing)
+            return existing
+        hosts = DEFAULT_HOSTS if request.hosts is None else request.hosts
+        per_host = DEFAULT_OSDS_PER_HOST if request.osds_per_host is None else request.osds_per_host
+        if not MIN_HOSTS <= hosts <= MAX_HOSTS:
+            raise UsageError(
+                f"A lab has {MIN_HOSTS} to {MAX_HOSTS} hosts, not {hosts}.",
+                "Three copies on three hosts are the least.",
+            )
+        if not 1 <= per_host <= MAX_OSDS_PER_HOST:
+            raise UsageError(f"A host has 1 to {MAX_OSDS_PER_HOST} OSDs, not {per_host}.")
+        if os.geteuid() != 0:
+            raise GrampusError(
+                "A lab needs root: it makes network namespaces, mounts and containers.",
+                "Run the command as root, or with sudo.",
+                code="not-root",
+            )
+        self._home.root.mkdir(parents=True, exist_ok=True)
+        osd_size_bytes = decide_osd_size_bytes(
+            request.osd_size_bytes, hosts * per_host, shutil.disk_usage(self._home.root).free
+        )
+        names = IMAGE_PREFERENCE if request.image is None else (request.image,)
+        image = self._images.ensure_first_available(names, self._progress)
+        return LabSpec(
+            name=self.name,
+            tag=lab_tag(self._home, self.name),
+            image_id=image.id,
+            image_name=image.definition,
+            host_count=hosts,
+            osds_per_host=per_host,
+            media=request.media or DEFAULT_MEDIA,
+            osd_size_bytes=osd_size_bytes,
+            subnet=str(decide_subnet(observe_used_networks())),
+            fsid=str(uuid.uuid4()),
+        )
+
+    def fleet(self, spec: LabSpec) -> LabFleet:
+        """The lab's hosts."""
+        directory = self._home.lab_dir(spec.name) / "hosts"
+        hosts = [
+            LabHost(
+                LabHostPlace(
+                    name=name,
+                    address=spec.host_address(name),
+                    prefix_length=spec.network.prefixlen,
+                    directory=directory / name,
+                    network_namespace=spec.host_namespace(name),
+                    link=spec.host_link(name),
+                    runc_root=spec.run_dir / "runc",
+                    cgroup_path=spec.cgroup_path,
+                ),
+                lambda image_id: self._image_root(image_id or spec.image_id),
+                self._clock,
+            )
+            for name in spec.host_names
+        ]
+        return LabFleet(hosts, spec.database_addresses())
+
+    def up(self, spec: LabSpec) -> None:
+        """Bring the lab up, from whatever state it is in.
+
+        A lab that never was up is taken away again when this fails; one that holds data stays.
+        """
+        is_new = self.find_spec() is None
+        unfinished = self._unfinished("lab.up")
+        is_new = is_new or any(operation.spec.get("is_new") for operation in unfinished)
+        operation = self._journal.begin(
+            "lab.up", self.name, self.name, {"lab": spec.model_dump(mode="json"), "is_new": is_new}
+        )
+        for older in unfinished:
+            self._journal.close_unapplied(older, f"taken over by operation {operation.id}")
+        self._journal.apply(operation, self._up_steps(spec), self._progress, undo_on_failure=is_new)
+
+    def up_titles(self, spec: LabSpec) -> list[str]:
+        """What `up` would do, step by step."""
+        return [step.title for step in self._up_steps(spec)]
+
+    def down_titles(self, spec: LabSpec, *, keep: bool) -> list[str]:
+        """What `down` would do, step by step."""
+        return [step.title for step in self._down_steps(spec, keep=keep)]
+
+    def down(self, spec: LabSpec, *, keep: bool) -> None:
+        """Take the lab off the machine; `keep` leaves its data for the next `up`."""
+        unfinished = [*self._unfinished("lab.up"), *self._unfinished("lab.down")]
+        operation = self._journal.begin(
+            "lab.down", self.name, self.name, {"lab": spec.model_dump(mode="json"), "keep": keep}
+        )
+        for older in unfinished:
+            self._journal.close_unapplied(older, f"taken over by operation {operation.id}")
+        self._journal.apply(
+            operation, self._down_steps(spec, keep=keep), self._progress, undo_on_failure=False
+        )
+
+    def unfinished_spec(self) -> LabSpec | None:
+        """The lab of an interrupted `up` or `down` that left no record."""
+        for operation in (*self._unfinished("lab.up"), *self._unfinished("lab.down")):
+            return LabSpec.model_validate(operation.spec["lab"])
+        return None
+
+    def observe(self, spec: LabSpec) -> LabView:
+        """The lab as it is now."""
+        fleet = self.fleet(spec)
+        hosts = []
+        for host in fleet.lab_hosts():
+            state = "down" if not host.is_up() else "up" if host.is_linked() else "cut-off"
+            daemons = tuple(host.observe_daemons()) if spec.run_dir.exists() else ()
+            hosts.append(HostView(host.name, host.address, state, daemons))
+        cluster, problem = None, ""
+        if any(host.state == "up" for host in hosts):
+            try:
+                cluster = CephCluster(AnyReachableHost(fleet)).observe_status()
+            except GrampusError as error:
+                problem = str(error)
+        unfinished = tuple(
+            f"{operation.kind.replace('.', ' ')} was interrupted at step "
+            f"'{operation.step or 'start'}' ({operation.started_at[:19]} UTC)"
+            for operation in (*self._unfinished("lab.up"), *self._unfinished("lab.down"))
+        )
+        return LabView(spec, tuple(hosts), cluster, problem, unfinished)
+
+    def kill_daemon(self, spec: LabSpec, daemon: str) -> str:
+        """End a daemon with SIGKILL; returns the host it was on. Raises NotFoundError."""
+        places = {
+            status.name: host
+            for host in self.fleet(spec).lab_hosts()
+            for status in host.observe_daemons()
+            if status.state == "running"
+        }
+        if daemon not in places:
+            raise not_found("running daemon", daemon, places, list_command="grampus lab status")
+        places[daemon].kill_daemon(daemon)
+        return places[daemon].name
+
+    def kill_host(self, spec: LabSpec, name: str) -> None:
+        """Cut a host's link, then end all its processes, as a power cut would."""
+        host = self.fleet(spec).lab_host(name)
+        set_host_link(spec, name, up=False)
+        host.stop_all(kill=True)
+
+    def partition(self, spec: LabSpec, name: str) -> None:
+        """Cut a host off the network; its daemons go on running."""
+        self.fleet(spec).lab_host(name)
+        set_host_link(spec, name, up=False)
+
+    def require_safe_to_lose(self, spec: LabSpec, *, host: str | None, daemon: str | None) -> None:
+        """Raise RefusedError if writes, or the MONs' quorum, would stop without these daemons."""
+        fleet = self.fleet(spec)
+        names = (
+            [status.name for status in fleet.lab_host(host).observe_daemons()]
+            if host is not None
+            else [daemon or ""]
+        )
+        cluster = CephCluster(AnyReachableHost(fleet))
+        osds = [int(name[4:]) for name in names if name.startswith("osd-")]
+        mons = [name[4:] for name in names if name.startswith("mon-")]
+        advice = "Heal the lab first (`grampus lab fault heal`), or say --force to see it happen."
+        if osds and not cluster.is_safe_to_stop_osds(osds):
+            raise RefusedError(
+                f"Without osd.{', osd.'.join(map(str, osds))} too few copies are left and "
+                "databases stop writing.",
+                advice,
+                code="too-few-copies",
+            )
+        if mons and not cluster.is_safe_to_stop_mon(mons[0]):
+            raise RefusedError(
+                f"Without mon.{mons[0]} the MONs have no quorum and the cluster stops.",
+                advice,
+                code="no-quorum",
+            )
+
+    def _image_root(self, image_id: str) -> Path:
+        return self._home.images_dir / image_id / "root"
+
+    def _unfinished(self, kind: str) -> list[Operation]:
+        return self._journal.unfinished(self.name, kind_prefix=kind)
+
+    def _up_steps(self, spec: LabSpec) -> list[Step]:
+        fleet = self.fleet(spec)
+        root = self._image_root(spec.image_id)
+        bootstrap = ClusterBootstrap(spec, fleet, self._clock, library_dir=find_library_dir(root))
+        teardown = LabTeardown(spec, self._home, fleet, self._clock)
+        return [
+            Step(
+                "record",
+                "Remember the lab",
+                lambda: self._store.put(LAB_RECORD, self.name, self.name, spec),
+                lambda: self._store.remove(LAB_RECORD, self.name, self.name),
+            ),
+            Step("data", "Make directories", lambda: None, teardown.remove_data),
+            Step(
+                "network",
+                f"Connect {spec.host_count} hosts",
+                lambda: ensure_network(spec),
+                teardown.remove_network,
+            ),
+            Step(
+                "hosts",
+                f"Start {spec.host_count} hosts",
+                lambda: self._ensure_hosts(fleet),
+                lambda: self._sweep(teardown),
+            ),
+            Step("configuration", "Make keys and ceph.conf", bootstrap.ensure_configuration),
+            Step("mons", f"Start {len(spec.mon_hosts)} MONs", bootstrap.ensure_mons),
+            Step("mgrs", f"Start {len(spec.mgr_hosts)} MGRs", bootstrap.ensure_mgrs),
+            Step("osds", f"Start {spec.osd_count} OSDs", bootstrap.ensure_osds),
+            Step("pool", "Make the pool for databases", bootstrap.ensure_pool),
+            Step("health", "Wait for HEALTH_OK", bootstrap.wait_until_healthy),
+        ]
+
+    def _ensure_hosts(self, fleet: LabFleet) -> None:
+        for host in fleet.lab_hosts():
+            host.ensure_up()
+
+    @staticmethod
+    def _sweep(teardown: LabTeardown) -> None:
+        teardown.stop_daemons(kill=True)
+        teardown.remove_mounts()
+        teardown.remove_containers()
+
+    def _down_steps(self, spec: LabSpec, *, keep: bool) -> list[Step]:
+        fleet = self.fleet(spec)
+        teardown = LabTeardown(spec, self._home, fleet, self._clock)
+        steps = [
+            Step("daemons", "Stop daemons", lambda: teardown.stop_daemons(kill=not keep)),
+            Step("mounts", "Unmount, free loop devices", teardown.remove_mounts),
+            Step("containers", "Remove containers", teardown.remove_containers),
+            Step("network", "Remove the network", teardown.remove_network),
+            Step("overlays", "Remove what containers wrote", teardown.remove_overlays),
+        ]
+        if not keep:
+            steps += [
+                Step("data", "Remove the data", teardown.remove_data),
+                Step("forget", "Forget the lab", lambda: self._forget(spec)),
+            ]
+        return steps
+
+    def _forget(self, spec: LabSpec) -> None:
+        # Its volumes and databases went with its data.
+        secrets = self._home.secrets_dir(spec.name)
+        if secrets.exists():
+            shutil.rmtree(secrets)
+        self._store.remove_lab(spec.name)
+
+
+def find_library_dir(root: Path) -> str:
+    """The directory that holds Ceph's object classes in a host image, by its machine triplet."""
+    for found in root.glob("usr/lib/*/rados-classes"):
+        return f"/{found.parent.relative_to(root)}"
+    raise GrampusError(
+        f"The host image at {root} holds no Ceph object classes.",
+        "Build it anew: remove its directory, then `grampus lab up`.",
+    )

@@ -1,0 +1,1 @@
+"""Archived runs made readable."""

@@ -1,0 +1,114 @@
+"""An archived run becomes one HTML file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from grampus.core.errors import GrampusError
+from grampus.report.comparison import ARMS
+from grampus.report.page import Samples, describe_page
+from grampus.report.render import render_page
+from grampus.state.home import write_atomically
+from grampus.state.runs import RUN_SCHEMA_VERSION, ResourceSample, Run, RunArchive
+
+MAX_REPORT_BYTES = 2_000_000
+# Points a line, tried in this order until the report fits: the charts are about 600 pixels wide.
+POINTS_A_LINE = (600, 300, 150, 60)
+
+
+def build_report(archive: RunArchive, run_id: str, output: Path) -> Path:
+    """Write the report of the run `run_id` (or `latest`) to `output`, and return `output`.
+
+    Raises NotFoundError when there is no such run, GrampusError when its files cannot be read
+    or `output` cannot be written.
+    """
+    run = _load_run(archive, run_id)
+    html = render_run(run, _load_samples(archive, run), _load_resources(archive, run))
+    try:
+        write_atomically(output, html.encode())
+    except OSError as error:
+        raise GrampusError(
+            f"The report cannot be written to {output}: {error.strerror}.",
+            "Choose a file in a directory that you may write to.",
+            code="report-unwritable",
+        ) from error
+    return output
+
+
+def render_run(run: Run, samples: Samples, resources: list[ResourceSample]) -> str:
+    """The HTML of `run`, below MAX_REPORT_BYTES bytes.
+
+    Raises GrampusError with code `report-too-large` when even coarse lines do not fit.
+    """
+    for max_points in POINTS_A_LINE:
+        html = render_page(describe_page(run, samples, resources, max_points=max_points))
+        if len(html.encode()) < MAX_REPORT_BYTES:
+            return html
+    raise GrampusError(
+        f"The report of run {run.run_id} would be larger than {MAX_REPORT_BYTES:,} bytes.",
+        "Run fewer workloads in one suite, or record fewer settings of the environment.",
+        code="report-too-large",
+    )
+
+
+def _load_run(archive: RunArchive, run_id: str) -> Run:
+    known_id = archive.resolve(run_id)
+    try:
+        run = archive.load(known_id)
+    except (OSError, ValueError) as error:
+        raise _unreadable(known_id, "run.json", error) from error
+    if run.schema_version != RUN_SCHEMA_VERSION:
+        raise GrampusError(
+            f"Run {known_id} was archived with schema {run.schema_version}, "
+            f"and this version of Grampus reads schema {RUN_SCHEMA_VERSION}.",
+            "Build the report with the version of Grampus that ran the benchmark.",
+            code="run-unreadable",
+        )
+    if run.run_id != known_id:
+        raise GrampusError(
+            f"The directory {known_id} holds the run {run.run_id}.",
+            "Give the directory the name of its run again.",
+            code="run-unreadable",
+        )
+    return run
+
+
+def _load_samples(archive: RunArchive, run: Run) -> Samples:
+    loaded = {}
+    for workload in run.workloads:
+        arms = {}
+        for arm in ARMS:
+            try:
+                arms[arm] = archive.load_samples(run.run_id, workload.name, arm)
+            except (OSError, ValueError) as error:
+                file = f"samples/{workload.name}.{arm}.jsonl"
+                raise _unreadable(run.run_id, file, error) from error
+        loaded[workload.name] = arms
+    return loaded
+
+
+def _load_resources(archive: RunArchive, run: Run) -> list[ResourceSample]:
+    try:
+        return archive.load_resources(run.run_id)
+    except (OSError, ValueError) as error:
+        raise _unreadable(run.run_id, "resources.jsonl", error) from error
+
+
+def _unreadable(run_id: str, file: str, error: Exception) -> GrampusError:
+    return GrampusError(
+        f"The file {file} of run {run_id} cannot be read: {_reason(error)}.",
+        "Restore it from a copy, or run the benchmark again.",
+        code="run-unreadable",
+    )
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        return f"{where}: {first['msg']}" if where else first["msg"]
+    if isinstance(error, OSError):
+        return error.strerror or type(error).__name__
+    return "it is not UTF-8 text"

@@ -1,0 +1,61 @@
+"""A page as one HTML file that needs nothing else."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from grampus.report.page import RESULT_COLUMNS, Page
+from grampus.report.vendored import chart_library, chart_library_css
+
+_LOADER = PackageLoader("grampus.report", "templates")
+_ENVIRONMENT = Environment(
+    loader=_LOADER,
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+
+
+def render_page(page: Page) -> str:
+    """The HTML of `page`.
+
+    Its content security policy allows the two scripts below by their digests and nothing
+    else: no request can leave the file, and no text of the run can become a script.
+    """
+    scripts = (chart_library(), _source("charts.js"))
+    digests = " ".join(f"'sha256-{_digest(script)}'" for script in scripts)
+    return _ENVIRONMENT.get_template("report.html.j2").render(
+        page=page,
+        columns=RESULT_COLUMNS,
+        policy=(
+            f"default-src 'none'; script-src {digests}; style-src 'unsafe-inline'; "
+            "img-src data:; base-uri 'none'; form-action 'none'"
+        ),
+        styles=_trusted(f"{chart_library_css()}\n{_source('report.css')}"),
+        scripts=[_trusted(script) for script in scripts],
+        payload=_trusted(render_payload(page.payload)),
+    )
+
+
+def render_payload(payload: dict[str, object]) -> str:
+    """JSON that cannot end the `<script>` element it stands in, whatever its strings hold."""
+    text = json.dumps(payload, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _trusted(text: str) -> Markup:
+    return Markup(text)  # noqa: S704 - our own files, and JSON escaped by render_payload
+
+
+def _source(name: str) -> str:
+    return _LOADER.get_source(_ENVIRONMENT, name)[0]
+
+
+def _digest(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -1,0 +1,1 @@
+"""What Grampus remembers: records, the operation journal, locks and archived runs."""

@@ -1,0 +1,47 @@
+"""Locks between Grampus processes: held by an open file, so the kernel frees them on any death."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from grampus.core.clock import Clock
+from grampus.core.errors import RefusedError
+from grampus.state.home import Home
+
+
+@contextmanager
+def hold_lock(
+    home: Home, name: str, clock: Clock, *, shared: bool = False, timeout_s: float = 10.0
+) -> Iterator[None]:
+    """Hold the lock `name` for the block, alone or `shared` with other holders that share it.
+
+    Raises RefusedError with code `busy` when another process keeps it for `timeout_s` seconds.
+    """
+    home.locks_dir.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(home.locks_dir / f"{name}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        _acquire(descriptor, name, clock, shared=shared, timeout_s=timeout_s)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _acquire(descriptor: int, name: str, clock: Clock, *, shared: bool, timeout_s: float) -> None:
+    mode = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB
+    deadline_s = clock.monotonic_s() + timeout_s
+    while True:
+        try:
+            fcntl.flock(descriptor, mode)
+        except BlockingIOError:
+            if clock.monotonic_s() >= deadline_s:
+                raise RefusedError(
+                    f"Another grampus command is working on {name.replace('.', ' ')}.",
+                    "Wait until it ends, then try again.",
+                    code="busy",
+                ) from None
+            clock.sleep(0.1)
+        else:
+            return

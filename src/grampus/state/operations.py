@@ -1,0 +1,168 @@
+"""The operation journal: multi-step changes that survive being stopped at any step.
+
+An operation is a list of idempotent steps, rebuilt at any time from the spec that was
+journaled before its first step. Each step is journaled before it begins. Whoever holds the
+subject's lock and finds an unfinished operation knows that its process is gone, and either
+finishes it (apply all steps again: they are idempotent) or undoes it (undo all steps in
+reverse: an undo is right whether its step ran wholly, partly or not at all).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sqlalchemy import insert, select, update
+
+from grampus.core.clock import Clock
+from grampus.core.errors import GrampusError
+from grampus.core.failpoints import failpoint
+from grampus.core.progress import Progress
+from grampus.state.store import Store, operations_table
+
+OperationStatus = Literal["running", "undoing", "done", "undone"]
+UNFINISHED: tuple[OperationStatus, ...] = ("running", "undoing")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One idempotent change. `title` is what the user reads while it runs, and in a plan."""
+
+    name: str
+    title: str
+    apply: Callable[[], None]
+    undo: Callable[[], None] | None = None
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One journaled operation, as it stands."""
+
+    id: int
+    kind: str
+    lab: str
+    subject: str
+    spec: dict[str, Any]
+    status: OperationStatus
+    step: str
+    error: str
+    started_at: str
+
+
+class OperationJournal:
+    """Runs operations and remembers how far each has come."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    def begin(self, kind: str, lab: str, subject: str, spec: dict[str, Any]) -> Operation:
+        """Journal a new operation before anything is changed."""
+        now = self._clock.now().isoformat()
+        with self._store.transaction() as connection:
+            result = connection.execute(
+                insert(operations_table).values(
+                    kind=kind,
+                    lab=lab,
+                    subject=subject,
+                    spec=json.dumps(spec),
+                    status="running",
+                    started_at=now,
+                    changed_at=now,
+                )
+            )
+            key = result.inserted_primary_key
+        if key is None:
+            raise GrampusError("The operation journal gave no number to a new operation.")
+        failpoint(f"{kind}/begun")
+        return Operation(int(key[0]), kind, lab, subject, spec, "running", "", "", now)
+
+    def unfinished(self, lab: str, *, kind_prefix: str = "") -> list[Operation]:
+        """Operations of `lab` that neither ended nor were undone, oldest first."""
+        query = (
+            select(operations_table)
+            .where(operations_table.c.lab == lab, operations_table.c.status.in_(UNFINISHED))
+            .order_by(operations_table.c.id)
+        )
+        with self._store.transaction() as connection:
+            rows = connection.execute(query).all()
+        found = [
+            Operation(
+                row.id,
+                row.kind,
+                row.lab,
+                row.subject,
+                json.loads(row.spec),
+                row.status,
+                row.step,
+                row.error,
+                row.started_at,
+            )
+            for row in rows
+        ]
+        return [operation for operation in found if operation.kind.startswith(kind_prefix)]
+
+    def apply(
+        self,
+        operation: Operation,
+        steps: Sequence[Step],
+        progress: Progress,
+        *,
+        undo_on_failure: bool,
+    ) -> None:
+        """Apply every step in order; on failure or Ctrl-C undo them if asked, then re-raise.
+
+        With `undo_on_failure` false a failed operation stays unfinished, for the next command
+        to go on with.
+        """
+        try:
+            for step in steps:
+                progress.phase(step.title)
+                self._mark(operation, "running", step.name)
+                failpoint(f"{operation.kind}/{step.name}/before")
+                step.apply()
+                failpoint(f"{operation.kind}/{step.name}/after")
+            self._mark(operation, "done", "")
+        except (Exception, KeyboardInterrupt) as error:
+            if undo_on_failure:
+                progress.note(f"Undoing: {_sentence(error)}")
+                self.undo(operation, steps, progress, error=_sentence(error))
+            raise
+
+    def undo(
+        self, operation: Operation, steps: Sequence[Step], progress: Progress, *, error: str
+    ) -> None:
+        """Undo every step, last first."""
+        for step in reversed(steps):
+            if step.undo is None:
+                continue
+            progress.phase(f"Undo: {step.title}")
+            self._mark(operation, "undoing", step.name, error)
+            failpoint(f"{operation.kind}/{step.name}/undo")
+            step.undo()
+        self._mark(operation, "undone", "", error)
+
+    def close_unapplied(self, operation: Operation, why: str) -> None:
+        """Mark an operation as undone whose subject is known to be gone altogether."""
+        self._mark(operation, "undone", "", why)
+
+    def _mark(
+        self, operation: Operation, status: OperationStatus, step: str, error: str = ""
+    ) -> None:
+        with self._store.transaction() as connection:
+            connection.execute(
+                update(operations_table)
+                .where(operations_table.c.id == operation.id)
+                .values(
+                    status=status,
+                    step=step,
+                    error=error,
+                    changed_at=self._clock.now().isoformat(),
+                )
+            )
+
+
+def _sentence(error: BaseException) -> str:
+    return "interrupted by Ctrl-C" if isinstance(error, KeyboardInterrupt) else str(error)

@@ -1,0 +1,178 @@
+"""The archive of benchmark runs: what is kept of a run, and where.
+
+One directory a run, named `RUN_ID`:
+
+    run.json                    the Run below: manifest, workloads, resource use
+    samples/WORKLOAD.ARM.jsonl  one OltpSample a line, second by second
+    resources.jsonl             one ResourceSample a line, on the same clock
+    raw/                        what the drivers printed, unchanged
+
+`bench` writes it, `report` reads it. All times are seconds since the Unix epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from grampus.core.errors import not_found
+from grampus.state.home import write_atomically
+
+RUN_SCHEMA_VERSION = 1
+ArmName = Literal["ceph", "local"]
+SampleT = TypeVar("SampleT", bound=BaseModel)
+
+
+class Frozen(BaseModel):
+    """An immutable value that refuses unknown fields, so that a schema change is noticed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class OltpResult(Frozen):
+    """What one workload reached on one arm, over the whole measuring time (no warm-up)."""
+
+    tps: float = Field(description="transactions per second")
+    qps: float = Field(description="SQL queries per second")
+    latency_avg_ms: float
+    latency_p99_ms: float
+    latency_max_ms: float
+    transactions: int
+    errors: int = Field(description="errors that the driver ignored and counted")
+    measured_s: float
+    started_at_s: float = Field(description="start of the measuring time, Unix time")
+    ended_at_s: float
+    tps_cov: float = Field(description="coefficient of variation of TPS over the seconds")
+
+
+class WorkloadResult(Frozen):
+    """One workload, on Ceph and on the machine's own disk, in the same run."""
+
+    name: str = Field(description="such as point-select")
+    title: str = Field(description="such as 100% read (point selects)")
+    ceph: OltpResult
+    local: OltpResult
+
+
+class OltpSample(Frozen):
+    """One second of a workload."""
+
+    at_s: float
+    tps: float
+    qps: float
+    latency_p99_ms: float
+    errors_per_s: float
+
+
+class ResourceSample(Frozen):
+    """Use of one subject between the previous sample of it and this one."""
+
+    at_s: float
+    kind: Literal["daemon", "volume", "machine"]
+    name: str = Field(description="daemon (osd-0@h1), volume (demo) or machine")
+    cpu_cores: float | None = None
+    memory_bytes: int | None = None
+    read_iops: float | None = None
+    write_iops: float | None = None
+    read_bytes_per_s: float | None = None
+    write_bytes_per_s: float | None = None
+
+
+class Setting(Frozen):
+    """One fact of the environment, such as versions, sizes, limits and kernel."""
+
+    group: str
+    name: str
+    value: str
+
+
+class Run(Frozen):
+    """One execution of a suite in a recorded environment."""
+
+    schema_version: int = RUN_SCHEMA_VERSION
+    run_id: str
+    suite: str
+    lab: str
+    database: str
+    flavour: str
+    started_at_s: float
+    ended_at_s: float
+    threads: int
+    warmup_s: float
+    measure_s: float
+    dataset_bytes: int
+    buffer_pool_bytes: int
+    environment: tuple[Setting, ...]
+    workloads: tuple[WorkloadResult, ...]
+    warnings: tuple[str, ...] = Field(
+        default=(), description="what limits the trust in this run, in whole sentences"
+    )
+
+
+class RunArchive:
+    """The runs under one directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def run_dir(self, run_id: str) -> Path:
+        return self._directory / run_id
+
+    def run_ids(self) -> list[str]:
+        """Finished runs, oldest first (a run without run.json never finished)."""
+        return sorted(
+            (file.parent.name for file in self._directory.glob("*/run.json")),
+        )
+
+    def resolve(self, run_id: str) -> str:
+        """The id itself, or the newest run's for `latest`. Raises NotFoundError."""
+        known = self.run_ids()
+        if run_id == "latest" and known:
+            return known[-1]
+        if run_id not in known:
+            raise not_found("run", run_id, known, list_command="grampus bench list")
+        return run_id
+
+    def load(self, run_id: str) -> Run:
+        """The run named `run_id` (or `latest`). Raises NotFoundError."""
+        file = self.run_dir(self.resolve(run_id)) / "run.json"
+        return Run.model_validate_json(file.read_bytes())
+
+    def save(self, run: Run) -> Path:
+        """Write run.json, which makes the run a finished one; returns its directory."""
+        directory = self.run_dir(run.run_id)
+        document = run.model_dump_json(indent=2).encode()
+        # JSON has no NaN: what cannot be read back is refused before it replaces anything.
+        Run.model_validate_json(document)
+        write_atomically(directory / "run.json", document)
+        return directory
+
+    def samples_file(self, run_id: str, workload: str, arm: ArmName) -> Path:
+        return self.run_dir(run_id) / "samples" / f"{workload}.{arm}.jsonl"
+
+    def resources_file(self, run_id: str) -> Path:
+        return self.run_dir(run_id) / "resources.jsonl"
+
+    def load_samples(self, run_id: str, workload: str, arm: ArmName) -> list[OltpSample]:
+        """Second-by-second samples, warm-up included; empty when none were kept."""
+        return _read_lines(self.samples_file(run_id, workload, arm), OltpSample)
+
+    def load_resources(self, run_id: str) -> list[ResourceSample]:
+        return _read_lines(self.resources_file(run_id), ResourceSample)
+
+
+def append_lines(file: Path, samples: Iterable[BaseModel]) -> None:
+    """Append one JSON line a sample."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("a", encoding="utf-8") as stream:
+        stream.writelines(f"{sample.model_dump_json(exclude_none=True)}\n" for sample in samples)
+
+
+def _read_lines(file: Path, model: type[SampleT]) -> list[SampleT]:
+    if not file.exists():
+        return []
+    with file.open(encoding="utf-8") as stream:
+        return [model.model_validate_json(line) for line in stream if line.strip()]

@@ -1,0 +1,1 @@
+"""RBD images attached to hosts."""

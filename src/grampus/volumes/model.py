@@ -1,0 +1,48 @@
+"""What a volume is: an RBD image, attached or to be attached to a host."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+DriverName = Literal["krbd", "nbd", "qsd"]
+FilesystemName = Literal["xfs"]
+
+
+class VolumeSpec(BaseModel):
+    """A volume as asked for."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    pool: str
+    image: str  # the RBD image's name in `pool`
+    size_bytes: int
+    filesystem: FilesystemName = "xfs"
+
+
+class Attachment(BaseModel):
+    """Where and how a volume is attached."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    host: str
+    driver: DriverName
+    driver_reason: str  # why this driver was chosen, in one sentence
+    device: str  # block device on the host, such as /dev/loop3
+    mount_path: str  # where the file system is mounted on the host
+    client_address: str | None  # address:port/nonce of the RADOS client, as `rbd status` shows it
+
+
+class VolumeRecord(BaseModel):
+    """A volume as it stands."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    spec: VolumeSpec
+    ceph_user: str  # the cephx user that opens the image, without "client."
+    # Where it is attached, or may be: set before attaching begins, cleared after detaching.
+    host: str | None = None
+    is_formatted: bool = False
+    attachment: Attachment | None = None

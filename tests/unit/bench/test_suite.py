@@ -1,0 +1,74 @@
+"""Suites are read strictly, and wrong ones are explained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from grampus.bench.suite import list_suites, load_suite, parse_suite
+from grampus.core.errors import NotFoundError, UsageError
+
+SUITES = Path(__file__).parents[3] / "suites"
+QUICK = (SUITES / "quick.yaml").read_text(encoding="utf-8")
+
+
+def test_quick_suite_is_valid_and_complete() -> None:
+    suite = load_suite(SUITES, "quick")
+    assert [(workload.name, workload.script) for workload in suite.workloads] == [
+        ("point-select", "oltp_point_select"),
+        ("update-index", "oltp_update_index"),
+        ("read-write", "oltp_read_write"),
+    ]
+    assert (suite.threads, suite.tables, suite.warmup_s, suite.measure_s) == (8, 4, 4, 12)
+    assert suite.dataset_to_buffer_pool == 2.5
+    assert [found.name for found in list_suites(SUITES)] == ["quick"]
+
+
+def test_wrong_name_is_answered_with_a_suggestion() -> None:
+    with pytest.raises(NotFoundError) as caught:
+        load_suite(SUITES, "quik")
+    assert "quick" in caught.value.remedy
+
+
+def test_file_and_suite_must_agree_on_the_name(tmp_path: Path) -> None:
+    (tmp_path / "slow.yaml").write_text(QUICK, encoding="utf-8")
+    with pytest.raises(UsageError, match="calls itself 'quick'"):
+        load_suite(tmp_path, "slow")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem", "remedy"),
+    [
+        ("threads: 8", "thread: 8", "unknown key 'thread'", "Did you mean 'threads'?"),
+        (
+            "script: oltp_update_index",
+            "scrip: oltp_update_index",
+            "unknown key 'workloads.1.scrip'",
+            "Known keys there: name, title, script.",
+        ),
+        ("tables: 4\n", "", "lacks the key 'tables'", "Add it."),
+        ("threads: 8", "threads: 0", "value of 'threads' is not valid (given: 0)", "Correct"),
+        ("percentile: 99", "percentile: 95", "value of 'percentile'", "Correct"),
+        (
+            "script: oltp_read_write",
+            "script: /etc/passwd",
+            "value of 'workloads.2.script'",
+            "Correct",
+        ),
+        ("name: update-index", "name: point-select", "same name", "Correct"),
+        ("threads: 8", "threads: [", "not valid YAML", "Correct"),
+    ],
+)
+def test_invalid_suites_are_explained(old: str, new: str, problem: str, remedy: str) -> None:
+    assert old in QUICK
+    with pytest.raises(UsageError) as caught:
+        parse_suite(QUICK.replace(old, new), source="quick.yaml")
+    assert problem in caught.value.problem
+    assert remedy in caught.value.remedy
+    assert "quick.yaml" in caught.value.problem
+
+
+def test_empty_file_is_explained() -> None:
+    with pytest.raises(UsageError, match="holds no keys"):
+        parse_suite("", source="x.yaml")

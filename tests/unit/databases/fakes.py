@@ -1,0 +1,441 @@
+"""Stand-ins at the ports: a machine, its volumes and a cluster, kept in memory.
+
+They do what the real ones do to the world, as far as databases can see it: a server starts only
+with its config, certificates, marker and address in place; a client gets in only with the
+password that the data directory was initialised with.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import PurePosixPath
+
+from grampus.core.errors import NotFoundError, RefusedError
+from grampus.databases.layout import VOLUME_IN_DAEMON
+from grampus.databases.model import FlavourName
+from grampus.hosts.port import (
+    CommandFailedError,
+    CommandResult,
+    DaemonSpec,
+    DaemonState,
+    DaemonStatus,
+    Host,
+    HostUnreachableError,
+    RunningCommand,
+    Usage,
+)
+from grampus.volumes.model import Attachment, VolumeRecord, VolumeSpec
+
+MEMINFO = PurePosixPath("/proc/meminfo")
+
+
+class Killed(BaseException):
+    """The process died here: nothing may run after it, not even an undo."""
+
+
+class Fuse:
+    """Ends the process before or after the n-th change that a port makes."""
+
+    def __init__(self) -> None:
+        self.left: int | None = None
+        self.error: BaseException = Killed()
+
+    def burn(self) -> None:
+        if self.left is None:
+            return
+        if self.left == 0:
+            self.left = None
+            raise self.error
+        self.left -= 1
+
+
+class FakeClock:
+    """Time that passes only by sleeping."""
+
+    def __init__(self) -> None:
+        self.elapsed_s = 0.0
+
+    def now(self) -> datetime:
+        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self.elapsed_s)
+
+    def monotonic_s(self) -> float:
+        return self.elapsed_s
+
+    def sleep(self, seconds: float) -> None:
+        self.elapsed_s += seconds
+
+
+@dataclass
+class FakeFile:
+    content: str
+    mode: int = 0o644
+    uid: int = 0
+
+
+@dataclass
+class FakeDaemon:
+    spec: DaemonSpec
+    state: DaemonState
+    log: str = ""
+
+
+class FakeHost:
+    """A `Host` in memory."""
+
+    def __init__(self, name: str, fuse: Fuse) -> None:
+        self._name = name
+        self._fuse = fuse
+        self.up = True
+        self.files: dict[PurePosixPath, FakeFile] = {
+            MEMINFO: FakeFile("MemTotal:       25276516 kB\nMemFree: 1 kB\n")
+        }
+        self.directories: set[PurePosixPath] = set()
+        self.daemons: dict[str, FakeDaemon] = {}
+        self.addresses: set[str] = set()
+        self.commands: list[tuple[str, ...]] = []
+        self.init_failure = ""  # what the initialisation says instead of succeeding
+        self.serve_failure = ""
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def address(self) -> str:
+        return "10.0.0.1"
+
+    @property
+    def data_dir(self) -> PurePosixPath:
+        return PurePosixPath("/data")
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: str | None = None,
+        timeout_s: float = 60.0,
+        check: bool = True,
+        daemon: str | None = None,
+    ) -> CommandResult:
+        self._require_up()
+        self.commands.append(tuple(argv))
+        if daemon is not None:
+            code, text = self._client(argv, self.daemons.get(daemon))
+            return self._answer(argv, code, text, check=check)
+        if argv[0] == "getconf":
+            return self._answer(argv, 0, "2\n", check=check)
+        self._fuse.burn()
+        code, text = self._command(argv)
+        self._fuse.burn()
+        return self._answer(argv, code, text, check=check)
+
+    def spawn(self, argv: Sequence[str], *, stdin: str | None = None) -> RunningCommand:
+        raise NotImplementedError
+
+    def terminal_argv(self, argv: Sequence[str], *, daemon: str, tty: bool) -> list[str]:
+        raise NotImplementedError
+
+    def write_file(
+        self, path: PurePosixPath, content: str, *, mode: int = 0o644, uid: int = 0, gid: int = 0
+    ) -> None:
+        self._require_up()
+        self._fuse.burn()
+        self.files[path] = FakeFile(content, mode, uid)
+        self._fuse.burn()
+
+    def read_file(self, path: PurePosixPath) -> str | None:
+        found = self.files.get(path)
+        return None if found is None else found.content
+
+    def ensure_daemon(self, spec: DaemonSpec) -> None:
+        self._require_up()
+        if spec.name in self.daemons and self.daemons[spec.name].state == "running":
+            return
+        self._fuse.burn()
+        self.daemons[spec.name] = FakeDaemon(spec, "running")
+        self._fuse.burn()
+        if spec.argv[0] == "/bin/sh":
+            self._initialise(self.daemons[spec.name])
+        else:
+            self._serve(self.daemons[spec.name])
+        self._fuse.burn()
+
+    def ensure_daemon_absent(self, name: str, *, kill: bool = False) -> None:
+        self._require_up()
+        self._fuse.burn()
+        self.daemons.pop(name, None)
+        self._fuse.burn()
+
+    def observe_daemons(self) -> list[DaemonStatus]:
+        self._require_up()
+        return [DaemonStatus(name, daemon.state) for name, daemon in sorted(self.daemons.items())]
+
+    def daemon_log(self, name: str, *, last_lines: int = 20) -> str:
+        return self.daemons[name].log
+
+    def observe_usage(self) -> dict[str, Usage]:
+        return {}
+
+    def ensure_address(self, address: str) -> None:
+        self._require_up()
+        self._fuse.burn()
+        self.addresses.add(address)
+        self._fuse.burn()
+
+    def ensure_address_absent(self, address: str) -> None:
+        self._require_up()
+        self._fuse.burn()
+        self.addresses.discard(address)
+        self._fuse.burn()
+
+    def crash(self) -> None:
+        """As a power cut and a boot: daemons and further addresses are gone, files stay."""
+        self.daemons.clear()
+        self.addresses.clear()
+
+    def below(self, directory: PurePosixPath) -> dict[PurePosixPath, FakeFile]:
+        return {path: file for path, file in self.files.items() if path.is_relative_to(directory)}
+
+    def _require_up(self) -> None:
+        if not self.up:
+            raise HostUnreachableError(f"The host {self.name} is down.", "Start it.")
+
+    def _answer(self, argv: Sequence[str], code: int, text: str, *, check: bool) -> CommandResult:
+        result = CommandResult(tuple(argv), code, text if code == 0 else "", text if code else "")
+        if check and code:
+            raise CommandFailedError(self.name, result)
+        return result
+
+    def _command(self, argv: Sequence[str]) -> tuple[int, str]:
+        match argv[0]:
+            case "install":
+                self.directories.add(PurePosixPath(argv[-1]))
+            case "rm":
+                for name in argv[2:]:
+                    self._remove(PurePosixPath(name))
+            case "mv":
+                self._move(PurePosixPath(argv[-2]), PurePosixPath(argv[-1]))
+            case "chown":
+                for file in self.below(PurePosixPath(argv[-1])).values():
+                    file.uid = int(argv[-2].split(":")[0])
+            case "chmod":
+                for file in self.below(PurePosixPath(argv[-1])).values():
+                    file.mode &= 0o700
+            case "openssl":
+                for option in ("-keyout", "-out"):
+                    self.files[PurePosixPath(argv[argv.index(option) + 1])] = FakeFile("PEM")
+            case _:
+                raise AssertionError(f"a command that no host was told of: {argv}")
+        return 0, ""
+
+    def _remove(self, path: PurePosixPath) -> None:
+        for file in self.below(path):
+            del self.files[file]
+        self.directories = {known for known in self.directories if not known.is_relative_to(path)}
+
+    def _move(self, source: PurePosixPath, target: PurePosixPath) -> None:
+        for path, file in self.below(source).items():
+            self.files[target / path.relative_to(source)] = file
+            del self.files[path]
+        self.directories.discard(source)
+        self.directories.add(target)
+
+    def _initialise(self, daemon: FakeDaemon) -> None:
+        volume, directory = _binds(daemon.spec)
+        daemon.state = "stopped"
+        self.files[volume / "data" / "half"] = FakeFile("")
+        if self.init_failure:
+            daemon.log = self.init_failure
+            return
+        accounts = self.files[directory / "accounts.sql"].content
+        self.files[volume / "data" / "accounts"] = FakeFile(accounts)
+        self.files[volume / "initialised"] = FakeFile("1")
+
+    def _serve(self, daemon: FakeDaemon) -> None:
+        volume, directory = _binds(daemon.spec)
+        config = self.files[directory / "my.cnf"].content
+        address = _option(config, "bind_address")
+        certificate = PurePosixPath(_option(config, "ssl_cert"))
+        missing = [
+            what
+            for what, there in {
+                "marker": volume / "initialised" in self.files,
+                "address": address in self.addresses,
+                "certificate": certificate in self.files,
+            }.items()
+            if not there
+        ]
+        if missing or self.serve_failure:
+            daemon.state = "stopped"
+            daemon.log = self.serve_failure or f"[ERROR] no {missing}"
+
+    def _client(self, argv: Sequence[str], daemon: FakeDaemon | None) -> tuple[int, str]:
+        if daemon is None or daemon.state != "running":
+            return 255, "no such container"
+        volume, _ = _binds(daemon.spec)
+        options = self.files[PurePosixPath(argv[1].removeprefix("--defaults-file="))]
+        accounts = self.files[volume / "data" / "accounts"].content
+        user, password = (_option(options.content, name) for name in ("user", "password"))
+        if f"CREATE USER '{user}'@'%' IDENTIFIED BY '{password}'" not in accounts:
+            return 1, "ERROR 1045 (28000): Access denied"
+        return 0, "9.7.4 from somewhere\n"
+
+
+def _binds(spec: DaemonSpec) -> tuple[PurePosixPath, PurePosixPath]:
+    """The volume's directory on the host, and the instance's."""
+    targets = {bind.target: PurePosixPath(bind.source) for bind in spec.binds}
+    return targets[str(VOLUME_IN_DAEMON)], PurePosixPath(spec.binds[0].source)
+
+
+def _option(text: str, name: str) -> str:
+    match = re.search(rf"^{name} ?= ?(.*)$", text, re.MULTILINE)
+    assert match is not None, f"no option {name}"
+    return match[1]
+
+
+class FakeFleet:
+    """A `Fleet` of fake hosts."""
+
+    def __init__(self, hosts: Sequence[FakeHost], addresses: Sequence[str]) -> None:
+        self.by_name = {host.name: host for host in hosts}
+        self._addresses = tuple(addresses)
+
+    def hosts(self) -> list[Host]:
+        return [self.by_name[name] for name in sorted(self.by_name)]
+
+    def host(self, name: str) -> Host:
+        if name not in self.by_name:
+            raise NotFoundError(f"There is no host named '{name}'.")
+        return self.by_name[name]
+
+    def is_reachable(self, name: str) -> bool:
+        return self.by_name[name].up
+
+    def database_addresses(self) -> Sequence[str]:
+        return self._addresses
+
+
+@dataclass
+class FakeImage:
+    """An RBD image with its file system's content and metadata."""
+
+    record: VolumeRecord
+    files: dict[PurePosixPath, FakeFile] = field(default_factory=dict)
+    facts: dict[str, str] = field(default_factory=dict)
+
+
+class FakeVolumes:
+    """A `VolumePort`: what is below the mount is on the host only while attached."""
+
+    def __init__(self, fleet: FakeFleet, fuse: Fuse) -> None:
+        self._fleet = fleet
+        self._fuse = fuse
+        self.images: dict[str, FakeImage] = {}
+
+    def ensure_created(self, spec: VolumeSpec) -> VolumeRecord:
+        self._fuse.burn()
+        image = self.images.setdefault(
+            spec.name, FakeImage(VolumeRecord(spec=spec, ceph_user=f"u-{spec.name}"))
+        )
+        self._fuse.burn()
+        return image.record
+
+    def ensure_attached(self, name: str, host: str) -> Attachment:
+        image = self._image(name)
+        self._fuse.burn()
+        mount = PurePosixPath(f"/data/volumes/{name}")
+        if image.record.attachment is None:
+            self._fleet.by_name[host].files.update(
+                {mount / path: file for path, file in image.files.items()}
+            )
+        attachment = Attachment(
+            host=host,
+            driver="qsd",
+            driver_reason="It is the only one.",
+            device="/dev/loop7",
+            mount_path=str(mount),
+            client_address=None,
+        )
+        image.record = image.record.model_copy(update={"attachment": attachment})
+        self._fuse.burn()
+        return attachment
+
+    def ensure_detached(self, name: str) -> None:
+        self._fuse.burn()
+        image = self.images.get(name)
+        if image is not None and image.record.attachment is not None:
+            mount = PurePosixPath(image.record.attachment.mount_path)
+            host = self._fleet.by_name[image.record.attachment.host]
+            found = host.below(mount)
+            image.files = {path.relative_to(mount): file for path, file in found.items()}
+            host._remove(mount)
+            image.record = image.record.model_copy(update={"attachment": None})
+        self._fuse.burn()
+
+    def ensure_absent(self, name: str) -> None:
+        self.ensure_detached(name)
+        self.images.pop(name, None)
+        self._fuse.burn()
+
+    def get(self, name: str) -> VolumeRecord:
+        return self._image(name).record
+
+    def set_metadata(self, name: str, facts: Mapping[str, str]) -> None:
+        image = self._image(name)
+        self._fuse.burn()
+        image.facts.update(facts)
+        self._fuse.burn()
+
+    def _image(self, name: str) -> FakeImage:
+        if name not in self.images:
+            raise NotFoundError(f"There is no volume named '{name}'.")
+        return self.images[name]
+
+
+class FakeImages:
+    """An `ImagePort`."""
+
+    def image_for(self, flavour: FlavourName) -> str | None:
+        return None if flavour == "mysql" else "trixie-0123"
+
+
+class FakeCluster:
+    """A `ClusterPort`."""
+
+    def __init__(self) -> None:
+        self.full = False
+
+    def volume_pool(self) -> str:
+        return "databases"
+
+    def check_room(self, size_bytes: int) -> None:
+        if self.full:
+            raise RefusedError("The pool databases is full.", code="pool-full")
+
+
+class RecordingProgress:
+    """Keeps what was said."""
+
+    def __init__(self) -> None:
+        self.phases: list[str] = []
+        self.notes: list[str] = []
+
+    def phase(self, name: str) -> None:
+        self.phases.append(name)
+
+    def detail(self, text: str, *, fraction: float | None = None) -> None:
+        pass
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def burn_points() -> Iterator[int]:
+    """0, 1, 2, ...: how many changes a process makes before it dies."""
+    point = 0
+    while True:
+        yield point
+        point += 1

@@ -1,0 +1,196 @@
+"""Invariant: stopped at any point by anything, the next command finishes it or undoes it.
+
+The process is killed before and after every single change that a port makes, one run each; a
+new process then converges, and what is in the world must be one of the two ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from grampus.core.errors import NotFoundError
+from grampus.core.failpoints import VARIABLE, FailpointError
+from grampus.state.locks import hold_lock
+
+from .fakes import Killed, burn_points
+from .world import LAB, World
+
+Act = Callable[[World], object]
+
+
+def _nothing(world: World) -> None:
+    del world
+
+
+def _created(world: World) -> None:
+    world.create()
+
+
+def _created_with_scratch(world: World) -> None:
+    world.create()
+    world.service().ensure_local_instance("demo")
+
+
+def _stopped(world: World) -> None:
+    world.create()
+    world.service().stop("demo")
+
+
+# name, the state before, the operation, and whether a cut-off one is finished (else undone).
+CASES: list[tuple[str, Act, Act, bool]] = [
+    ("create", _nothing, _created, False),
+    ("delete", _created, lambda w: w.service().delete("demo"), True),
+    ("delete-with-scratch", _created_with_scratch, lambda w: w.service().delete("demo"), True),
+    ("stop", _created, lambda w: w.service().stop("demo"), True),
+    ("start", _stopped, lambda w: w.service().start("demo"), True),
+    ("protect", _created, lambda w: w.service().protect("demo", True), True),
+    ("scratch", _created, lambda w: w.service().ensure_local_instance("demo"), False),
+    (
+        "scratch-stop",
+        _created_with_scratch,
+        lambda w: w.service().ensure_local_instance_absent("demo"),
+        True,
+    ),
+]
+
+
+def _ends(tmp_path: Path, prepare: Act, act: Act) -> tuple[object, object]:
+    """What is in the world before the operation, and after it."""
+    world = World(tmp_path / "whole")
+    prepare(world)
+    before = world.inventory()
+    act(world)
+    after = world.inventory()
+    world.close()
+    assert before["unfinished"] == after["unfinished"] == []
+    return before, after
+
+
+@pytest.mark.parametrize(
+    ("prepare", "act", "finished"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+)
+def test_killed_at_any_point_it_is_finished_or_undone(
+    tmp_path: Path, prepare: Act, act: Act, finished: bool
+) -> None:
+    before, after = _ends(tmp_path, prepare, act)
+    for point in burn_points():
+        world = World(tmp_path / str(point))
+        prepare(world)
+        world.fuse.left = point
+        try:
+            act(world)
+        except Killed:
+            sentences = world.service().converge()
+            assert world.inventory() == (after if finished else before), f"killed at {point}"
+            assert len(sentences) == 1
+            assert ("finished" if finished else "undone") in sentences[0]
+            assert world.service().converge() == []
+            world.close()
+            continue
+        world.close()
+        assert point > 1, "the operation changed nothing"
+        return
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError("disk gone")])
+def test_create_undoes_itself_on_ctrl_c_and_on_any_error(
+    tmp_path: Path, error: BaseException
+) -> None:
+    before, _ = _ends(tmp_path, _nothing, _created)
+    for point in burn_points():
+        world = World(tmp_path / str(point))
+        world.fuse.left, world.fuse.error = point, error
+        try:
+            world.create()
+        except type(error):
+            assert world.inventory() == before, f"stopped at {point}"
+            world.close()
+            continue
+        world.close()
+        return
+
+
+@pytest.mark.parametrize(
+    "step", ["record", "secrets", "volume", "attach", "files", "initialise", "address", "serve"]
+)
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_create_undoes_itself_at_each_failpoint(
+    world: World, monkeypatch: pytest.MonkeyPatch, step: str, when: str
+) -> None:
+    before = world.inventory()
+    monkeypatch.setenv(VARIABLE, f"db.create/{step}/{when}=error")
+    with pytest.raises(FailpointError):
+        world.create()
+    assert world.inventory() == before
+    monkeypatch.delenv(VARIABLE)
+    world.create()
+
+
+def test_an_undo_that_is_killed_as_well_is_undone_in_the_end(tmp_path: Path) -> None:
+    before, _ = _ends(tmp_path, _nothing, _created)
+    for point in burn_points():
+        world = World(tmp_path / str(point))
+        world.hosts["h1"].serve_failure = "[ERROR] no"
+        world.hosts["h2"].serve_failure = "[ERROR] no"
+        world.fuse.left = point
+        try:
+            with pytest.raises(Exception, match="no"):
+                world.create()
+        except Killed:
+            world.service().converge()
+            assert world.inventory() == before, f"killed at {point}"
+            world.close()
+            continue
+        world.close()
+        return
+
+
+def test_a_delete_that_failed_is_finished_by_deleting_again(world: World) -> None:
+    before = world.inventory()
+    world.create()
+    world.fuse.left, world.fuse.error = 4, OSError("network gone")
+    with pytest.raises(OSError, match="network gone"):
+        world.service().delete("demo")
+    assert world.service().show("demo").status == "deleting"
+    world.service().delete("demo")
+    assert world.inventory() == before
+    with pytest.raises(NotFoundError):
+        world.service().delete("demo")
+
+
+def test_what_cannot_be_settled_now_is_said_and_kept(world: World) -> None:
+    before = world.inventory()
+    world.fuse.left = 30
+    with pytest.raises(Killed):
+        world.create(host="h1")
+    world.hosts["h1"].up = False
+    sentences = world.service().converge()
+    assert len(sentences) == 1
+    assert "h1 is down" in sentences[0]
+    world.hosts["h1"].up = True
+    assert "undone" in world.service().converge()[0]
+    assert world.inventory() == before
+
+
+def test_what_another_process_works_on_is_left_to_it(world: World) -> None:
+    world.fuse.left = 10
+    with pytest.raises(Killed):
+        world.create()
+    with hold_lock(world.home, f"db.{LAB}.demo", world.clock):
+        assert world.service().converge() == []
+    assert world.journal.unfinished(LAB) != []
+
+
+def test_the_address_of_a_cut_off_create_is_not_given_away(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, "db.create/begun=error")  # journaled, and not yet recorded
+    with pytest.raises(FailpointError):
+        world.create("first")
+    monkeypatch.delenv(VARIABLE)
+    assert world.create("second").record.spec.address == "10.9.0.11"
+    world.service().converge()
+    assert world.create("third").record.spec.address == "10.9.0.10"

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from grampus.core.units import GIB, MIB
+from grampus.databases.certificates import render_openssl_conf
+from grampus.databases.layout import (
+    VOLUME_IN_DAEMON,
+    InstancePlan,
+    init_daemon,
+    plan_instance,
+    plan_scratch_instance,
+    render_init_script,
+    server_daemon,
+)
+from grampus.databases.model import DatabaseSpec, FlavourName, ScratchSpec
+
+
+def spec(flavour: FlavourName = "mysql", memory_bytes: int = 512 * MIB) -> DatabaseSpec:
+    return DatabaseSpec(
+        name="demo",
+        flavour=flavour,
+        size_bytes=10 * GIB,
+        memory_bytes=memory_bytes,
+        cpus=1.0,
+        pool="databases",
+        host="h1",
+        address="10.9.0.10",
+        server_id=1,
+    )
+
+
+def plan(flavour: FlavourName = "mysql") -> InstancePlan:
+    return plan_instance(spec(flavour), PurePosixPath("/data"), PurePosixPath("/data/volumes/demo"))
+
+
+def test_instances_of_one_database_share_no_name_and_no_path() -> None:
+    scratch = plan_scratch_instance(
+        ScratchSpec(database=spec(), address="10.9.0.11", server_id=2), PurePosixPath("/data")
+    )
+    own = plan()
+    names = [own.daemon, own.init_daemon, scratch.daemon, scratch.init_daemon]
+    assert len(set(names)) == 4
+    assert not scratch.directory.is_relative_to(own.directory)
+    assert not own.volume.is_relative_to(scratch.directory)
+    assert scratch.settings == own.settings
+
+
+def test_fewer_heaps_where_memory_is_short() -> None:
+    def env(memory_bytes: int) -> dict[str, str]:
+        made = plan_instance(
+            spec(memory_bytes=memory_bytes), PurePosixPath("/d"), PurePosixPath("/v")
+        )
+        return dict(server_daemon(made).env)
+
+    assert env(512 * MIB) == {"MALLOC_ARENA_MAX": "2"}
+    assert env(4 * GIB) == {}
+
+
+def test_both_daemons_see_the_same_things() -> None:
+    assert init_daemon(plan()).binds == server_daemon(plan()).binds
+
+
+def test_the_server_certificate_is_for_the_address_and_no_authority() -> None:
+    text = render_openssl_conf("10.9.0.10")
+    server = text.split("[server]")[1].split("[client]")[0]
+    assert "subjectAltName = IP:10.9.0.10" in server
+    assert "CA:FALSE" in server
+
+
+class InitScript:
+    """The script as it is, but for the volume's path and the server, which is a stub."""
+
+    def __init__(self, directory: Path, *, server: str) -> None:
+        self.volume = directory / "volume"
+        self.volume.mkdir()
+        stub = directory / "mysqld"
+        stub.write_text(f"#!/bin/sh\n{server}\n")
+        stub.chmod(stub.stat().st_mode | stat.S_IXUSR)
+        text = render_init_script(plan()).replace(str(VOLUME_IN_DAEMON), str(self.volume))
+        self.file = directory / "initialise.sh"
+        self.file.write_text(text.replace("/usr/sbin/mysqld", str(stub)))
+
+    def run(self) -> int:
+        return subprocess.run(
+            ["/bin/sh", str(self.file)], env=dict(os.environ), capture_output=True, check=False
+        ).returncode
+
+
+def test_a_whole_data_directory_gets_its_marker_and_is_never_touched_again(tmp_path: Path) -> None:
+    script = InitScript(tmp_path, server="echo made > data/ibdata1")
+    assert script.run() == 0
+    assert (script.volume / "initialised").exists()
+    (script.volume / "data" / "rows").write_text("precious")
+    assert script.run() == 0
+    assert (script.volume / "data" / "rows").read_text() == "precious"
+
+
+def test_the_rest_of_a_cut_off_initialisation_is_wiped(tmp_path: Path) -> None:
+    script = InitScript(tmp_path, server='test -z "$(ls data binlog tmp | grep half)"')
+    for name in ("data", "binlog"):
+        (script.volume / name).mkdir()
+        (script.volume / name / "half").write_text("")
+    assert script.run() == 0
+    assert not list(script.volume.glob("*/half"))
+
+
+def test_a_server_that_fails_leaves_no_marker(tmp_path: Path) -> None:
+    script = InitScript(tmp_path, server="exit 1")
+    assert script.run() != 0
+    assert not (script.volume / "initialised").exists()
+
+
+@pytest.mark.parametrize(
+    ("flavour", "words"),
+    [
+        ("mysql", ["--initialize --init-file=/data/databases/demo/accounts.sql"]),
+        ("mariadb", ["mariadb-install-db", "--bootstrap", "< /data/databases/demo/accounts.sql"]),
+    ],
+)
+def test_accounts_are_made_while_nothing_listens(flavour: FlavourName, words: list[str]) -> None:
+    text = render_init_script(plan(flavour))
+    assert all(word in text for word in words)
+    assert "--initialize-insecure" not in text

@@ -1,0 +1,344 @@
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+import pytest
+
+from grampus.core.errors import GrampusError, NotFoundError, RefusedError
+from grampus.core.units import GIB, MIB
+from grampus.databases.request import CreateRequest
+from grampus.hosts.port import HostUnreachableError
+from grampus.state.locks import hold_lock
+
+from .fakes import FakeFile
+from .world import LAB, World
+
+DEMO = PurePosixPath("/data/databases/demo")
+
+
+def test_create_answers_with_what_a_client_needs(world: World) -> None:
+    made = world.create()
+    password = made.endpoint.password.get_secret_value()
+    assert made.connection_string == f"mysql://demo:{password}@10.9.0.10:3306/"
+    option_file = world.service().option_file("demo")
+    assert made.client_command == f"mysql --defaults-extra-file={option_file}"
+    assert password in option_file.read_text()
+    assert option_file.stat().st_mode & 0o777 == 0o600
+    assert made.record.server_version == "9.7.4"
+    assert made.record.phase == "ready"
+    view = world.service().show("demo")
+    assert view.status == "running"
+    assert view.volume is not None
+    assert view.volume.spec.image == "db-demo"
+    assert password not in repr(made)
+
+
+def test_the_daemon_runs_as_mysql_within_its_limits(world: World) -> None:
+    world.create(flavour="mariadb", memory_bytes=GIB, cpus=0.5)
+    spec = world.hosts["h1"].daemons["mysqld-demo"].spec
+    assert (spec.uid, spec.gid, spec.privileged) == (64050, 64050, False)
+    assert (spec.limits.memory_bytes, spec.limits.cpus) == (GIB, 0.5)
+    assert spec.image == "trixie-0123"
+    assert spec.argv == ("/usr/sbin/mariadbd", f"--defaults-file={DEMO}/my.cnf")
+    assert spec.binds[0].read_only
+
+
+def test_no_secret_is_on_a_command_line_or_readable_by_others(world: World) -> None:
+    made = world.create()
+    password = made.endpoint.password.get_secret_value()
+    host = world.hosts["h1"]
+    assert not any(password in word for argv in host.commands for word in argv)
+    holders = {path: file for path, file in host.below(DEMO).items() if password in file.content}
+    assert [(str(p), f.mode, f.uid) for p, f in holders.items()] == [
+        (f"{DEMO}/client.cnf", 0o600, 64050)
+    ]
+    tls = host.below(DEMO / "tls")
+    assert {path.name for path in tls} == {
+        "ca.pem",
+        "server-cert.pem",
+        "server-key.pem",
+        "client-cert.pem",
+        "client-key.pem",
+    }, "the authority's own key is thrown away"
+    assert {(file.mode, file.uid) for file in tls.values()} == {(0o600, 64050)}
+    state = world.home.store_file.parent.glob("state.db*")
+    assert not any(password.encode() in file.read_bytes() for file in state)
+
+
+def test_the_image_knows_whose_it_is(world: World) -> None:
+    world.create(protect=True)
+    facts = world.volumes.images["demo"].facts
+    assert facts["database"] == "demo"
+    assert facts["owner"] == "demo"
+    assert facts["size-bytes"] == str(10 * GIB)
+    assert facts["protected"] == "yes"
+    world.service().protect("demo", False)
+    assert world.volumes.images["demo"].facts["protected"] == "no"
+
+
+def test_each_database_has_its_own_address_and_the_emptiest_host(world: World) -> None:
+    made = [world.create(name) for name in ("a", "b", "c")]
+    assert [m.record.spec.host for m in made] == ["h1", "h2", "h1"]
+    assert [m.record.spec.address for m in made] == ["10.9.0.10", "10.9.0.11", "10.9.0.12"]
+    assert len({m.record.spec.server_id for m in made}) == 3
+    with pytest.raises(RefusedError) as caught:
+        world.create("d")
+    assert caught.value.code == "no-address"
+    world.service().delete("b")
+    assert world.create("d").record.spec.address == "10.9.0.11"
+
+
+def test_an_address_taken_since_the_plan_is_chosen_anew(world: World) -> None:
+    service = world.service()
+    planned = service.plan_create(CreateRequest(name="late", size_bytes=GIB))
+    world.create("early")
+    assert planned.address == "10.9.0.10"
+    made = service.create(planned)
+    assert made.record.spec.address == "10.9.0.11"
+    assert made.record.spec.server_id != planned.server_id
+
+
+@pytest.mark.parametrize(
+    ("wishes", "code"),
+    [
+        ({"name": "demo"}, "name-taken"),
+        ({"name": "x", "memory_bytes": 25 * GIB}, "too-big"),
+        ({"name": "x", "cpus": 3.0}, "too-big"),
+    ],
+)
+def test_plans_that_are_refused(world: World, wishes: dict[str, object], code: str) -> None:
+    world.create()
+    before = world.inventory()
+    with pytest.raises(RefusedError) as caught:
+        world.create(**wishes)  # type: ignore[arg-type]
+    assert caught.value.code == code
+    assert world.inventory() == before
+
+
+def test_a_volume_of_that_name_is_not_taken_over(world: World) -> None:
+    world.create("other")
+    world.volumes.images["demo"] = world.volumes.images["other"]
+    with pytest.raises(RefusedError, match="volume named 'demo'"):
+        world.create("demo")
+
+
+def test_a_full_pool_an_unknown_host_and_a_host_that_is_down(world: World) -> None:
+    with pytest.raises(NotFoundError):
+        world.create(host="h9")
+    world.hosts["h2"].up = False
+    with pytest.raises(HostUnreachableError):
+        world.create(host="h2")
+    assert world.create("a").record.spec.host == "h1"
+    assert world.create("b").record.spec.host == "h1"
+    world.cluster.full = True
+    with pytest.raises(RefusedError, match="full"):
+        world.create()
+
+
+def test_names_that_are_not_there(world: World) -> None:
+    world.create()
+    service = world.service()
+    with pytest.raises(NotFoundError, match="Did you mean 'demo'"):
+        service.show("demmo")
+    for name in ("nix", "../../etc/x", ""):
+        for act in (service.show, service.delete, service.start, service.stop, service.endpoint):
+            with pytest.raises(NotFoundError):
+                act(name)
+
+
+def test_a_failed_initialisation_says_why_and_leaves_nothing(world: World) -> None:
+    before = world.inventory()
+    host = world.hosts["h1"]
+    host.init_failure = (
+        "[Note] A temporary password is generated for root@localhost: x\n"
+        "[ERROR] No space left on device"
+    )
+    with pytest.raises(GrampusError) as caught:
+        world.create()
+    assert caught.value.code == "initialise-failed"
+    assert "No space left on device" in str(caught.value)
+    assert "temporary password" not in str(caught.value)
+    assert world.inventory() == before
+
+
+def test_a_server_that_ends_says_why_and_leaves_nothing(world: World) -> None:
+    before = world.inventory()
+    world.hosts["h1"].serve_failure = "[ERROR] [MY-000067] unknown variable 'x=1'"
+    with pytest.raises(GrampusError, match="unknown variable"):
+        world.create()
+    assert world.inventory() == before
+
+
+def test_a_server_that_lets_nobody_in_is_given_up(world: World) -> None:
+    world.create()
+    service = world.service()
+    service.stop("demo")
+    image = world.volumes.images["demo"]
+    image.files[PurePosixPath("data/accounts")] = FakeFile("")
+    with pytest.raises(GrampusError) as caught:
+        service.start("demo")
+    assert caught.value.code == "timeout"
+    assert service.show("demo").status == "stopped"
+    assert world.inventory()["addresses"] == []
+    assert world.inventory()["images"] == ["demo:False"]
+
+
+def test_a_half_made_data_directory_is_made_anew_and_a_whole_one_never(world: World) -> None:
+    world.create()
+    image = world.volumes.images["demo"]
+    world.hosts["h1"].files[PurePosixPath("/data/volumes/demo/data/t1")] = FakeFile("rows")
+    service = world.service()
+    service.stop("demo")
+    assert image.files[PurePosixPath("data/t1")].content == "rows"
+    commands = len(world.hosts["h1"].commands)
+    service.start("demo")
+    assert not any("openssl" in argv for argv in world.hosts["h1"].commands[commands:])
+    assert world.hosts["h1"].files[PurePosixPath("/data/volumes/demo/data/t1")].content == "rows"
+
+
+def test_stop_frees_the_host_and_start_brings_it_back(world: World) -> None:
+    made = world.create()
+    running = world.inventory()
+    service = world.service()
+    service.stop("demo")
+    service.stop("demo")
+    assert service.show("demo").status == "stopped"
+    assert world.inventory()["addresses"] == world.inventory()["daemons"] == []
+    with pytest.raises(RefusedError) as caught:
+        service.client_argv("demo")
+    assert caught.value.code == "not-running"
+    service.start("demo")
+    service.start("demo")
+    assert world.inventory() == running
+    assert service.endpoint("demo") == made.endpoint
+
+
+def test_connect_runs_the_client_in_the_daemon(world: World) -> None:
+    world.create()
+    command = world.service().client_argv("demo", "SELECT 1")
+    assert (command.host, command.daemon) == ("h1", "mysqld-demo")
+    expected = ("mysql", f"--defaults-file={DEMO}/client.cnf", "--execute", "SELECT 1")
+    assert command.argv == expected
+
+
+def test_protected_databases_are_not_deleted(world: World) -> None:
+    world.create()
+    service = world.service()
+    service.protect("demo", True)
+    before = world.inventory()
+    with pytest.raises(RefusedError) as caught:
+        service.delete("demo")
+    assert caught.value.code == "protected"
+    assert world.inventory() == before
+    service.protect("demo", False)
+    service.delete("demo")
+
+
+def test_delete_leaves_nothing(world: World) -> None:
+    before = world.inventory()
+    world.create("kept")
+    kept = world.inventory()
+    world.create("demo")
+    service = world.service()
+    service.ensure_local_instance("demo")
+    service.delete("demo")
+    assert world.inventory() == kept
+    service.delete("kept")
+    assert world.inventory() == before
+
+
+def test_a_host_that_is_down_is_seen_and_not_worked_on(world: World) -> None:
+    world.create()
+    world.hosts["h1"].up = False
+    service = world.service()
+    assert service.show("demo").status == "host-down"
+    before = world.journal.unfinished(LAB)
+    for act in (service.start, service.stop, service.delete):
+        with pytest.raises(HostUnreachableError):
+            act("demo")
+    assert world.journal.unfinished(LAB) == before == []
+
+
+def test_after_a_restart_what_shall_run_runs(world: World) -> None:
+    for name in ("a", "b"):
+        world.create(name, host="h1")
+    service = world.service()
+    service.stop("b")
+    before = world.inventory()
+    world.hosts["h1"].crash()
+    assert service.show("a").status == "stopped"
+    assert world.service().ensure_running() == []
+    assert world.inventory() == before
+
+
+def test_suspend_and_ensure_running_keep_what_the_user_wants(world: World) -> None:
+    for name in ("a", "b"):
+        world.create(name, host="h1")
+    world.service().ensure_local_instance("a")
+    service = world.service()
+    service.stop("b")
+    assert service.suspend() == []
+    assert world.inventory()["daemons"] == []
+    assert world.inventory()["images"] == ["a:False", "b:False"]
+    assert service.ensure_running() == []
+    assert [view.status for view in service.list()] == ["running", "stopped"]
+
+
+def test_one_database_that_cannot_start_does_not_keep_the_others_down(world: World) -> None:
+    world.create("a", host="h1")
+    world.create("b", host="h2")
+    for host in world.hosts.values():
+        host.crash()
+    world.hosts["h1"].serve_failure = "[ERROR] corrupted"
+    problems = world.service().ensure_running()
+    assert len(problems) == 1
+    assert "a could not be started" in problems[0]
+    assert world.service().show("b").status == "running"
+
+
+def test_the_scratch_instance_is_the_same_server_on_the_hosts_own_disk(world: World) -> None:
+    made = world.create()
+    service = world.service()
+    endpoint = service.ensure_local_instance("demo")
+    assert service.ensure_local_instance("demo") == endpoint
+    host = world.hosts["h1"]
+    local, own = host.daemons["mysqld-local-demo"].spec, host.daemons["mysqld-demo"].spec
+    assert local.limits == own.limits
+    assert local.image == own.image
+    assert local.binds[1].source == "/data/scratch/demo/volume"
+    assert endpoint.address == "10.9.0.11"
+    assert endpoint.password == made.endpoint.password
+    different = ("bind_address", "server_id", "ssl_")
+    configs = [
+        [
+            line
+            for line in host.files[PurePosixPath(f"/data/{where}/demo/my.cnf")].content.split("\n")
+            if not line.startswith(different)
+        ]
+        for where in ("databases", "scratch")
+    ]
+    assert configs[0] == configs[1]
+    service.ensure_local_instance_absent("demo")
+    service.ensure_local_instance_absent("demo")
+    assert "mysqld-local-demo" not in host.daemons
+    assert "10.9.0.11" not in host.addresses
+    assert service.ensure_local_instance("demo") == endpoint
+
+
+def test_a_busy_database_is_left_to_whoever_works_on_it(world: World) -> None:
+    world.create()
+    with hold_lock(world.home, f"db.{LAB}.demo", world.clock):
+        with pytest.raises(RefusedError) as caught:
+            world.service().stop("demo")
+        assert caught.value.code == "busy"
+        assert world.service().show("demo").status == "running"
+
+
+def test_a_plan_can_be_read_before_it_is_carried_out(world: World) -> None:
+    before = world.inventory()
+    service = world.service()
+    spec = service.plan_create(CreateRequest(name="demo", size_bytes=GIB, memory_bytes=512 * MIB))
+    lines = service.describe("db.create", spec)
+    assert "Create a volume of 1 GiB in pool databases" in lines
+    assert service.describe("db.delete", spec)[0] == "Mark demo as deleting"
+    assert world.inventory() == before

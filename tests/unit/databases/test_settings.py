@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+import pytest
+
+from grampus.core.units import GIB, MIB, TIB
+from grampus.databases.model import FlavourName
+from grampus.databases.settings import (
+    BASE_BYTES,
+    BUFFER_POOL_OVERHEAD,
+    PER_CONNECTION_BYTES,
+    PERFORMANCE_SCHEMA_BYTES,
+    PROGRAM_TEXT_BYTES,
+    ServerPlaces,
+    decide_server_settings,
+    render_my_cnf,
+)
+
+PLACES = ServerPlaces(
+    volume=PurePosixPath("/var/lib/mysql"),
+    tls=PurePosixPath("/data/databases/demo/tls"),
+    run=PurePosixPath("/run/mysqld"),
+)
+
+
+@pytest.mark.parametrize(
+    ("memory_bytes", "lowest_mib", "highest_mib"),
+    [
+        (256 * MIB, 32, 32),
+        (384 * MIB, 96, 96),
+        (512 * MIB, 128, 192),
+        (GIB, 480, 512),
+        (2 * GIB, 1024, 1408),
+        (8 * GIB, 5600, 6144),
+        (64 * GIB, 46000, 49152),
+    ],
+)
+def test_the_buffer_pool_is_a_share_of_memory(
+    memory_bytes: int, lowest_mib: int, highest_mib: int
+) -> None:
+    settings = decide_server_settings("mysql", 10 * GIB, memory_bytes, 8)
+    assert lowest_mib <= settings.buffer_pool_bytes / MIB <= highest_mib
+    unit_bytes = settings.buffer_pool_chunk_bytes * settings.buffer_pool_instances
+    assert settings.buffer_pool_bytes % unit_bytes == 0, "the server would round it up"
+
+
+@pytest.mark.parametrize("memory_mib", [384, 448, 512, 768, 1023, 1024, 2048, 3000, 8192, 65536])
+def test_all_parts_together_fit_into_the_memory_limit(memory_mib: int) -> None:
+    memory_bytes = memory_mib * MIB
+    settings = decide_server_settings("mysql", 100 * GIB, memory_bytes, 4)
+    parts = (
+        BASE_BYTES
+        + PROGRAM_TEXT_BYTES
+        + settings.buffer_pool_bytes * BUFFER_POOL_OVERHEAD
+        + settings.performance_schema * PERFORMANCE_SCHEMA_BYTES
+        + settings.max_connections * PER_CONNECTION_BYTES
+    )
+    assert parts <= memory_bytes
+    assert settings.max_connections >= 32
+
+
+@pytest.mark.parametrize("size_bytes", [GIB, 3 * GIB, 10 * GIB, 100 * GIB, TIB, 64 * TIB])
+@pytest.mark.parametrize("memory_bytes", [256 * MIB, 512 * MIB, 64 * GIB])
+def test_logs_leave_the_volume_to_the_data(size_bytes: int, memory_bytes: int) -> None:
+    settings = decide_server_settings("mysql", size_bytes, memory_bytes, 1)
+    assert 64 * MIB <= settings.redo_log_capacity_bytes <= size_bytes // 8
+    assert settings.redo_log_capacity_bytes % MIB == 0
+    assert settings.binlog_file_bytes * 4 <= settings.binlog_total_bytes <= size_bytes // 8
+    assert 300 <= settings.binlog_expire_s <= 7 * 24 * 3600
+
+
+@pytest.mark.parametrize(
+    ("memory_bytes", "on"), [(512 * MIB, False), (GIB, False), (2 * GIB, True)]
+)
+def test_performance_schema_is_for_those_who_can_afford_it(memory_bytes: int, on: bool) -> None:
+    assert decide_server_settings("mysql", GIB, memory_bytes, 1).performance_schema is on
+
+
+def test_more_buffer_pool_instances_than_cpus_are_of_no_use() -> None:
+    assert decide_server_settings("mysql", TIB, 64 * GIB, 2).buffer_pool_instances == 2
+    assert decide_server_settings("mysql", TIB, 64 * GIB, 64).buffer_pool_instances == 8
+
+
+def _options(flavour: FlavourName) -> dict[str, str]:
+    settings = decide_server_settings(flavour, 10 * GIB, 512 * MIB, 1)
+    text = render_my_cnf(flavour, settings, PLACES, address="10.9.0.10", port=3306, server_id=7)
+    assert text.splitlines()[1] == "[mysqld]"
+    pairs = [line.split(" = ", maxsplit=1) for line in text.splitlines()[2:]]
+    names = [name for name, _ in pairs]
+    assert len(names) == len(set(names))
+    return dict(pairs)
+
+
+@pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
+def test_every_commit_is_durable_and_the_network_is_shut_to_plain_text(
+    flavour: FlavourName,
+) -> None:
+    options = _options(flavour)
+    expected = {
+        "datadir": "/var/lib/mysql/data",
+        "log_bin": "/var/lib/mysql/binlog/binlog",
+        "tmpdir": "/var/lib/mysql/tmp",
+        "bind_address": "10.9.0.10",
+        "port": "3306",
+        "server_id": "7",
+        "require_secure_transport": "ON",
+        "ssl_ca": "/data/databases/demo/tls/ca.pem",
+        "local_infile": "OFF",
+        "skip_name_resolve": "ON",
+        "sync_binlog": "1",
+        "innodb_flush_log_at_trx_commit": "1",
+        "innodb_doublewrite": "ON",
+        "innodb_flush_method": "O_DIRECT",
+        "character_set_server": "utf8mb4",
+        "performance_schema": "OFF",
+        "socket": "/run/mysqld/mysqld.sock",
+    }
+    assert {name: options[name] for name in expected} == expected
+
+
+def test_options_that_only_one_flavour_knows_stay_with_it() -> None:
+    mysql, mariadb = _options("mysql"), _options("mariadb")
+    assert mysql["gtid_mode"] == "ON"
+    assert mysql["mysqlx"] == "OFF"
+    assert mysql["secure_file_priv"] == "NULL"
+    assert mysql["innodb_use_fdatasync"] == "ON"
+    unknown_to_mariadb = {"mysqlx", "gtid_mode", "partial_revokes", "innodb_redo_log_capacity"}
+    assert not unknown_to_mariadb & set(mariadb)
+    assert not {"max_binlog_total_size", "innodb_log_file_size"} & set(mysql)

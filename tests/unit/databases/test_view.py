@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import pytest
+from pydantic import SecretStr
+
+from grampus.databases.model import DatabasePhase, DatabaseStatus, Endpoint
+from grampus.databases.view import (
+    classify_status,
+    client_argv,
+    render_client_command,
+    render_connection_string,
+)
+from grampus.hosts.port import DaemonState
+
+
+@pytest.mark.parametrize(
+    ("phase", "reachable", "daemon", "status"),
+    [
+        ("ready", True, "running", "running"),
+        ("ready", True, "stopped", "stopped"),
+        ("ready", True, "absent", "stopped"),
+        ("ready", False, "absent", "host-down"),
+        ("creating", True, "running", "creating"),
+        ("creating", False, "absent", "creating"),
+        ("deleting", False, "absent", "deleting"),
+    ],
+)
+def test_one_word_for_the_state(
+    phase: DatabasePhase, reachable: bool, daemon: DaemonState, status: DatabaseStatus
+) -> None:
+    assert classify_status(phase, host_reachable=reachable, daemon=daemon) == status
+
+
+def test_the_connection_string_is_a_url() -> None:
+    endpoint = Endpoint(
+        address="10.9.0.10",
+        port=3306,
+        user="my_shop",
+        password=SecretStr("s3cret"),
+        daemon="mysqld-my-shop",
+        host="h1",
+        option_file="/data/databases/my-shop/client.cnf",
+    )
+    assert render_connection_string(endpoint) == "mysql://my_shop:s3cret@10.9.0.10:3306/"
+    assert "s3cret" not in repr(endpoint)
+
+
+def test_client_commands_name_a_file_and_no_password() -> None:
+    command = render_client_command("mariadb", "/var/lib/my grampus/demo.cnf")
+    assert command == "mariadb --defaults-extra-file='/var/lib/my grampus/demo.cnf'"
+    assert client_argv("mysql", "/d/client.cnf", None) == ("mysql", "--defaults-file=/d/client.cnf")
+    assert client_argv("mysql", "/d/c", "SELECT 1; -- x")[-2:] == ("--execute", "SELECT 1; -- x")

@@ -1,0 +1,90 @@
+"""A whole lab of fakes, and what is in it, to compare before and after."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from grampus.core.units import GIB
+from grampus.databases.request import CreateRequest
+from grampus.databases.service import DatabaseService
+from grampus.databases.view import CreatedDatabase
+from grampus.state.home import Home
+from grampus.state.operations import OperationJournal
+from grampus.state.store import Store
+
+from .fakes import (
+    FakeClock,
+    FakeCluster,
+    FakeFleet,
+    FakeHost,
+    FakeImages,
+    FakeVolumes,
+    Fuse,
+    RecordingProgress,
+)
+
+LAB = "t"
+ADDRESSES = ("10.9.0.10", "10.9.0.11", "10.9.0.12")
+
+
+class World:
+    """One GRAMPUS_HOME and the machines behind it; `service()` is a new process."""
+
+    def __init__(self, root: Path) -> None:
+        self.home = Home(root)
+        self.clock = FakeClock()
+        self.fuse = Fuse()
+        self.hosts = {name: FakeHost(name, self.fuse) for name in ("h1", "h2")}
+        self.fleet = FakeFleet(list(self.hosts.values()), ADDRESSES)
+        self.volumes = FakeVolumes(self.fleet, self.fuse)
+        self.cluster = FakeCluster()
+        self.progress = RecordingProgress()
+        self.store = Store(self.home.store_file)
+        self.journal = OperationJournal(self.store, self.clock)
+
+    def service(self) -> DatabaseService:
+        return DatabaseService(
+            lab=LAB,
+            home=self.home,
+            store=self.store,
+            journal=self.journal,
+            clock=self.clock,
+            fleet=self.fleet,
+            volumes=self.volumes,
+            images=FakeImages(),
+            cluster=self.cluster,
+            progress=self.progress,
+        )
+
+    def create(self, name: str = "demo", **wishes: object) -> CreatedDatabase:
+        service = self.service()
+        request = CreateRequest(name=name, size_bytes=10 * GIB, **wishes)  # type: ignore[arg-type]
+        return service.create(service.plan_create(request))
+
+    def inventory(self) -> dict[str, list[str]]:
+        """Everything that could leak, as sorted names."""
+        secrets = self.home.secrets_dir(LAB)
+        return {
+            "files": [f"{h.name}:{p}" for h in self.hosts.values() for p in sorted(h.files)],
+            "directories": [
+                f"{h.name}:{p}" for h in self.hosts.values() for p in sorted(h.directories)
+            ],
+            "daemons": [
+                f"{h.name}:{n}:{d.state}"
+                for h in self.hosts.values()
+                for n, d in sorted(h.daemons.items())
+            ],
+            "addresses": [
+                f"{h.name}:{a}" for h in self.hosts.values() for a in sorted(h.addresses)
+            ],
+            "images": [
+                f"{name}:{image.record.attachment is not None}"
+                for name, image in sorted(self.volumes.images.items())
+            ],
+            "secrets": sorted(p.name for p in secrets.glob("*")) if secrets.exists() else [],
+            "records": [f"{v.record.spec.name}:{v.status}" for v in self.service().list()],
+            "unfinished": [op.kind for op in self.journal.unfinished(LAB)],
+        }
+
+    def close(self) -> None:
+        self.store.close()
