@@ -54,6 +54,9 @@ def render_ceph_conf(conf: CephConf) -> str:
         "osd pool default min size": str(conf.min_size),
         "osd crush chooseleaf type": "1",
         "osd memory target": str(conf.osd_memory_target_bytes),
+        # How long writes wait when a host dies silently. The default of 20 s is for networks that
+        # lose packets for seconds; hosts of one site, or of one machine, do not.
+        "osd heartbeat grace": "10",
         # A block device with a file system's cache above it is slowed down by librbd's own.
         "rbd cache": "false",
     }

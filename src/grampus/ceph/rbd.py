@@ -41,10 +41,12 @@ class RbdImages:
 
     def find(self, pool: str, name: str) -> ImageInfo | None:
         """The image, or None when there is none."""
-        result = self._rbd("info", "--format", "json", f"{pool}/{name}", check=False)
+        arguments = ("info", "--format", "json", f"{pool}/{name}")
+        result = self._rbd(*arguments, check=False)
         if result.returncode == ENOENT:
             return None
-        result = result if result.returncode == 0 else self._rbd("info", f"{pool}/{name}")
+        if result.returncode != 0:
+            result = self._rbd(*arguments)  # once more, so that the runner raises its own error
         document = json.loads(result.stdout)
         return ImageInfo(
             pool=pool,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import ParamSpec
 
@@ -23,6 +23,9 @@ def make_noun(name: str, help_text: str) -> typer.Typer:
     """The command group of one noun."""
     return typer.Typer(
         name=name,
+        # What our own handling lets through (--debug) is a plain traceback, without local
+        # variables: they may hold a password.
+        pretty_exceptions_enable=False,
         help=help_text,
         no_args_is_help=True,
         add_completion=False,
@@ -44,6 +47,7 @@ def command(
                 output_format if isinstance(output_format, OutputFormat) else OutputFormat.HUMAN
             )
             with errors_shown(chosen):
+                _require_text(kwargs.values())
                 function(*args, **kwargs)
 
         noun.command(name, epilog=f"Example: [bold]{example}[/bold]")(run)
@@ -54,28 +58,66 @@ def command(
 
 @contextmanager
 def errors_shown(output_format: OutputFormat) -> Iterator[None]:
-    """Show a GrampusError as its sentences and exit with its code."""
+    """Show what went wrong as sentences and exit with the code that belongs to it.
+
+    This is where every error ends that nobody further in could do anything about; with --debug
+    it passes, for its traceback.
+    """
     try:
         yield
-    except GrampusError as error:
-        if os.environ.get(DEBUG_VARIABLE):
-            raise
-        make_output(output_format).error(error)
-        raise typer.Exit(error.exit_code) from None
+    except (typer.Exit, typer.Abort):
+        raise
     except KeyboardInterrupt:
-        sys.stderr.write("\nInterrupted.\n")
+        sys.stderr.write("\n")
+        make_output(output_format).error(GrampusError("Interrupted.", code="interrupted"))
         raise typer.Exit(INTERRUPTED) from None
     except BrokenPipeError:
         # The reader of our output has gone (`grampus ... | head`): that is no failure of ours.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(0) from None
+    except Exception as error:
+        if os.environ.get(DEBUG_VARIABLE):
+            raise
+        explained = explain_error(error)
+        make_output(output_format).error(explained)
+        raise typer.Exit(explained.exit_code) from None
+
+
+def explain_error(error: Exception) -> GrampusError:
+    """`error` in sentences: as it is, or what the system said, or that it is our own defect."""
+    if isinstance(error, GrampusError):
+        return error
+    if isinstance(error, OSError):
+        what = f" ({error.filename})" if error.filename else ""
+        return GrampusError(
+            f"The system refused: {error.strerror or type(error).__name__}{what}.",
+            "Check permissions and free space there, then try again.",
+            code="system",
+        )
+    return GrampusError(
+        f"Grampus failed in a way that it should not: {type(error).__name__}: {error}.",
+        "Run the same command as `grampus --debug ...` and report what that shows.",
+        code="internal",
+    )
+
+
+def _require_text(values: Iterable[object]) -> None:
+    # The shell may hand over any bytes; Python keeps those that are no UTF-8 as lone surrogates.
+    for value in values:
+        if isinstance(value, str) and _has_surrogate(value):
+            raise UsageError(f"{value!r} is not valid UTF-8.", "Write it in UTF-8.")
+
+
+def _has_surrogate(text: str) -> bool:
+    return any(0xD800 <= ord(character) <= 0xDFFF for character in text)
 
 
 def confirm(question: str, *, yes: bool) -> None:
     """Ask, unless told not to. Raises RefusedError on a no, UsageError when nobody can answer."""
     if yes:
         return
-    if not sys.stdin.isatty():
+    # A program started with its stdin closed has none at all.
+    if sys.stdin is None or not sys.stdin.isatty():
         raise UsageError(
             "This needs a confirmation, and there is no terminal to ask at.", "Add --yes."
         )

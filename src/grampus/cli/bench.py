@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic import ValidationError
 
 from grampus.bench.documents import compare_document, show_document
 from grampus.bench.plan import BenchOptions
@@ -23,13 +24,15 @@ from grampus.cli.options import (
     LabOption,
 )
 from grampus.cli.output import Output, make_output
-from grampus.core.errors import UsageError
+from grampus.core.errors import GrampusError, NotFoundError, UsageError
 from grampus.report.build import build_report
 from grampus.state.runs import OltpResult, Run, RunArchive
 
 bench_app = make_noun("bench", "Measure databases, with the machine's own disk beside them.")
 report_app = make_noun("report", "Runs as pages to read and to pass on.")
 
+NO_RUN = "There is no run yet."
+MAKE_RUN = "`grampus bench run quick --db NAME` makes one."
 RunArgument = Annotated[str, typer.Argument(help="A run's id, or latest.")]
 
 
@@ -38,7 +41,7 @@ def bench_list(output_format: FormatOption = FORMAT_DEFAULT) -> None:
     """Suites that can be run, and runs that are kept."""
     archive = Session(LAB_DEFAULT).archive
     suites = list_suites(SUITES)
-    runs = [archive.load(run_id) for run_id in archive.run_ids()]
+    runs = [_load(archive, run_id) for run_id in archive.run_ids()]
     output = make_output(output_format)
     document = {
         "suites": [{"name": suite.name, "title": suite.title} for suite in suites],
@@ -59,21 +62,27 @@ def bench_list(output_format: FormatOption = FORMAT_DEFAULT) -> None:
             None,
             ["run", "suite", "database", "started (UTC)"],
             [[run.run_id, run.suite, run.database, _utc(run.started_at_s)] for run in runs],
-            "There is no run yet. `grampus bench run quick --db NAME` makes one.",
+            f"{NO_RUN} {MAKE_RUN}",
         )
 
 
 @command(bench_app, "run", "grampus bench run quick --db demo")
 def bench_run(
     suite: Annotated[str, typer.Argument(help="A suite, such as quick (see bench list).")],
-    db: Annotated[str, typer.Option("--db", help="The database to measure.")],
-    threads: Annotated[int | None, typer.Option(help="Client threads.")] = None,
-    warmup_s: Annotated[int | None, typer.Option(help="Warm-up of each point, seconds.")] = None,
+    db: Annotated[str, typer.Option("--db", metavar="NAME", help="The database to measure.")],
+    threads: Annotated[
+        int | None, typer.Option(metavar="N", help="Client threads (default: the suite's).")
+    ] = None,
+    warmup_s: Annotated[
+        int | None,
+        typer.Option(metavar="SECONDS", help="Warm-up of each point (default: the suite's)."),
+    ] = None,
     measure_s: Annotated[
-        int | None, typer.Option(help="Measuring time of each point, seconds.")
+        int | None,
+        typer.Option(metavar="SECONDS", help="Measuring time of each point (default: suite's)."),
     ] = None,
     fresh_data: Annotated[
-        bool, typer.Option("--fresh-data", help="Load the data set anew.")
+        bool, typer.Option("--fresh-data", metavar="", help="Load the data set anew.")
     ] = False,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
@@ -114,7 +123,7 @@ def bench_show(
 ) -> None:
     """The result of a run."""
     archive = Session(LAB_DEFAULT).archive
-    run = archive.load(run_id)
+    run = _load(archive, run_id)
     report = _report_file(archive, run)
     _show(make_output(output_format), output_format, run, archive, report)
 
@@ -127,7 +136,7 @@ def bench_compare(
 ) -> None:
     """Two runs side by side: the second over the first."""
     archive = Session(LAB_DEFAULT).archive
-    document = compare_document(archive.load(first), archive.load(second))
+    document = compare_document(_load(archive, first), _load(archive, second))
     output = make_output(output_format)
     output.table(
         document,
@@ -153,13 +162,13 @@ def bench_compare(
 def report_build(
     run_id: RunArgument = "latest",
     output_file: Annotated[
-        str | None, typer.Option("--output", "-o", help="Where to write the page.")
+        str | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write the page.")
     ] = None,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """One HTML file that opens offline."""
     archive = Session(LAB_DEFAULT).archive
-    run = archive.load(run_id)
+    run = _load(archive, run_id)
     target = Path(output_file).absolute() if output_file else _report_file(archive, run)
     if target.is_dir():
         raise UsageError(f"{target} is a directory.", "Name a file, such as report.html.")
@@ -170,6 +179,27 @@ def report_build(
         {"run_id": run.run_id, "report": str(target), "size_bytes": target.stat().st_size},
         f"The report is at {target}.",
     )
+
+
+def _load(archive: RunArchive, run_id: str) -> Run:
+    """The run.
+
+    Raises NotFoundError, which says how to make the first one, and GrampusError with code
+    `run-unreadable`.
+    """
+    if not archive.run_ids():
+        raise NotFoundError(NO_RUN, MAKE_RUN)
+    try:
+        return archive.load(run_id)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        place = ".".join(str(part) for part in first["loc"]) or "its text"
+        raise GrampusError(
+            f"The run in {archive.run_dir(archive.resolve(run_id))} cannot be read: "
+            f"{place}: {first['msg']}.",
+            "Read it with the version of Grampus that wrote it, or move that directory away.",
+            code="run-unreadable",
+        ) from error
 
 
 def _show(

@@ -11,7 +11,8 @@ from grampus.ceph.cluster import CephCluster
 from grampus.ceph.rbd import RbdImages
 from grampus.cli.progress_bar import PlainProgress, TerminalProgress, make_progress
 from grampus.core.clock import SystemClock
-from grampus.core.errors import GrampusError, UsageError
+from grampus.core.errors import UsageError
+from grampus.core.names import require_name
 from grampus.databases.model import FlavourName
 from grampus.databases.service import DatabaseService
 from grampus.hosts.any_host import AnyReachableHost
@@ -77,10 +78,15 @@ class LabCluster:
 
 
 class Session:
-    """Everything one command needs, made when first asked for."""
+    """Everything one command needs, made when first asked for.
 
-    def __init__(self, lab: str) -> None:
-        self.lab_name = lab
+    Only a command that `makes_lab` creates GRAMPUS_HOME: the others find nothing in an absent
+    one, and leave it absent. Raises UsageError when `lab` is no name.
+    """
+
+    def __init__(self, lab: str, *, makes_lab: bool = False) -> None:
+        self.lab_name = require_name("lab", lab)
+        self._makes_lab = makes_lab
         self.home = Home.from_environment()
         self.clock = SystemClock()
         self.progress = make_progress()
@@ -89,14 +95,11 @@ class Session:
     @property
     def store(self) -> Store:
         if self._store is None:
+            file = self.home.store_file
             try:
-                self._store = Store(self.home.store_file)
+                self._store = Store(file if self._makes_lab or file.exists() else None)
             except OSError as error:
-                raise GrampusError(
-                    f"{self.home.root} cannot be used: {error.strerror}.",
-                    "Run the command as root, or set GRAMPUS_HOME to a directory of your own.",
-                    code="home-unusable",
-                ) from error
+                raise self.home.unusable(error) from error
         return self._store
 
     @property
@@ -127,6 +130,11 @@ class Session:
         """The lab's spec. Raises NotFoundError when there is none."""
         return self.lab().spec()
 
+    def require_lab_or_rest(self) -> LabSpec:
+        """The lab's spec, also that of an interrupted `up` or `down`. Raises NotFoundError."""
+        service = self.lab()
+        return service.find_spec() or service.unfinished_spec() or service.spec()
+
     def fleet(self) -> LabFleet:
         return self.lab().fleet(self.require_lab())
 
@@ -138,6 +146,7 @@ class Session:
         return VolumeService(
             self.lab_name,
             spec.tag,
+            self.home,
             self.store,
             self.journal,
             self.fleet(),
@@ -164,13 +173,22 @@ class Session:
 
     @contextmanager
     def alone_in_lab(self) -> Iterator[None]:
-        """Hold the lab against every other command (up, down, faults)."""
+        """Hold the lab against every other command (up, down, faults).
+
+        Raises NotFoundError when there is none, unless this command makes it.
+        """
+        if not self._makes_lab:
+            self.require_lab_or_rest()
         with hold_lock(self.home, f"lab.{self.lab_name}", self.clock, timeout_s=LAB_LOCK_TIMEOUT_S):
             yield
 
     @contextmanager
     def sharing_lab(self) -> Iterator[None]:
-        """Hold the lab against `up` and `down`, beside other commands that share it."""
+        """Hold the lab against `up` and `down`, beside other commands that share it.
+
+        Raises NotFoundError when there is none.
+        """
+        self.require_lab()
         with hold_lock(
             self.home,
             f"lab.{self.lab_name}",

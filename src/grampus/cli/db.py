@@ -21,7 +21,7 @@ from grampus.cli.options import (
 from grampus.cli.output import make_output
 from grampus.core.errors import RefusedError
 from grampus.core.units import format_bytes, parse_bytes
-from grampus.databases.request import CreateRequest
+from grampus.databases.request import CreateRequest, require_request
 from grampus.databases.service import DatabaseService
 from grampus.databases.view import CreatedDatabase, DatabaseView
 
@@ -32,15 +32,23 @@ NameArgument = Annotated[str, typer.Argument(help="The database's name.")]
 @command(db_app, "create", "grampus db create shop --size 10G --memory 512M --cpus 1")
 def db_create(
     name: NameArgument,
-    size: Annotated[str, typer.Option(help="Size of its volume, such as 10G.")],
-    memory: Annotated[str, typer.Option(help="Memory limit of its instance.")] = "512M",
-    cpus: Annotated[float, typer.Option(help="CPU limit of its instance.")] = 1.0,
-    flavour: Annotated[str, typer.Option(help="mysql or mariadb.")] = "mysql",
+    size: Annotated[str, typer.Option(metavar="SIZE", help="Size of its volume, such as 10G.")],
+    memory: Annotated[
+        str, typer.Option(metavar="SIZE", help="Memory limit of its instance.")
+    ] = "512M",
+    cpus: Annotated[
+        float, typer.Option(metavar="NUMBER", help="CPU limit of its instance, such as 0.5.")
+    ] = 1.0,
+    flavour: Annotated[
+        str, typer.Option(metavar="FLAVOUR", help="The server: mysql or mariadb.")
+    ] = "mysql",
     host: Annotated[
-        str | None, typer.Option(help="The host to run on (default: the least busy).")
+        str | None,
+        typer.Option(metavar="HOST", help="The host to run on (default: the least busy)."),
     ] = None,
     protect: Annotated[
-        bool, typer.Option("--protect", help="Refuse to delete it until unprotected.")
+        bool,
+        typer.Option("--protect", metavar="", help="Refuse to delete it until `db unprotect`."),
     ] = False,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
@@ -57,6 +65,7 @@ def db_create(
         host=host,
         protect=protect,
     )
+    require_request(request)
     with session.sharing_lab(), session.progress:
         databases = _open(session)
         spec = databases.plan_create(request)
@@ -123,7 +132,7 @@ def db_show(
 def db_connect(
     name: NameArgument,
     execute: Annotated[
-        str | None, typer.Option("--execute", "-e", help="SQL to run instead of a prompt.")
+        str | None, typer.Option("--execute", "-e", metavar="SQL", help="SQL to run.")
     ] = None,
     lab: LabOption = LAB_DEFAULT,
 ) -> None:

@@ -29,7 +29,7 @@ fault_app = make_noun("fault", "Break the lab on purpose, and heal it.")
 lab_app.add_typer(fault_app)
 
 ForceOption = Annotated[
-    bool, typer.Option("--force", help="Even if databases then cannot write any more.")
+    bool, typer.Option("--force", metavar="", help="Even if databases then cannot write any more.")
 ]
 MEDIA: tuple[MediaName, ...] = ("nvme", "ssd", "hdd")
 
@@ -41,31 +41,40 @@ def require_media(text: str | None) -> MediaName | None:
     for media in MEDIA:
         if text == media:
             return media
-    raise UsageError(f"'{text}' is no media.", f"Choose one of {', '.join(MEDIA)}.")
+    raise UsageError(f"There is no media called '{text}'.", f"Choose one of {', '.join(MEDIA)}.")
 
 
 @command(lab_app, "up", "grampus lab up --hosts 3 --osds-per-host 1 --media nvme")
 def lab_up(
     lab: LabOption = LAB_DEFAULT,
-    hosts: Annotated[int | None, typer.Option(help="Hosts (3 to 9; default 3).")] = None,
+    hosts: Annotated[
+        int | None, typer.Option(metavar="N", help="Hosts (3 to 9; default 3).")
+    ] = None,
     osds_per_host: Annotated[
-        int | None, typer.Option(help="OSDs on each host (1 to 8; default 1).")
+        int | None, typer.Option(metavar="N", help="OSDs on each host (1 to 8; default 1).")
     ] = None,
     media: Annotated[
-        str | None, typer.Option(help="What OSDs stand on: nvme, ssd or hdd (default nvme).")
+        str | None,
+        typer.Option(metavar="MEDIA", help="What OSDs stand on: nvme, ssd or hdd (default nvme)."),
     ] = None,
     osd_size: Annotated[
-        str | None, typer.Option(help="Size of each OSD, as a sparse file (default 20G).")
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Size of each OSD, a sparse file (default 20G, less on a small disk).",
+        ),
     ] = None,
     image: Annotated[
         str | None,
-        typer.Option(help="Host image: sid or trixie (default: the first that can be had)."),
+        typer.Option(
+            metavar="IMAGE", help="Host image: sid or trixie (default: the first that can be had)."
+        ),
     ] = None,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Bring the lab up: new, after `lab down --keep`, after a crash or after a reboot."""
-    session, output = Session(lab), make_output(output_format)
+    session, output = Session(lab, makes_lab=True), make_output(output_format)
     request = LabRequest(
         name=lab,
         hosts=hosts,
@@ -99,30 +108,31 @@ def lab_up(
 def lab_down(
     lab: LabOption = LAB_DEFAULT,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Keep all data for the next `lab up`.")
+        bool, typer.Option("--keep", metavar="", help="Keep all data for the next `lab up`.")
     ] = False,
     yes: YesOption = False,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Take the lab off this machine: with its data, or with --keep without."""
+    """Take the lab off this machine with all its databases; --keep leaves their data on disk."""
     session, output = Session(lab), make_output(output_format)
-    service = session.lab()
-    spec = service.find_spec() or service.unfinished_spec()
-    if spec is None:
-        spec = service.spec()
+    service, spec = session.lab(), session.require_lab_or_rest()
     if dry_run:
         titles = service.down_titles(spec, keep=keep)
         output.text({"plan": titles}, "\n".join(titles))
         return
-    databases = [] if keep else [view.record.spec.name for view in session.databases().list()]
+    databases = (
+        []
+        if keep or service.find_spec() is None
+        else [view.record.spec.name for view in session.databases().list()]
+    )
     if databases:
         confirm(
             f"This deletes the lab '{lab}' and its databases: {', '.join(databases)}. Go on?",
             yes=yes,
         )
     with session.alone_in_lab(), session.progress:
-        if keep:
+        if keep and service.find_spec() is not None:
             stop_databases(session)
         service.down(spec, keep=keep)
     kept = "its data are kept" if keep else "nothing of it is left"
@@ -133,9 +143,7 @@ def lab_down(
 def lab_status(lab: LabOption = LAB_DEFAULT, output_format: FormatOption = FORMAT_DEFAULT) -> None:
     """Hosts, daemons, health and capacity."""
     session, output = Session(lab), make_output(output_format)
-    service = session.lab()
-    spec = service.find_spec() or service.unfinished_spec() or service.spec()
-    view = service.observe(spec)
+    view = session.lab().observe(session.require_lab_or_rest())
     rows = [[host.name, host.address, host.state, _daemons(host.daemons)] for host in view.hosts]
     output.table(lab_document(view), ["host", "address", "state", "daemons"], rows, "No hosts.")
     if output_format is FORMAT_DEFAULT:
@@ -274,9 +282,10 @@ def status_pairs(view: LabView) -> dict[str, str]:
         }
     elif view.cluster_problem:
         pairs["health"] = view.cluster_problem
-    for sentence in view.unfinished:
+    if view.unfinished:
         pairs["unfinished"] = (
-            f"{sentence}; `grampus lab up` finishes it, `grampus lab down` undoes it"
+            f"{'; '.join(view.unfinished)}; `grampus lab up` finishes it, "
+            "`grampus lab down` undoes it"
         )
     return pairs
 

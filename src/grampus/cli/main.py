@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from importlib.metadata import version
 from typing import Annotated
 
@@ -33,12 +34,16 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def start(
     debug: Annotated[
-        bool, typer.Option("--debug", help="Show a traceback when something fails.")
+        bool, typer.Option("--debug", metavar="", help="Show a traceback when something fails.")
     ] = False,
     show_version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+            "--version",
+            metavar="",
+            callback=_show_version,
+            is_eager=True,
+            help="Show the version and exit.",
         ),
     ] = False,
 ) -> None:
@@ -51,4 +56,7 @@ def start(
 
 def main() -> None:
     """The entry point of the `grampus` program."""
+    # Ended by `kill` or by a closed terminal, a command tidies up as it does at Ctrl-C.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
     app(prog_name="grampus")

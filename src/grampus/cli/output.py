@@ -9,11 +9,11 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from grampus.core.errors import GrampusError
 
@@ -47,42 +47,56 @@ class Output(Protocol):
         ...
 
 
+class PlainConsole(Console):
+    """A console that shows text as it is: no markup, no emoji codes, nothing cut off."""
+
+    def __init__(self, *, stderr: bool = False) -> None:
+        super().__init__(stderr=stderr, markup=False, emoji=False, highlight=False, soft_wrap=True)
+        if not self.is_terminal:
+            self.width = _WIDTH_OFF_TERMINAL
+
+    def on_broken_pipe(self) -> None:
+        """Leave it to `errors_shown`: Rich would exit with 1."""
+        raise BrokenPipeError
+
+
 class HumanOutput:
-    """For a terminal."""
+    """For people, at a terminal or in a file."""
 
     def __init__(self) -> None:
-        self._console = Console(highlight=False, soft_wrap=True)
-        self._errors = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._console = PlainConsole()
+        self._errors = PlainConsole(stderr=True)
 
     def table(
         self, document: object, columns: Sequence[str], rows: Sequence[Sequence[str]], empty: str
     ) -> None:
         del document
         if not rows:
-            self._console.print(escape(empty))
+            self._console.print(empty)
             return
         table = Table(box=None, pad_edge=False, header_style="bold")
         for column in columns:
             is_number = column.endswith((" tps", " ms", "x")) or column in _RIGHT_ALIGNED
-            table.add_column(column.upper(), justify="right" if is_number else "left")
+            justify: Literal["right", "left"] = "right" if is_number else "left"
+            table.add_column(column.upper(), justify=justify, overflow="fold")
         for row in rows:
-            table.add_row(*(escape(cell) for cell in row))
+            table.add_row(*row)
         self._console.print(table)
 
     def details(self, document: object, pairs: Mapping[str, str]) -> None:
         del document
         width = max((len(name) for name in pairs), default=0)
         for name, value in pairs.items():
-            self._console.print(f"[bold]{escape(name):<{width}}[/bold]  {escape(value)}")
+            self._console.print(Text.assemble((f"{name:<{width}}", "bold"), "  ", value))
 
     def text(self, document: object, text: str) -> None:
         del document
-        self._console.print(escape(text))
+        self._console.print(text)
 
     def error(self, error: GrampusError) -> None:
-        self._errors.print(f"[red]error:[/red] {escape(error.problem)}")
+        self._errors.print(Text.assemble(("error:", "red"), " ", error.problem))
         if error.remedy:
-            self._errors.print(escape(error.remedy))
+            self._errors.print(error.remedy)
 
 
 class JsonOutput:
@@ -108,6 +122,8 @@ class JsonOutput:
         sys.stderr.write(f"error: {error}\n")
 
 
+# A file or a pipe has no width: a table there is as wide as what it holds.
+_WIDTH_OFF_TERMINAL = 10_000
 _RIGHT_ALIGNED = frozenset({"size", "memory", "cpus", "tps", "qps", "used", "free"})
 
 

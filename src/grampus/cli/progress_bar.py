@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from types import TracebackType
@@ -82,7 +83,14 @@ class TerminalProgress:
 
 
 class PlainProgress:
-    """Progress as lines, for a log file."""
+    """Progress as lines, for a log file.
+
+    It goes silent when nobody reads any more (`grampus ... 2>&1 | head`): work that has begun
+    is not broken off for that.
+    """
+
+    def __init__(self) -> None:
+        self._is_read = True
 
     def __enter__(self) -> PlainProgress:
         return self
@@ -96,19 +104,28 @@ class PlainProgress:
         self.close()
 
     def phase(self, name: str) -> None:
-        sys.stderr.write(f"{name} ...\n")
-        sys.stderr.flush()
+        self._write(f"{name} ...\n")
 
     def detail(self, text: str, *, fraction: float | None = None) -> None:
         del text, fraction
 
     def note(self, text: str) -> None:
-        sys.stderr.write(f"{text}\n")
-        sys.stderr.flush()
+        self._write(f"{text}\n")
 
     def close(self, *, failed: bool = False) -> None:
         """Nothing to take down."""
         del failed
+
+    def _write(self, line: str) -> None:
+        if not self._is_read:
+            return
+        try:
+            sys.stderr.write(line)
+            sys.stderr.flush()
+        except BrokenPipeError:
+            self._is_read = False
+            # What is still in Python's buffer would fail again when the process ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 def make_progress() -> TerminalProgress | PlainProgress:

@@ -18,6 +18,7 @@ from grampus.cli.options import (
 )
 from grampus.cli.output import make_output
 from grampus.core.errors import RefusedError
+from grampus.core.names import require_name
 from grampus.core.units import format_bytes, parse_bytes
 from grampus.lab.model import DATABASE_POOL
 from grampus.volumes.model import VolumeRecord
@@ -29,14 +30,17 @@ NameArgument = Annotated[str, typer.Argument(help="The volume's name.")]
 @command(volume_app, "create", "grampus volume create scratch --size 2G")
 def volume_create(
     name: NameArgument,
-    size: Annotated[str, typer.Option(help="Size, such as 2G.")],
-    pool: Annotated[str, typer.Option(help="The pool for the image.")] = DATABASE_POOL,
+    size: Annotated[str, typer.Option(metavar="SIZE", help="Size, such as 2G.")],
+    pool: Annotated[
+        str, typer.Option(metavar="POOL", help="The pool for the image.")
+    ] = DATABASE_POOL,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Make a volume; attaching it the first time gives it an XFS file system."""
     session, output = Session(lab), make_output(output_format)
+    require_name("volume", name)
     size_bytes = parse_bytes(size)
     with session.sharing_lab(), session.progress:
         volumes = session.volumes()
@@ -88,7 +92,9 @@ def volume_show(
 @command(volume_app, "attach", "grampus volume attach scratch --host h1")
 def volume_attach(
     name: NameArgument,
-    host: Annotated[str, typer.Option(help="The host to attach it to, such as h1.")],
+    host: Annotated[
+        str, typer.Option(metavar="HOST", help="The host to attach it to, such as h1.")
+    ],
     lab: LabOption = LAB_DEFAULT,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:

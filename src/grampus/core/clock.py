@@ -57,6 +57,6 @@ def wait_until(
     while not condition():
         if clock.monotonic_s() >= deadline_s:
             raise GrampusError(
-                f"Gave up waiting for {what} after {timeout_s:.0f} s.", remedy, code="timeout"
+                f"Gave up waiting for {what} after {timeout_s:g} s.", remedy, code="timeout"
             )
         clock.sleep(interval_s)

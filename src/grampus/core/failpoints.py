@@ -28,8 +28,8 @@ def failpoint(name: str) -> None:
     if not setting:
         return
     for entry in setting.split(","):
-        pattern, _, action = entry.partition("=")
-        if not fnmatch.fnmatchcase(name, pattern.strip()):
+        pattern, _, action = (part.strip() for part in entry.partition("="))
+        if not fnmatch.fnmatchcase(name, pattern):
             continue
         if action == "kill":
             os.kill(os.getpid(), signal.SIGKILL)

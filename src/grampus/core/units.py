@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 
 from grampus.core.errors import UsageError
 
@@ -11,9 +12,11 @@ MIB = 1024 * KIB
 GIB = 1024 * MIB
 TIB = 1024 * GIB
 
-_FACTORS = {"": 1, "B": 1, "K": KIB, "M": MIB, "G": GIB, "T": TIB}
+_FACTORS = {None: 1, "K": KIB, "M": MIB, "G": GIB, "T": TIB}
+# ASCII: otherwise other scripts' digits, and letters that only fold to ours, would be taken.
 _SIZE = re.compile(
-    r"(?P<number>\d{1,15}(?:\.\d{1,6})?)\s*(?P<unit>[BKMGT]?)(?:I?B)?", re.IGNORECASE
+    r"(?P<number>\d{1,18}(?:\.\d{1,6})?)\s*(?:(?P<unit>[KMGT])(?:I?B)?|B)?",
+    re.IGNORECASE | re.ASCII,
 )
 
 
@@ -25,20 +28,26 @@ def parse_bytes(text: str, *, what: str = "size") -> int:
     match = _SIZE.fullmatch(text.strip())
     if match is None:
         raise UsageError(
-            f"{text!r} is not a {what}.",
+            f"{text!r} is not {'an' if what[0] in 'AEIOaeio' else 'a'} {what}.",
             "Write a number and a unit, such as 512M or 10G (binary: 1G is 1024M).",
             code="invalid-size",
         )
-    size_bytes = int(float(match["number"]) * _FACTORS[match["unit"].upper()])
+    unit = match["unit"].upper() if match["unit"] else None
+    size_bytes = int(Fraction(match["number"]) * _FACTORS[unit])
     if size_bytes <= 0:
-        raise UsageError(f"The {what} must be more than zero.", code="invalid-size")
+        raise UsageError(
+            f"The {what} must be more than zero.",
+            "Write a number and a unit, such as 512M or 10G.",
+            code="invalid-size",
+        )
     return size_bytes
 
 
 def format_bytes(size_bytes: float) -> str:
     """`size_bytes` in the largest binary unit that keeps it at 1 or more: `1.5 GiB`, `10 GiB`."""
     for unit, factor in (("TiB", TIB), ("GiB", GIB), ("MiB", MIB), ("KiB", KIB)):
-        if abs(size_bytes) >= factor:
+        # What would be shown as 1024.0 of the next smaller unit is 1.0 of this one.
+        if abs(size_bytes) >= factor - 0.05 * factor / 1024:
             value = size_bytes / factor
             return f"{value:.0f} {unit}" if value == int(value) else f"{value:.1f} {unit}"
     return f"{size_bytes:.0f} B"

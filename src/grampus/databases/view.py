@@ -69,5 +69,6 @@ def render_client_command(flavour: FlavourName, option_file: str) -> str:
 
 def client_argv(flavour: FlavourName, option_file: str, sql: str | None) -> tuple[str, ...]:
     """The client inside the daemon: interactive, or with `sql` to run."""
-    argv = (CLIENT_PROGRAMS[flavour], f"--defaults-file={option_file}")
+    # Unbuffered: a program that feeds statements through a pipe sees each answer at once.
+    argv = (CLIENT_PROGRAMS[flavour], f"--defaults-file={option_file}", "--unbuffered")
     return argv if sql is None else (*argv, "--execute", sql)

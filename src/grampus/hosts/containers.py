@@ -83,7 +83,9 @@ class Containers:
 
     def observe(self) -> list[DaemonStatus]:
         """Every container that was started here and not removed, sorted by name."""
-        listed = self._runc("list", "--format", "json").stdout
+        # Without a root there is none; runc would make one, which nobody would remove.
+        has_root = self._runc_root.is_dir()
+        listed = self._runc("list", "--format", "json").stdout if has_root else ""
         states = {entry["id"]: entry for entry in json.loads(listed or "null") or []}
         names = {path.name for path in self._directory.glob("*") if path.is_dir()}
         statuses = []
@@ -231,6 +233,8 @@ class Containers:
         return self._directory / name / "log"
 
     def _state(self, name: str) -> dict[str, Any] | None:
+        if not (self._runc_root / self._id(name)).is_dir():
+            return None
         result = self._runc("state", self._id(name), check=False)
         if result.returncode != 0:
             return None

@@ -7,17 +7,19 @@ a path means the same to Grampus, to commands and to daemons.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from grampus.core.clock import Clock
+from grampus.core.clock import Clock, wait_until
 from grampus.core.errors import GrampusError, not_found
 from grampus.hosts.cgroups import Cgroups
 from grampus.hosts.containers import Containers
-from grampus.hosts.mounts import ensure_shared_bind
+from grampus.hosts.loop_devices import ensure_no_loop_devices_below
+from grampus.hosts.mounts import ensure_shared_bind, ensure_unmounted_below, mounts_below
 from grampus.hosts.port import (
     Bind,
     CommandResult,
@@ -57,6 +59,7 @@ class LabHost:
         self, place: LabHostPlace, image_root: Callable[[str | None], Path], clock: Clock
     ) -> None:
         self._place = place
+        self._clock = clock
         self._cgroups = Cgroups(f"{place.cgroup_path}/{place.name}")
         self._containers = Containers(
             directory=place.directory / "daemons",
@@ -116,15 +119,42 @@ class LabHost:
 
     def stop_all(self, *, kill: bool) -> None:
         """End every container of this host, the host container last; what they keep stays."""
-        statuses = self._containers.observe()
-        names = [
-            status.name
-            for status in statuses
-            if status.state == "running" and status.name != HOST_CONTAINER
-        ]
-        with ThreadPoolExecutor(max_workers=8) as pool:
-            list(pool.map(lambda name: self._stop(name, kill=kill), names))
+        self._stop_daemons(kill=kill)
         self._stop(HOST_CONTAINER, kill=True)
+
+    def cut_power(self) -> None:
+        """End everything at once, and leave what a power cut leaves: files, nothing attached.
+
+        Repeatable. Raises GrampusError with code `timeout` when a mount is kept busy from
+        outside the host.
+        """
+        self._stop_daemons(kill=True)
+        # While the host container lives, every loop device can still be told by its file's path.
+        self._clear()
+        self._stop(HOST_CONTAINER, kill=True)
+        wait_until(
+            self._clock,
+            self._clear,
+            what=f"the mounts of {self.name} to go",
+            remedy=f"`fuser -vm {self._place.directory}` shows who uses them.",
+            timeout_s=20,
+        )
+
+    def _clear(self) -> bool:
+        """Unmount and detach what can be; whether nothing is mounted any more.
+
+        A loop device holds the FUSE file under it, and its file system holds the loop device:
+        hence mounts, loop devices, and the rest of the mounts.
+        """
+        directory = self._place.directory
+        sources = {mount.source for mount in mounts_below(directory / "data" / "volumes")}
+        with contextlib.suppress(GrampusError):
+            ensure_unmounted_below(directory)
+        files = list(directory.glob("data/*/*.img"))
+        ensure_no_loop_devices_below(directory, files=files, devices=sources)
+        with contextlib.suppress(GrampusError):
+            ensure_unmounted_below(directory)
+        return not mounts_below(directory)
 
     def run(
         self,
@@ -156,7 +186,7 @@ class LabHost:
         self, path: PurePosixPath, content: str, *, mode: int = 0o644, uid: int = 0, gid: int = 0
     ) -> None:
         target = Path(path)
-        if not target.is_relative_to(self.data_dir):
+        if not target.is_relative_to(self.data_dir) or ".." in target.parts:
             raise GrampusError(f"{path} is outside the data directory of {self.name}.")
         write_atomically(target, content.encode(), mode=mode)
         if (uid, gid) != (0, 0):
@@ -205,6 +235,14 @@ class LabHost:
         if not subject_only:
             argv += ["dev", HOST_INTERFACE]
         return run_command(argv, timeout_s=10, where=self.name).stdout
+
+    def _stop_daemons(self, *, kill: bool) -> None:
+        names = [status.name for status in self.observe_daemons() if status.state == "running"]
+        with ThreadPoolExecutor(max_workers=8) as pool:
+            # Not `map`: at the first failure it cancels what has not begun.
+            stops = [pool.submit(self._stop, name, kill=kill) for name in names]
+        for stop in stops:
+            stop.result()
 
     def _stop(self, name: str, *, kill: bool) -> None:
         self._containers.stop(name, kill=kill, stop_signal="TERM", timeout_s=60)

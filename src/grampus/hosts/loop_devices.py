@@ -5,6 +5,9 @@ from __future__ import annotations
 import errno
 import fcntl
 import json
+import struct
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from grampus.hosts.port import Host
@@ -52,16 +55,79 @@ def _observe_loop_devices(host: Host) -> list[dict[str, str | None]]:
     return devices
 
 
+@dataclass(frozen=True)
+class AttachedLoop:
+    """A loop device of this machine that has a file.
+
+    The kernel tells `reference` and `file_id` (device and inode number of the file) only while
+    the file can be asked: both are None once the FUSE server behind it has gone.
+    `backing_file` is the path within the mount that it was opened through: once that mount is
+    gone from every namespace, only what is below its root is left of the path.
+    """
+
+    device: str
+    backing_file: str
+    reference: str | None
+    file_id: tuple[int, int] | None
+
+
 def ensure_no_loop_devices(*, reference_prefix: str, directory: Path) -> None:
     """Detach every loop device of this machine that was set up with such a reference.
 
     A device whose file is served by a FUSE server that has gone cannot say its reference any
     more; it counts as ours when its file was below `directory`, or was unmounted altogether.
     """
+    for loop in observe_attached_loops():
+        if belongs_to(loop, reference_prefix=reference_prefix, directory=str(directory)):
+            _detach(loop)
+
+
+def ensure_no_loop_devices_below(
+    directory: Path, *, files: Iterable[Path], devices: Collection[str]
+) -> None:
+    """Detach every loop device of this machine over a file below `directory`.
+
+    `files` of ours and `devices` known to be ours (such as `/dev/loop3`) find what the path no
+    longer tells, see AttachedLoop.
+    """
+    statuses = [file.stat() for file in files]
+    file_ids = {(status.st_dev, status.st_ino) for status in statuses}
+    for loop in observe_attached_loops():
+        if loop.device in devices or is_below(loop, directory=str(directory), file_ids=file_ids):
+            _detach(loop)
+
+
+def belongs_to(loop: AttachedLoop, *, reference_prefix: str, directory: str) -> bool:
+    """Whether a loop device was set up with such a reference, or had to lose it (see above)."""
+    if loop.reference is not None:
+        return loop.reference.startswith(reference_prefix)
+    file = loop.backing_file
+    return file.startswith(f"{directory}/") or file in ("/", "/ (deleted)")
+
+
+def is_below(loop: AttachedLoop, *, directory: str, file_ids: Collection[tuple[int, int]]) -> bool:
+    """Whether a loop device stands on a file below `directory`, or on one of `file_ids`."""
+    return loop.backing_file.startswith(f"{directory}/") or loop.file_id in file_ids
+
+
+def observe_attached_loops() -> list[AttachedLoop]:
+    """Every loop device of this machine that has a file, whoever attached it."""
+    found = []
     for attached in sorted(Path("/sys/block").glob("loop*/loop")):
         device = Path("/dev") / attached.parent.name
-        if _is_ours(device, attached / "backing_file", reference_prefix, directory):
-            run_command(["losetup", "--detach", str(device)], timeout_s=30)
+        info = bytearray(_LOOP_INFO64_LENGTH)
+        try:
+            file = (attached / "backing_file").read_text().strip()
+            with device.open("rb") as stream:
+                fcntl.ioctl(stream, _LOOP_GET_STATUS64, info)
+        except OSError as error:
+            if error.errno in (errno.ENOTCONN, errno.ECONNABORTED, errno.EIO):
+                found.append(AttachedLoop(str(device), file, None, None))
+            continue  # else detached meanwhile
+        reference = parse_loop_reference(bytes(info))
+        file_id = parse_loop_file_id(bytes(info))
+        found.append(AttachedLoop(str(device), file, reference, file_id))
+    return found
 
 
 def parse_loop_reference(loop_info64: bytes) -> str:
@@ -70,17 +136,11 @@ def parse_loop_reference(loop_info64: bytes) -> str:
     return name.split(b"\0", 1)[0].decode(errors="replace")
 
 
-def _is_ours(device: Path, backing_file: Path, reference_prefix: str, directory: Path) -> bool:
-    info = bytearray(_LOOP_INFO64_LENGTH)
-    try:
-        with device.open("rb") as stream:
-            fcntl.ioctl(stream, _LOOP_GET_STATUS64, info)
-    except OSError as error:
-        if error.errno not in (errno.ENOTCONN, errno.ECONNABORTED, errno.EIO):
-            return False  # detached meanwhile
-        try:
-            file = backing_file.read_text().strip()
-        except OSError:
-            return False
-        return file.startswith(f"{directory}/") or file in ("/", "/ (deleted)")
-    return parse_loop_reference(bytes(info)).startswith(reference_prefix)
+def parse_loop_file_id(loop_info64: bytes) -> tuple[int, int]:
+    """Device and inode number in a `struct loop_info64` (its first two 64-bit members)."""
+    device, inode = struct.unpack_from("=QQ", loop_info64)
+    return device, inode
+
+
+def _detach(loop: AttachedLoop) -> None:
+    run_command(["losetup", "--detach", loop.device], timeout_s=30)

@@ -31,13 +31,17 @@ def parse_mount_table(text: str) -> list[Mount]:
         fields, kinds = before.split(" "), after.split(" ")
         mounts.append(
             Mount(
-                target=_OCTAL.sub(lambda match: chr(int(match[1], 8)), fields[4]),
+                target=_unescape(fields[4]),
                 filesystem=kinds[0],
-                source=kinds[1],
+                source=_unescape(kinds[1]),
                 is_shared=any(option.startswith("shared:") for option in fields[6:]),
             )
         )
     return mounts
+
+
+def _unescape(text: str) -> str:
+    return _OCTAL.sub(lambda match: chr(int(match[1], 8)), text)
 
 
 def mounts_below(directory: Path) -> list[Mount]:
@@ -66,7 +70,10 @@ def ensure_unmounted_below(directory: Path, *, lazy: bool = False) -> None:
 def ensure_shared_bind(directory: Path) -> None:
     """Make `directory` a mount of its own whose mounts are seen by all who bind it as shared."""
     directory.mkdir(parents=True, exist_ok=True)
-    if not is_mounted(directory):
+    existing = [mount for mount in mounts_below(directory) if mount.target == str(directory)]
+    if existing and existing[0].is_shared:
+        return  # made anew, it would lose the peers that already bind it
+    if not existing:
         run_command(["mount", "--bind", str(directory), str(directory)], timeout_s=30)
     # Private first: a bind of a shared parent would join that parent's peers.
     run_command(["mount", "--make-private", str(directory)], timeout_s=30)

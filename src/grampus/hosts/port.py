@@ -35,7 +35,7 @@ class CommandFailedError(GrampusError):
         last_lines = (result.stderr.strip() or result.stdout.strip()).splitlines()[-3:]
         super().__init__(
             f"`{' '.join(result.argv[:4])}` failed on {where} with code {result.returncode}: "
-            f"{' '.join(last_lines) or 'no message'}."
+            f"{' '.join(last_lines).rstrip('.') or 'no message'}."
         )
         self.result = result
 

@@ -37,7 +37,9 @@ ResultT = TypeVar("ResultT")
 def in_parallel(function: Callable[[ItemT], ResultT], items: Iterable[ItemT]) -> list[ResultT]:
     """`function` of every item, at the same time; the first failure is raised after all ended."""
     with ThreadPoolExecutor(max_workers=8) as pool:
-        return list(pool.map(function, list(items)))
+        # Not `map`: at the first failure it cancels what has not begun.
+        futures = [pool.submit(function, item) for item in items]
+    return [future.result() for future in futures]
 
 
 class ClusterBootstrap:
@@ -74,7 +76,7 @@ class ClusterBootstrap:
     def ensure_mons(self) -> None:
         """Three MONs in quorum."""
         in_parallel(self._ensure_mon, self._spec.mon_hosts)
-        self._wait_for(self._has_quorum, "the MONs to form a quorum", timeout_s=60)
+        self._wait_for(self._has_quorum, "the MONs to form a quorum", "mon-", timeout_s=60)
 
     def ensure_mgrs(self) -> None:
         """Two MGRs, one of them active."""
@@ -90,7 +92,7 @@ class ClusterBootstrap:
         # One after the other: the MONs give out ids in order, so that osd.0 stands on h1.
         ids = [self._ensure_osd_id(host, slot) for host, slot in slots]
         in_parallel(self._ensure_osd, list(zip(slots, ids, strict=True)))
-        self._wait_for(self._are_osds_up, "all OSDs to be up and in", timeout_s=90)
+        self._wait_for(self._are_osds_up, "all OSDs to be up and in", "osd-", timeout_s=90)
 
     def ensure_pool(self) -> None:
         """The pool for databases."""
@@ -103,7 +105,7 @@ class ClusterBootstrap:
 
     def wait_until_healthy(self) -> None:
         """HEALTH_OK, with every placement group clean."""
-        self._wait_for(self._is_healthy, "the cluster to be healthy", timeout_s=120)
+        self._wait_for(self._is_healthy, "the cluster to be healthy", "", timeout_s=120)
 
     def _ensure_first_keys(self, host: LabHost) -> tuple[str, str]:
         etc = host.data_dir / "etc-ceph"
@@ -232,24 +234,28 @@ class ClusterBootstrap:
             and status.placement_groups > 0
         )
 
-    def _wait_for(self, condition: Callable[[], bool], what: str, *, timeout_s: float) -> None:
+    def _wait_for(
+        self, condition: Callable[[], bool], what: str, daemons: str, *, timeout_s: float
+    ) -> None:
+        """Wait; a failure names one of the daemons (their names' beginning) that have ended."""
         try:
             wait_until(self._clock, condition, what=what, timeout_s=timeout_s, interval_s=0.3)
         except GrampusError as error:
             if error.code != "timeout":
                 raise
             raise GrampusError(
-                f"{error.problem} {self._why()}".strip(),
+                f"{error.problem} {self._why(daemons)}".strip(),
                 "`grampus lab status` shows the daemons; `grampus lab up` goes on from here.",
                 code="timeout",
             ) from error
 
-    def _why(self) -> str:
+    def _why(self, daemons: str) -> str:
         stopped = [
             f"{status.name} on {host.name} ended: {host.daemon_log(status.name, last_lines=1)}"
             for host in self._fleet.hosts()
             for status in host.observe_daemons()
-            if status.state != "running"
+            # After a restart those of later steps have ended too, and are not to blame.
+            if status.state != "running" and status.name.startswith(daemons)
         ]
         if stopped:
             return stopped[0]

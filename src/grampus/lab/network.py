@@ -13,8 +13,14 @@ from grampus.hosts.mounts import is_mounted
 from grampus.hosts.process import run_command
 from grampus.lab.model import LabSpec
 
-# 10.213.0.0/16 is private (RFC 1918) and in no distribution's defaults.
-LAB_NETWORKS = ipaddress.IPv4Network("10.213.0.0/16")
+# Private (RFC 1918) and in no distribution's defaults; the others are for machines that route
+# all of 10.0.0.0/8, as many a VPN does.
+LAB_NETWORKS = tuple(
+    ipaddress.IPv4Network(network)
+    for network in ("10.213.0.0/16", "172.29.0.0/16", "192.168.208.0/20")
+)
+# A network and the device that it is routed to (none for a route that drops packets).
+Route = tuple[ipaddress.IPv4Network, str | None]
 NAMESPACES = Path("/run/netns")
 # `ip netns add` turns /run/netns into a mount; this file says that it was a lab who caused it.
 _NAMESPACES_MADE = Path("/run/grampus/made-run-netns")
@@ -26,27 +32,44 @@ def decide_subnet(used: Iterable[ipaddress.IPv4Network]) -> ipaddress.IPv4Networ
     Raises GrampusError when all are taken.
     """
     taken = list(used)
-    for subnet in LAB_NETWORKS.subnets(new_prefix=24):
-        if not any(subnet.overlaps(network) for network in taken):
-            return subnet
+    for networks in LAB_NETWORKS:
+        for subnet in networks.subnets(new_prefix=24):
+            if not any(subnet.overlaps(network) for network in taken):
+                return subnet
     raise GrampusError(
-        f"Every network in {LAB_NETWORKS} is in use on this machine.",
-        "Take a lab down first: `grampus lab down --lab NAME`.",
+        f"Every network in {', '.join(map(str, LAB_NETWORKS))} is in use on this machine.",
+        "Take a lab down first (`grampus lab down --lab NAME`), or see `ip route show`.",
+        code="no-network",
     )
 
 
 def observe_used_networks() -> list[ipaddress.IPv4Network]:
     """Networks that this machine routes, other than by its default route."""
-    routes = json.loads(_ip("-json", "-4", "route", "show", "table", "all") or "[]")
-    return [
-        ipaddress.IPv4Network(route["dst"], strict=False)
-        for route in routes
-        if route.get("dst", "default") != "default"
-    ]
+    return [network for network, _ in _observe_routes()]
+
+
+def require_subnet_free(spec: LabSpec, routes: Iterable[Route]) -> None:
+    """Raise GrampusError if something other than the lab's own bridge has its network.
+
+    A wider route (a VPN's 10.0.0.0/8) does no harm: the lab's own is more specific.
+    """
+    for network, device in routes:
+        if device != spec.bridge and network.subnet_of(spec.network):
+            raise GrampusError(
+                f"The network {spec.subnet} of the lab '{spec.name}' is in use on this machine: "
+                f"{network} is at {device or 'no device'}.",
+                "Take that away (`ip route show table all` shows it), then try again: the MONs "
+                "keep their addresses for good.",
+                code="network-taken",
+            )
 
 
 def ensure_network(spec: LabSpec) -> None:
-    """The bridge, and every host's namespace with its link and address."""
+    """The bridge, and every host's namespace with its link and address.
+
+    Raises GrampusError with code `network-taken`.
+    """
+    require_subnet_free(spec, _observe_routes())
     _ensure_bridge(spec)
     if not is_mounted(NAMESPACES):
         _NAMESPACES_MADE.parent.mkdir(parents=True, exist_ok=True)
@@ -67,6 +90,19 @@ def ensure_network_absent(spec: LabSpec) -> None:
     _tidy_namespaces_directory()
 
 
+def _observe_routes() -> list[Route]:
+    return parse_routes(_ip("-json", "-4", "route", "show", "table", "all"))
+
+
+def parse_routes(text: str) -> list[Route]:
+    """Routes other than default ones, from what `ip -json route show` prints."""
+    return [
+        (ipaddress.IPv4Network(route["dst"], strict=False), route.get("dev"))
+        for route in json.loads(text or "[]")
+        if route.get("dst", "default") != "default"
+    ]
+
+
 def set_host_link(spec: LabSpec, host: str, *, up: bool) -> None:
     """Connect a host with the others, or cut it off."""
     _ip("link", "set", spec.host_link(host), "up" if up else "down")
@@ -81,7 +117,12 @@ def _ensure_bridge(spec: LabSpec) -> None:
 
 def _ensure_namespace(spec: LabSpec, host: str) -> None:
     namespace, link = spec.host_namespace(host), spec.host_link(host)
-    if not (NAMESPACES / namespace).exists():
+    if not is_mounted(NAMESPACES / namespace):
+        # A file without a mount is left of an `ip netns add` that was killed, or of a boot that
+        # kept /run; a link that is left leads into a namespace that has no name any more.
+        (NAMESPACES / namespace).unlink(missing_ok=True)
+        if _link_exists(link):
+            _ip("link", "delete", link)
         _ip("netns", "add", namespace)
     if not _link_exists(link):
         _ip(
@@ -97,11 +138,14 @@ def _ensure_namespace(spec: LabSpec, host: str) -> None:
 
 
 def _tidy_namespaces_directory() -> None:
-    if not _NAMESPACES_MADE.exists() or any(NAMESPACES.iterdir()):
+    if not _NAMESPACES_MADE.exists():
         return
-    if is_mounted(NAMESPACES):
-        run_command(["umount", str(NAMESPACES)], timeout_s=10)
-    NAMESPACES.rmdir()
+    if NAMESPACES.exists():
+        if any(NAMESPACES.iterdir()):
+            return
+        if is_mounted(NAMESPACES):
+            run_command(["umount", str(NAMESPACES)], timeout_s=10)
+        NAMESPACES.rmdir()
     _NAMESPACES_MADE.unlink()
 
 

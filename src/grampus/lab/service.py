@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
+from ipaddress import IPv4Network
 from pathlib import Path
 
 from grampus.ceph.cluster import CephCluster, ClusterStatus
@@ -18,6 +21,8 @@ from grampus.hosts.any_host import AnyReachableHost
 from grampus.hosts.lab_host import LabFleet, LabHost, LabHostPlace
 from grampus.hosts.port import DaemonStatus
 from grampus.lab.bootstrap import ClusterBootstrap
+from grampus.lab.decide_interrupted import decide_interrupted
+from grampus.lab.home_path import require_usable_home
 from grampus.lab.images.cache import HostImages
 from grampus.lab.model import (
     LAB_RECORD,
@@ -142,9 +147,16 @@ class LabService:
         images: HostImages,
         clock: Clock,
         progress: Progress,
+        *,
+        effective_uid: Callable[[], int] = os.geteuid,
+        used_networks: Callable[[], list[IPv4Network]] = observe_used_networks,
     ) -> None:
         self.name = require_name("lab", name)
-        self._home = home
+        # The mount table knows real paths only: through a symbolic link no mount of ours would
+        # be found again.
+        self._home = Home(home.root.resolve())
+        self._effective_uid = effective_uid
+        self._used_networks = used_networks
         self._store = store
         self._journal = journal
         self._images = images
@@ -174,12 +186,14 @@ class LabService:
     def plan_up(self, request: LabRequest) -> LabSpec:
         """The lab that `up` shall bring up: the one that is there, or a new one.
 
-        Raises UsageError for an impossible request, GrampusError when this machine cannot.
+        Raises UsageError for an impossible request or an unusable GRAMPUS_HOME, GrampusError
+        when this machine cannot.
         """
         existing = self.find_spec()
         if existing is not None:
             require_same(request, existing)
             return existing
+        require_usable_home(self._home.root)
         hosts = DEFAULT_HOSTS if request.hosts is None else request.hosts
         per_host = DEFAULT_OSDS_PER_HOST if request.osds_per_host is None else request.osds_per_host
         if not MIN_HOSTS <= hosts <= MAX_HOSTS:
@@ -189,12 +203,7 @@ class LabService:
             )
         if not 1 <= per_host <= MAX_OSDS_PER_HOST:
             raise UsageError(f"A host has 1 to {MAX_OSDS_PER_HOST} OSDs, not {per_host}.")
-        if os.geteuid() != 0:
-            raise GrampusError(
-                "A lab needs root: it makes network namespaces, mounts and containers.",
-                "Run the command as root, or with sudo.",
-                code="not-root",
-            )
+        self._require_root()
         self._home.root.mkdir(parents=True, exist_ok=True)
         osd_size_bytes = decide_osd_size_bytes(
             request.osd_size_bytes, hosts * per_host, shutil.disk_usage(self._home.root).free
@@ -210,7 +219,7 @@ class LabService:
             osds_per_host=per_host,
             media=request.media or DEFAULT_MEDIA,
             osd_size_bytes=osd_size_bytes,
-            subnet=str(decide_subnet(observe_used_networks())),
+            subnet=str(decide_subnet([*self._used_networks(), *self._recorded_networks()])),
             fsid=str(uuid.uuid4()),
         )
 
@@ -240,16 +249,22 @@ class LabService:
         """Bring the lab up, from whatever state it is in.
 
         A lab that never was up is taken away again when this fails; one that holds data stays.
+        One whose removal was interrupted is removed to the end first. Raises GrampusError.
         """
-        is_new = self.find_spec() is None
-        unfinished = self._unfinished("lab.up")
-        is_new = is_new or any(operation.spec.get("is_new") for operation in unfinished)
+        self._require_root()
+        steps = self._up_steps(spec)
+        unfinished = [*self._unfinished("lab.up"), *self._unfinished("lab.down")]
+        found = decide_interrupted(unfinished)
+        if found.must_be_removed:
+            self.down(spec, keep=False)
+            unfinished = []
+        is_new = found.is_new or self.find_spec() is None
         operation = self._journal.begin(
             "lab.up", self.name, self.name, {"lab": spec.model_dump(mode="json"), "is_new": is_new}
         )
         for older in unfinished:
             self._journal.close_unapplied(older, f"taken over by operation {operation.id}")
-        self._journal.apply(operation, self._up_steps(spec), self._progress, undo_on_failure=is_new)
+        self._journal.apply(operation, steps, self._progress, undo_on_failure=is_new)
 
     def up_titles(self, spec: LabSpec) -> list[str]:
         """What `up` would do, step by step."""
@@ -260,7 +275,11 @@ class LabService:
         return [step.title for step in self._down_steps(spec, keep=keep)]
 
     def down(self, spec: LabSpec, *, keep: bool) -> None:
-        """Take the lab off the machine; `keep` leaves its data for the next `up`."""
+        """Take the lab off the machine; `keep` leaves its data for the next `up`.
+
+        Raises GrampusError.
+        """
+        self._require_root()
         unfinished = [*self._unfinished("lab.up"), *self._unfinished("lab.down")]
         operation = self._journal.begin(
             "lab.down", self.name, self.name, {"lab": spec.model_dump(mode="json"), "keep": keep}
@@ -312,10 +331,13 @@ class LabService:
         return places[daemon].name
 
     def kill_host(self, spec: LabSpec, name: str) -> None:
-        """Cut a host's link, then end all its processes, as a power cut would."""
+        """Cut a host's link, then end all its processes, as a power cut would.
+
+        Nothing stays mounted or attached; its data stay.
+        """
         host = self.fleet(spec).lab_host(name)
         set_host_link(spec, name, up=False)
-        host.stop_all(kill=True)
+        host.cut_power()
 
     def partition(self, spec: LabSpec, name: str) -> None:
         """Cut a host off the network; its daemons go on running."""
@@ -331,7 +353,7 @@ class LabService:
             else [daemon or ""]
         )
         cluster = CephCluster(AnyReachableHost(fleet))
-        osds = [int(name[4:]) for name in names if name.startswith("osd-")]
+        osds = [int(name[4:]) for name in names if re.fullmatch(r"osd-\d+", name)]
         mons = [name[4:] for name in names if name.startswith("mon-")]
         advice = "Heal the lab first (`grampus lab fault heal`), or say --force to see it happen."
         if osds and not cluster.is_safe_to_stop_osds(osds):
@@ -347,6 +369,18 @@ class LabService:
                 advice,
                 code="no-quorum",
             )
+
+    def _require_root(self) -> None:
+        if self._effective_uid() != 0:
+            raise GrampusError(
+                "A lab needs root: it makes network namespaces, mounts and containers.",
+                "Run the command as root, or with sudo.",
+                code="not-root",
+            )
+
+    def _recorded_networks(self) -> list[IPv4Network]:
+        """Networks of labs that are down and kept, and come back with their addresses."""
+        return [spec.network for spec in self.labs()]
 
     def _image_root(self, image_id: str) -> Path:
         return self._home.images_dir / image_id / "root"
@@ -420,6 +454,10 @@ class LabService:
         if secrets.exists():
             shutil.rmtree(secrets)
         self._store.remove_lab(spec.name)
+        # What was interrupted in it must not be finished on a later lab of the same name.
+        for operation in self._journal.unfinished(self.name):
+            if not operation.kind.startswith("lab."):
+                self._journal.close_unapplied(operation, "its lab was taken down")
 
 
 def find_library_dir(root: Path) -> str:

@@ -7,6 +7,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from grampus.core.errors import GrampusError
+
 DEFAULT_HOME = Path("/var/lib/grampus")
 HOME_VARIABLE = "GRAMPUS_HOME"
 
@@ -21,6 +23,14 @@ class Home:
     def from_environment(cls) -> Home:
         """`$GRAMPUS_HOME`, or `/var/lib/grampus`."""
         return cls(Path(os.environ.get(HOME_VARIABLE) or DEFAULT_HOME).absolute())
+
+    def unusable(self, error: OSError) -> GrampusError:
+        """What to tell the user when this home cannot be written to."""
+        return GrampusError(
+            f"{self.root} cannot be used: {error.strerror}.",
+            f"Run the command as root, or set {HOME_VARIABLE} to a directory of your own.",
+            code="home-unusable",
+        )
 
     @property
     def store_file(self) -> Path:

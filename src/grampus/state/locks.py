@@ -18,10 +18,14 @@ def hold_lock(
 ) -> Iterator[None]:
     """Hold the lock `name` for the block, alone or `shared` with other holders that share it.
 
-    Raises RefusedError with code `busy` when another process keeps it for `timeout_s` seconds.
+    Raises RefusedError with code `busy` when another process keeps it for `timeout_s` seconds,
+    GrampusError with code `home-unusable` when its file cannot be opened.
     """
-    home.locks_dir.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(home.locks_dir / f"{name}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        home.locks_dir.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(home.locks_dir / f"{name}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise home.unusable(error) from error
     try:
         _acquire(descriptor, name, clock, shared=shared, timeout_s=timeout_s)
         yield

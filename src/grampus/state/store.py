@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from sqlalchemy import (
+    URL,
     Column,
     Connection,
     Engine,
@@ -25,6 +28,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.exc import DatabaseError
+from sqlalchemy.schema import CreateTable
 
 from grampus.core.errors import GrampusError
 
@@ -59,20 +63,27 @@ RecordT = TypeVar("RecordT", bound=BaseModel)
 
 
 class Store:
-    """One SQLite file, opened for this process.
+    """One SQLite file, opened for this process; without a file, an empty store in memory.
 
     Commits are synchronous (`synchronous=FULL`): the operation journal must survive a power
     cut once a step has begun.
     """
 
-    def __init__(self, file: Path) -> None:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.touch(mode=0o600)
-        self._engine: Engine = create_engine(f"sqlite:///{file}", connect_args={"timeout": 30})
+    def __init__(self, file: Path | None) -> None:
+        if file is not None:
+            _ensure_file(file)
+        url = URL.create("sqlite", database=None if file is None else str(file))
+        self._engine: Engine = create_engine(url, connect_args={"timeout": 30})
         event.listen(self._engine, "connect", _set_pragmas)
-        self._file = file
-        with self.transaction() as connection:
-            metadata.create_all(connection)
+        self._file = file or "memory"
+        try:
+            with self.transaction() as connection:
+                # Not create_all: it looks first, and fails when another process comes between.
+                for table in metadata.sorted_tables:
+                    connection.execute(CreateTable(table, if_not_exists=True))
+        except GrampusError:
+            self.close()
+            raise
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
@@ -102,7 +113,7 @@ class Store:
             connection.execute(statement)
 
     def get(self, kind: str, lab: str, name: str, model: type[RecordT]) -> RecordT | None:
-        """The record, or None."""
+        """The record, or None. Raises GrampusError with code `state-unreadable`."""
         query = select(records_table.c.body).where(
             records_table.c.kind == kind,
             records_table.c.lab == lab,
@@ -110,7 +121,7 @@ class Store:
         )
         with self.transaction() as connection:
             body = connection.execute(query).scalar_one_or_none()
-        return None if body is None else model.model_validate_json(body)
+        return None if body is None else self._parse(kind, name, body, model)
 
     def all(self, kind: str, lab: str | None, model: type[RecordT]) -> dict[str, RecordT]:
         """Records of `kind` by name, of one lab or (None) of all labs, sorted by name."""
@@ -121,7 +132,7 @@ class Store:
             query = query.where(records_table.c.lab == lab)
         with self.transaction() as connection:
             rows = connection.execute(query.order_by(records_table.c.name)).all()
-        return {name: model.model_validate_json(body) for name, body in rows}
+        return {name: self._parse(kind, name, body, model) for name, body in rows}
 
     def remove(self, kind: str, lab: str, name: str) -> None:
         """Forget the record; nothing happens when there is none."""
@@ -138,6 +149,36 @@ class Store:
         """Forget every record of `lab`, of whatever kind."""
         with self.transaction() as connection:
             connection.execute(delete(records_table).where(records_table.c.lab == lab))
+
+    def _parse(self, kind: str, name: str, body: str, model: type[RecordT]) -> RecordT:
+        try:
+            return model.model_validate_json(body)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(str(part) for part in first["loc"]) or "its text"
+            raise GrampusError(
+                f"The {kind} '{name}' in {self._file} cannot be read: {place}: {first['msg']}.",
+                "Use the version of Grampus that wrote it.",
+                code="state-unreadable",
+            ) from error
+
+
+def _ensure_file(file: Path) -> None:
+    """Make the file whole beside its place, and link it there.
+
+    Two processes that begin together would otherwise get in each other's way: SQLite switches to
+    the write-ahead log without waiting for others ("database is locked").
+    """
+    if file.exists():
+        file.touch()  # raises when it may not be written: SQLite would not say why
+        return
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=file.parent, prefix=f".{file.name}.") as directory:
+        made = Path(directory) / file.name
+        made.touch(mode=0o600)
+        Store(made).close()
+        with contextlib.suppress(FileExistsError):
+            file.hardlink_to(made)
 
 
 def _set_pragmas(connection: sqlite3.Connection, _record: Any) -> None:

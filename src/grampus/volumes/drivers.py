@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Protocol
+from typing import Any, Protocol
 
 from grampus.core.clock import Clock, wait_until
 from grampus.core.errors import GrampusError
@@ -69,7 +70,10 @@ class KernelDriver:
         if listed.returncode != 0:
             return None
         for entry in json.loads(listed.stdout or "[]"):
-            if (entry["pool"], entry["name"]) == (request.volume.pool, request.volume.image):
+            # krbd says `name`, rbd-nbd says `image`.
+            image = entry.get("name", entry.get("image"))
+            wanted = (request.volume.pool, request.volume.image)
+            if (entry["pool"], image) == wanted and self._is_of_our_cluster(host, entry):
                 return str(entry["device"])
         return None
 
@@ -81,6 +85,15 @@ class KernelDriver:
     def daemon(self, request: MapRequest) -> str | None:
         del request
         return None
+
+    def _is_of_our_cluster(self, host: Host, entry: Mapping[str, Any]) -> bool:
+        # krbd lists every mapping of the machine: another cluster's image of the same name
+        # would be unmapped, or formatted. rbd-nbd lists only processes that the host sees.
+        if self._device_type != "krbd":
+            return True
+        file = PurePosixPath(f"/sys/bus/rbd/devices/{entry['id']}/cluster_fsid")
+        ours = host.run(["ceph-conf", "--lookup", "fsid"]).stdout.strip()
+        return (host.read_file(file) or "").strip() == ours
 
     def _device(self, verb: str) -> list[str]:
         return ["rbd", "device", verb, "--device-type", self._device_type]

@@ -6,6 +6,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from grampus.core.units import MIB
+
 DriverName = Literal["krbd", "nbd", "qsd"]
 FilesystemName = Literal["xfs"]
 
@@ -46,3 +48,12 @@ class VolumeRecord(BaseModel):
     host: str | None = None
     is_formatted: bool = False
     attachment: Attachment | None = None
+
+
+def whole_mib(size_bytes: int) -> int:
+    """`size_bytes` rounded up to whole MiB.
+
+    A block device has whole sectors only: an image that ends inside one is shown with another
+    size than it has.
+    """
+    return -(-size_bytes // MIB) * MIB

@@ -217,7 +217,13 @@ def test_connect_runs_the_client_in_the_daemon(world: World) -> None:
     world.create()
     command = world.service().client_argv("demo", "SELECT 1")
     assert (command.host, command.daemon) == ("h1", "mysqld-demo")
-    expected = ("mysql", f"--defaults-file={DEMO}/client.cnf", "--execute", "SELECT 1")
+    expected = (
+        "mysql",
+        f"--defaults-file={DEMO}/client.cnf",
+        "--unbuffered",
+        "--execute",
+        "SELECT 1",
+    )
     assert command.argv == expected
 
 

@@ -48,5 +48,9 @@ def test_the_connection_string_is_a_url() -> None:
 def test_client_commands_name_a_file_and_no_password() -> None:
     command = render_client_command("mariadb", "/var/lib/my grampus/demo.cnf")
     assert command == "mariadb --defaults-extra-file='/var/lib/my grampus/demo.cnf'"
-    assert client_argv("mysql", "/d/client.cnf", None) == ("mysql", "--defaults-file=/d/client.cnf")
+    assert client_argv("mysql", "/d/client.cnf", None) == (
+        "mysql",
+        "--defaults-file=/d/client.cnf",
+        "--unbuffered",
+    )
     assert client_argv("mysql", "/d/c", "SELECT 1; -- x")[-2:] == ("--execute", "SELECT 1; -- x")

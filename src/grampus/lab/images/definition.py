@@ -41,6 +41,13 @@ class ImageDirectory(_Frozen):
     mode: Annotated[str, StringConstraints(pattern=r"^[0-7]{4}$")] = "0755"
 
 
+class ImageText(_Frozen):
+    """A small file that the image holds beside its packages'."""
+
+    path: AbsolutePath
+    text: str
+
+
 class ImageDefinition(_Frozen):
     """One file of `images/`."""
 
@@ -58,6 +65,7 @@ class ImageDefinition(_Frozen):
     files: tuple[AbsolutePath, ...] = Field(description="path patterns that must match")
     users: tuple[ImageUser, ...] = ()
     directories: tuple[ImageDirectory, ...] = ()
+    texts: tuple[ImageText, ...] = ()
 
     @property
     def digest(self) -> str:

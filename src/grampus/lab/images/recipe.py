@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from grampus.lab.images.definition import ImageDefinition, ImageDirectory, ImageUser
+from grampus.lab.images.definition import ImageDefinition, ImageDirectory, ImageText, ImageUser
 
 # Nobody reads manuals in a container: a tenth of the size, and the time to write it, saved.
 # force-unsafe-io: a build that a power cut interrupts is thrown away anyway.
@@ -82,6 +82,7 @@ def render_hooks(definition: ImageDefinition) -> list[str]:
         'find "$1/run" -mindepth 1 -not -name lock -delete',
         *(_render_user(user) for user in definition.users),
         *(_render_directory(directory) for directory in definition.directories),
+        *(_render_text(text) for text in definition.texts),
         # What the image must not keep of this machine: its archive, its resolver, its name.
         'rm -f "$1/etc/resolv.conf" "$1/etc/hostname" && '
         ': > "$1/etc/resolv.conf" && echo localhost > "$1/etc/hostname"',
@@ -105,3 +106,8 @@ def _render_directory(directory: ImageDirectory) -> str:
         f'chroot "$1" install -d --owner={owner} --group={owner} --mode={directory.mode} '
         f"{shlex.quote(directory.path)}"
     )
+
+
+def _render_text(text: ImageText) -> str:
+    path = f'"$1"{shlex.quote(text.path)}'
+    return f'mkdir -p "$(dirname {path})" && printf %s {shlex.quote(text.text)} > {path}'

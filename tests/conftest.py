@@ -1,0 +1,31 @@
+"""Fixtures of all tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import settings
+
+from tests.system.command_line import CommandLine
+
+# How long one example takes says nothing on a machine that is shared.
+settings.register_profile("shared-machine", deadline=None)
+settings.load_profile("shared-machine")
+
+
+def make_lab(name: str, *options: str) -> Iterator[CommandLine]:
+    """A lab for one module of tests, new, and gone afterwards whatever happened."""
+    command_line = CommandLine(name)
+    command_line.run("lab", "down", "--yes")  # of a test run that was ended
+    command_line.ok("lab", "up", *options, timeout_s=600)
+    try:
+        yield command_line
+    finally:
+        command_line.ok("lab", "down", "--yes")
+
+
+@pytest.fixture(scope="session")
+def lab() -> Iterator[CommandLine]:
+    """The lab that the system tests share."""
+    yield from make_lab("test-main")

@@ -1,0 +1,134 @@
+"""`db create` and `db delete` stopped at every step by SIGKILL: nothing leaks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.system.command_line import KILLED, CommandLine
+from tests.system.machine import inventory, lab_container
+
+CREATE_STEPS = (
+    "record",
+    "secrets",
+    "volume",
+    "attach",
+    "files",
+    "initialise",
+    "address",
+    "serve",
+    "finish",
+)
+CREATE = ("db", "create", "cut", "--size", "1G", "--memory", "256M")
+
+
+def cluster_inventory(lab: CommandLine) -> dict[str, Any]:
+    """What databases leave in the cluster, on hosts, and in Grampus's own files."""
+    status = lab.json("lab", "status")
+    tag = status["spec"]["tag"]
+    data = lab.home / "labs" / lab.lab / "hosts"
+    secrets = lab.home / "secrets" / lab.lab
+    return {
+        "machine": {
+            kind: items for kind, items in inventory().items() if kind not in ("processes", "run")
+        },
+        "images": lab_container(tag, "h1", "rbd", "ls", "databases").split(),
+        "users": sorted(
+            word
+            for word in lab_container(tag, "h1", "ceph", "auth", "ls").split()
+            if word.startswith("client.grampus")
+        ),
+        "addresses": [
+            lab_container(tag, host["name"], "ip", "-brief", "-4", "address")
+            for host in status["hosts"]
+        ],
+        "daemons": [daemon["name"] for host in status["hosts"] for daemon in host["daemons"]],
+        "files": sorted(
+            str(path.relative_to(data))
+            for path in data.glob("*/data/*/*")
+            if path.parts[-2] in ("databases", "volumes", "exports", "scratch", "etc-ceph")
+        ),
+        "secrets": sorted(path.name for path in secrets.glob("*")) if secrets.exists() else [],
+    }
+
+
+# Killed before a step is killed after the one before it.
+@pytest.mark.parametrize("point", ["begun", *(f"{step}/after" for step in CREATE_STEPS)])
+def test_create_killed_at_a_step_is_undone_by_the_next_command(
+    lab: CommandLine, point: str
+) -> None:
+    before = cluster_inventory(lab)
+    cut = lab.run(*CREATE, failpoints=f"db.create/{point}=kill")
+    assert cut.code == KILLED, cut.stderr
+    listed = lab.ok("db", "list", "--format", "json")
+    assert listed.document["databases"] == []
+    assert "undone" in listed.stderr
+    assert cluster_inventory(lab) == before
+
+
+def test_create_interrupted_by_ctrl_c_leaves_nothing(lab: CommandLine) -> None:
+    before = cluster_inventory(lab)
+    failed = lab.run(*CREATE, failpoints="db.create/serve/before=error")
+    assert failed.code == 1
+    assert cluster_inventory(lab) == before
+
+
+def test_undo_killed_at_every_step_is_gone_on_with(lab: CommandLine) -> None:
+    before = cluster_inventory(lab)
+    assert lab.run(*CREATE, failpoints="db.create/serve/after=kill").code == KILLED
+    for step in reversed(CREATE_STEPS):
+        lab.run("db", "list", failpoints=f"db.create/{step}/undo=kill")
+    lab.ok("db", "list")
+    assert cluster_inventory(lab) == before
+
+
+def test_delete_killed_at_every_step_is_finished(lab: CommandLine) -> None:
+    before = cluster_inventory(lab)
+    lab.ok(*CREATE)
+    steps = [
+        "mark",
+        "server",
+        "scratch",
+        "address",
+        "volume",
+        "files",
+        "secrets",
+        "record",
+    ]
+    cut = lab.run("db", "delete", "cut", "--yes", failpoints=f"db.delete/{steps[0]}/after=kill")
+    assert cut.code == KILLED, cut.stderr
+    killed = 1
+    for step in steps[1:]:
+        killed += lab.run("db", "list", failpoints=f"db.delete/{step}/after=kill").code == KILLED
+    assert killed >= len(steps) - 1, "the names of the steps have changed"
+    lab.ok("db", "list")
+    assert cluster_inventory(lab) == before
+
+
+def test_secrets_are_private(lab: CommandLine) -> None:
+    lab.ok(*CREATE)
+    try:
+        secrets = [*(lab.home / "secrets" / lab.lab).glob("cut*")]
+        assert secrets
+        assert {oct(path.stat().st_mode & 0o777) for path in secrets} <= {"0o600", "0o700"}
+        password = next(
+            line.partition("=")[2].strip().strip('"')
+            for path in secrets
+            if path.suffix == ".cnf"
+            for line in path.read_text().splitlines()
+            if line.startswith("password")
+        )
+        assert len(password) >= 20
+        for directory in Path("/proc").glob("[0-9]*"):
+            try:
+                argv = (directory / "cmdline").read_bytes()
+            except OSError:
+                continue
+            assert password.encode() not in argv
+        assert password.encode() not in (lab.home / "state.db").read_bytes()
+        for log in (lab.home / "labs" / lab.lab).glob("hosts/*/daemons/*/log"):
+            assert password not in log.read_text(errors="replace")
+    finally:
+        lab.ok("db", "delete", "cut", "--yes")

@@ -1,0 +1,88 @@
+"""Runs `./grampus` as a user does."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+# Kept between test runs: host images take a minute to build.
+TEST_HOME = CHECKOUT / "build" / "test-home"
+KILLED = -9
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How one command ended."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def document(self) -> Any:
+        """The JSON that it printed."""
+        return json.loads(self.stdout)
+
+
+class CommandLine:
+    """The command line on one lab."""
+
+    def __init__(self, lab: str, home: Path = TEST_HOME) -> None:
+        self.lab = lab
+        self.home = home
+
+    def run(
+        self, *arguments: str, failpoints: str = "", stdin: str = "", timeout_s: float = 400
+    ) -> Finished:
+        """Run `grampus ARGUMENTS` to its end, whatever its code."""
+        finished = subprocess.run(
+            [sys.executable, "-m", "grampus", *arguments],
+            input=stdin,
+            env=self.environment(failpoints),
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+        return Finished(finished.returncode, finished.stdout, finished.stderr)
+
+    def ok(self, *arguments: str, stdin: str = "", timeout_s: float = 400) -> Finished:
+        """Run `grampus ARGUMENTS`, which must succeed."""
+        finished = self.run(*arguments, stdin=stdin, timeout_s=timeout_s)
+        assert finished.code == 0, f"grampus {' '.join(arguments)}: {finished.stderr}"
+        return finished
+
+    def json(self, *arguments: str) -> Any:
+        """The JSON document of a command that must succeed."""
+        return self.ok(*arguments, "--format", "json").document
+
+    def sql(self, database: str, statement: str) -> list[list[str]]:
+        """Rows that a statement gives, without the line of names."""
+        printed = self.ok("db", "connect", database, "-e", statement).stdout
+        return [line.split("\t") for line in printed.splitlines()[1:]]
+
+    def start(self, *arguments: str, stdin: int | None = None) -> subprocess.Popen[str]:
+        """Start `grampus ARGUMENTS` and return at once."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "grampus", *arguments],
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=self.environment(""),
+            text=True,
+        )
+
+    def environment(self, failpoints: str) -> dict[str, str]:
+        """Ours, with this lab, this home and these failpoints."""
+        return {
+            **os.environ,
+            "GRAMPUS_HOME": str(self.home),
+            "GRAMPUS_LAB": self.lab,
+            "GRAMPUS_FAILPOINTS": failpoints,
+        }

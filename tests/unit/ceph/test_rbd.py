@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from grampus.ceph.cluster import CephCluster
+from grampus.ceph.rbd import ImageInfo, RbdImages
+from grampus.core.errors import GrampusError
+
+from .documents import IMAGE_INFO
+from .fakes import ENOENT, FakeClock, FakeRunner, Output, Reply
+
+INFO = "rbd info --format json databases/shop"
+STATUS = "rbd status --format json databases/shop"
+CREATE = "rbd create --size 4294967296B databases/shop"
+REMOVE = "rbd remove --no-progress databases/shop"
+META_LIST = "rbd image-meta list --format json databases/shop"
+WATCHED = {"watchers": [{"address": "10.213.0.11:0/3405691582", "client": 4123, "cookie": 1}]}
+FREE: dict[str, object] = {"watchers": []}
+
+
+def make_images(table: dict[str, object]) -> tuple[RbdImages, FakeRunner, FakeClock]:
+    runner, clock = FakeRunner(table), FakeClock()  # type: ignore[arg-type]
+    return RbdImages(CephCluster(runner), clock), runner, clock
+
+
+def one_by_one(replies: Iterable[Reply]) -> object:
+    iterator = iter(replies)
+    return lambda: next(iterator)
+
+
+def test_found() -> None:
+    images, _, _ = make_images({INFO: IMAGE_INFO})
+    assert images.find("databases", "shop") == ImageInfo(
+        pool="databases",
+        name="shop",
+        size_bytes=4294967296,
+        object_size_bytes=4194304,
+        features=("layering", "exclusive-lock", "object-map", "fast-diff", "deep-flatten"),
+    )
+
+
+def test_no_such_image_or_pool_is_none() -> None:
+    images, runner, _ = make_images({INFO: ENOENT})
+    assert images.find("databases", "shop") is None
+    assert runner.asked == [INFO]
+
+
+@pytest.mark.parametrize("returncode", [1, 13, 110])
+def test_any_other_failure_is_an_error_and_no_absence(returncode: int) -> None:
+    images, _, _ = make_images({INFO: Output(returncode, "", "the cluster is not there")})
+    with pytest.raises(GrampusError, match="not there"):
+        images.find("databases", "shop")
+
+
+def test_failure_that_passes_is_no_failure() -> None:
+    images, _, _ = make_images({INFO: one_by_one([Output(110), IMAGE_INFO])})
+    assert images.find("databases", "shop") is not None
+
+
+@pytest.mark.parametrize(("existing", "asked"), [(ENOENT, [INFO, CREATE]), (IMAGE_INFO, [INFO])])
+def test_image_is_made_once(existing: object, asked: list[str]) -> None:
+    images, runner, _ = make_images({INFO: existing, CREATE: ""})
+    images.ensure_image("databases", "shop", 4294967296)
+    assert runner.asked == asked
+
+
+@pytest.mark.parametrize(
+    ("document", "addresses"),
+    [
+        (FREE, []),
+        ({}, []),
+        (WATCHED, ["10.213.0.11:0/3405691582"]),
+        (
+            {
+                "watchers": [
+                    {"address": "10.213.0.11:0/1", "client": 1, "cookie": 1},
+                    {"address": "10.213.0.12:0/2", "client": 2, "cookie": 9},
+                ],
+                "migration": {"state": "prepared"},
+            },
+            ["10.213.0.11:0/1", "10.213.0.12:0/2"],
+        ),
+        (
+            {"watchers": [{"address": "[2001:db8::1]:0/7", "client": 3, "cookie": 1}]},
+            ["[2001:db8::1]:0/7"],
+        ),
+    ],
+)
+def test_watchers(document: dict[str, object], addresses: list[str]) -> None:
+    images, _, _ = make_images({STATUS: document})
+    assert images.watchers("databases", "shop") == addresses
+
+
+def test_removing_an_image_that_is_not_there_does_nothing() -> None:
+    images, runner, _ = make_images({INFO: ENOENT})
+    images.ensure_absent("databases", "shop")
+    assert runner.asked == [INFO]
+
+
+def test_removal_waits_for_the_watch_of_a_client_that_has_gone() -> None:
+    images, runner, clock = make_images(
+        {INFO: IMAGE_INFO, STATUS: one_by_one([WATCHED, WATCHED, FREE]), REMOVE: ""}
+    )
+    images.ensure_absent("databases", "shop")
+    assert runner.asked == [INFO, STATUS, STATUS, STATUS, REMOVE]
+    assert clock.slept_s == 1.0
+
+
+def test_image_in_use_is_not_removed() -> None:
+    images, runner, clock = make_images({INFO: IMAGE_INFO, STATUS: WATCHED})
+    with pytest.raises(GrampusError, match="the last client of databases/shop") as caught:
+        images.ensure_absent("databases", "shop")
+    assert caught.value.code == "timeout"
+    assert "rbd status databases/shop" in caught.value.remedy
+    assert 30 < clock.slept_s <= 45  # a dead client's watch lasts 30 s
+    assert REMOVE not in runner.asked
+
+
+@pytest.mark.parametrize(
+    ("document", "facts"),
+    [
+        ("", {}),
+        ({}, {}),
+        (
+            {"grampus.flavour": "mysql", "grampus.note": "a=b", "other": "x", "grampus": "y"},
+            {"flavour": "mysql", "note": "a=b"},
+        ),
+    ],
+)
+def test_only_our_own_metadata_is_read(document: object, facts: dict[str, str]) -> None:
+    images, _, _ = make_images({META_LIST: document})
+    assert images.metadata("databases", "shop") == facts
+
+
+def test_metadata_is_written_under_our_prefix() -> None:
+    lines = [
+        "rbd image-meta set databases/shop grampus.flavour mysql",
+        "rbd image-meta set databases/shop grampus.epoch 3",
+    ]
+    images, runner, _ = make_images(dict.fromkeys(lines, ""))
+    images.set_metadata("databases", "shop", {"flavour": "mysql", "epoch": "3"})
+    assert runner.asked == lines
+
+
+def test_names_are_sorted() -> None:
+    images, _, _ = make_images({"rbd ls --format json databases": ["shop", "blog"]})
+    assert images.names("databases") == ["blog", "shop"]

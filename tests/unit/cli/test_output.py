@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+from pydantic import BaseModel
+
+from grampus.cli.output import HumanOutput, JsonOutput, OutputFormat, make_output
+from grampus.core.errors import GrampusError, NotFoundError
+
+Captured = pytest.CaptureFixture[str]
+
+# Each must reach the reader exactly as it is: nothing is read as markup, emoji or number.
+LITERAL = [
+    "[red]shop[/red]",
+    "[/]",
+    "[bold",
+    "[link=file:///etc/passwd]click[/link]",
+    "a [b] c",
+    ":warning: :smile:",
+    "ends in a backslash\\",
+    "\\[red]",
+    "https://user@10.0.0.1:3306/x",
+    "käse 🐬",
+    "a" * 300,
+]
+
+
+@pytest.mark.parametrize("text", LITERAL)
+def test_human_text_is_literal(capsys: Captured, text: str) -> None:
+    HumanOutput().text(None, text)
+    assert capsys.readouterr().out == f"{text}\n"
+
+
+@pytest.mark.parametrize("text", LITERAL)
+def test_human_table_is_literal_and_complete(capsys: Captured, text: str) -> None:
+    HumanOutput().table(None, ["name", "size"], [[text, "4 GiB"], ["b", "1 TiB"]], "None.")
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    assert lines[0].split() == ["NAME", "SIZE"]
+    assert text in lines[1]
+    assert lines[1].rstrip().endswith("4 GiB")
+
+
+@pytest.mark.parametrize("text", LITERAL)
+def test_human_details_are_literal(capsys: Captured, text: str) -> None:
+    HumanOutput().details(None, {"name": text, text: "value"})
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == f"{'name':<{max(4, len(text))}}  {text}"
+    assert second == f"{text:<4}  value"
+
+
+@pytest.mark.parametrize("text", LITERAL)
+def test_human_error_is_literal_and_on_stderr_alone(capsys: Captured, text: str) -> None:
+    HumanOutput().error(GrampusError(f"Bad: {text}", f"Do {text}"))
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == f"error: Bad: {text}\nDo {text}\n"
+
+
+def test_human_error_without_a_remedy_is_one_line(capsys: Captured) -> None:
+    HumanOutput().error(GrampusError("Bad."))
+    assert capsys.readouterr().err == "error: Bad.\n"
+
+
+def test_wide_table_loses_nothing_in_a_pipe(capsys: Captured) -> None:
+    columns = [f"column-{number}" for number in range(20)]
+    row = [f"{number}-{'x' * 20}" for number in range(20)]
+    HumanOutput().table(None, columns, [row], "None.")
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2
+    assert lines[1].split() == row
+
+
+def test_numbers_stand_on_the_right(capsys: Captured) -> None:
+    HumanOutput().table(None, ["name", "tps"], [["a", "5"], ["b", "12,345"]], "None.")
+    _, first, second = capsys.readouterr().out.splitlines()
+    assert first.rstrip().endswith("     5")
+    assert second.rstrip().endswith("12,345")
+
+
+def test_empty_table_says_so_in_words(capsys: Captured) -> None:
+    HumanOutput().table(None, ["name"], [], "There is [no] database yet.")
+    assert capsys.readouterr().out == "There is [no] database yet.\n"
+
+
+class Fish(BaseModel):
+    name: str
+
+
+DOCUMENT = {
+    "name": "[red]",
+    "umlaut": "ä",
+    "nothing": None,
+    "at": datetime(2026, 1, 1, tzinfo=UTC),
+    "fish": Fish(name="cod"),
+    "list": [1, 2.5, True],
+}
+PLAIN = {
+    "name": "[red]",
+    "umlaut": "ä",
+    "nothing": None,
+    "at": "2026-01-01T00:00:00+00:00",
+    "fish": {"name": "cod"},
+    "list": [1, 2.5, True],
+}
+
+
+def test_json_is_the_document_alone(capsys: Captured) -> None:
+    for write in (
+        lambda: JsonOutput().table(DOCUMENT, ["name"], [["x"]], "None."),
+        lambda: JsonOutput().details(DOCUMENT, {"name": "x"}),
+        lambda: JsonOutput().text(DOCUMENT, "x"),
+    ):
+        write()
+        captured = capsys.readouterr()
+        assert json.loads(captured.out) == PLAIN
+        assert captured.err == ""
+
+
+def test_json_error_is_a_document_and_a_sentence(capsys: Captured) -> None:
+    JsonOutput().error(NotFoundError("There is no lab.", "`grampus lab up` makes one."))
+    captured = capsys.readouterr()
+    assert json.loads(captured.out) == {
+        "error": {
+            "code": "not-found",
+            "problem": "There is no lab.",
+            "remedy": "`grampus lab up` makes one.",
+        }
+    }
+    assert captured.err == "error: There is no lab. `grampus lab up` makes one.\n"
+
+
+def test_what_has_no_json_form_is_a_defect() -> None:
+    with pytest.raises(TypeError, match="object has no JSON form"):
+        JsonOutput().text({"x": object()}, "")
+
+
+@pytest.mark.parametrize(("word", "kind"), [("human", HumanOutput), ("json", JsonOutput)])
+def test_format_chooses_the_writer(word: str, kind: type) -> None:
+    assert isinstance(make_output(OutputFormat(word)), kind)

@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from grampus.hosts.cgroups import Cgroups, parse_key_values, parse_v1_blkio, parse_v2_io_stat
+from grampus.hosts.port import Usage
+
+V1_SERVICED = """\
+7:6 Read 120
+7:6 Write 30
+7:6 Sync 140
+7:6 Async 10
+7:6 Discard 5
+7:6 Total 155
+8:0 Read 3
+8:0 Write 4
+8:0 Sync 7
+8:0 Async 0
+8:0 Discard 0
+8:0 Total 7
+Total 162
+"""
+V2_IO_STAT = """\
+7:6 rbytes=1966080 wbytes=491520 rios=120 wios=30 dbytes=81920 dios=5
+8:0 rbytes=12288 wbytes=16384 rios=3 wios=4 dbytes=0 dios=0
+253:0
+"""
+CPU_STAT = """\
+usage_usec 1234567
+user_usec 1000000
+system_usec 234567
+nr_periods 10
+core_sched.force_idle_usec 0
+"""
+EXPECTED = Usage(
+    cpu_us=1234567,
+    memory_bytes=104857600,
+    read_ops=123,
+    write_ops=34,
+    read_bytes=1978368,
+    write_bytes=507904,
+)
+PATH = "/grampus/3f2a0"
+
+
+@pytest.mark.parametrize(
+    ("text", "sums"),
+    [
+        (V1_SERVICED, (123, 34)),
+        ("Total 0\n", (0, 0)),
+        ("", (0, 0)),
+        ("7:6 Read 18446744073709551615\n", (18446744073709551615, 0)),
+    ],
+)
+def test_v1_block_counters(text: str, sums: tuple[int, int]) -> None:
+    assert parse_v1_blkio(text) == sums
+
+
+@pytest.mark.parametrize(
+    ("text", "sums"),
+    [
+        (V2_IO_STAT, {"rbytes": 1978368, "wbytes": 507904, "rios": 123, "wios": 34}),
+        ("", {"rbytes": 0, "wbytes": 0, "rios": 0, "wios": 0}),
+        ("8:0 \n", {"rbytes": 0, "wbytes": 0, "rios": 0, "wios": 0}),
+        (
+            "8:0 rbytes=1 wbytes=2 rios=3 wios=4 cost.usage=99 cost.wait=max\n",
+            {"rbytes": 1, "wbytes": 2, "rios": 3, "wios": 4},
+        ),
+    ],
+)
+def test_v2_block_counters(text: str, sums: dict[str, int]) -> None:
+    assert parse_v2_io_stat(text) == sums
+
+
+def test_key_values_skip_what_is_no_counter() -> None:
+    text = f"{CPU_STAT}limit max\nlonely\nthree words here\nbelow -5\n"
+    assert parse_key_values(text) == {
+        "usage_usec": 1234567,
+        "user_usec": 1000000,
+        "system_usec": 234567,
+        "nr_periods": 10,
+        "core_sched.force_idle_usec": 0,
+    }
+
+
+def write(files: dict[Path, str]) -> None:
+    for file, text in files.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+
+def make_v2(root: Path, group: str) -> None:
+    directory = root / PATH.strip("/") / group
+    write(
+        {
+            root / "cgroup.controllers": "cpu io memory pids\n",
+            directory / "cgroup.procs": "11\n12\n",
+            directory / "cpu.stat": CPU_STAT,
+            directory / "io.stat": V2_IO_STAT,
+            directory / "memory.current": "104857600\n",
+        }
+    )
+
+
+def make_v1(root: Path, group: str) -> None:
+    below = f"{PATH.strip('/')}/{group}"
+    write(
+        {
+            # Hybrid: version 2 is there too, beside the controllers, and counts nothing.
+            root / "unified" / "cgroup.controllers": "",
+            root / "unified" / below / "cgroup.procs": "11\n12\n",
+            root / "blkio" / below / "blkio.throttle.io_serviced": V1_SERVICED,
+            root / "blkio" / below / "blkio.throttle.io_service_bytes": (
+                "7:6 Read 1966080\n7:6 Write 491520\n7:6 Total 2457600\n"
+                "8:0 Read 12288\n8:0 Write 16384\nTotal 2486272\n"
+            ),
+            root / "blkio" / below / "cgroup.procs": "11\n12\n",
+            root / "cpu,cpuacct" / below / "cpuacct.usage": "1234567890\n",
+            root / "cpu,cpuacct" / below / "cgroup.procs": "11\n12\n",
+            root / "memory" / below / "memory.usage_in_bytes": "104857600\n",
+            root / "memory" / below / "cgroup.procs": "12\n",
+        }
+    )
+    for name in ("cpu", "cpuacct"):
+        if not (root / name).exists():
+            (root / name).symlink_to("cpu,cpuacct")
+
+
+LAYOUTS = pytest.mark.parametrize("make", [make_v1, make_v2], ids=["v1-hybrid", "v2"])
+
+
+@LAYOUTS
+def test_usage_is_the_same_in_both_layouts(
+    tmp_path: Path, make: Callable[[Path, str], None]
+) -> None:
+    make(tmp_path, "h1/osd-0")
+    cgroups = Cgroups(f"{PATH}/h1", root=tmp_path)
+    assert cgroups.observe_usage("osd-0") == EXPECTED
+    assert cgroups.observe_usage("osd-1") is None
+    assert cgroups.observe_usage("../h2/osd-0") is None
+
+
+@LAYOUTS
+def test_processes_of_all_groups_below(tmp_path: Path, make: Callable[[Path, str], None]) -> None:
+    make(tmp_path, "h1/osd-0")
+    make(tmp_path, "h2/osd-1")
+    make(tmp_path, "")
+    assert Cgroups(PATH, root=tmp_path).pids() == {11, 12}
+    assert Cgroups("/grampus/other", root=tmp_path).pids() == set()
+
+
+@pytest.mark.parametrize("missing", ["io.stat"])
+def test_v2_group_without_block_io_counts_none(tmp_path: Path, missing: str) -> None:
+    make_v2(tmp_path, "h1/mon-h1")
+    (tmp_path / PATH.strip("/") / "h1/mon-h1" / missing).unlink()
+    usage = Cgroups(f"{PATH}/h1", root=tmp_path).observe_usage("mon-h1")
+    assert usage is not None
+    assert (usage.read_ops, usage.write_bytes, usage.cpu_us) == (0, 0, 1234567)
+
+
+def test_group_half_removed_is_absent(tmp_path: Path) -> None:
+    make_v2(tmp_path, "h1/osd-0")
+    (tmp_path / PATH.strip("/") / "h1/osd-0/memory.current").unlink()
+    assert Cgroups(f"{PATH}/h1", root=tmp_path).observe_usage("osd-0") is None
+
+
+def directories(root: Path) -> set[str]:
+    return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_dir()}
+
+
+def make_empty_groups(root: Path, trees: list[str], groups: list[str]) -> None:
+    for tree in trees:
+        for group in groups:
+            (root / tree / group).mkdir(parents=True)
+
+
+@pytest.mark.parametrize("trees", [["."], ["blkio", "memory", "unified"]], ids=["v2", "v1"])
+def test_groups_are_removed_deepest_first_and_the_parent_with_the_last_lab(
+    tmp_path: Path, trees: list[str]
+) -> None:
+    if trees == ["."]:
+        (tmp_path / "cgroup.controllers").touch()
+    make_empty_groups(
+        tmp_path, trees, ["grampus/one/h1/osd-0", "grampus/one/h2", "grampus/two/h1", "other"]
+    )
+    Cgroups("/grampus/one", root=tmp_path).ensure_absent()
+    for tree in trees:
+        left = directories(tmp_path / tree)
+        assert {"grampus", "grampus/two", "grampus/two/h1", "other"} == left
+    Cgroups("/grampus/one", root=tmp_path).ensure_absent()  # again: nothing happens
+    Cgroups("/grampus/two", root=tmp_path).ensure_absent()
+    for tree in trees:
+        assert directories(tmp_path / tree) == {"other"}
+
+
+def test_group_in_use_is_not_passed_over(tmp_path: Path) -> None:
+    make_v2(tmp_path, "h1")  # its files stand for processes: rmdir refuses
+    with pytest.raises(OSError, match="not empty"):
+        Cgroups(PATH, root=tmp_path).ensure_absent()

@@ -1,0 +1,134 @@
+"""Loop devices through `losetup`, whose answers here are those of util-linux 2.38 to 2.41."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
+import pytest
+
+from grampus.hosts.loop_devices import (
+    ensure_loop_device,
+    ensure_loop_device_absent,
+    find_loop_device,
+    parse_loop_reference,
+)
+
+from .fakes import FakeHost
+
+FILE = PurePosixPath("/data/osd/block")
+REFERENCE = "grampus/3f2a0/osd-0"
+DEVICE_0 = {"name": "/dev/loop0", "ref": "other", "back-file": "/var/other.img"}
+DEVICE_1 = {"name": "/dev/loop1", "ref": REFERENCE, "back-file": str(FILE)}
+# Its FUSE server is gone: the kernel can say neither reference nor size.
+DEAD = {"name": "/dev/loop2", "ref": None, "back-file": str(FILE)}
+DELETED = {"name": "/dev/loop3", "ref": None, "back-file": None}
+
+
+class FakeLosetup:
+    """Answers as losetup does, and keeps the devices."""
+
+    def __init__(self, devices: Sequence[dict[str, str | None]], *, is_silent: bool = False):
+        self.devices = list(devices)
+        self._is_silent = is_silent
+
+    def __call__(self, argv: Sequence[str]) -> str:
+        match list(argv):
+            case ["losetup", "--list", "--json", "--output", "NAME,REF,BACK-FILE"]:
+                if not self.devices and self._is_silent:
+                    return ""
+                return json.dumps({"loopdevices": self.devices})
+            case ["losetup", "--detach", device]:
+                self.devices = [d for d in self.devices if d["name"] != device]
+                return ""
+            case ["losetup", "--find", "--show", "--direct-io=on", reference, file]:
+                name = f"/dev/loop{90 + len(self.devices)}"
+                self.devices.append(
+                    {
+                        "name": name,
+                        "ref": reference.removeprefix("--loop-ref="),
+                        "back-file": file,
+                    }
+                )
+                return f"{name}\n"
+            case _:
+                raise AssertionError(f"losetup is not known to be called so: {argv}")
+
+
+@pytest.mark.parametrize(
+    ("devices", "found"),
+    [
+        ([], None),
+        ([DEVICE_0], None),
+        ([DEVICE_0, DEVICE_1], "/dev/loop1"),
+        ([DEAD, DELETED], None),
+        ([DEAD, DELETED, DEVICE_1], "/dev/loop1"),
+        ([{"name": "/dev/loop4"}], None),
+    ],
+)
+def test_found_by_reference_alone(devices: list[dict[str, str | None]], found: str | None) -> None:
+    assert find_loop_device(FakeHost("h1", FakeLosetup(devices)), REFERENCE) == found
+
+
+def test_no_devices_may_be_an_empty_answer() -> None:
+    host = FakeHost("h1", FakeLosetup([], is_silent=True))
+    assert find_loop_device(host, REFERENCE) is None
+
+
+def test_set_up_once() -> None:
+    losetup = FakeLosetup([DEVICE_0])
+    host = FakeHost("h1", losetup)
+    first = ensure_loop_device(host, FILE, reference=REFERENCE)
+    assert first == "/dev/loop91"
+    assert losetup.devices[-1] == {"name": first, "ref": REFERENCE, "back-file": str(FILE)}
+    assert ensure_loop_device(host, FILE, reference=REFERENCE) == first
+    assert len(losetup.devices) == 2
+
+
+def test_device_over_the_same_file_that_is_not_ours_is_not_taken() -> None:
+    losetup = FakeLosetup([DEAD])
+    assert ensure_loop_device(FakeHost("h1", losetup), FILE, reference=REFERENCE) == "/dev/loop91"
+
+
+@pytest.mark.parametrize(
+    ("devices", "left"),
+    [
+        ([], []),
+        ([DEVICE_0, DEVICE_1], [DEVICE_0]),
+        ([DEVICE_0, DEAD, DELETED], [DEVICE_0, DELETED]),
+        ([DEVICE_1, DEAD], []),
+        ([DEVICE_0, DELETED], [DEVICE_0, DELETED]),
+    ],
+)
+def test_ours_is_detached_and_no_other(
+    devices: list[dict[str, str | None]], left: list[dict[str, str | None]]
+) -> None:
+    losetup = FakeLosetup(devices)
+    host = FakeHost("h1", losetup)
+    ensure_loop_device_absent(host, FILE, reference=REFERENCE)
+    assert losetup.devices == left
+    asked = len(host.asked)
+    ensure_loop_device_absent(host, FILE, reference=REFERENCE)
+    assert len(host.asked) == asked + 1  # looked, and found nothing more to do
+
+
+def loop_info64(name: bytes) -> bytes:
+    """A `struct loop_info64`: 56 bytes of numbers, the name, and 112 bytes of other things."""
+    return b"\xee" * 56 + name.ljust(64, b"\0") + b"\xee" * 112
+
+
+@pytest.mark.parametrize(
+    ("name", "reference"),
+    [
+        (REFERENCE.encode(), REFERENCE),
+        (b"", ""),
+        (b"x" * 63, "x" * 63),
+        (b"x" * 64, "x" * 64),
+        (b"one\0two", "one"),
+        (b"\xff\xfe", "\ufffd\ufffd"),
+    ],
+)
+def test_reference_in_the_kernels_struct(name: bytes, reference: str) -> None:
+    assert len(loop_info64(name)) == 232
+    assert parse_loop_reference(loop_info64(name)) == reference

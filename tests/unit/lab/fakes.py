@@ -1,0 +1,341 @@
+"""A lab's hosts in memory, behind the commands that bring up a Ceph cluster on them.
+
+A MON starts only from a store that mkfs finished, an OSD only from a store on the device that
+carries its own label, and the cluster answers only while most MONs run.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import threading
+import uuid
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import PurePosixPath
+
+from grampus.core.errors import NotFoundError
+from grampus.hosts.port import (
+    CommandFailedError,
+    CommandResult,
+    DaemonSpec,
+    DaemonState,
+    DaemonStatus,
+)
+
+Path = PurePosixPath
+
+
+class Killed(BaseException):
+    """The process died here."""
+
+
+class Fuse:
+    """Ends the process before or after the n-th call of a port."""
+
+    def __init__(self) -> None:
+        self.left: int | None = None
+
+    def burn(self) -> None:
+        if self.left is None:
+            return
+        if self.left == 0:
+            self.left = None
+            raise Killed
+        self.left -= 1
+
+
+class FakeClock:
+    def __init__(self) -> None:
+        self.elapsed_s = 0.0
+
+    def now(self) -> datetime:
+        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self.elapsed_s)
+
+    def monotonic_s(self) -> float:
+        return self.elapsed_s
+
+    def sleep(self, seconds: float) -> None:
+        self.elapsed_s += seconds
+
+
+@dataclass
+class FakeCeph:
+    """What the MONs know."""
+
+    hosts: list[FakeLabHost] = field(default_factory=list)
+    osds: dict[str, tuple[int, str]] = field(default_factory=dict)  # uuid -> id, secret
+    users: dict[str, str] = field(default_factory=dict)
+    pools: dict[str, dict[str, str]] = field(default_factory=dict)
+    health: str = "HEALTH_OK"
+    unsafe_osds: set[str] = field(default_factory=set)
+    unsafe_mons: set[str] = field(default_factory=set)
+    # Hosts work at the same time, each call of theirs alone.
+    lock: AbstractContextManager[bool] = field(default_factory=threading.RLock)
+
+    def running(self, kind: str) -> list[str]:
+        return [
+            status.name.removeprefix(f"{kind}-")
+            for host in self.hosts
+            for status in host.statuses()
+            if status.name.startswith(f"{kind}-") and status.state == "running"
+        ]
+
+    def answer(self, argv: Sequence[str], stdin: str | None) -> tuple[int, str]:
+        if len(self.running("mon")) * 2 <= len([h for h in self.hosts if h.has_mon()]):
+            return 110, "[errno 110] RADOS timed out (error connecting to the cluster)"
+        osds_up = len(self.running("osd"))
+        match list(argv):
+            case ["quorum_status", *_]:
+                return 0, json.dumps({"quorum": list(range(len(self.running("mon"))))})
+            case ["auth", "get-or-create", entity, *_]:
+                key = self.users.setdefault(entity, f"key-of-{entity}==")
+                return 0, f"[{entity}]\n\tkey = {key}\n"
+            case ["osd", "new", osd_uuid, "-i", "-"]:
+                secret = json.loads(stdin or "{}")["cephx_secret"]
+                known = self.osds.setdefault(osd_uuid, (len(self.osds), secret))
+                if known[1] != secret:
+                    return 17, "EEXIST: entity exists but key does not match"
+                return 0, f"{known[0]}\n"
+            case ["osd", "stat", *_]:
+                return 0, json.dumps({"num_up_osds": osds_up, "num_in_osds": osds_up})
+            case ["osd", "pool", "ls", *_]:
+                return 0, json.dumps(sorted(self.pools))
+            case ["osd", "pool", "create", pool, groups, *_]:
+                self.pools[pool] = {"pg_num": groups}
+                return 0, ""
+            case ["osd", "pool", "set", pool, name, value]:
+                self.pools[pool][name] = value
+                return 0, ""
+            case ["osd", "ok-to-stop", *ids]:
+                return (16, "EBUSY") if self.unsafe_osds & set(ids) else (0, "")
+            case ["mon", "ok-to-stop", mon]:
+                return (16, "EBUSY") if mon in self.unsafe_mons else (0, "")
+            case ["mon", "dump", *_]:
+                return 0, json.dumps({"mons": [{"name": name} for name in self.running("mon")]})
+            case ["health"]:
+                return 0, f"{self.health} 1 osds down\n"
+            case ["status", *_]:
+                return 0, json.dumps(self._status(osds_up))
+        raise AssertionError(f"a command that no cluster was told of: {argv}")
+
+    def _status(self, osds_up: int) -> dict[str, object]:
+        return {
+            "health": {"status": self.health, "checks": {}},
+            "quorum_names": self.running("mon"),
+            "osdmap": {"num_osds": len(self.osds), "num_up_osds": osds_up, "num_in_osds": osds_up},
+            "pgmap": {
+                "num_pgs": 32,
+                "pgs_by_state": [{"state_name": "active+clean", "count": 32}],
+                "bytes_total": 1,
+                "bytes_avail": 1,
+            },
+        }
+
+
+@dataclass
+class FakeLabHost:
+    """As much of a `LabHost` as a lab needs of it."""
+
+    name: str
+    address: str
+    ceph: FakeCeph
+    fuse: Fuse
+    state: str = "up"  # up, cut-off or down
+    files: dict[Path, str] = field(default_factory=dict)
+    modes: dict[Path, int] = field(default_factory=dict)
+    daemons: dict[str, DaemonSpec] = field(default_factory=dict)
+    states: dict[str, DaemonState] = field(default_factory=dict)
+    loops: dict[str, tuple[Path, str]] = field(default_factory=dict)  # device -> file, reference
+    labels: dict[Path, str] = field(default_factory=dict)  # file of an OSD -> uuid on it
+    commands: list[tuple[str, ...]] = field(default_factory=list)
+    first_loop: int = 0
+
+    @property
+    def data_dir(self) -> Path:
+        return Path("/lab") / self.name / "data"
+
+    def is_up(self) -> bool:
+        return self.state != "down"
+
+    def is_linked(self) -> bool:
+        return self.state == "up"
+
+    def has_mon(self) -> bool:
+        return any(name.startswith("mon-") for name in self.states)
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: str | None = None,
+        timeout_s: float = 60.0,
+        check: bool = True,
+        daemon: str | None = None,
+    ) -> CommandResult:
+        with self.ceph.lock:
+            self.fuse.burn()
+            self.commands.append(tuple(argv))
+            code, text = self._command(list(argv), stdin)
+            self.fuse.burn()
+        result = CommandResult(tuple(argv), code, "" if code else text, text if code else "")
+        if check and code:
+            raise CommandFailedError(self.name, result)
+        return result
+
+    def write_file(
+        self, path: Path, content: str, *, mode: int = 0o644, uid: int = 0, gid: int = 0
+    ) -> None:
+        with self.ceph.lock:
+            self.fuse.burn()
+            self.files[path], self.modes[path] = content, mode
+            self.fuse.burn()
+
+    def read_file(self, path: Path) -> str | None:
+        return self.files.get(path)
+
+    def ensure_daemon(self, spec: DaemonSpec) -> None:
+        with self.ceph.lock:
+            self.fuse.burn()
+            if self.states.get(spec.name) != "running":
+                self.daemons[spec.name] = spec
+                self.states[spec.name] = "running" if self._can_start(spec) else "stopped"
+            self.fuse.burn()
+
+    def statuses(self) -> list[DaemonStatus]:
+        return [DaemonStatus(name, state) for name, state in sorted(self.states.items())]
+
+    def observe_daemons(self) -> list[DaemonStatus]:
+        return self.statuses()
+
+    def daemon_log(self, name: str, *, last_lines: int = 20) -> str:
+        return f"{name} found no store"
+
+    def kill_daemon(self, name: str) -> None:
+        self.states[name] = "stopped"
+
+    def reboot(self) -> None:
+        """Loop devices are gone and get other numbers; daemons have ended; files stay."""
+        self.loops.clear()
+        self.first_loop += 40
+        self.states = dict.fromkeys(self.states, "stopped")
+
+    def path(self, inside: str | Path) -> Path:
+        """Where a path of the host container lies on the machine."""
+        for target, below in (("/var/lib/ceph", "var-lib-ceph"), ("/etc/ceph", "etc-ceph")):
+            if Path(inside).is_relative_to(target):
+                return self.data_dir / below / Path(inside).relative_to(target)
+        return Path(inside)
+
+    def _can_start(self, spec: DaemonSpec) -> bool:
+        kind, _, name = spec.name.partition("-")
+        store = self.path(f"/var/lib/ceph/{kind}/ceph-{name}")
+        if kind == "mgr":
+            return store / "keyring" in self.files
+        if kind == "mon":
+            return store / "store.db" in self.files
+        device = self.files.get(store / "block", "")
+        return (
+            device in self.loops
+            and spec.devices == (device,)
+            and store / "superblock" in self.files
+            and self.labels.get(self.loops[device][0]) == self.files[store / "superblock"]
+        )
+
+    def _command(self, argv: list[str], stdin: str | None) -> tuple[int, str]:
+        match argv:
+            case ["ceph", "--connect-timeout", _, *rest]:
+                return self.ceph.answer(rest, stdin)
+            case ["rbd", "pool", "init", pool]:
+                self.ceph.pools[pool]["application"] = "rbd"
+                return 0, ""
+            case ["ceph-authtool", "--gen-print-key"]:
+                return 0, f"secret-{uuid.uuid4().hex}\n"
+            case ["monmaptool", "--create", "--clobber", *_, monmap]:
+                self.files[Path(monmap)] = "monmap"
+                return 0, ""
+            case ["ceph-mon", "--mkfs", "--id", name, "--monmap", monmap, "--keyring", keyring]:
+                assert Path(monmap) in self.files
+                assert "[mon.]" in self.files[Path(keyring)]
+                return self._make(f"/var/lib/ceph/mon/ceph-{name}/store.db", "")
+            case ["ceph-osd", "--mkfs", "--id", name, *_, osd_uuid]:
+                return self._make_osd(self.path(f"/var/lib/ceph/osd/ceph-{name}"), osd_uuid)
+            case ["losetup", *rest]:
+                return self._losetup(rest)
+            case ["wipefs", "--all", "--quiet", device] | ["dd", _, device, *_]:
+                self.labels.pop(self.loops[device.removeprefix("of=")][0], None)
+                return 0, ""
+            case _:
+                return self._file_command(argv)
+
+    def _file_command(self, argv: list[str]) -> tuple[int, str]:
+        path = self.path(argv[-1])
+        match argv:
+            case ["test", "-e", _]:
+                return (0 if path in self.files else 1), ""
+            case ["rm", "-rf", _]:
+                self.files = {f: c for f, c in self.files.items() if not f.is_relative_to(path)}
+            case ["mkdir", "-p", _]:
+                self.files.setdefault(path, "directory")
+            case ["touch", _] | ["truncate", "--size", _, _]:
+                self.files.setdefault(path, "")
+            case ["ln", "--symbolic", *_, device, _]:
+                self.files[path] = device
+            case _:
+                raise AssertionError(f"a command that no host was told of: {shlex.join(argv)}")
+        return 0, ""
+
+    def _make(self, inside: str, content: str) -> tuple[int, str]:
+        path = self.path(inside)
+        assert path.parent in self.files, f"no directory {path.parent}"
+        if path in self.files:
+            return 17, f"{path}: already exists"
+        self.files[path] = content
+        return 0, ""
+
+    def _make_osd(self, store: Path, osd_uuid: str) -> tuple[int, str]:
+        assert store / "keyring" in self.files, "no key for the OSD"
+        file = self.loops[self.files[store / "block"]][0]
+        if file in self.labels:
+            return 1, "bluestore: device carries a label already"
+        self.labels[file] = osd_uuid
+        return self._make(str(store / "superblock"), osd_uuid)
+
+    def _losetup(self, options: list[str]) -> tuple[int, str]:
+        match options:
+            case ["--list", "--json", *_]:
+                devices = [
+                    {"name": device, "ref": reference, "back-file": str(file)}
+                    for device, (file, reference) in self.loops.items()
+                ]
+                return 0, json.dumps({"loopdevices": devices}) if devices else ""
+            case ["--find", "--show", "--direct-io=on", reference, name]:
+                assert Path(name) in self.files, "losetup over no file"
+                device = f"/dev/loop{self.first_loop + len(self.loops)}"
+                self.loops[device] = (Path(name), reference.removeprefix("--loop-ref="))
+                return 0, f"{device}\n"
+        raise AssertionError(f"losetup {options}")
+
+
+class FakeLabFleet:
+    """As much of a `LabFleet` as a lab needs of it."""
+
+    def __init__(self, hosts: Sequence[FakeLabHost]) -> None:
+        self.by_name = {host.name: host for host in hosts}
+
+    def hosts(self) -> list[FakeLabHost]:
+        return [self.by_name[name] for name in sorted(self.by_name)]
+
+    lab_hosts = hosts
+
+    def host(self, name: str) -> FakeLabHost:
+        if name not in self.by_name:
+            raise NotFoundError(f"There is no host named '{name}'.")
+        return self.by_name[name]
+
+    lab_host = host
+
+    def is_reachable(self, name: str) -> bool:
+        return self.by_name[name].state == "up"

@@ -1,0 +1,253 @@
+from __future__ import annotations
+
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel, ConfigDict
+
+from grampus.core.errors import GrampusError
+from grampus.state.operations import OperationJournal
+from grampus.state.store import Store
+
+from .fakes import FakeClock
+
+
+class Fish(BaseModel):
+    """A record of the tests."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    weight_g: int = 0
+
+
+# Opens the store, says so, and writes records with the other children.
+WRITER = """
+import sys
+from pathlib import Path
+from grampus.state.store import Store
+from pydantic import BaseModel
+
+class Fish(BaseModel):
+    name: str
+    weight_g: int = 0
+
+store = Store(Path(sys.argv[1]))
+for number in range(25):
+    store.put("fish", "sea", f"{sys.argv[2]}-{number}", Fish(name=sys.argv[2], weight_g=number))
+store.close()
+"""
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    made = Store(tmp_path / "state.db")
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(
+    "name", ["cod", "", "x' or '1'='1", "%", "_", "käse", "a\nb", "🐬", "a" * 10_000]
+)
+def test_record_comes_back_under_its_very_name(store: Store, name: str) -> None:
+    store.put("fish", "sea", name, Fish(name=name, weight_g=5))
+    assert store.get("fish", "sea", name, Fish) == Fish(name=name, weight_g=5)
+    assert store.get("fish", "sea", f"{name}x", Fish) is None
+    store.remove("fish", "sea", name)
+    assert store.get("fish", "sea", name, Fish) is None
+
+
+def test_newer_record_replaces_the_older_one(store: Store) -> None:
+    store.put("fish", "sea", "cod", Fish(name="cod", weight_g=1))
+    store.put("fish", "sea", "cod", Fish(name="cod", weight_g=2))
+    assert store.all("fish", "sea", Fish) == {"cod": Fish(name="cod", weight_g=2)}
+
+
+def test_kind_lab_and_name_tell_records_apart(store: Store) -> None:
+    for kind, lab, name in (
+        ("fish", "sea", "cod"),
+        ("fish", "lake", "cod"),
+        ("bird", "sea", "cod"),
+        ("fish", "sea", "bass"),
+    ):
+        store.put(kind, lab, name, Fish(name=f"{kind}/{lab}/{name}"))
+    assert {name: fish.name for name, fish in store.all("fish", "sea", Fish).items()} == {
+        "bass": "fish/sea/bass",
+        "cod": "fish/sea/cod",
+    }
+    assert list(store.all("fish", "sea", Fish)) == ["bass", "cod"]
+    store.remove("fish", "sea", "cod")
+    assert store.get("fish", "lake", "cod", Fish) == Fish(name="fish/lake/cod")
+    assert store.get("bird", "sea", "cod", Fish) == Fish(name="bird/sea/cod")
+
+
+def test_all_labs_at_once(store: Store) -> None:
+    store.put("lab", "one", "one", Fish(name="1"))
+    store.put("lab", "two", "two", Fish(name="2"))
+    assert list(store.all("lab", None, Fish)) == ["one", "two"]
+
+
+def test_removing_what_is_not_there_does_nothing(store: Store) -> None:
+    store.remove("fish", "sea", "cod")
+    store.remove_lab("sea")
+    assert store.all("fish", None, Fish) == {}
+
+
+def test_removing_a_lab_takes_all_its_kinds_and_nothing_else(store: Store) -> None:
+    for kind, lab in (("fish", "sea"), ("bird", "sea"), ("fish", "lake")):
+        store.put(kind, lab, "x", Fish(name=lab))
+    journal = OperationJournal(store, FakeClock())
+    journal.begin("lab.down", "sea", "sea", {})
+    store.remove_lab("sea")
+    assert store.all("fish", None, Fish) == {"x": Fish(name="lake")}
+    assert store.all("bird", None, Fish) == {}
+    # The journal is what the removal itself is written down in.
+    assert [op.kind for op in journal.unfinished("sea")] == ["lab.down"]
+
+
+def test_what_was_written_is_there_when_opened_again(tmp_path: Path) -> None:
+    first = Store(tmp_path / "deep" / "er" / "state.db")
+    first.put("fish", "sea", "cod", Fish(name="cod"))
+    first.close()
+    second = Store(tmp_path / "deep" / "er" / "state.db")
+    assert second.get("fish", "sea", "cod", Fish) == Fish(name="cod")
+    second.close()
+
+
+def test_only_its_owner_may_read_the_file(store: Store, tmp_path: Path) -> None:
+    store.put("fish", "sea", "cod", Fish(name="cod"))
+    files = list(tmp_path.glob("state.db*"))
+    assert files
+    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+
+
+def test_commits_survive_a_power_cut_once_they_return(store: Store) -> None:
+    with store.transaction() as connection:
+        synchronous = connection.exec_driver_sql("PRAGMA synchronous").scalar_one()
+        mode = connection.exec_driver_sql("PRAGMA journal_mode").scalar_one()
+    assert (synchronous, mode) == (2, "wal")  # 2 is FULL
+
+
+def test_transaction_that_fails_changes_nothing(store: Store) -> None:
+    def fail_half_way() -> None:
+        with store.transaction() as connection:
+            connection.exec_driver_sql("insert into records values ('fish', 'sea', 'cod', '{}')")
+            raise GrampusError("Half way.")
+
+    with pytest.raises(GrampusError, match="Half way"):
+        fail_half_way()
+    assert store.all("fish", None, Fish) == {}
+
+
+def test_processes_that_begin_together_share_one_file(tmp_path: Path) -> None:
+    file = tmp_path / "state.db"
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(file), f"child{number}"],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(3)
+    ]
+    for child in children:
+        assert child.communicate() == (None, "")
+        assert child.returncode == 0
+    store = Store(file)
+    assert len(store.all("fish", "sea", Fish)) == 75
+    store.close()
+
+
+def _garbage(file: Path) -> None:
+    file.write_bytes(b"this is no database at all, and long enough to be looked at " * 100)
+
+
+def _damaged_page(file: Path) -> None:
+    store = Store(file)
+    for number in range(200):
+        store.put("fish", "sea", f"cod{number}", Fish(name="c" * 200))
+    store.close()
+    content = bytearray(file.read_bytes())
+    content[100:] = b"\xff" * (len(content) - 100)
+    file.write_bytes(content)
+
+
+def _directory(file: Path) -> None:
+    file.mkdir()
+
+
+def _other_tables(file: Path) -> None:
+    connection = sqlite3.connect(file)
+    connection.execute("create table records (something_else)")
+    connection.commit()
+    connection.close()
+
+
+@pytest.mark.parametrize("damage", [_garbage, _damaged_page, _directory, _other_tables])
+def test_damaged_file_is_one_clear_error(tmp_path: Path, damage: Callable[[Path], None]) -> None:
+    file = tmp_path / "state.db"
+    damage(file)
+
+    def use() -> None:
+        store = Store(file)
+        try:
+            store.all("fish", None, Fish)
+        finally:
+            store.close()
+
+    with pytest.raises(GrampusError) as caught:
+        use()
+    assert caught.value.code == "state-unusable"
+    assert str(file) in caught.value.problem
+    assert "\n" not in caught.value.problem
+    assert "damaged" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("body", "what"),
+    [
+        ('{"name": "cod", "colour": "red"}', "colour: Extra inputs"),
+        ("{}", "name: Field required"),
+        ('{"name": "cod", "weight_g": "heavy"}', "weight_g: "),
+        ("not json", "its text: Invalid JSON"),
+        ("", "its text: Invalid JSON"),
+    ],
+)
+def test_record_of_another_version_is_named_with_what_is_wrong(
+    store: Store, body: str, what: str
+) -> None:
+    with store.transaction() as connection:
+        connection.exec_driver_sql("insert into records values ('fish', 'sea', 'cod', ?)", (body,))
+
+    def get_one() -> object:
+        return store.get("fish", "sea", "cod", Fish)
+
+    def get_all() -> object:
+        return store.all("fish", "sea", Fish)
+
+    for read in (get_one, get_all):
+        with pytest.raises(GrampusError, match="The fish 'cod' in ") as caught:
+            read()
+        assert what in caught.value.problem
+        assert caught.value.code == "state-unreadable"
+
+
+@pytest.mark.parametrize("parent", ["/dev/null", "/proc/none-such"])
+def test_place_that_cannot_hold_a_file_is_the_systems_error(parent: str) -> None:
+    with pytest.raises(OSError, match="irectory"):
+        Store(Path(parent) / "grampus" / "state.db")
+
+
+def test_without_a_file_it_is_empty_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = Store(None)
+    assert store.all("lab", None, Fish) == {}
+    assert OperationJournal(store, FakeClock()).unfinished("default") == []
+    store.close()
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,175 @@
+"""A Ceph cluster in memory, behind the commands that volumes run: `ceph` and `rbd`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from grampus.core.units import GIB
+from grampus.hosts.port import CommandFailedError, CommandResult
+
+POOL = "databases"
+FSID = "6e1c5a52-0c0c-4f55-9d3b-7a4a5b1f6c11"
+WATCH_TIMEOUT_S = 30.0
+ENOENT = 2
+
+
+class Killed(BaseException):
+    """The process died here: nothing may run after it, not even an undo."""
+
+
+class Fuse:
+    """Ends the process (or fails a call) before or after the n-th call of a port."""
+
+    def __init__(self) -> None:
+        self.left: int | None = None
+        self.error: BaseException = Killed()
+
+    def burn(self) -> None:
+        if self.left is None:
+            return
+        if self.left == 0:
+            self.left = None
+            raise self.error
+        self.left -= 1
+
+
+class FakeClock:
+    """Time that passes only by sleeping."""
+
+    def __init__(self) -> None:
+        self.elapsed_s = 0.0
+
+    def now(self) -> datetime:
+        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self.elapsed_s)
+
+    def monotonic_s(self) -> float:
+        return self.elapsed_s
+
+    def sleep(self, seconds: float) -> None:
+        self.elapsed_s += seconds
+
+
+@dataclass
+class Client:
+    """A RADOS client that has an image open; `died_at_s` once its process is gone."""
+
+    address: str
+    died_at_s: float | None = None
+
+
+@dataclass
+class Image:
+    size_bytes: int
+    clients: list[Client] = field(default_factory=list)
+    has_filesystem: bool = False
+    was_mounted: bool = False  # from then on it may hold data
+    data: str = ""
+
+
+class FakeCluster:
+    """A `CommandRunner`."""
+
+    def __init__(self, fuse: Fuse, clock: FakeClock) -> None:
+        self._fuse = fuse
+        self._clock = clock
+        self.images: dict[str, Image] = {}
+        self.users: dict[str, dict[str, str]] = {}
+        self.blocklist: list[str] = []
+        self.available_bytes = 100 * GIB
+        self.commands: list[tuple[str, ...]] = []
+        self._nonce = 0
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: str | None = None,
+        timeout_s: float = 60.0,
+        check: bool = True,
+    ) -> CommandResult:
+        self._fuse.burn()
+        self.commands.append(tuple(argv))
+        code, text = self._ceph(argv[3:]) if argv[0] == "ceph" else self._rbd(argv[1:])
+        self._fuse.burn()
+        result = CommandResult(tuple(argv), code, "" if code else text, text if code else "")
+        if check and code:
+            raise CommandFailedError("the cluster", result)
+        return result
+
+    def open_image(self, name: str, user: str, host_address: str) -> Client:
+        """A client opens the image for writing, as a driver does."""
+        assert f"client.{user}" in self.users, f"no cephx user {user}"
+        image = self.images[name]
+        living = [client for client in image.clients if client.died_at_s is None]
+        assert not living, f"{name} would have two writers: {living}"
+        self._nonce += 1
+        client = Client(f"{host_address}:0/{self._nonce}")
+        image.clients.append(client)
+        return client
+
+    def close_image(self, name: str, client: Client) -> None:
+        self.images[name].clients.remove(client)
+
+    def kill_client(self, client: Client) -> None:
+        client.died_at_s = self._clock.elapsed_s
+
+    def watchers(self, name: str) -> list[str]:
+        now_s = self._clock.elapsed_s
+        return [
+            client.address
+            for client in self.images[name].clients
+            if client.address not in self.blocklist
+            and (client.died_at_s is None or now_s < client.died_at_s + WATCH_TIMEOUT_S)
+        ]
+
+    def _ceph(self, argv: Sequence[str]) -> tuple[int, str]:
+        match list(argv):
+            case ["auth", "get-or-create", entity, *words]:
+                capabilities = dict(zip(words[::2], words[1::2], strict=True))
+                if self.users.setdefault(entity, capabilities) != capabilities and capabilities:
+                    return 22, "EINVAL: key exists but cap does not match"
+                return 0, f"[{entity}]\n\tkey = secret\n"
+            case ["auth", "caps", entity, *words]:
+                self.users[entity] = dict(zip(words[::2], words[1::2], strict=True))
+                return 0, ""
+            case ["auth", "rm", entity]:
+                self.users.pop(entity, None)
+                return 0, ""
+            case ["osd", "blocklist", "add", address, _]:
+                self.blocklist.append(address)
+                return 0, ""
+            case ["df", "detail", *_]:
+                stats = {"stored": 0, "max_avail": self.available_bytes}
+                return 0, json.dumps({"pools": [{"name": POOL, "stats": stats}]})
+            case ["osd", "pool", "get", _, "size", *_]:
+                return 0, json.dumps({"size": 3})
+        raise AssertionError(f"a command that no cluster was told of: {argv}")
+
+    def _rbd(self, argv: Sequence[str]) -> tuple[int, str]:
+        name = argv[-1]
+        match list(argv):
+            case ["create", "--size", size, _]:
+                assert name not in self.images
+                self.images[name] = Image(int(size.removesuffix("B")))
+                return 0, ""
+            case ["image-meta", "set", image, _, _]:
+                return (0, "") if image in self.images else (ENOENT, "no such image")
+            case [*_] if name not in self.images:
+                return ENOENT, f"rbd: error opening image {name}"
+            case ["info", "--format", "json", _]:
+                size_bytes = self.images[name].size_bytes
+                return 0, json.dumps(
+                    {"size": size_bytes, "object_size": 4194304, "features": ["exclusive-lock"]}
+                )
+            case ["status", "--format", "json", _]:
+                watchers = [{"address": address} for address in self.watchers(name)]
+                return 0, json.dumps({"watchers": watchers})
+            case ["remove", "--no-progress", _]:
+                if self.watchers(name):
+                    return 16, "rbd: error: image still has watchers"
+                del self.images[name]
+                return 0, ""
+        raise AssertionError(f"a command that no cluster was told of: {argv}")

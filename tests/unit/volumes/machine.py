@@ -1,0 +1,380 @@
+"""A host in memory, behind the commands that volumes run: loop devices, mounts, daemons, files.
+
+It refuses what a real one refuses (a busy mount, loop device or mapping), and fails the test on
+what a real one silently does wrong: a loop device over the empty file under an export, a second
+mount over the first, a file system made anew over data, a driver stopped under a file system.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+from grampus.core.errors import NotFoundError
+from grampus.hosts.port import (
+    CommandFailedError,
+    CommandResult,
+    DaemonSpec,
+    DaemonState,
+    DaemonStatus,
+    Host,
+    HostUnreachableError,
+    RunningCommand,
+    Usage,
+)
+
+from .cluster import FSID, POOL, Client, FakeCluster, Fuse, Image
+
+Path = PurePosixPath
+
+
+@dataclass
+class Daemon:
+    """A qemu-storage-daemon: one image, exported as one file."""
+
+    spec: DaemonSpec
+    image: str
+    export: Path
+    state: DaemonState = "running"
+    client: Client | None = None
+    log: str = ""
+
+
+@dataclass
+class Loop:
+    file: Path
+    reference: str
+    server: Daemon
+
+
+@dataclass
+class Mapping:
+    """A krbd or nbd device."""
+
+    kind: str
+    number: int
+    image: str
+    fsid: str = FSID
+    client: Client | None = None
+
+
+@dataclass
+class FakeHost:
+    """A `Host`."""
+
+    name: str
+    address: str
+    cluster: FakeCluster
+    fuse: Fuse
+    up: bool = True
+    capabilities: tuple[str, ...] = ("fuse",)
+    refused_maps: tuple[str, ...] = ()  # device types whose `map` fails
+    late_maps: tuple[str, ...] = ()  # device types whose `map` fails, having mapped all the same
+    has_exports: bool = True  # False: the daemon runs, its export never appears
+    daemon_failure: str = ""  # what the daemon says as it ends at once
+    files: dict[Path, tuple[str, int]] = field(default_factory=dict)
+    directories: set[Path] = field(default_factory=set)
+    daemons: dict[str, Daemon] = field(default_factory=dict)
+    loops: dict[str, Loop] = field(default_factory=dict)
+    mappings: dict[str, Mapping] = field(default_factory=dict)
+    mounts: dict[Path, str] = field(default_factory=dict)  # target -> source
+    commands: list[tuple[str, ...]] = field(default_factory=list)
+    _devices: int = 0
+
+    @property
+    def data_dir(self) -> Path:
+        return Path("/data") / self.name
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: str | None = None,
+        timeout_s: float = 60.0,
+        check: bool = True,
+        daemon: str | None = None,
+    ) -> CommandResult:
+        self._require_up()
+        self.fuse.burn()
+        self.commands.append(tuple(argv))
+        code, text = self._command(list(argv))
+        self.fuse.burn()
+        result = CommandResult(tuple(argv), code, "" if code else text, text if code else "")
+        if check and code:
+            raise CommandFailedError(self.name, result)
+        return result
+
+    def spawn(self, argv: Sequence[str], *, stdin: str | None = None) -> RunningCommand:
+        raise NotImplementedError
+
+    def terminal_argv(self, argv: Sequence[str], *, daemon: str, tty: bool) -> list[str]:
+        raise NotImplementedError
+
+    def write_file(
+        self, path: Path, content: str, *, mode: int = 0o644, uid: int = 0, gid: int = 0
+    ) -> None:
+        self.fuse.burn()
+        self.files[path] = (content, mode)
+        self.fuse.burn()
+
+    def read_file(self, path: Path) -> str | None:
+        for mapping in self.mappings.values():
+            if path == Path(f"/sys/bus/rbd/devices/{mapping.number}/cluster_fsid"):
+                return f"{mapping.fsid}\n"
+        return self.files[path][0] if path in self.files else None
+
+    def ensure_daemon(self, spec: DaemonSpec) -> None:
+        self._require_up()
+        self.fuse.burn()
+        if spec.name not in self.daemons or self.daemons[spec.name].state != "running":
+            self.daemons[spec.name] = self._start(spec)
+        self.fuse.burn()
+
+    def ensure_daemon_absent(self, name: str, *, kill: bool = False) -> None:
+        self.fuse.burn()
+        daemon = self.daemons.get(name)
+        if daemon is not None:
+            if daemon.state == "running":
+                assert not self._loops_of(daemon), f"{name} stopped under its loop device"
+                self.mounts.pop(daemon.export, None)
+                self._close(daemon)
+            del self.daemons[name]
+        self.fuse.burn()
+
+    def observe_daemons(self) -> list[DaemonStatus]:
+        self.fuse.burn()
+        return [DaemonStatus(name, daemon.state) for name, daemon in sorted(self.daemons.items())]
+
+    def daemon_log(self, name: str, *, last_lines: int = 20) -> str:
+        return self.daemons[name].log
+
+    def observe_usage(self) -> dict[str, Usage]:
+        return {}
+
+    def ensure_address(self, address: str) -> None:
+        raise NotImplementedError
+
+    def ensure_address_absent(self, address: str) -> None:
+        raise NotImplementedError
+
+    def kill_daemon(self, name: str) -> None:
+        """As SIGKILL: the export's mount and what stands on it stay, dead."""
+        daemon = self.daemons[name]
+        daemon.state = "stopped"
+        if daemon.client is not None:
+            self.cluster.kill_client(daemon.client)
+            daemon.client = None
+
+    def cut_power(self) -> None:
+        """Nothing runs, is mounted or attached any more; files and containers' remains stay."""
+        for name, daemon in self.daemons.items():
+            if daemon.state == "running":
+                self.kill_daemon(name)
+        for mapping in self.mappings.values():
+            if mapping.client is not None:
+                self.cluster.kill_client(mapping.client)
+        self.mappings.clear()
+        self.mounts.clear()
+        self.loops.clear()
+
+    def image_of(self, device: str) -> Image | None:
+        """The image behind a block device, or None when it answers no more."""
+        if device in self.mappings:
+            return self.cluster.images[self.mappings[device].image]
+        loop = self.loops.get(device)
+        if loop is None or loop.server.state != "running":
+            return None
+        return self.cluster.images[loop.server.image]
+
+    def _command(self, argv: list[str]) -> tuple[int, str]:
+        match argv:
+            case ["losetup", *options]:
+                return self._losetup(options)
+            case ["findmnt", *_, "--mountpoint", target]:
+                source = self.mounts.get(Path(target))
+                return (1, "") if source is None else (0, f"{source}\n")
+            case ["mount", "-t", "xfs", "-o", _, device, target]:
+                return self._mount(device, Path(target))
+            case ["umount", target]:
+                return self._umount(Path(target))
+            case ["mkfs.xfs", "-q", "-f", "-K", device]:
+                image = self.image_of(device)
+                assert image is not None
+                assert not image.was_mounted, "mkfs over data"
+                image.has_filesystem = True
+                return 0, ""
+            case ["rbd", "device", verb, "--device-type", kind, *rest]:
+                return self._rbd_device(verb, kind, rest)
+            case ["ceph-conf", "--lookup", "fsid"]:
+                return 0, f"{FSID}\n"
+            case ["stat", "--format", "%s", name]:
+                return self._size(Path(name))
+            case ["sh", "-c", _]:
+                return 0, "".join(f"{word}\n" for word in self.capabilities)
+            case _:
+                return self._file_command(argv)
+
+    def _file_command(self, argv: list[str]) -> tuple[int, str]:
+        path = Path(argv[-1])
+        match argv:
+            case ["mkdir", "-p", _]:
+                self.directories.add(path)
+            case ["touch", _]:
+                assert path.parent in self.directories
+                self.files.setdefault(path, ("", 0o644))
+            case ["rmdir", _]:
+                if path not in self.directories or path in self.mounts:
+                    return 1, "rmdir: failed"
+                self.directories.discard(path)
+            case ["rm", "-f", _]:
+                self.files.pop(path, None)
+            case ["rm", "-rf", "--one-file-system", _]:
+                below = [mount for mount in self.mounts if mount.is_relative_to(path)]
+                assert not below, f"rm -r through {below}"
+                self.files = {f: c for f, c in self.files.items() if not f.is_relative_to(path)}
+                self.directories = {d for d in self.directories if not d.is_relative_to(path)}
+            case _:
+                raise AssertionError(f"a command that no host was told of: {argv}")
+        return 0, ""
+
+    def _losetup(self, options: list[str]) -> tuple[int, str]:
+        match options:
+            case ["--list", "--json", "--output", "NAME,REF,BACK-FILE"]:
+                devices = [
+                    {
+                        "name": device,
+                        "ref": loop.reference if loop.server.state == "running" else None,
+                        "back-file": str(loop.file),
+                    }
+                    for device, loop in sorted(self.loops.items())
+                ]
+                return 0, json.dumps({"loopdevices": devices}) if devices else ""
+            case ["--find", "--show", "--direct-io=on", reference, name]:
+                file = Path(name)
+                servers = [d for d in self.daemons.values() if d.export == file]
+                assert file in self.mounts, "losetup over the empty file under the export"
+                device = f"/dev/loop{self._number()}"
+                self.loops[device] = Loop(file, reference.removeprefix("--loop-ref="), servers[0])
+                return 0, f"{device}\n"
+            case ["--detach", device]:
+                if device in self.mounts.values():
+                    return 1, f"losetup: {device}: detach failed: Device or resource busy"
+                del self.loops[device]
+                return 0, ""
+        raise AssertionError(f"losetup {options}")
+
+    def _mount(self, device: str, target: Path) -> tuple[int, str]:
+        image = self.image_of(device)
+        assert target not in self.mounts, f"{target} mounted twice"
+        if image is None or not image.has_filesystem or target not in self.directories:
+            return 32, f"mount: {target}: can't read superblock on {device}"
+        image.was_mounted = True
+        self.mounts[target] = device
+        return 0, ""
+
+    def _umount(self, target: Path) -> tuple[int, str]:
+        if target not in self.mounts:
+            return 32, f"umount: {target}: not mounted."
+        if any(loop.file == target for loop in self.loops.values()):
+            return 32, f"umount: {target}: target is busy."
+        del self.mounts[target]
+        return 0, ""
+
+    def _size(self, file: Path) -> tuple[int, str]:
+        for daemon in self.daemons.values():
+            if daemon.export == file and file in self.mounts:
+                return 0, f"{self.cluster.images[daemon.image].size_bytes}\n"
+        return (0, "0\n") if file in self.files else (1, "stat: cannot statx")
+
+    def _rbd_device(self, verb: str, kind: str, rest: list[str]) -> tuple[int, str]:
+        match verb, rest:
+            case "list", ["--format", "json"]:
+                if kind not in self.capabilities:
+                    return 2, f"rbd: {kind}: not there"
+                key = "name" if kind == "krbd" else "image"
+                return 0, json.dumps(
+                    [
+                        {
+                            "id": str(mapping.number),
+                            "pool": POOL,
+                            key: mapping.image.removeprefix(f"{POOL}/"),
+                            "device": device,
+                        }
+                        for device, mapping in self.mappings.items()
+                        if mapping.kind == kind
+                    ]
+                )
+            case "map", ["--id", user, image]:
+                if kind in self.refused_maps:
+                    return 95, "rbd: map failed: (95) Operation not supported"
+                number = self._number()
+                device = f"/dev/{'rbd' if kind == 'krbd' else 'nbd'}{number}"
+                client = self.cluster.open_image(image, user, self.address)
+                self.mappings[device] = Mapping(kind, number, image, client=client)
+                if kind in self.late_maps:
+                    return 110, "rbd: map failed: (110) Connection timed out"
+                return 0, f"{device}\n"
+            case "unmap", [device]:
+                if device in self.mounts.values():
+                    return 16, "rbd: unmap failed: (16) Device or resource busy"
+                mapping = self.mappings.pop(device)
+                if mapping.client is not None:
+                    self.cluster.close_image(mapping.image, mapping.client)
+                return 0, ""
+        raise AssertionError(f"rbd device {verb} {rest}")
+
+    def _start(self, spec: DaemonSpec) -> Daemon:
+        image, export = (json.loads(spec.argv[index]) for index in (2, 4))
+        name, file = f"{image['pool']}/{image['image']}", Path(export["mountpoint"])
+        assert file in self.files, "the export needs a file to be mounted on"
+        assert any(bind.source == str(file.parent) and bind.shared for bind in spec.binds)
+        keyring = self.data_dir / "etc-ceph" / f"ceph.client.{image['user']}.keyring"
+        daemon = Daemon(spec, name, file)
+        if self.daemon_failure or self.files.get(keyring, ("", 0))[1] != 0o600:
+            daemon.state = "stopped"
+            daemon.log = self.daemon_failure or "error connecting: no keyring that is private"
+            return daemon
+        daemon.client = self.cluster.open_image(name, image["user"], self.address)
+        if self.has_exports:
+            assert file not in self.mounts, f"{file} mounted twice"
+            self.mounts[file] = "/dev/fuse"
+        return daemon
+
+    def _close(self, daemon: Daemon) -> None:
+        if daemon.client is not None:
+            self.cluster.close_image(daemon.image, daemon.client)
+            daemon.client = None
+
+    def _loops_of(self, daemon: Daemon) -> list[str]:
+        return [device for device, loop in self.loops.items() if loop.server is daemon]
+
+    def _number(self) -> int:
+        self._devices += 1
+        return self._devices
+
+    def _require_up(self) -> None:
+        if not self.up:
+            raise HostUnreachableError(f"The host {self.name} is down.", "Start it.")
+
+
+class FakeFleet:
+    """A `Fleet`."""
+
+    def __init__(self, hosts: Sequence[FakeHost]) -> None:
+        self.by_name = {host.name: host for host in hosts}
+
+    def hosts(self) -> list[Host]:
+        return [self.by_name[name] for name in sorted(self.by_name)]
+
+    def host(self, name: str) -> Host:
+        if name not in self.by_name:
+            raise NotFoundError(f"There is no host named '{name}'.")
+        return self.by_name[name]
+
+    def is_reachable(self, name: str) -> bool:
+        return self.by_name[name].up
+
+    def database_addresses(self) -> Sequence[str]:
+        return ()

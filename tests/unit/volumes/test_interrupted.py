@@ -1,0 +1,222 @@
+"""INV-22, INV-23: stopped before or after any single call, the next process makes it whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from grampus.core.errors import GrampusError
+from grampus.core.failpoints import VARIABLE, FailpointError
+
+from .cluster import Killed
+from .machine import FakeHost
+from .world import World, burn_points
+
+Act = Callable[[World], object]
+
+
+def _nothing(world: World) -> None:
+    del world
+
+
+def _created(world: World) -> None:
+    world.create()
+
+
+def _attached(world: World) -> None:
+    world.create()
+    world.attach()
+
+
+def _driver_killed(world: World) -> None:
+    _attached(world)
+    world.h1.kill_daemon("qsd-demo")
+
+
+def _power_cut(world: World) -> None:
+    _attached(world)
+    world.h1.cut_power()
+
+
+def _with_refused_krbd(world: World) -> None:
+    world.h1.capabilities = world.h2.capabilities = ("krbd", "fuse")
+    world.h1.refused_maps = ("krbd",)
+    world.create()
+
+
+def _with_krbd(world: World) -> None:
+    world.h1.capabilities = ("krbd", "fuse")
+    world.create()
+
+
+def _attach(world: World) -> None:
+    world.service().ensure_attached("demo", "h1")
+
+
+def _detach(world: World) -> None:
+    world.service().ensure_detached("demo")
+
+
+def _delete(world: World) -> None:
+    world.service().delete("demo")
+
+
+# The state before, what is stopped, and what the next process does (besides converging).
+CASES: dict[str, tuple[Act, Act, Act]] = {
+    "create": (_nothing, _created, _nothing),
+    "delete": (_created, _delete, _nothing),
+    "delete-attached": (_attached, _delete, _nothing),
+    "delete-after-power-cut": (_power_cut, _delete, _nothing),
+    "attach": (_created, _attach, _attach),
+    "attach-krbd": (_with_krbd, _attach, _attach),
+    "attach-after-krbd-refused": (_with_refused_krbd, _attach, _attach),
+    "mend-killed-driver": (_driver_killed, _attach, _attach),
+    "mend-after-power-cut": (_power_cut, _attach, _attach),
+    "detach": (_attached, _detach, _detach),
+    "detach-killed-driver": (_driver_killed, _detach, _detach),
+    "attach-then-detach": (_created, _attach, _detach),
+    "mend-then-delete": (_driver_killed, _attach, _delete),
+}
+
+
+def _run_to_the_end(world: World, act: Act, point: int, error: BaseException) -> bool:
+    """Stop `act` at its n-th call; whether it came that far."""
+    world.fuse.left, world.fuse.error = point, error
+    try:
+        act(world)
+    except (Killed, GrampusError) as caught:
+        if caught is not error:
+            raise
+        return True
+    assert world.fuse.left is not None, "the failure was swallowed"
+    world.fuse.left = None
+    return False
+
+
+def _expected(root: Path, prepare: Act, act: Act, again: Act) -> dict[str, list[str]]:
+    world = World(root)
+    prepare(world)
+    if again is not _nothing:
+        again(world)
+    elif act is not _created:
+        act(world)
+    world.clock.sleep(60)
+    found = world.inventory()
+    world.close()
+    return found
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_killed_at_any_call_the_next_process_makes_it_whole(tmp_path: Path, case: str) -> None:
+    prepare, act, again = CASES[case]
+    expected = _expected(tmp_path / "whole", prepare, act, again)
+    for point in burn_points():
+        world = World(tmp_path / "home")
+        prepare(world)
+        if not _run_to_the_end(world, act, point, Killed()):
+            assert point > 3, "nothing was ever stopped"
+            world.close()
+            return
+        world.service().converge()
+        if again is not _nothing and world.service().find("demo") is not None:
+            again(world)
+        world.clock.sleep(60)  # watches of dead clients end
+        assert world.inventory() == expected, f"killed at call {point}"
+        _require_one_file_system(world)
+        world.close()
+
+
+@pytest.mark.parametrize("case", ["create", "delete-attached", "attach", "mend-killed-driver"])
+def test_failing_at_any_call_is_said_and_the_next_try_makes_it_whole(
+    tmp_path: Path, case: str
+) -> None:
+    prepare, act, again = CASES[case]
+    expected = _expected(tmp_path / "whole", prepare, act, again)
+    for point in burn_points():
+        world = World(tmp_path / "home")
+        prepare(world)
+        error = GrampusError("The call failed.")
+        if not _run_to_the_end(world, act, point, error):
+            assert point > 3, "nothing was ever stopped"
+            world.close()
+            return
+        if case == "create":  # undone at once, without anybody converging
+            assert world.journal.unfinished("t") == []
+        world.service().converge()
+        if again is not _nothing:
+            again(world)
+        world.clock.sleep(60)
+        assert world.inventory() == expected, f"failed at call {point}"
+        world.close()
+
+
+@pytest.mark.parametrize(
+    ("failpoint", "prepare", "act"),
+    [
+        ("volume.create/begun", _nothing, _created),
+        ("volume.create/image/before", _nothing, _created),
+        ("volume.create/image/after", _nothing, _created),
+        ("volume.delete/begun", _attached, _delete),
+        ("volume.delete/detach/before", _attached, _delete),
+        ("volume.delete/detach/after", _attached, _delete),
+        ("volume.delete/image/before", _attached, _delete),
+        ("volume.delete/image/after", _attached, _delete),
+    ],
+)
+def test_stopped_at_every_journaled_step_nothing_is_left(
+    world: World, monkeypatch: pytest.MonkeyPatch, failpoint: str, prepare: Act, act: Act
+) -> None:
+    empty = world.inventory()
+    prepare(world)
+    monkeypatch.setenv(VARIABLE, f"{failpoint}=error")
+    with pytest.raises(FailpointError):
+        act(world)
+    monkeypatch.delenv(VARIABLE)
+    world.service().converge()
+    assert world.inventory() == empty
+    assert world.service().converge() == []
+
+
+def test_killed_while_undoing_the_undo_goes_on(tmp_path: Path) -> None:
+    """A creation fails at its last call; its undo is killed at each of its own."""
+    for point in burn_points():
+        world = World(tmp_path / "home")
+        empty = world.inventory()
+        spec = world.service().plan_create("demo", "databases", 1 << 30)
+        world.journal.begin("volume.create", "t", "demo", spec.model_dump(mode="json"))
+        world.service().ensure_created(spec)
+        stopped = _run_to_the_end(world, lambda w: w.service().converge(), point, Killed())
+        world.service().converge()
+        assert world.inventory() == empty, f"killed at call {point} of the undo"
+        world.close()
+        if not stopped:
+            assert point > 3
+            return
+
+
+@pytest.mark.parametrize(
+    "disaster", [FakeHost.cut_power, lambda host: host.kill_daemon("qsd-demo")]
+)
+def test_killed_while_attaching_and_the_host_dies_too(
+    tmp_path: Path, disaster: Callable[[FakeHost], None]
+) -> None:
+    for point in burn_points():
+        world = World(tmp_path / "home")
+        world.create()
+        if not _run_to_the_end(world, _attach, point, Killed()):
+            world.close()
+            return
+        if "qsd-demo" in world.h1.daemons:
+            disaster(world.h1)
+        attachment = world.attach()
+        assert world.cluster.watchers("databases/demo")[-1] == attachment.client_address
+        assert len(world.h1.loops) == 1
+        world.close()
+
+
+def _require_one_file_system(world: World) -> None:
+    """FakeHost fails the test by itself when a file system with data is made anew."""
+    for image in world.cluster.images.values():
+        assert image.data in ("", "precious")

@@ -1,0 +1,105 @@
+"""A cluster, its hosts and one GRAMPUS_HOME; and what is in them, to compare before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from grampus.ceph.cluster import CephCluster
+from grampus.ceph.rbd import RbdImages
+from grampus.core.progress import SilentProgress
+from grampus.core.units import GIB
+from grampus.state.home import Home
+from grampus.state.operations import OperationJournal
+from grampus.state.store import Store
+from grampus.volumes.model import Attachment
+from grampus.volumes.service import VolumeService
+
+from .cluster import POOL, FakeClock, FakeCluster, Fuse, Image
+from .machine import FakeFleet, FakeHost
+
+LAB = "t"
+TAG = "1a2b3"
+IMAGE = f"{POOL}/demo"
+MOUNT = PurePosixPath("/data/h1/volumes/demo")
+
+
+class World:
+    """`service()` is a new process."""
+
+    def __init__(self, root: Path) -> None:
+        self.home = Home(root)
+        self.clock = FakeClock()
+        self.fuse = Fuse()
+        self.cluster = FakeCluster(self.fuse, self.clock)
+        self.h1 = FakeHost("h1", "10.9.0.11", self.cluster, self.fuse)
+        self.h2 = FakeHost("h2", "10.9.0.12", self.cluster, self.fuse)
+        self.fleet = FakeFleet([self.h1, self.h2])
+        self.store = Store(None)
+        self.journal = OperationJournal(self.store, self.clock)
+
+    def service(self) -> VolumeService:
+        cluster = CephCluster(self.cluster)
+        return VolumeService(
+            LAB,
+            TAG,
+            self.home,
+            self.store,
+            self.journal,
+            self.fleet,
+            cluster,
+            RbdImages(cluster, self.clock),
+            self.clock,
+            SilentProgress(),
+        )
+
+    def create(self, name: str = "demo") -> None:
+        service = self.service()
+        service.create(service.plan_create(name, POOL, GIB))
+
+    def attach(self, name: str = "demo", host: str = "h1") -> Attachment:
+        """Attach, and write something as soon as there is a file system."""
+        attachment = self.service().ensure_attached(name, host)
+        image = self.fleet.by_name[host].image_of(attachment.device)
+        assert image is not None
+        image.data = image.data or "precious"
+        return attachment
+
+    @property
+    def image(self) -> Image:
+        return self.cluster.images[IMAGE]
+
+    def inventory(self) -> dict[str, list[str]]:
+        """Everything that could leak, as sorted names."""
+        hosts = [self.h1, self.h2]
+        service = self.service()
+        return {
+            "images": sorted(self.cluster.images),
+            "users": sorted(self.cluster.users),
+            "watchers": sorted(
+                f"{name}:{len(self.cluster.watchers(name))}" for name in self.cluster.images
+            ),
+            "files": sorted(f"{h.name}:{path}" for h in hosts for path in h.files),
+            "directories": sorted(f"{h.name}:{path}" for h in hosts for path in h.directories),
+            "daemons": sorted(
+                f"{h.name}:{n}:{d.state}" for h in hosts for n, d in h.daemons.items()
+            ),
+            "loops": sorted(f"{h.name}:{lo.reference}" for h in hosts for lo in h.loops.values()),
+            "mappings": sorted(f"{h.name}:{m.image}" for h in hosts for m in h.mappings.values()),
+            "mounts": sorted(f"{h.name}:{path}" for h in hosts for path in h.mounts),
+            "records": [
+                f"{r.spec.name}:{r.host}:{r.attachment is not None}" for r in service.all()
+            ],
+            "unfinished": [operation.kind for operation in self.journal.unfinished(LAB)],
+        }
+
+    def close(self) -> None:
+        self.store.close()
+
+
+def burn_points() -> Iterator[int]:
+    """0, 1, 2, ...: how many calls a process makes before it dies."""
+    point = 0
+    while True:
+        yield point
+        point += 1
