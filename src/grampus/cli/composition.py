@@ -198,6 +198,17 @@ class Session:
         ):
             yield
 
+    @contextmanager
+    def breaking_lab(self) -> Iterator[None]:
+        """Share the lab with running work, which faults are made for; one fault at a time."""
+        with (
+            self.sharing_lab(),
+            hold_lock(
+                self.home, f"fault.{self.lab_name}", self.clock, timeout_s=LAB_LOCK_TIMEOUT_S
+            ),
+        ):
+            yield
+
 
 class LabDevices:
     """Block devices of a lab's OSDs and volumes; a `DevicesPort` of bench."""

@@ -18,7 +18,7 @@ from grampus.cli.options import (
     LabOption,
     YesOption,
 )
-from grampus.cli.output import make_output
+from grampus.cli.output import make_output, show_plan
 from grampus.core.errors import RefusedError
 from grampus.core.units import format_bytes, parse_bytes
 from grampus.databases.request import CreateRequest, require_request
@@ -70,8 +70,7 @@ def db_create(
         databases = _open(session)
         spec = databases.plan_create(request)
         if dry_run:
-            plan = databases.describe("db.create", spec)
-            output.text({"plan": plan}, "\n".join(plan))
+            show_plan(output_format, databases.describe("db.create", spec))
             return
         created = databases.create(spec)
         view = databases.show(name)
@@ -162,8 +161,7 @@ def db_delete(
         databases = _open(session)
         spec = databases.get(name).spec
         if dry_run:
-            plan = databases.describe("db.delete", spec)
-            output.text({"plan": plan}, "\n".join(plan))
+            show_plan(output_format, databases.describe("db.delete", spec))
             return
         if spec.protected:
             raise RefusedError(
@@ -181,32 +179,38 @@ def db_delete(
 def db_protect(
     name: NameArgument,
     lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Refuse to delete a database from now on."""
-    _set_protection(lab, name, output_format, protected=True)
+    _set_protection(lab, name, output_format, protected=True, dry_run=dry_run)
 
 
 @command(db_app, "unprotect", "grampus db unprotect shop")
 def db_unprotect(
     name: NameArgument,
     lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Let a database be deleted again."""
-    _set_protection(lab, name, output_format, protected=False)
+    _set_protection(lab, name, output_format, protected=False, dry_run=dry_run)
 
 
 @command(db_app, "start", "grampus db start shop")
 def db_start(
     name: NameArgument,
     lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Start a stopped database, or mend one that died."""
     session = Session(lab)
     with session.sharing_lab(), session.progress:
         databases = _open(session)
+        if dry_run:
+            show_plan(output_format, databases.describe("db.start", databases.get(name).spec))
+            return
         databases.start(name)
         view = databases.show(name)
     make_output(output_format).text(
@@ -218,12 +222,16 @@ def db_start(
 def db_stop(
     name: NameArgument,
     lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Shut a database down cleanly; its volume stays."""
     session = Session(lab)
     with session.sharing_lab(), session.progress:
         databases = _open(session)
+        if dry_run:
+            show_plan(output_format, databases.describe("db.stop", databases.get(name).spec))
+            return
         databases.stop(name)
         view = databases.show(name)
     make_output(output_format).text(
@@ -291,10 +299,16 @@ def _connection(created: CreatedDatabase) -> dict[str, Any]:
     }
 
 
-def _set_protection(lab: str, name: str, output_format: FormatOption, *, protected: bool) -> None:
+def _set_protection(
+    lab: str, name: str, output_format: FormatOption, *, protected: bool, dry_run: bool
+) -> None:
     session = Session(lab)
     with session.sharing_lab(), session.progress:
         databases = _open(session)
+        if dry_run:
+            spec = databases.get(name).spec.model_copy(update={"protected": protected})
+            show_plan(output_format, databases.describe("db.protect", spec))
+            return
         databases.protect(name, protected)
         view = databases.show(name)
     state = "protected" if protected else "no longer protected"

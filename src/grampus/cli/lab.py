@@ -17,7 +17,7 @@ from grampus.cli.options import (
     LabOption,
     YesOption,
 )
-from grampus.cli.output import make_output
+from grampus.cli.output import make_output, show_plan
 from grampus.core.errors import UsageError
 from grampus.core.units import format_bytes, parse_bytes
 from grampus.hosts.port import DaemonStatus
@@ -86,10 +86,9 @@ def lab_up(
     with session.alone_in_lab(), session.progress:
         service = session.lab()
         spec = service.unfinished_spec() if service.find_spec() is None else None
-        spec = spec or service.plan_up(request)
+        spec = spec or service.plan_up(request, build_image=not dry_run)
         if dry_run:
-            titles = service.up_titles(spec)
-            output.text({"plan": titles}, "\n".join(titles))
+            show_plan(output_format, service.up_titles(spec))
             return
         service.up(spec)
         start_databases(session)
@@ -118,8 +117,7 @@ def lab_down(
     session, output = Session(lab), make_output(output_format)
     service, spec = session.lab(), session.require_lab_or_rest()
     if dry_run:
-        titles = service.down_titles(spec, keep=keep)
-        output.text({"plan": titles}, "\n".join(titles))
+        show_plan(output_format, service.down_titles(spec, keep=keep))
         return
     databases = (
         []
@@ -179,14 +177,18 @@ def kill_daemon(
     daemon: Annotated[str, typer.Argument(help="A daemon, such as osd-1 (see lab status).")],
     lab: LabOption = LAB_DEFAULT,
     force: ForceOption = False,
+    dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """End a daemon with SIGKILL."""
     session = Session(lab)
-    with session.alone_in_lab():
+    with session.breaking_lab():
         spec, service = session.require_lab(), session.lab()
         if not force:
             service.require_safe_to_lose(spec, host=None, daemon=daemon)
+        if dry_run:
+            show_plan(output_format, [f"Kill {daemon}"])
+            return
         host = service.kill_daemon(spec, daemon)
     _report(output_format, "kill-daemon", daemon, f"Killed {daemon} on {host}.")
 
@@ -196,14 +198,18 @@ def kill_host(
     host: Annotated[str, typer.Argument(help="A host, such as h3.")],
     lab: LabOption = LAB_DEFAULT,
     force: ForceOption = False,
+    dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Cut a host's link and end all its processes, as a power cut would."""
     session = Session(lab)
-    with session.alone_in_lab():
+    with session.breaking_lab():
         spec, service = session.require_lab(), session.lab()
         if not force:
             service.require_safe_to_lose(spec, host=host, daemon=None)
+        if dry_run:
+            show_plan(output_format, [f"Cut the link of {host}", f"Kill all that runs on {host}"])
+            return
         service.kill_host(spec, host)
     _report(output_format, "kill-host", host, f"Killed the host {host}.")
 
@@ -213,24 +219,35 @@ def partition(
     host: Annotated[str, typer.Argument(help="A host, such as h2.")],
     lab: LabOption = LAB_DEFAULT,
     force: ForceOption = False,
+    dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Cut a host off the network; its daemons go on running."""
     session = Session(lab)
-    with session.alone_in_lab():
+    with session.breaking_lab():
         spec, service = session.require_lab(), session.lab()
         if not force:
             service.require_safe_to_lose(spec, host=host, daemon=None)
+        if dry_run:
+            show_plan(output_format, [f"Cut the link of {host}"])
+            return
         service.partition(spec, host)
     _report(output_format, "partition", host, f"Cut {host} off the network.")
 
 
 @command(fault_app, "heal", "grampus lab fault heal")
-def heal(lab: LabOption = LAB_DEFAULT, output_format: FormatOption = FORMAT_DEFAULT) -> None:
+def heal(
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
     """Connect and start everything again, and wait for HEALTH_OK."""
     session = Session(lab)
-    with session.alone_in_lab(), session.progress:
+    with session.breaking_lab(), session.progress:
         spec = session.require_lab()
+        if dry_run:
+            show_plan(output_format, session.lab().up_titles(spec))
+            return
         session.lab().up(spec)
         start_databases(session)
     _report(output_format, "heal", lab, f"The lab '{lab}' is healed.")

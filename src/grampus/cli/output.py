@@ -132,6 +132,11 @@ def make_output(output_format: OutputFormat) -> Output:
     return JsonOutput() if output_format is OutputFormat.JSON else HumanOutput()
 
 
+def show_plan(output_format: OutputFormat, steps: Sequence[str]) -> None:
+    """What --dry-run prints: the steps that would be carried out, in order."""
+    make_output(output_format).text({"plan": list(steps)}, "\n".join(steps))
+
+
 def _print_json(document: object) -> None:
     sys.stdout.write(json.dumps(document, indent=2, default=_plain) + "\n")
     sys.stdout.flush()

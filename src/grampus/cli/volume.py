@@ -16,7 +16,7 @@ from grampus.cli.options import (
     LabOption,
     YesOption,
 )
-from grampus.cli.output import make_output
+from grampus.cli.output import make_output, show_plan
 from grampus.core.errors import RefusedError
 from grampus.core.names import require_name
 from grampus.core.units import format_bytes, parse_bytes
@@ -47,8 +47,10 @@ def volume_create(
         _converge(session)
         spec = volumes.plan_create(name, pool, size_bytes)
         if dry_run:
-            plan = [f"Make the image {spec.pool}/{spec.image} ({format_bytes(size_bytes)})"]
-            output.text({"plan": plan}, "\n".join(plan))
+            show_plan(
+                output_format,
+                [f"Make the image {spec.pool}/{spec.image} ({format_bytes(size_bytes)})"],
+            )
             return
         record = volumes.create(spec)
     output.details(volume_document(record), _pairs(record))
@@ -96,6 +98,7 @@ def volume_attach(
         str, typer.Option(metavar="HOST", help="The host to attach it to, such as h1.")
     ],
     lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Attach a volume to a host and mount it, or mend an attachment that died."""
@@ -104,6 +107,9 @@ def volume_attach(
         _converge(session)
         volumes = session.volumes()
         _require_free_of_database(session, name, to_host=host)
+        if dry_run:
+            show_plan(output_format, volumes.describe_attach(name, host))
+            return
         volumes.ensure_attached(name, host)
         record = volumes.get(name)
     make_output(output_format).details(volume_document(record), _pairs(record))
@@ -113,6 +119,7 @@ def volume_attach(
 def volume_detach(
     name: NameArgument,
     lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Flush, unmount and detach a volume."""
@@ -122,6 +129,9 @@ def volume_detach(
         volumes = session.volumes()
         volumes.get(name)
         _require_free_of_database(session, name, to_host=None)
+        if dry_run:
+            show_plan(output_format, volumes.describe_detach(name))
+            return
         volumes.ensure_detached(name)
         record = volumes.get(name)
     make_output(output_format).details(volume_document(record), _pairs(record))
@@ -145,8 +155,9 @@ def volume_delete(
             code="in-use",
         )
     if dry_run:
-        plan = ["Detach", f"Remove the image {record.spec.pool}/{record.spec.image}"]
-        output.text({"plan": plan}, "\n".join(plan))
+        show_plan(
+            output_format, ["Detach", f"Remove the image {record.spec.pool}/{record.spec.image}"]
+        )
         return
     confirm(f"Delete the volume '{name}' and all that is on it?", yes=yes)
     with session.sharing_lab(), session.progress:

@@ -45,7 +45,9 @@ def in_parallel(function: Callable[[ItemT], ResultT], items: Iterable[ItemT]) ->
 class ClusterBootstrap:
     """Brings up the Ceph cluster of one lab."""
 
-    def __init__(self, spec: LabSpec, fleet: LabFleet, clock: Clock, *, library_dir: str) -> None:
+    def __init__(
+        self, spec: LabSpec, fleet: LabFleet, clock: Clock, *, library_dir: Callable[[], str]
+    ) -> None:
         self._spec = spec
         self._fleet = fleet
         self._clock = clock
@@ -61,7 +63,7 @@ class ClusterBootstrap:
                 fsid=self._spec.fsid,
                 mon_addresses={h: self._spec.host_address(h) for h in self._spec.mon_hosts},
                 public_network=self._spec.subnet,
-                library_dir=self._library_dir,
+                library_dir=self._library_dir(),
                 osd_memory_target_bytes=OSD_MEMORY_TARGET_BYTES,
                 copies=self._spec.copies,
                 min_size=self._spec.min_size,

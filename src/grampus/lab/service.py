@@ -183,8 +183,10 @@ class LabService:
         """All labs of this home, by name."""
         return list(self._store.all(LAB_RECORD, None, LabSpec).values())
 
-    def plan_up(self, request: LabRequest) -> LabSpec:
+    def plan_up(self, request: LabRequest, *, build_image: bool = True) -> LabSpec:
         """The lab that `up` shall bring up: the one that is there, or a new one.
+
+        Without `build_image` the spec names the image that would be built first, for a dry run.
 
         Raises UsageError for an impossible request or an unusable GRAMPUS_HOME, GrampusError
         when this machine cannot.
@@ -209,12 +211,17 @@ class LabService:
             request.osd_size_bytes, hosts * per_host, shutil.disk_usage(self._home.root).free
         )
         names = IMAGE_PREFERENCE if request.image is None else (request.image,)
-        image = self._images.ensure_first_available(names, self._progress)
+        if build_image:
+            image = self._images.ensure_first_available(names, self._progress)
+            image_id, image_name = image.id, image.definition
+        else:
+            definition = self._images.definition(names[0])
+            image_id, image_name = definition.image_id, definition.name
         return LabSpec(
             name=self.name,
             tag=lab_tag(self._home, self.name),
-            image_id=image.id,
-            image_name=image.definition,
+            image_id=image_id,
+            image_name=image_name,
             host_count=hosts,
             osds_per_host=per_host,
             media=request.media or DEFAULT_MEDIA,
@@ -268,7 +275,10 @@ class LabService:
 
     def up_titles(self, spec: LabSpec) -> list[str]:
         """What `up` would do, step by step."""
-        return [step.title for step in self._up_steps(spec)]
+        titles = [step.title for step in self._up_steps(spec)]
+        if self._image_root(spec.image_id).exists():
+            return titles
+        return [f"Build the host image {spec.image_name}", *titles]
 
     def down_titles(self, spec: LabSpec, *, keep: bool) -> list[str]:
         """What `down` would do, step by step."""
@@ -391,7 +401,9 @@ class LabService:
     def _up_steps(self, spec: LabSpec) -> list[Step]:
         fleet = self.fleet(spec)
         root = self._image_root(spec.image_id)
-        bootstrap = ClusterBootstrap(spec, fleet, self._clock, library_dir=find_library_dir(root))
+        bootstrap = ClusterBootstrap(
+            spec, fleet, self._clock, library_dir=lambda: find_library_dir(root)
+        )
         teardown = LabTeardown(spec, self._home, fleet, self._clock)
         return [
             Step(

@@ -183,6 +183,29 @@ class VolumeService:
             self._settle(name)
             return self._ensure_attached(name, host)
 
+    def describe_attach(self, name: str, host: str) -> list[str]:
+        """What `ensure_attached` would do now, step by step; empty when there is nothing to do."""
+        record, target = self.get(name), self._fleet.host(host)
+        image = f"{record.spec.pool}/{record.spec.image}"
+        drivers = [choice.driver for choice in decide_drivers(_observe_capabilities(target))]
+        steps = []
+        if record.attachment is not None:
+            steps.append(f"Keep the attachment to {record.host} if it is alive, else clear it away")
+        steps.append(f"Map {image} on {host} through {' or '.join(drivers)}")
+        if not record.is_formatted:
+            steps.append(f"Make an {record.spec.filesystem} file system")
+        return [*steps, f"Mount it at {_mount_path(target, name)}"]
+
+    def describe_detach(self, name: str) -> list[str]:
+        """What `ensure_detached` would do now, step by step; empty when it is detached."""
+        record = self.get(name)
+        if record.host is None:
+            return []
+        return [
+            f"Unmount {_mount_path(self._fleet.host(record.host), name)}",
+            f"Unmap {record.spec.pool}/{record.spec.image} from {record.host}",
+        ]
+
     def ensure_detached(self, name: str) -> None:
         """Flush, unmount, and take the block device away; nothing happens if it is detached."""
         if self.find(name) is not None:

@@ -49,7 +49,7 @@ class Lab:
 
     def up(self) -> None:
         bootstrap = ClusterBootstrap(
-            SPEC, cast(LabFleet, self.fleet), self.clock, library_dir="/usr/lib/x"
+            SPEC, cast(LabFleet, self.fleet), self.clock, library_dir=lambda: "/usr/lib/x"
         )
         bootstrap.ensure_configuration()
         bootstrap.ensure_mons()

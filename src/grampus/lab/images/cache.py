@@ -91,7 +91,7 @@ class HostImages:
 
         Raises NotFoundError when there is no such definition.
         """
-        return self._load(self._definition(name).image_id)
+        return self._load(self.definition(name).image_id)
 
     def ensure(self, name: str, progress: Progress) -> HostImage:
         """The image of the definition `name`, built if it is not there yet.
@@ -100,7 +100,7 @@ class HostImages:
         NotFoundError when there is no such definition, and GrampusError with code
         `needs-root`, `disk-full`, or one of `build_root`.
         """
-        definition = self._definition(name)
+        definition = self.definition(name)
         found = self._load(definition.image_id)
         if found is not None:
             return found
@@ -137,7 +137,7 @@ class HostImages:
                 following = decide_next_definition(error.code, remaining, cached)
                 if following is None:
                     raise first_error from None
-                title = self._definition(following).title
+                title = self.definition(following).title
                 progress.note(
                     f"The host image '{name}' cannot be had: {error.problem} "
                     f"Using '{following}' ({title}) instead."
@@ -171,7 +171,8 @@ class HostImages:
         images = (self._load(file.parent.name) for file in directories)
         return [image for image in images if image is not None]
 
-    def _definition(self, name: str) -> ImageDefinition:
+    def definition(self, name: str) -> ImageDefinition:
+        """The definition named `name`. Raises NotFoundError."""
         definitions = load_definitions(self._definitions_dir)
         if name not in definitions:
             raise not_found("host image", name, definitions, list_command="grampus lab up --help")
