@@ -157,7 +157,9 @@ def test_killed_driver_is_mended_and_nothing_acknowledged_is_lost(shop: CommandL
         if daemon["name"].endswith("-shop") and not daemon["name"].startswith("mysqld")
     )
     shop.ok("lab", "fault", "kill-daemon", daemon)
+    assert shop.json("db", "show", "shop")["status"] == "volume-lost"
     shop.ok("db", "start", "shop")
+    assert shop.json("db", "show", "shop")["status"] == "running"
     assert shop.sql("shop", "select count(*) from k.t") == [["3"]]
 
 
@@ -334,20 +336,19 @@ def test_port_in_use_is_said(lab: CommandLine) -> None:
             f"import socket, time; s = socket.create_server(({address!r}, 3306)); "
             "print('x', flush=True); time.sleep(120)"
         )
-        squatter = subprocess.Popen(
+        with subprocess.Popen(
             ["ip", "netns", "exec", namespace, "python3", "-c", listen],
             stdout=subprocess.PIPE,
             text=True,
-        )
-        try:
-            assert squatter.stdout is not None
-            assert squatter.stdout.readline() == "x\n"
-            refused = lab.run("db", "start", "first")
-            assert refused.code != 0
-            assert "3306" in refused.stderr
-        finally:
-            squatter.terminate()
-            squatter.wait()
+        ) as squatter:
+            try:
+                assert squatter.stdout is not None
+                assert squatter.stdout.readline() == "x\n"
+                refused = lab.run("db", "start", "first")
+                assert refused.code != 0
+                assert "3306" in refused.stderr
+            finally:
+                squatter.terminate()
         wait_for(lambda: lab.run("db", "start", "first").code == 0, "the start", 60)
     finally:
         lab.ok("db", "delete", "first", "--yes")

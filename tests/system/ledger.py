@@ -29,11 +29,6 @@ class Ledger:
             "create schema if not exists ledger; drop table if exists ledger.entries; "
             "create table ledger.entries (id int primary key); select 1",
         )
-        self._command_line.sql(
-            self._database,
-            "drop procedure if exists ledger.enter; create procedure ledger.enter(n int) "
-            "begin insert into ledger.entries values (n); select n; end",
-        )
         self._client = self._command_line.start("db", "connect", self._database, stdin=-1)
         self._writer = threading.Thread(target=self._write)
         self._reader = threading.Thread(target=self._read)
@@ -70,7 +65,7 @@ class Ledger:
             while not self._stop.wait(0.1):
                 number += 1
                 # The client sends the next statement when the one before is answered.
-                stdin.write(f"call ledger.enter({number});\n")
+                stdin.write(f"insert into ledger.entries values ({number});select {number};\n")
                 stdin.flush()
 
     def _read(self) -> None:

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, SecretStr
 
 FlavourName = Literal["mysql", "mariadb"]
-DatabaseStatus = Literal["creating", "running", "stopped", "host-down", "deleting"]
+DatabaseStatus = Literal["creating", "running", "stopped", "volume-lost", "host-down", "deleting"]
 DatabasePhase = Literal["creating", "ready", "deleting"]
 DesiredState = Literal["running", "stopped"]
 MYSQL_PORT = 3306

@@ -20,6 +20,10 @@ class VolumePort(Protocol):
         """The volume as a mounted file system on `host`. Raises NotFoundError."""
         ...
 
+    def is_attached(self, name: str) -> bool:
+        """Whether the volume is mounted and its driver alive, as observed now."""
+        ...
+
     def ensure_detached(self, name: str) -> None:
         """The volume unmounted and closed; nothing happens when there is no such volume."""
         ...

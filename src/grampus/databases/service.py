@@ -6,7 +6,7 @@ takes the lock and finds an unfinished operation first finishes or undoes it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
@@ -207,13 +207,19 @@ class DatabaseService:
     def start(self, name: str) -> None:
         """Run the database, now and after every restart; nothing happens when it runs.
 
+        A server whose volume was lost (its driver was killed) is ended and started anew.
+
         On failure it is left stopped. Raises NotFoundError, HostUnreachableError.
         """
         with self._locked(name):
             self._settle(name)
             record = self._ready(name)
             self._require_reachable(record.spec.host)
-            if record.desired == "running" and self._state(record.spec) == "running":
+            if (
+                record.desired == "running"
+                and self._state(record.spec) == "running"
+                and self._volumes.is_attached(name)
+            ):
                 return
             operation = self._begin("db.start", record.spec)
             self._apply(operation, record.spec, undo_on_failure=True)
@@ -427,20 +433,20 @@ class DatabaseService:
             if self._fleet.is_reachable(host):
                 daemons = self._fleet.host(host).observe_daemons()
                 states[host] = {daemon.name: daemon.state for daemon in daemons}
-        return [
-            DatabaseView(
-                record=record,
-                status=classify_status(
-                    record.phase,
-                    host_reachable=record.spec.host in states,
-                    daemon=states.get(record.spec.host, {}).get(
-                        server_daemon_name(record.spec.name), "absent"
-                    ),
-                ),
-                volume=self._find_volume(record.spec.name),
-            )
-            for record in records
-        ]
+        return [self._view(record, states.get(record.spec.host)) for record in records]
+
+    def _view(
+        self, record: DatabaseRecord, daemons: Mapping[str, DaemonState] | None
+    ) -> DatabaseView:
+        name = record.spec.name
+        daemon = (daemons or {}).get(server_daemon_name(name), "absent")
+        status = classify_status(
+            record.phase,
+            host_reachable=daemons is not None,
+            daemon=daemon,
+            volume_alive=daemon != "running" or self._volumes.is_attached(name),
+        )
+        return DatabaseView(record=record, status=status, volume=self._find_volume(name))
 
     def _find_volume(self, name: str) -> VolumeRecord | None:
         try:

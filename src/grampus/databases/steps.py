@@ -116,7 +116,7 @@ def _start_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
         Step(
             "attach",
             f"Attach the volume to {spec.host}",
-            lambda: _ignore(ports.volumes.ensure_attached(spec.name, spec.host)),
+            work.attach_again,
             lambda: ports.volumes.ensure_detached(spec.name),
         ),
         Step("files", "Write configuration", work.files),
@@ -272,6 +272,12 @@ class _DatabaseWork:
             lambda: self._ports.records.change(self._spec.name, desired=desired),
             lambda: self._ports.records.change(self._spec.name, desired=opposite),
         )
+
+    def attach_again(self) -> None:
+        if not self._ports.volumes.is_attached(self._spec.name):
+            # What it has not written is lost to it already, and it keeps the dead mount busy.
+            self.kill_server()
+        self._ports.volumes.ensure_attached(self._spec.name, self._spec.host)
 
     def serve(self) -> None:
         version = ensure_serving(self._host(), self._plan(), self._ports.clock)

@@ -46,14 +46,19 @@ class ClientCommand:
 
 
 def classify_status(
-    phase: DatabasePhase, *, host_reachable: bool, daemon: DaemonState
+    phase: DatabasePhase, *, host_reachable: bool, daemon: DaemonState, volume_alive: bool = True
 ) -> DatabaseStatus:
-    """The one word for a database's state. A database under way says so whatever its host does."""
+    """The one word for a database's state. A database under way says so whatever its host does.
+
+    A server outlives its volume's driver until it next reads or writes: that is `volume-lost`.
+    """
     if phase != "ready":
         return phase
     if not host_reachable:
         return "host-down"
-    return "running" if daemon == "running" else "stopped"
+    if daemon != "running":
+        return "stopped"
+    return "running" if volume_alive else "volume-lost"
 
 
 def render_connection_string(endpoint: Endpoint) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import PurePosixPath
 
-from grampus.core.errors import NotFoundError, RefusedError
+from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.databases.layout import VOLUME_IN_DAEMON
 from grampus.databases.model import FlavourName
 from grampus.hosts.port import (
@@ -334,6 +334,11 @@ class FakeVolumes:
         self._fleet = fleet
         self._fuse = fuse
         self.images: dict[str, FakeImage] = {}
+        self.dead_drivers: set[str] = set()
+
+    def is_attached(self, name: str) -> bool:
+        self._fuse.burn()
+        return self._image(name).record.attachment is not None and name not in self.dead_drivers
 
     def ensure_created(self, spec: VolumeSpec) -> VolumeRecord:
         self._fuse.burn()
@@ -346,6 +351,11 @@ class FakeVolumes:
     def ensure_attached(self, name: str, host: str) -> Attachment:
         image = self._image(name)
         self._fuse.burn()
+        if name in self.dead_drivers:
+            daemons = self._fleet.by_name[host].observe_daemons()
+            if any(d.name == f"mysqld-{name}" and d.state == "running" for d in daemons):
+                raise GrampusError("umount: target is busy.")
+            self.dead_drivers.discard(name)
         mount = PurePosixPath(f"/data/volumes/{name}")
         if image.record.attachment is None:
             self._fleet.by_name[host].files.update(

@@ -277,6 +277,17 @@ def test_after_a_restart_what_shall_run_runs(world: World) -> None:
     assert world.inventory() == before
 
 
+def test_start_mends_a_server_whose_driver_was_killed(world: World) -> None:
+    world.create()
+    before = world.inventory()
+    world.volumes.dead_drivers.add("demo")
+    service = world.service()
+    assert service.show("demo").status == "volume-lost"
+    service.start("demo")
+    assert service.show("demo").status == "running"
+    assert world.inventory() == before
+
+
 def test_suspend_and_ensure_running_keep_what_the_user_wants(world: World) -> None:
     for name in ("a", "b"):
         world.create(name, host="h1")

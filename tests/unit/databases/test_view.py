@@ -45,6 +45,11 @@ def test_the_connection_string_is_a_url() -> None:
     assert "s3cret" not in repr(endpoint)
 
 
+def test_a_server_without_its_volume_is_not_called_running() -> None:
+    status = classify_status("ready", host_reachable=True, daemon="running", volume_alive=False)
+    assert status == "volume-lost"
+
+
 def test_client_commands_name_a_file_and_no_password() -> None:
     command = render_client_command("mariadb", "/var/lib/my grampus/demo.cnf")
     assert command == "mariadb --defaults-extra-file='/var/lib/my grampus/demo.cnf'"
