@@ -37,9 +37,11 @@ class Ledger:
         wait_for(lambda: len(self.acknowledged) > 3, "the ledger to begin")
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._stop.set()
         assert self._client is not None
+        if kind is not None:
+            self._client.terminate()  # it may wait for an answer that never comes
         assert self._writer is not None
         assert self._reader is not None
         self._writer.join()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -151,11 +151,8 @@ class CephCluster:
         """Fence exactly one RADOS client (address:port/nonce) for `expire_s` seconds."""
         self.ceph("osd", "blocklist", "add", client_address, str(expire_s))
 
-    def is_safe_to_stop_osds(self, osds: Sequence[int]) -> bool:
-        """Whether every placement group stays writable without these OSDs (`osd ok-to-stop`)."""
-        ids = [str(osd) for osd in osds]
-        return self.ceph("osd", "ok-to-stop", *ids, check=False).returncode == 0
-
-    def is_safe_to_stop_mon(self, mon: str) -> bool:
-        """Whether the MONs keep their quorum without this one (`mon ok-to-stop`)."""
-        return self.ceph("mon", "ok-to-stop", mon, check=False).returncode == 0
+    def observe_acting_sets(self) -> list[tuple[int, ...]]:
+        """For each placement group, the OSDs that held its copies when it last reported."""
+        stats = self.query("pg", "dump", "pgs_brief")
+        groups = stats["pg_stats"] if isinstance(stats, dict) else stats
+        return [tuple(group["acting"]) for group in groups]

@@ -22,9 +22,11 @@ from grampus.hosts.lab_host import LabFleet, LabHost, LabHostPlace
 from grampus.hosts.port import DaemonStatus
 from grampus.lab.bootstrap import ClusterBootstrap
 from grampus.lab.decide_interrupted import decide_interrupted
+from grampus.lab.decide_loss import decide_copies_left, decide_keeps_quorum
 from grampus.lab.home_path import require_usable_home
 from grampus.lab.images.cache import HostImages
 from grampus.lab.model import (
+    DEFAULT_LAB,
     LAB_RECORD,
     MAX_HOSTS,
     MAX_OSDS_PER_HOST,
@@ -173,8 +175,9 @@ class LabService:
         if spec is None:
             known = self._store.all(LAB_RECORD, None, LabSpec)
             if not known:
+                option = "" if self.name == DEFAULT_LAB else f" --lab {self.name}"
                 raise NotFoundError(
-                    f"There is no lab named '{self.name}'.", "`grampus lab up` makes one."
+                    f"There is no lab named '{self.name}'.", f"`grampus lab up{option}` makes one."
                 )
             raise not_found("lab", self.name, known, list_command="grampus lab list")
         return spec
@@ -362,22 +365,27 @@ class LabService:
             if host is not None
             else [daemon or ""]
         )
-        cluster = CephCluster(AnyReachableHost(fleet))
-        osds = [int(name[4:]) for name in names if re.fullmatch(r"osd-\d+", name)]
-        mons = [name[4:] for name in names if name.startswith("mon-")]
+        osds = {int(name[4:]) for name in names if re.fullmatch(r"osd-\d+", name)}
+        mons = {name for name in names if name.startswith("mon-")}
+        alive = _observe_alive(fleet)
         advice = "Heal the lab first (`grampus lab fault heal`), or say --force to see it happen."
-        if osds and not cluster.is_safe_to_stop_osds(osds):
+        if mons and not decide_keeps_quorum(len(spec.mon_hosts), alive.mons, mons):
             raise RefusedError(
-                f"Without osd.{', osd.'.join(map(str, osds))} too few copies are left and "
-                "databases stop writing.",
-                advice,
-                code="too-few-copies",
-            )
-        if mons and not cluster.is_safe_to_stop_mon(mons[0]):
-            raise RefusedError(
-                f"Without mon.{mons[0]} the MONs have no quorum and the cluster stops.",
+                f"Without {', '.join(sorted(mons))} the MONs have no quorum and the cluster stops.",
                 advice,
                 code="no-quorum",
+            )
+        if not osds:
+            return
+        acting_sets = CephCluster(AnyReachableHost(fleet)).observe_acting_sets()
+        copies = decide_copies_left(acting_sets, alive.osds, osds)
+        if copies < spec.min_size:
+            shown = ", ".join(f"osd.{osd}" for osd in sorted(osds))
+            raise RefusedError(
+                f"Without {shown} some data has {copies} of {spec.copies} copies left, and "
+                f"databases stop writing below {spec.min_size}.",
+                advice,
+                code="too-few-copies",
             )
 
     def _require_root(self) -> None:
@@ -470,6 +478,26 @@ class LabService:
         for operation in self._journal.unfinished(self.name):
             if not operation.kind.startswith("lab."):
                 self._journal.close_unapplied(operation, "its lab was taken down")
+
+
+@dataclass(frozen=True)
+class _Alive:
+    osds: frozenset[int]
+    mons: frozenset[str]  # names of daemons
+
+
+def _observe_alive(fleet: LabFleet) -> _Alive:
+    names = [
+        status.name
+        for host in fleet.lab_hosts()
+        if fleet.is_reachable(host.name)
+        for status in host.observe_daemons()
+        if status.state == "running"
+    ]
+    return _Alive(
+        frozenset(int(name[4:]) for name in names if re.fullmatch(r"osd-\d+", name)),
+        frozenset(name for name in names if name.startswith("mon-")),
+    )
 
 
 def find_library_dir(root: Path) -> str:

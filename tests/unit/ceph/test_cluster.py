@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -205,17 +207,13 @@ def test_client_is_removed_and_fenced_by_its_exact_address() -> None:
     assert len(runner.asked) == 3
 
 
-@pytest.mark.parametrize(("returncode", "is_safe"), [(0, True), (16, False), (2, False)])
-def test_what_may_be_stopped_is_asked_of_ceph(returncode: int, is_safe: bool) -> None:
+@pytest.mark.parametrize("wrap", [lambda groups: groups, lambda groups: {"pg_stats": groups}])
+def test_acting_sets(wrap: Callable[[object], object]) -> None:
+    groups = [{"pgid": "2.1", "acting": [2, 0, 1]}, {"pgid": "2.2", "acting": [0, 1]}]
     runner = FakeRunner(
-        {
-            "ceph osd ok-to-stop 0 2": Output(returncode),
-            "ceph mon ok-to-stop h1": Output(returncode),
-        }
+        {"ceph pg dump pgs_brief --format json": Output(0, json.dumps(wrap(groups)))}
     )
-    cluster = CephCluster(runner)
-    assert cluster.is_safe_to_stop_osds([0, 2]) is is_safe
-    assert cluster.is_safe_to_stop_mon("h1") is is_safe
+    assert CephCluster(runner).observe_acting_sets() == [(2, 0, 1), (0, 1)]
 
 
 def test_failure_is_raised_unless_it_is_asked_for() -> None:

@@ -70,8 +70,7 @@ class FakeCeph:
     users: dict[str, str] = field(default_factory=dict)
     pools: dict[str, dict[str, str]] = field(default_factory=dict)
     health: str = "HEALTH_OK"
-    unsafe_osds: set[str] = field(default_factory=set)
-    unsafe_mons: set[str] = field(default_factory=set)
+    acting_sets: list[list[int]] = field(default_factory=lambda: [[0, 1, 2], [2, 0, 1]])
     # Hosts work at the same time, each call of theirs alone.
     lock: AbstractContextManager[bool] = field(default_factory=threading.RLock)
 
@@ -109,10 +108,8 @@ class FakeCeph:
             case ["osd", "pool", "set", pool, name, value]:
                 self.pools[pool][name] = value
                 return 0, ""
-            case ["osd", "ok-to-stop", *ids]:
-                return (16, "EBUSY") if self.unsafe_osds & set(ids) else (0, "")
-            case ["mon", "ok-to-stop", mon]:
-                return (16, "EBUSY") if mon in self.unsafe_mons else (0, "")
+            case ["pg", "dump", "pgs_brief", *_]:
+                return 0, json.dumps([{"acting": acting} for acting in self.acting_sets])
             case ["mon", "dump", *_]:
                 return 0, json.dumps({"mons": [{"name": name} for name in self.running("mon")]})
             case ["health"]:

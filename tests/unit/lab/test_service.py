@@ -272,7 +272,9 @@ def test_bad_names(lab: Lab, name: str) -> None:
 
 
 def test_unknown_labs(lab: Lab) -> None:
-    with pytest.raises(NotFoundError, match=r"There is no lab named 't'\. `grampus lab up`"):
+    with pytest.raises(
+        NotFoundError, match=r"There is no lab named 't'\. `grampus lab up --lab t`"
+    ):
         lab.service().spec()
     lab.record(make_spec(name="demo"))
     with pytest.raises(NotFoundError, match="Did you mean 'demo'"):
@@ -369,19 +371,20 @@ def test_what_is_safe_to_lose(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize(
-    ("host", "daemon", "code"),
+    ("dead", "host", "daemon", "code"),
     [
-        ("h2", None, "too-few-copies"),
-        (None, "osd-1", "too-few-copies"),
-        ("h3", None, "no-quorum"),
-        (None, "mon-h3", "no-quorum"),
+        # Placement groups still report the dead OSD: what counts is that it does not run.
+        ("osd-0", "h2", None, "too-few-copies"),
+        ("osd-0", None, "osd-1", "too-few-copies"),
+        ("mon-h1", "h3", None, "no-quorum"),
+        ("mon-h1", None, "mon-h3", "no-quorum"),
     ],
 )
 def test_what_would_stop_databases_is_refused(
-    lab: Lab, host: str | None, daemon: str | None, code: str
+    lab: Lab, dead: str, host: str | None, daemon: str | None, code: str
 ) -> None:
     lab.run_daemons()
-    lab.ceph.unsafe_osds, lab.ceph.unsafe_mons = {"1"}, {"h3"}
+    lab.hosts["h1"].states[dead] = "stopped"
     with pytest.raises(RefusedError) as caught:
         lab.service().require_safe_to_lose(make_spec(), host=host, daemon=daemon)
     assert caught.value.code == code
