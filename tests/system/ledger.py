@@ -46,7 +46,8 @@ class Ledger:
         assert self._reader is not None
         self._writer.join()
         self._reader.join()
-        self._client.wait(timeout=60)
+        with self._client:  # waits for it, and closes its pipes
+            pass
 
     def wait_for_more(self, count: int = 5, timeout_s: float = 60.0) -> None:
         """Wait until `count` further rows are acknowledged: the writes go on."""
