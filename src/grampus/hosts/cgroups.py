@@ -6,9 +6,14 @@ Sources: kernel documentation, admin-guide/cgroup-v2.rst and cgroup-v1/.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+import errno
+import os
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from grampus.core.clock import Clock, wait_until
 from grampus.hosts.port import Usage
 
 CGROUP_ROOT = Path("/sys/fs/cgroup")
@@ -48,9 +53,16 @@ def parse_key_values(text: str) -> dict[str, int]:
 class Cgroups:
     """The control groups below one path, such as `/grampus/3f2a`."""
 
-    def __init__(self, path: str, *, root: Path = CGROUP_ROOT) -> None:
+    def __init__(
+        self,
+        path: str,
+        *,
+        root: Path = CGROUP_ROOT,
+        kill: Callable[[int, int], None] = os.kill,
+    ) -> None:
         self._path = path.strip("/")
         self._root = root
+        self._kill = kill
         self._is_v2 = (root / "cgroup.controllers").exists()
 
     def observe_usage(self, relative: str) -> Usage | None:
@@ -61,7 +73,7 @@ class Cgroups:
             return None
         except OSError as error:
             # A group that is removed while it is read answers ENODEV.
-            if error.errno == 19:
+            if error.errno == errno.ENODEV:
                 return None
             raise
 
@@ -75,13 +87,39 @@ class Cgroups:
                 continue  # removed meanwhile
         return found
 
-    def ensure_absent(self) -> None:
-        """Remove every group below our path, and our path; processes must be gone."""
+    def ensure_ended(self, clock: Clock, *, timeout_s: float = 30.0) -> None:
+        """Kill what is left in our groups and remove these, the parent excepted.
+
+        Raises GrampusError with code `timeout` when a process does not end.
+        """
+        wait_until(
+            clock,
+            self._kill_and_remove,
+            what=f"the processes in the control group {self._path} to end",
+            remedy="A process that does not end waits in the kernel; `ps` shows it in state D.",
+            timeout_s=timeout_s,
+            interval_s=0.05,
+        )
+
+    def _kill_and_remove(self) -> bool:
+        for pid in self.pids():
+            with contextlib.suppress(ProcessLookupError):
+                self._kill(pid, signal.SIGKILL)
+        is_removed = True
         for directory in self._directories():
             try:
                 directory.rmdir()
             except FileNotFoundError:
                 continue
+            except OSError as error:
+                if error.errno != errno.EBUSY:
+                    raise
+                is_removed = False  # a process has not quite ended yet
+        return is_removed
+
+    def ensure_absent(self, clock: Clock) -> None:
+        """As `ensure_ended`, and remove the parent too when nobody else is in it."""
+        self.ensure_ended(clock)
         parent = self._path.rpartition("/")[0]
         if parent:
             for tree in self._trees():

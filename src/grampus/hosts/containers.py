@@ -13,6 +13,7 @@ from typing import Any
 
 from grampus.core.clock import Clock, wait_until
 from grampus.core.errors import GrampusError
+from grampus.hosts.cgroups import Cgroups
 from grampus.hosts.mounts import ensure_overlay, ensure_unmounted_below
 from grampus.hosts.oci_config import BlockDevice, MachineLimits, render_oci_config
 from grampus.hosts.port import (
@@ -242,6 +243,10 @@ class Containers:
         return state
 
     def _delete(self, name: str) -> None:
+        # Commands run inside by a Grampus that was killed may outlive the first process: runc
+        # would then leave the control group behind.
+        cgroups = Cgroups(f"{self._cgroup_path}/{name}")
+        cgroups.ensure_ended(self._clock)
         if (self._runc_root / self._id(name)).exists():
             self._runc("delete", "--force", self._id(name), check=False)
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
-import signal
 
 from grampus.core.clock import Clock, wait_until
 from grampus.core.errors import GrampusError
@@ -33,17 +31,7 @@ class LabTeardown:
         """End every container of the lab, then any process left in its control groups."""
         in_parallel(lambda host: host.stop_all(kill=kill), self._fleet.lab_hosts())
         # FUSE servers are gone: from here on, no unmounting waits for the cluster.
-        cgroups = Cgroups(self._spec.cgroup_path)
-        for pid in cgroups.pids():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        wait_until(
-            self._clock,
-            lambda: not cgroups.pids(),
-            what="the lab's processes to end",
-            remedy="A process that does not end waits in the kernel; `ps` shows it in state D.",
-            timeout_s=30,
-        )
+        Cgroups(self._spec.cgroup_path).ensure_ended(self._clock)
 
     def remove_mounts(self) -> None:
         """Unmount everything below the lab's directory and free its loop devices."""
@@ -66,7 +54,7 @@ class LabTeardown:
                     timeout_s=30,
                     check=False,
                 )
-        Cgroups(self._spec.cgroup_path).ensure_absent()
+        Cgroups(self._spec.cgroup_path).ensure_absent(self._clock)
         if self._spec.run_dir.exists():
             shutil.rmtree(self._spec.run_dir)
 

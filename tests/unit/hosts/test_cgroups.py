@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,6 +8,8 @@ import pytest
 
 from grampus.hosts.cgroups import Cgroups, parse_key_values, parse_v1_blkio, parse_v2_io_stat
 from grampus.hosts.port import Usage
+
+from .fakes import FakeClock
 
 V1_SERVICED = """\
 7:6 Read 120
@@ -186,12 +189,12 @@ def test_groups_are_removed_deepest_first_and_the_parent_with_the_last_lab(
     make_empty_groups(
         tmp_path, trees, ["grampus/one/h1/osd-0", "grampus/one/h2", "grampus/two/h1", "other"]
     )
-    Cgroups("/grampus/one", root=tmp_path).ensure_absent()
+    harmless("/grampus/one", tmp_path).ensure_absent(FakeClock())
     for tree in trees:
         left = directories(tmp_path / tree)
         assert {"grampus", "grampus/two", "grampus/two/h1", "other"} == left
-    Cgroups("/grampus/one", root=tmp_path).ensure_absent()  # again: nothing happens
-    Cgroups("/grampus/two", root=tmp_path).ensure_absent()
+    harmless("/grampus/one", tmp_path).ensure_absent(FakeClock())  # again: nothing happens
+    harmless("/grampus/two", tmp_path).ensure_absent(FakeClock())
     for tree in trees:
         assert directories(tmp_path / tree) == {"other"}
 
@@ -199,4 +202,32 @@ def test_groups_are_removed_deepest_first_and_the_parent_with_the_last_lab(
 def test_group_in_use_is_not_passed_over(tmp_path: Path) -> None:
     make_v2(tmp_path, "h1")  # its files stand for processes: rmdir refuses
     with pytest.raises(OSError, match="not empty"):
-        Cgroups(PATH, root=tmp_path).ensure_absent()
+        harmless(PATH, tmp_path).ensure_absent(FakeClock())
+
+
+def test_processes_are_killed_and_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "cgroup.controllers").touch()
+    group = tmp_path / "grampus/one/h1"
+    group.mkdir(parents=True)
+    (group / "cgroup.procs").write_text("11\n12\n")
+    killed: list[int] = []
+
+    def kill(pid: int, number: int) -> None:
+        assert number == signal.SIGKILL
+        killed.append(pid)
+        if len(killed) == 2:
+            (group / "cgroup.procs").unlink()
+
+    Cgroups("/grampus/one", root=tmp_path, kill=kill).ensure_ended(FakeClock())
+    assert sorted(killed) == [11, 12]
+    assert not (tmp_path / "grampus/one").exists()
+    assert (tmp_path / "grampus").exists()
+
+
+def harmless(path: str, root: Path) -> Cgroups:
+    """Groups of a made-up tree, whose numbers are no processes of ours."""
+
+    def kill(pid: int, number: int) -> None:
+        del pid, number
+
+    return Cgroups(path, root=root, kill=kill)
