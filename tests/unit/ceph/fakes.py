@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from grampus.core.errors import GrampusError
+from tests.unit.clock import FakeClock as FakeClock
 
 PREFIX = "ceph --connect-timeout 20 "
 
@@ -65,19 +65,3 @@ class FakeRunner:
     def changes(self) -> list[str]:
         """What was asked that only a change needs: no query of a document."""
         return [line for line in self.asked if "--format json" not in line]
-
-
-class FakeClock:
-    """Moves only when someone sleeps."""
-
-    def __init__(self) -> None:
-        self.slept_s = 0.0
-
-    def now(self) -> datetime:
-        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self.slept_s)
-
-    def monotonic_s(self) -> float:
-        return self.slept_s
-
-    def sleep(self, seconds: float) -> None:
-        self.slept_s += seconds

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from pathlib import PurePosixPath
 
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
@@ -28,6 +27,7 @@ from grampus.hosts.port import (
     Usage,
 )
 from grampus.volumes.model import Attachment, VolumeRecord, VolumeSpec
+from tests.unit.clock import FakeClock as FakeClock
 
 MEMINFO = PurePosixPath("/proc/meminfo")
 
@@ -50,22 +50,6 @@ class Fuse:
             self.left = None
             raise self.error
         self.left -= 1
-
-
-class FakeClock:
-    """Time that passes only by sleeping."""
-
-    def __init__(self) -> None:
-        self.elapsed_s = 0.0
-
-    def now(self) -> datetime:
-        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self.elapsed_s)
-
-    def monotonic_s(self) -> float:
-        return self.elapsed_s
-
-    def sleep(self, seconds: float) -> None:
-        self.elapsed_s += seconds
 
 
 @dataclass
@@ -133,10 +117,10 @@ class FakeHost:
         return self._answer(argv, code, text, check=check)
 
     def spawn(self, argv: Sequence[str], *, stdin: str | None = None) -> RunningCommand:
-        raise NotImplementedError
+        raise AssertionError("this part never does that")
 
     def terminal_argv(self, argv: Sequence[str], *, daemon: str, tty: bool) -> list[str]:
-        raise NotImplementedError
+        raise AssertionError("this part never does that")
 
     def write_file(
         self, path: PurePosixPath, content: str, *, mode: int = 0o644, uid: int = 0, gid: int = 0

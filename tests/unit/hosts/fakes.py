@@ -3,30 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime, timedelta
 from pathlib import PurePosixPath
 from typing import Any
 
 from grampus.core.errors import NotFoundError
 from grampus.hosts.port import CommandFailedError, CommandResult, HostUnreachableError
+from tests.unit.clock import FakeClock as FakeClock
 
 Answer = Callable[[Sequence[str]], CommandResult | str]
-
-
-class FakeClock:
-    """Moves only when someone sleeps."""
-
-    def __init__(self) -> None:
-        self.slept_s = 0.0
-
-    def now(self) -> datetime:
-        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self.slept_s)
-
-    def monotonic_s(self) -> float:
-        return self.slept_s
-
-    def sleep(self, seconds: float) -> None:
-        self.slept_s += seconds
 
 
 class FakeHost:

@@ -13,7 +13,6 @@ import uuid
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from pathlib import PurePosixPath
 
 from grampus.core.errors import NotFoundError
@@ -24,6 +23,7 @@ from grampus.hosts.port import (
     DaemonState,
     DaemonStatus,
 )
+from tests.unit.clock import FakeClock as FakeClock
 
 Path = PurePosixPath
 
@@ -45,20 +45,6 @@ class Fuse:
             self.left = None
             raise Killed
         self.left -= 1
-
-
-class FakeClock:
-    def __init__(self) -> None:
-        self.elapsed_s = 0.0
-
-    def now(self) -> datetime:
-        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self.elapsed_s)
-
-    def monotonic_s(self) -> float:
-        return self.elapsed_s
-
-    def sleep(self, seconds: float) -> None:
-        self.elapsed_s += seconds
 
 
 @dataclass

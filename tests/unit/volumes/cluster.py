@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 
 from grampus.core.units import GIB
 from grampus.hosts.port import CommandFailedError, CommandResult
+from tests.unit.clock import FakeClock as FakeClock
 
 POOL = "databases"
 FSID = "6e1c5a52-0c0c-4f55-9d3b-7a4a5b1f6c11"
@@ -34,22 +34,6 @@ class Fuse:
             self.left = None
             raise self.error
         self.left -= 1
-
-
-class FakeClock:
-    """Time that passes only by sleeping."""
-
-    def __init__(self) -> None:
-        self.elapsed_s = 0.0
-
-    def now(self) -> datetime:
-        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self.elapsed_s)
-
-    def monotonic_s(self) -> float:
-        return self.elapsed_s
-
-    def sleep(self, seconds: float) -> None:
-        self.elapsed_s += seconds
 
 
 @dataclass
@@ -114,10 +98,10 @@ class FakeCluster:
         self.images[name].clients.remove(client)
 
     def kill_client(self, client: Client) -> None:
-        client.died_at_s = self._clock.elapsed_s
+        client.died_at_s = self._clock.slept_s
 
     def watchers(self, name: str) -> list[str]:
-        now_s = self._clock.elapsed_s
+        now_s = self._clock.slept_s
         return [
             client.address
             for client in self.images[name].clients

@@ -107,10 +107,10 @@ class FakeHost:
         return result
 
     def spawn(self, argv: Sequence[str], *, stdin: str | None = None) -> RunningCommand:
-        raise NotImplementedError
+        raise AssertionError("this part never does that")
 
     def terminal_argv(self, argv: Sequence[str], *, daemon: str, tty: bool) -> list[str]:
-        raise NotImplementedError
+        raise AssertionError("this part never does that")
 
     def write_file(
         self, path: Path, content: str, *, mode: int = 0o644, uid: int = 0, gid: int = 0
@@ -154,10 +154,10 @@ class FakeHost:
         return {}
 
     def ensure_address(self, address: str) -> None:
-        raise NotImplementedError
+        raise AssertionError("this part never does that")
 
     def ensure_address_absent(self, address: str) -> None:
-        raise NotImplementedError
+        raise AssertionError("this part never does that")
 
     def kill_daemon(self, name: str) -> None:
         """As SIGKILL: the export's mount and what stands on it stay, dead."""
