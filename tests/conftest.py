@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
 
 from tests.system.command_line import CommandLine
+
+# Started in the background of a shell, we ignore Ctrl-C, and so would every process that a test
+# starts and interrupts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long one example takes says nothing on a machine that is shared.
 settings.register_profile("shared-machine", deadline=None)

@@ -70,8 +70,7 @@ class CommandLine:
     def start(self, *arguments: str, stdin: int | None = None) -> subprocess.Popen[str]:
         """Start `grampus ARGUMENTS` and return at once."""
         return subprocess.Popen(
-            # A test runner in the background of a shell ignores Ctrl-C, and so would its children.
-            ["env", "--default-signal=INT", sys.executable, "-m", "grampus", *arguments],
+            [sys.executable, "-m", "grampus", *arguments],
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
