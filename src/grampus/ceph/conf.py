@@ -54,9 +54,23 @@ def render_ceph_conf(conf: CephConf) -> str:
         "osd pool default min size": str(conf.min_size),
         "osd crush chooseleaf type": "1",
         "osd memory target": str(conf.osd_memory_target_bytes),
-        # How long writes wait when a host dies silently. The default of 20 s is for networks that
-        # lose packets for seconds; hosts of one site, or of one machine, do not.
+        # How long writes wait when a host dies silently: the MONs that are left must agree again,
+        # and the OSDs must notice and report. Ceph's defaults are for networks that lose packets
+        # for seconds; hosts of one site, or of one machine, do not.
+        "mon lease": "2",
+        "mon election timeout": "2",
+        "mon client ping interval": "2",
+        "mon client ping timeout": "6",
+        "osd heartbeat interval": "2",
         "osd heartbeat grace": "10",
+        "osd mon report interval": "1",
+        # Otherwise each fault makes the cluster slower to notice the next one.
+        "mon osd adjust heartbeat grace": "false",
+        # In ms. By default a twentieth of the grace, averaged over up to 15 minutes: after a
+        # partition, or on a busy machine, health would say so long after all is well again.
+        "mon warn on slow ping time": "10000",
+        # In s, likewise: by default a single slow request is held against an OSD for a day.
+        "bluestore slow ops warn lifetime": "60",
         # A block device with a file system's cache above it is slowed down by librbd's own.
         "rbd cache": "false",
     }

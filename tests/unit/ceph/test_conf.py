@@ -41,7 +41,16 @@ osd pool default size = 3
 osd pool default min size = 2
 osd crush chooseleaf type = 1
 osd memory target = 1073741824
+mon lease = 2
+mon election timeout = 2
+mon client ping interval = 2
+mon client ping timeout = 6
+osd heartbeat interval = 2
 osd heartbeat grace = 10
+osd mon report interval = 1
+mon osd adjust heartbeat grace = false
+mon warn on slow ping time = 10000
+bluestore slow ops warn lifetime = 60
 rbd cache = false
 """
 
