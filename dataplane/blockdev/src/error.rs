@@ -106,6 +106,10 @@ pub enum DeviceError {
     /// An earlier failure lost data; the device refuses everything until it is opened again.
     #[error("the device lost data in an earlier failure and must be opened again")]
     Failed,
+    /// The cluster shut this client out, so that another may take the volume over. Nothing that
+    /// was not yet written will be, by this device or one opened through the same client.
+    #[error("the volume was fenced: the cluster takes nothing more from this client")]
+    Fenced,
     /// The device dropped the request without an answer, such as on its own shutdown.
     #[error("the device dropped the request")]
     Abandoned,

@@ -1,0 +1,139 @@
+//! What can go wrong.
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::ids::{Epoch, VolumeId};
+use crate::ring::Ring;
+use crate::span::Span;
+
+/// Settings that cannot work together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum ConfigError {
+    /// A ring with no usable shape.
+    #[error(
+        "a log of {} segments of {} bytes, aligned to {}, cannot work: use 2 to 65,536 segments of \
+         whole aligned blocks, at most 1 GiB each",
+        .0.segments, .0.segment_bytes, .0.align_bytes
+    )]
+    Ring(Ring),
+    /// One limit makes another unreachable.
+    #[error("{what} is {value} but must be at least {least}: {why}")]
+    TooSmall {
+        /// The setting.
+        what: &'static str,
+        /// What it is.
+        value: u64,
+        /// The least it may be beside the others.
+        least: u64,
+        /// What would go wrong.
+        why: &'static str,
+    },
+    /// A time in which nobody would wait any more.
+    #[error("{what} is {value:?}: use at most an hour")]
+    TooLong {
+        /// The setting.
+        what: &'static str,
+        /// What it is.
+        value: Duration,
+    },
+}
+
+/// How the world below failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum Failure {
+    /// Another owner has the volume; nothing of this one can land any more.
+    #[error("the volume was fenced: another owner has taken it over")]
+    Fenced,
+    /// The pool or disk is full; nothing was written. Tried again for a while.
+    #[error("there is no space left where the journal or the image lies")]
+    NoSpace,
+    /// Anything else; what was written is unknown.
+    #[error("the journal or the image could not be written")]
+    Io,
+}
+
+/// Why a change was not taken. Nothing of it was kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum Refusal {
+    /// No room now: ask [`crate::Journal::admission`] first, and again later.
+    #[error("the journal holds as much as it may")]
+    Busy,
+    /// Intake stands still while the journal is drained.
+    #[error("the journal is quiesced")]
+    Quiesced,
+    /// Full, and nothing has moved for as long as the settings allow (INV-5).
+    #[error("the journal is full and nothing was written for {stalled:?}")]
+    Stalled {
+        /// For how long.
+        stalled: Duration,
+    },
+    /// Past the end of the volume.
+    #[error("{span} is not within the volume's {size_bytes} bytes")]
+    OutOfRange {
+        /// What was asked for.
+        span: Span,
+        /// The volume's size.
+        size_bytes: u64,
+    },
+    /// Longer than one batch may hold; the caller splits it.
+    #[error("a write of {bytes} bytes is more than {limit_bytes}")]
+    TooLarge {
+        /// How long.
+        bytes: u64,
+        /// How long it may be.
+        limit_bytes: u64,
+    },
+    /// The journal failed before and takes nothing until it is opened anew (INV-6).
+    #[error("the journal failed and must be opened again")]
+    Failed(#[source] Failure),
+}
+
+/// Why bytes are not a frame or record of this volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum FormatError {
+    /// They end too early.
+    #[error("the bytes end before the structure does")]
+    Short,
+    /// They begin with something else.
+    #[error("there is no known mark at the beginning")]
+    Magic,
+    /// A checksum does not match: torn, or rotten.
+    #[error("the checksum of the {0} does not match")]
+    Checksum(&'static str),
+    /// They belong to another volume.
+    #[error("they belong to volume {0}")]
+    OtherVolume(VolumeId),
+    /// The checksums match, the contents make no sense.
+    #[error("{0}")]
+    Nonsense(&'static str),
+}
+
+/// A volume cannot be opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum RecoveryError {
+    /// The settings.
+    #[error("the journal's settings cannot work")]
+    Config(#[from] ConfigError),
+    /// Reading or writing failed below.
+    #[error("the journal could not be read or replayed")]
+    Io(#[source] Failure),
+    /// The record of the journal cannot be read.
+    #[error("the record of the journal is broken")]
+    Record(#[source] FormatError),
+    /// Another owner took the volume while this one was about to.
+    #[error("another owner took the volume over at epoch {0}")]
+    Overtaken(Epoch),
+    /// Frames that were durable are gone: opening would lose acknowledged writes silently.
+    #[error("the journal ends at batch {found} but held batch {expected}: data is lost")]
+    Damaged {
+        /// The last sequence that was known to be durable.
+        expected: u64,
+        /// Where the scan ended.
+        found: u64,
+    },
+    /// An answer that does not belong to the question.
+    #[error("the recovery was answered something it did not ask")]
+    Protocol,
+}

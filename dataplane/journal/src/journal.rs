@@ -1,0 +1,453 @@
+//! The state machine: intake, reads, status. What follows from them is in `outbound` (into the
+//! logs) and `landing` (into the image).
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use grampus_blockdev::{Durability, Offset, Token};
+
+use crate::action::{Action, Event, Report, State, Statistics, Status};
+use crate::batch::{Open, Sealed, cost_of_change};
+use crate::config::Config;
+use crate::content::{Content, Payload};
+use crate::error::{ConfigError, Failure, Refusal};
+use crate::landing::Landing;
+use crate::local::Local;
+use crate::outbound::InFlight;
+use crate::read::ReadPlan;
+use crate::record::Record;
+use crate::ring::LogSpace;
+use crate::sabotage::{Fault, Sabotage};
+use crate::settled::{Mark, Settled};
+use crate::span::Span;
+use crate::throttle::{Admission, FreedRate, SLOW_FROM_PERMILLE, decide_pace, fill_permille};
+use crate::version::Transit;
+
+/// A volume that recovery has made ready: everything is in the image, the ring is empty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Opened {
+    /// The record in the cluster.
+    pub record: Record,
+    /// The record of the local log, in `cache` mode.
+    pub local: Option<Record>,
+    /// The volume's size.
+    pub size_bytes: u64,
+}
+
+/// A change that was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Accepted {
+    /// The batch that carries it.
+    pub sequence: u64,
+    /// Whether it is complete already; with FUA, [`Action::Complete`] says so later.
+    pub complete: bool,
+}
+
+/// The journal of one open volume. See the crate's documentation for how to drive it.
+#[derive(Debug)]
+pub struct Journal {
+    pub(crate) config: Config,
+    pub(crate) now: Duration,
+    pub(crate) size_bytes: u64,
+    pub(crate) state: State,
+    pub(crate) open: Open,
+    /// The open batch's.
+    pub(crate) next_sequence: u64,
+    /// Not yet durable in the cluster, in order: `replicated + 1` and up.
+    pub(crate) sealed: VecDeque<Sealed>,
+    /// What reads see of `sealed`.
+    pub(crate) transit: Transit,
+    /// How many of `sealed` are in frames.
+    pub(crate) framed: usize,
+    pub(crate) frames: VecDeque<InFlight>,
+    pub(crate) acknowledged: u64,
+    pub(crate) replicated: u64,
+    pub(crate) log: LogSpace,
+    /// As it is in the cluster.
+    pub(crate) record: Record,
+    pub(crate) settled: Settled,
+    pub(crate) landing: Landing,
+    /// In `cache` mode, until it fails.
+    pub(crate) local: Option<Local>,
+    pub(crate) degraded: Option<Failure>,
+    /// Held bytes of `sealed`, all and those acknowledged.
+    pub(crate) sealed_bytes: u64,
+    pub(crate) exposed_bytes: u64,
+    pub(crate) quiescers: Vec<Token>,
+    pub(crate) actions: VecDeque<Action>,
+    pub(crate) freed: FreedRate,
+    pace_until: Duration,
+    /// When something was last finished, or begun after a pause.
+    pub(crate) progress: Duration,
+    pub(crate) retrying: Option<(Failure, Duration)>,
+    pub(crate) statistics: Statistics,
+    pub(crate) sabotage: Sabotage,
+}
+
+impl Journal {
+    /// A journal for what recovery has made ready.
+    ///
+    /// # Errors
+    /// [`ConfigError`].
+    pub fn new(config: Config, opened: Opened, now: Duration) -> Result<Self, ConfigError> {
+        let record = opened.record;
+        // The ring has the shape it was made with, whatever the settings say now.
+        let config = Config { ring: record.ring, ..config };
+        config.validate()?;
+        let replicated = record.first - 1;
+        let applied = Mark { sequence: replicated, position: record.tail };
+        Ok(Self {
+            config,
+            now,
+            size_bytes: opened.size_bytes,
+            state: State::Running,
+            open: Open::default(),
+            next_sequence: record.first,
+            sealed: VecDeque::new(),
+            transit: Transit::default(),
+            framed: 0,
+            frames: VecDeque::new(),
+            acknowledged: replicated,
+            replicated,
+            log: LogSpace::empty_at(record.ring, record.tail),
+            record,
+            settled: Settled::new(applied),
+            landing: Landing::new(applied, now),
+            local: config.cache.and(opened.local).map(|local| Local::new(local, replicated)),
+            degraded: None,
+            sealed_bytes: 0,
+            exposed_bytes: 0,
+            quiescers: Vec::new(),
+            actions: VecDeque::new(),
+            freed: FreedRate::new(now),
+            pace_until: now,
+            progress: now,
+            retrying: None,
+            statistics: Statistics::default(),
+            sabotage: Sabotage::default(),
+        })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn sabotage(&mut self, sabotage: Sabotage) {
+        self.sabotage = sabotage;
+        self.settled.sabotage = sabotage;
+    }
+
+    /// Whether a write of `payload_bytes` (0 for zeros and discards) may come in now.
+    pub fn admission(&mut self, now: Duration, payload_bytes: u64) -> Admission {
+        self.observe(now);
+        match self.refusal(payload_bytes) {
+            Some(Refusal::Quiesced | Refusal::Busy) => Admission::Wait,
+            Some(refusal) => Admission::Refused(refusal),
+            None if self.pace_until > self.now => {
+                self.statistics.delayed += 1;
+                Admission::At(self.pace_until)
+            }
+            None => Admission::Now,
+        }
+    }
+
+    fn refusal(&self, payload_bytes: u64) -> Option<Refusal> {
+        match self.state {
+            State::Failed(failure) => return Some(Refusal::Failed(failure)),
+            State::Quiescing | State::Quiesced => return Some(Refusal::Quiesced),
+            State::Running => {}
+        }
+        if payload_bytes > self.config.max_write_bytes {
+            let limit_bytes = self.config.max_write_bytes;
+            return Some(Refusal::TooLarge { bytes: payload_bytes, limit_bytes });
+        }
+        if self.held_bytes() + cost_of_change(payload_bytes) <= self.config.max_held_bytes {
+            return None;
+        }
+        let stalled = self.stalled();
+        Some(if stalled >= self.config.refuse_after {
+            Refusal::Stalled { stalled }
+        } else {
+            Refusal::Busy
+        })
+    }
+
+    /// Take a write. It is visible to reads at once.
+    ///
+    /// # Errors
+    /// [`Refusal`]; nothing was kept.
+    pub fn write(
+        &mut self,
+        now: Duration,
+        offset: Offset,
+        payload: Payload,
+        durability: Durability,
+        token: Token,
+    ) -> Result<Accepted, Refusal> {
+        let bytes = payload.length_bytes();
+        let limit_bytes = self.config.max_write_bytes;
+        let span =
+            Span::new(offset.bytes(), bytes).ok_or(Refusal::TooLarge { bytes, limit_bytes })?;
+        self.change(now, span, Content::Data(payload), durability, token)
+    }
+
+    /// Take zeros or a discard, of any length.
+    ///
+    /// # Errors
+    /// [`Refusal`]; nothing was kept.
+    pub fn zero(
+        &mut self,
+        now: Duration,
+        span: Span,
+        give_back: bool,
+        durability: Durability,
+        token: Token,
+    ) -> Result<Accepted, Refusal> {
+        let content = if give_back { Content::Discard } else { Content::Zeros };
+        self.change(now, span, content, durability, token)
+    }
+
+    fn change(
+        &mut self,
+        now: Duration,
+        span: Span,
+        content: Content,
+        durability: Durability,
+        token: Token,
+    ) -> Result<Accepted, Refusal> {
+        self.observe(now);
+        let payload_bytes = content.payload_bytes();
+        if let Some(refusal) = self.refusal(payload_bytes) {
+            return Err(refusal);
+        }
+        if span.end() > self.size_bytes {
+            return Err(Refusal::OutOfRange { span, size_bytes: self.size_bytes });
+        }
+        if span.is_empty() {
+            return Ok(Accepted { sequence: self.next_sequence - 1, complete: true });
+        }
+        let cost = cost_of_change(payload_bytes);
+        if self.open.batch.cost_bytes() + cost > self.config.max_batch_bytes {
+            self.seal();
+        }
+        if self.open.batch.is_empty() {
+            self.open.since = self.now;
+        }
+        self.statistics.changes += 1;
+        self.statistics.change_bytes += payload_bytes;
+        self.statistics.coalesced_in_batch_bytes += self.open.batch.insert(span, content);
+        self.pace(cost);
+        let accepted =
+            Accepted { sequence: self.next_sequence, complete: durability == Durability::OnFlush };
+        if !accepted.complete {
+            self.open.waiters.push(token);
+        }
+        self.advance();
+        Ok(accepted)
+    }
+
+    fn pace(&mut self, cost: u64) {
+        let fill = self.fill_permille();
+        if fill > SLOW_FROM_PERMILLE {
+            let pause = decide_pace(fill, cost, self.freed.bytes_per_s());
+            self.pace_until = self.pace_until.max(self.now) + pause;
+        }
+    }
+
+    /// Complete `token` once every change taken so far is durable: all waiting flushes share a
+    /// batch.
+    pub fn flush(&mut self, now: Duration, token: Token) {
+        self.observe(now);
+        self.statistics.flushes += 1;
+        if let State::Failed(failure) = self.state {
+            self.complete(token, Err(failure));
+        } else if !self.open.batch.is_empty() && !self.sabotage.is(Fault::FlushForgetsOpen) {
+            self.open.waiters.push(token);
+        } else {
+            // With the lag past its bound, a flush waits although its batch was acknowledged in
+            // time: whoever asks now must not be told that all is well.
+            let behind = self.is_behind();
+            let waiting = |last: &&mut Sealed| behind || last.acknowledged.is_none();
+            match self.sealed.back_mut().filter(waiting) {
+                Some(last) => last.waiters.push(token),
+                None => self.complete(token, Ok(())),
+            }
+        }
+        self.advance();
+    }
+
+    /// Cut a read into what is held in memory and what is in the image: newest first.
+    pub fn plan_read(&self, span: Span, plan: &mut ReadPlan) {
+        plan.begin(span);
+        plan.fill(|gap| self.open.batch.overlapping(gap));
+        if !self.sabotage.is(Fault::ForgetSealed) {
+            plan.fill(|gap| self.transit.overlapping(gap));
+        }
+        plan.fill(|gap| self.settled.overlapping(gap));
+        plan.finish();
+    }
+
+    /// Take in what happened.
+    pub fn handle(&mut self, now: Duration, event: Event) {
+        self.observe(now);
+        if let (State::Failed(_), false) =
+            (self.state, self.sabotage.is(Fault::AcknowledgeAfterFailure))
+        {
+            if let Event::Quiesce(token) = event {
+                self.complete(token, Err(self.failure()));
+            }
+            return;
+        }
+        match event {
+            Event::Appended { last, result } => self.appended(last, result),
+            Event::AppendedLocally { last, result } => self.appended_locally(last, result),
+            Event::Applied { id, result } => self.applied(id, result),
+            Event::ImageFlushed(result) => self.image_flushed(result),
+            Event::Recorded(result) => self.recorded(result),
+            Event::RecordedLocally(result) => self.recorded_locally(result),
+            Event::Tick => {}
+            Event::Quiesce(token) => {
+                self.quiescers.push(token);
+                self.state = State::Quiescing;
+            }
+            Event::Unquiesce => {
+                for token in std::mem::take(&mut self.quiescers) {
+                    self.complete(token, Err(Failure::Io));
+                }
+                self.state = State::Running;
+            }
+            Event::Resized(size_bytes) => self.size_bytes = size_bytes,
+            Event::Fenced => self.fail(Failure::Fenced),
+        }
+        self.advance();
+    }
+
+    /// The next thing to do; None until the next input.
+    pub fn next_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// When [`Event::Tick`] is due, if nothing else happens before.
+    #[must_use]
+    pub fn next_tick(&self) -> Option<Duration> {
+        if matches!(self.state, State::Failed(_)) {
+            return None;
+        }
+        let seal =
+            (!self.open.batch.is_empty()).then_some(self.open.since + self.config.seal_after);
+        let ship = self.ship_due();
+        let apply = self.settled.oldest().map(|since| since + self.config.apply_after);
+        let due = [seal, ship, apply, self.trim_due(), self.retry_due(), self.refuse_due()];
+        due.into_iter().flatten().filter(|due| *due > self.now).min()
+    }
+
+    /// When flushes that wait for what is failing fail themselves.
+    fn refuse_due(&self) -> Option<Duration> {
+        self.retrying.map(|(_, since)| since + self.config.refuse_after)
+    }
+
+    /// What it is doing.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        let oldest = self.sealed.front().and_then(|sealed| sealed.acknowledged);
+        Status {
+            state: self.state,
+            local: self.local.is_some(),
+            degraded: self.degraded,
+            retrying: self.retrying,
+            sealed: self.next_sequence - 1,
+            acknowledged: self.acknowledged,
+            replicated: self.replicated,
+            applied: self.settled.applied().sequence,
+            trimmed: self.record.first - 1,
+            held_bytes: self.held_bytes(),
+            used_bytes: self.log.used_bytes(),
+            local_used_bytes: self.local.as_ref().map_or(0, |local| local.space.used_bytes()),
+            lag_bytes: self.exposed_bytes,
+            lag: oldest.map_or(Duration::ZERO, |since| self.now.saturating_sub(since)),
+            freed_bytes_per_s: self.freed.bytes_per_s(),
+        }
+    }
+
+    /// What it has done since it was opened.
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        Statistics { coalesced_settled_bytes: self.settled.coalesced_bytes, ..self.statistics }
+    }
+
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.open.batch.cost_bytes() + self.sealed_bytes + self.settled.cost_bytes()
+    }
+
+    pub(crate) fn fill_permille(&self) -> u64 {
+        let held = (self.held_bytes(), self.config.max_held_bytes);
+        fill_permille(held, (self.log.used_bytes(), self.config.ring.capacity_bytes()))
+    }
+
+    /// For how long nothing was finished although something was under way, or something failed.
+    pub(crate) fn stalled(&self) -> Duration {
+        let failing = self.retrying.map_or(self.now, |(_, since)| since);
+        let since = if self.is_idle() { failing } else { failing.min(self.progress) };
+        self.now.saturating_sub(since)
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.frames.is_empty() && self.settled.in_flight() == 0 && self.landing.is_idle()
+    }
+
+    /// The clock never runs backwards here, whatever it does outside.
+    fn observe(&mut self, now: Duration) {
+        self.now = self.now.max(now);
+    }
+
+    /// Note that something is begun: a stall is counted from here if nothing else was under way.
+    pub(crate) fn begin(&mut self) {
+        if self.is_idle() {
+            self.progress = self.now;
+        }
+    }
+
+    pub(crate) fn complete(&mut self, token: Token, result: Result<(), Failure>) {
+        self.actions.push_back(Action::Complete { token, result });
+    }
+
+    pub(crate) fn report(&mut self, report: Report) {
+        self.actions.push_back(Action::Report(report));
+    }
+
+    fn failure(&self) -> Failure {
+        if let State::Failed(failure) = self.state { failure } else { Failure::Io }
+    }
+
+    /// Fail for good: everyone who waits is told, and nothing is acknowledged any more (INV-6).
+    pub(crate) fn fail(&mut self, failure: Failure) {
+        if matches!(self.state, State::Failed(_)) {
+            return;
+        }
+        self.state = State::Failed(failure);
+        let mut waiters = std::mem::take(&mut self.open.waiters);
+        if !self.sabotage.is(Fault::AcknowledgeAfterFailure) {
+            waiters.extend(self.sealed.iter_mut().flat_map(|sealed| sealed.waiters.drain(..)));
+        }
+        waiters.append(&mut self.quiescers);
+        for token in waiters {
+            self.complete(token, Err(failure));
+        }
+        self.report(Report::Failed(failure));
+    }
+
+    /// Do what has become possible.
+    pub(crate) fn advance(&mut self) {
+        if matches!(self.state, State::Failed(_)) {
+            return;
+        }
+        self.fail_what_waits_too_long();
+        self.go_outbound();
+        self.land();
+    }
+
+    fn fail_what_waits_too_long(&mut self) {
+        let Some((failure, since)) = self.retrying else { return };
+        let waits = self.frames.iter().any(|frame| frame.retry_at.is_some());
+        if waits && self.now.saturating_sub(since) >= self.config.refuse_after {
+            self.fail(failure);
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Into the image: applying, trimming, quiescing.
+
+use std::time::Duration;
+
+use crate::action::{Action, State};
+use crate::batch::EXTENT_COST_BYTES;
+use crate::error::Failure;
+use crate::journal::Journal;
+use crate::number::wide;
+use crate::read::{ReadPlan, Source};
+use crate::record::Record;
+use crate::sabotage::Fault;
+use crate::settled::{Change, Mark};
+use crate::span::Span;
+use crate::throttle::decide_applies;
+
+/// How far what was applied is known to be durable, and what is under way.
+#[derive(Debug)]
+pub(crate) struct Landing {
+    /// What the flush under way will make durable.
+    flushing: Option<Mark>,
+    /// Durable in the image.
+    flushed: Mark,
+    /// The record under way.
+    recording: Option<Record>,
+    trimmed_at: Duration,
+    /// A frame found no room.
+    pub(crate) ring_is_full: bool,
+    /// When failed applies and records are tried again.
+    pub(crate) retry_at: Option<Duration>,
+    /// The last apply or record failed.
+    pub(crate) is_failing: bool,
+}
+
+impl Landing {
+    pub(crate) fn new(applied: Mark, now: Duration) -> Self {
+        Self {
+            flushing: None,
+            flushed: applied,
+            recording: None,
+            trimmed_at: now,
+            ring_is_full: false,
+            retry_at: None,
+            is_failing: false,
+        }
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.flushing.is_none() && self.recording.is_none()
+    }
+}
+
+impl Journal {
+    pub(crate) fn land(&mut self) {
+        if self.landing.retry_at.is_some_and(|due| due <= self.now) {
+            self.landing.retry_at = None;
+            self.settled.retry();
+        }
+        self.apply();
+        // In this order: under load there is always more to flush, and the record frees the space.
+        self.write_record();
+        self.flush_image();
+        self.finish_quiescing();
+    }
+
+    fn apply(&mut self) {
+        let limit = self.apply_limit();
+        while self.settled.in_flight() < limit {
+            // Seen before the apply counts as under way.
+            let idle = self.is_idle();
+            let Some(apply) = self.settled.next_apply(self.config.max_apply_bytes) else { return };
+            if idle {
+                self.progress = self.now;
+            }
+            self.statistics.applies += 1;
+            self.statistics.apply_bytes += apply.span.length();
+            let change = self.sabotaged(apply.span, apply.change);
+            self.actions.push_back(Action::Apply { id: apply.id, span: apply.span, change });
+        }
+    }
+
+    fn apply_limit(&self) -> usize {
+        if self.state == State::Quiescing || self.landing.ring_is_full {
+            return self.config.max_applies;
+        }
+        let aged = |since| self.now >= since + self.config.apply_after;
+        let aged = self.settled.oldest().is_some_and(aged);
+        decide_applies(self.fill_permille(), self.config.max_applies, aged)
+    }
+
+    fn sabotaged(&self, span: Span, change: Change) -> Change {
+        if !self.sabotage.is(Fault::ApplyUnsealed) || !matches!(change, Change::Data(_)) {
+            return change;
+        }
+        let mut plan = ReadPlan::default();
+        self.plan_read(span, &mut plan);
+        let newest = |(_, source): &(Span, Source)| match source {
+            Source::Memory(payload) => Some(payload.clone()),
+            Source::Zeros | Source::Image => None,
+        };
+        let payloads: Option<Vec<_>> = plan.pieces().iter().map(newest).collect();
+        payloads.map_or(change, Change::Data)
+    }
+
+    pub(crate) fn applied(&mut self, id: u64, result: Result<(), Failure>) {
+        if result == Err(Failure::Fenced) {
+            return self.fail(Failure::Fenced);
+        }
+        let Some(freed) = self.settled.complete(id, result.is_ok()) else { return };
+        match result {
+            Ok(()) => {
+                self.landing.is_failing = false;
+                self.note_progress();
+                let busy =
+                    self.settled.cost_bytes() > EXTENT_COST_BYTES * wide(self.config.max_applies);
+                self.freed.note(self.now, freed, busy);
+            }
+            Err(failure) => {
+                self.landing.is_failing = true;
+                self.landing.retry_at.get_or_insert(self.now + self.config.retry_after);
+                self.note_retry(failure);
+            }
+        }
+    }
+
+    /// When what was applied should be flushed and trimmed; None while there is nothing.
+    pub(crate) fn trim_due(&self) -> Option<Duration> {
+        let more = self.settled.applied().sequence > self.landing.flushed.sequence;
+        more.then_some(self.landing.trimmed_at + self.config.trim_after)
+    }
+
+    fn flush_image(&mut self) {
+        let Some(due) = self.trim_due() else { return };
+        let applied = self.settled.applied();
+        let freeable = applied.position.saturating_sub(self.log.tail);
+        let wanted = self.now >= due
+            || self.state == State::Quiescing
+            || self.landing.ring_is_full
+            || freeable * 8 >= self.log.ring.capacity_bytes();
+        if !wanted || !self.landing.is_idle() {
+            return;
+        }
+        if self.sabotage.is(Fault::TrimUnflushed) {
+            self.landing.flushed = applied;
+            return;
+        }
+        self.begin();
+        self.landing.flushing = Some(applied);
+        self.statistics.image_flushes += 1;
+        self.actions.push_back(Action::FlushImage);
+    }
+
+    pub(crate) fn image_flushed(&mut self, result: Result<(), Failure>) {
+        let Some(mark) = self.landing.flushing.take() else { return };
+        match result {
+            Ok(()) => {
+                self.landing.flushed = mark;
+                self.note_progress();
+            }
+            // What was applied and freed may be lost from the image; the journal has it still, so
+            // opening anew brings it back. Nothing else can (INV-6).
+            Err(failure) => self.fail(failure),
+        }
+    }
+
+    fn write_record(&mut self) {
+        let mut mark = self.landing.flushed;
+        if self.sabotage.is(Fault::TrimUnapplied) {
+            mark = Mark { sequence: self.replicated, position: self.log.head };
+            if !self.frames.is_empty() {
+                return;
+            }
+        }
+        let behind = mark.sequence >= self.record.first;
+        if !behind || !self.landing.is_idle() || self.landing.retry_at.is_some() {
+            return;
+        }
+        let record = Record {
+            tail: mark.position,
+            first: mark.sequence + 1,
+            durable: self.replicated,
+            ..self.record
+        };
+        self.begin();
+        if self.sabotage.is(Fault::ReuseBeforeRecord) {
+            self.log.tail = record.tail;
+        }
+        self.landing.recording = Some(record);
+        self.statistics.records += 1;
+        self.actions.push_back(Action::Record { expected: self.record, record });
+    }
+
+    pub(crate) fn recorded(&mut self, result: Result<(), Failure>) {
+        let Some(record) = self.landing.recording.take() else { return };
+        match result {
+            Ok(()) => {
+                self.record = record;
+                // Only now may the space be written again: a scan would begin in it.
+                self.log.tail = record.tail;
+                self.landing.trimmed_at = self.now;
+                self.landing.ring_is_full = false;
+                self.landing.is_failing = false;
+                self.note_progress();
+            }
+            Err(Failure::NoSpace) => {
+                self.landing.is_failing = true;
+                self.landing.retry_at.get_or_insert(self.now + self.config.retry_after);
+                self.note_retry(Failure::NoSpace);
+            }
+            // Whether it was replaced is unknown, so what it would be compared with is too.
+            Err(failure) => self.fail(failure),
+        }
+    }
+
+    fn finish_quiescing(&mut self) {
+        let trimmed = self.record.first == self.next_sequence && self.landing.is_idle();
+        if self.state != State::Quiescing
+            || !self.is_outbound_empty()
+            || !self.settled.is_empty()
+            || !trimmed
+        {
+            return;
+        }
+        self.state = State::Quiesced;
+        for token in std::mem::take(&mut self.quiescers) {
+            self.complete(token, Ok(()));
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The write journal of a volume: a state machine that does no I/O.
+//!
+//! Writes are held as in a disk's volatile cache. A flush seals them into a batch; batches are
+//! appended in order to a ring of objects in the cluster, and in `cache` mode first to a log on the
+//! host's disk; what is durable in the cluster is applied to the image, newest version only, and
+//! trimmed. Why so: `docs/adr/0008-journal-before-apply.md`. What must hold: INV-1 to INV-6.
+//!
+//! # The layers
+//! Newest first, as reads look through them: the **open** batch; what is **sealed** and not yet
+//! durable in the cluster; what is **settled**, durable and not yet applied; the image. Only
+//! settled data is applied. Data leaves a layer only for the one below, or for newer data.
+//!
+//! # The seam
+//! A shell (in `volumed`) does all I/O and has the only clock. It keeps a [`Journal`] behind one
+//! lock, or on one thread, and
+//!
+//! 1. opens the volume with a [`Recovery`]: take the [`Step`], do it, give the [`Answer`], until
+//!    [`Step::Open`];
+//! 2. for each write asks [`Journal::admission`], waits if told so, copies the bytes once into a
+//!    [`Payload`] and calls [`Journal::write`]; a write without FUA is complete then;
+//! 3. for each read calls [`Journal::plan_read`] and reads from the image what the plan says, which
+//!    needs no lock while the image answers;
+//! 4. after each call takes every [`Journal::next_action`], carries it out, and gives what came of
+//!    it to [`Journal::handle`]. Actions may end in any order. [`Frame::encode`] copies and
+//!    checksums the data: it belongs on the thread that sends, outside the lock;
+//! 5. gives [`Event::Tick`] at [`Journal::next_tick`].
+//!
+//! A snapshot, a shrinking resize or a detach is [`Event::Quiesce`], then the thing itself, then
+//! [`Event::Unquiesce`]. Times are durations since any fixed moment of a clock that does not run
+//! backwards.
+//!
+//! What the shell must keep: an append is conditional on the slot's epoch *in the same operation*;
+//! the record is replaced by comparison of the whole of it; [`Step::Fence`] is done when every slot
+//! has the new epoch and the old clients are on the blocklist, confirmed; an answer is given only
+//! when what was asked for is durable (for an apply: visible); one process at a time uses a local
+//! log, by a lock.
+//!
+//! # Proof
+//! `simulator` (in tests) drives all of this through devices that tear, lose, reorder and fail,
+//! with crashes at any event, also in recovery, and takeovers from owners and recoveries that live
+//! on. It also breaks the journal on purpose in each way named in `sabotage`, and must notice.
+
+#![forbid(unsafe_code)]
+mod action;
+mod batch;
+mod config;
+mod content;
+mod error;
+mod frame;
+mod ids;
+mod interval;
+mod journal;
+mod landing;
+mod local;
+mod number;
+mod outbound;
+mod read;
+mod record;
+mod recovery;
+mod ring;
+mod sabotage;
+mod scan;
+mod settled;
+#[cfg(test)]
+mod simulator;
+mod span;
+mod throttle;
+mod version;
+mod wire;
+
+pub use action::{Action, Event, Report, State, Statistics, Status};
+pub use config::{CacheConfig, Config};
+pub use content::{Content, Payload};
+pub use error::{ConfigError, Failure, FormatError, RecoveryError, Refusal};
+pub use frame::Frame;
+pub use ids::{Epoch, VolumeId};
+pub use interval::{IntervalMap, Part};
+pub use journal::{Accepted, Journal, Opened};
+pub use read::{ReadPlan, Source};
+pub use record::{LocalLog, RECORD_BYTES, Record, decide_local_log};
+pub use recovery::{Answer, Aside, Log, Progress, Recovery, RecoveryConfig, Step};
+pub use ring::{Place, Ring};
+pub use settled::Change;
+pub use span::Span;
+pub use throttle::Admission;

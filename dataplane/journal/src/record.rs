@@ -1,0 +1,221 @@
+//! The record: the one small thing that says where a log begins and who owns it.
+
+use crate::error::FormatError;
+use crate::ids::{Epoch, VolumeId};
+use crate::ring::Ring;
+use crate::wire::{array, require_checksum, u32_at, u64_at};
+
+/// The length of an encoded record. It fits one sector, which a disk writes whole or not at all.
+pub const RECORD_BYTES: usize = 100;
+const MAGIC: [u8; 8] = *b"GRMPREC1";
+const CHECKSUM_AT: usize = RECORD_BYTES - 4;
+/// Far above what any log reaches, far below where sums of positions overflow.
+const MAX_POSITION: u64 = 1 << 62;
+
+/// Where a log begins and who owns it.
+///
+/// In RADOS it is replaced only by compare-and-swap of the whole record. In a local log it lies in
+/// the first sector.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Record {
+    /// Whose log it is.
+    pub volume: VolumeId,
+    /// The highest owner: the fence. An owner whose epoch is lower is shut out.
+    pub epoch: Epoch,
+    /// The last owner that took writes. A takeover that did not finish raised only `epoch`.
+    pub opened: Epoch,
+    /// The owner of every frame from the tail on; frames of others are remains.
+    pub written_by: Epoch,
+    /// Where the first frame that is still needed lies, or the next one will.
+    pub tail: u64,
+    /// The sequence of that frame's first batch.
+    pub first: u64,
+    /// A batch that is durable in the log or applied. A scan must come at least this far.
+    pub durable: u64,
+    /// The log's shape.
+    pub ring: Ring,
+}
+
+impl Record {
+    /// Of a log in which nothing was ever written.
+    #[must_use]
+    pub fn fresh(volume: VolumeId, ring: Ring) -> Self {
+        let epoch = Epoch(0);
+        Self {
+            volume,
+            epoch,
+            opened: epoch,
+            written_by: epoch,
+            tail: 0,
+            first: 1,
+            durable: 0,
+            ring,
+        }
+    }
+
+    /// As it is stored.
+    #[must_use]
+    pub fn encode(&self) -> [u8; RECORD_BYTES] {
+        let mut bytes = Vec::with_capacity(RECORD_BYTES);
+        bytes.extend_from_slice(&MAGIC);
+        bytes.extend_from_slice(&self.volume.0);
+        for number in [
+            self.epoch.0,
+            self.opened.0,
+            self.written_by.0,
+            self.tail,
+            self.first,
+            self.durable,
+            self.ring.segment_bytes,
+        ] {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        bytes.extend_from_slice(&self.ring.segments.to_le_bytes());
+        bytes.extend_from_slice(&self.ring.align_bytes.to_le_bytes());
+        bytes.resize(CHECKSUM_AT, 0);
+        let checksum = crc32c::crc32c(&bytes);
+        bytes.extend_from_slice(&checksum.to_le_bytes());
+        // The fields above fill it to the byte; see the test.
+        bytes.try_into().unwrap_or([0; RECORD_BYTES])
+    }
+
+    /// The record at the beginning of `bytes`.
+    ///
+    /// # Errors
+    /// [`FormatError`] when there is none, whatever the bytes are.
+    pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
+        if array::<8>(bytes, 0)? != MAGIC {
+            return Err(FormatError::Magic);
+        }
+        require_checksum(bytes, CHECKSUM_AT, "record")?;
+        let ring = Ring {
+            segment_bytes: u64_at(bytes, 72)?,
+            segments: u32_at(bytes, 80)?,
+            align_bytes: u32_at(bytes, 84)?,
+        };
+        if ring.validate().is_err() {
+            return Err(FormatError::Nonsense("the record's ring has no usable shape"));
+        }
+        let record = Self {
+            volume: VolumeId(array(bytes, 8)?),
+            epoch: Epoch(u64_at(bytes, 24)?),
+            opened: Epoch(u64_at(bytes, 32)?),
+            written_by: Epoch(u64_at(bytes, 40)?),
+            tail: u64_at(bytes, 48)?,
+            first: u64_at(bytes, 56)?,
+            durable: u64_at(bytes, 64)?,
+            ring,
+        };
+        let sound = record.tail <= MAX_POSITION
+            && (1..=MAX_POSITION).contains(&record.first)
+            && record.durable <= MAX_POSITION
+            && record.epoch.0 <= MAX_POSITION
+            && record.opened <= record.epoch
+            && record.written_by <= record.epoch;
+        if sound { Ok(record) } else { Err(FormatError::Nonsense("the record contradicts itself")) }
+    }
+}
+
+/// What to do with a log that lies on the host's own disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LocalLog {
+    /// Its batches past the journal's end are acknowledged and must be shipped first.
+    Ship,
+    /// It may be overwritten: it holds nothing of this volume's last owner.
+    Blank,
+    /// It is of an owner whom another one followed: never replayed (INV-3), but kept and reported,
+    /// since it may hold what was acknowledged and never shipped.
+    SetAside {
+        /// Whose it is.
+        epoch: Epoch,
+        /// Its volume.
+        volume: VolumeId,
+    },
+}
+
+/// Judge a local log by its record and the one in the cluster.
+#[must_use]
+pub fn decide_local_log(cluster: &Record, local: Option<&Record>) -> LocalLog {
+    let Some(local) = local else { return LocalLog::Blank };
+    let set_aside = LocalLog::SetAside { epoch: local.epoch, volume: local.volume };
+    if local.volume != cluster.volume || local.epoch < cluster.opened {
+        return set_aside;
+    }
+    // One above `opened` belongs to an opening that never finished, so it took no writes.
+    if local.epoch == cluster.opened { LocalLog::Ship } else { LocalLog::Blank }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const VOLUME: VolumeId = VolumeId([9; 16]);
+    const RING: Ring = Ring { segment_bytes: 4 << 20, segments: 64, align_bytes: 4096 };
+
+    fn record() -> Record {
+        Record {
+            epoch: Epoch(5),
+            opened: Epoch(4),
+            written_by: Epoch(3),
+            tail: 4096,
+            first: 17,
+            durable: 20,
+            ..Record::fresh(VOLUME, RING)
+        }
+    }
+
+    #[test]
+    fn what_is_encoded_is_decoded() {
+        assert_eq!(Record::decode(&record().encode()), Ok(record()));
+        let fresh = Record::fresh(VOLUME, RING);
+        assert_eq!(Record::decode(&fresh.encode()), Ok(fresh));
+    }
+
+    #[test]
+    fn contradictions_are_refused() {
+        for wrong in [
+            Record { opened: Epoch(6), ..record() },
+            Record { written_by: Epoch(6), ..record() },
+            Record { first: 0, ..record() },
+            Record { tail: u64::MAX, ..record() },
+            Record { ring: Ring { segments: 0, ..RING }, ..record() },
+        ] {
+            let answer = Record::decode(&wrong.encode());
+            assert!(matches!(answer, Err(FormatError::Nonsense(_))), "{wrong:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_change_is_noticed(at in 0..RECORD_BYTES, flip in 1..=255_u8) {
+            let mut bytes = record().encode();
+            bytes[at] ^= flip;
+            prop_assert!(Record::decode(&bytes).is_err());
+        }
+
+        #[test]
+        fn arbitrary_bytes_are_no_record(
+            bytes in prop::collection::vec(any::<u8>(), 0..200),
+        ) {
+            prop_assert!(Record::decode(&bytes).is_err());
+        }
+    }
+
+    #[test]
+    fn a_local_log_counts_only_for_the_last_owner_that_took_writes() {
+        let local = |epoch| Record { epoch: Epoch(epoch), ..Record::fresh(VOLUME, RING) };
+        let decide = |epoch| decide_local_log(&record(), Some(&local(epoch)));
+        assert_eq!(decide_local_log(&record(), None), LocalLog::Blank);
+        assert_eq!(decide(3), LocalLog::SetAside { epoch: Epoch(3), volume: VOLUME });
+        assert_eq!(decide(4), LocalLog::Ship);
+        assert_eq!(decide(5), LocalLog::Blank);
+        let volume = VolumeId([8; 16]);
+        let foreign = Record { volume, ..local(4) };
+        assert_eq!(
+            decide_local_log(&record(), Some(&foreign)),
+            LocalLog::SetAside { epoch: Epoch(4), volume }
+        );
+    }
+}

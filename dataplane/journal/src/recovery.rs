@@ -1,0 +1,508 @@
+//! Opening a volume: fence, replay, ship what only the host has, open (INV-2, INV-3).
+//!
+//! Stopped at any step it can be begun again from the start: frames are not freed before what they
+//! carry is durable in the image, and a local log not before it is durable in the cluster.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::batch::Batch;
+use crate::content::Content;
+use crate::error::{ConfigError, Failure, FormatError, RecoveryError};
+use crate::frame::Frame;
+use crate::ids::{Epoch, VolumeId};
+use crate::journal::Opened;
+use crate::record::{LocalLog, Record, decide_local_log};
+use crate::ring::{LogSpace, Place, Ring};
+use crate::sabotage::{Fault, Sabotage};
+use crate::scan::{Continuity, Scanner};
+use crate::span::Span;
+
+/// Two takeovers at once raise the record in turn; one that loses so often gives up.
+const MAX_CLAIMS: u32 = 16;
+
+/// What is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecoveryConfig {
+    /// The volume.
+    pub volume: VolumeId,
+    /// The shape of the ring, should it have none yet.
+    pub ring: Ring,
+    /// The shape of the local log, in `cache` mode and wherever one of the volume may lie.
+    pub local: Option<Ring>,
+    /// Held bytes that are gathered before they are applied, so that overwrites coalesce.
+    pub max_held_bytes: u64,
+}
+
+/// Which log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Log {
+    /// The one in the cluster.
+    Cluster,
+    /// The one on the host's disk.
+    Local,
+}
+
+/// Something to do. Each is answered before the next is asked for.
+#[derive(Debug, Clone)]
+pub enum Step {
+    /// Read the record. Answer: [`Answer::Record`].
+    ReadRecord(Log),
+    /// Replace the cluster's record if it is `expected`, where None means that there is none.
+    /// Answer: [`Answer::Swapped`].
+    SwapRecord {
+        /// What it must be.
+        expected: Option<Record>,
+        /// What it becomes.
+        record: Record,
+    },
+    /// Shut every lower epoch out, an owner as well as another recovery: raise the epoch of every
+    /// slot, making those that are missing, never lowering one; add the clients of lower epochs to
+    /// the blocklist, by exact address, but none of a higher epoch: this recovery may itself have
+    /// been overtaken; confirm both. Answer: [`Answer::Fenced`].
+    Fence(Epoch),
+    /// Read a slot; what was never written may be missing at its end. Answer: [`Answer::Slot`].
+    ReadSlot(Log, u32),
+    /// Write the frame, conditional on its epoch. Answer: [`Answer::Done`], once it is durable.
+    Append {
+        /// What.
+        frame: Frame,
+        /// Where.
+        place: Place,
+    },
+    /// Change the image; the ranges do not overlap. Answer: [`Answer::Done`].
+    Apply(Arc<[(Span, Content)]>),
+    /// Make the image's changes durable. Answer: [`Answer::Done`].
+    FlushImage,
+    /// Move the local log out of the way, keep it, make a new one. Answer: [`Answer::Done`].
+    SetLocalAside(Aside),
+    /// Write the local log's record. Answer: [`Answer::Done`], once it is durable.
+    WriteLocalRecord(Record),
+    /// The volume is open: there is no further step.
+    Open(Opened),
+    /// The recovery is over, without success.
+    Stop(RecoveryError),
+}
+
+/// Why a local log is set aside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Aside {
+    /// It is of an owner whom another one followed, or of another volume.
+    Older {
+        /// Whose it is.
+        epoch: Epoch,
+        /// Of which volume.
+        volume: VolumeId,
+    },
+    /// Its record cannot be read.
+    Broken(FormatError),
+}
+
+/// What a step brought.
+#[derive(Debug)]
+pub enum Answer {
+    /// The bytes of a record; None if there is none.
+    Record(Option<Vec<u8>>),
+    /// Whether it was replaced.
+    Swapped(bool),
+    /// It was fenced, and after that the image had this size: before, its old owner could still
+    /// change it. What a frame has beyond it is left out.
+    Fenced {
+        /// In bytes.
+        size_bytes: u64,
+    },
+    /// The bytes of a slot.
+    Slot(Vec<u8>),
+    /// It was done.
+    Done,
+    /// It could not be done.
+    Failed(Failure),
+}
+
+/// What was found, for status, progress and log.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Frames found in the cluster.
+    pub frames: u64,
+    /// Bytes of them.
+    pub frame_bytes: u64,
+    /// Batches that only the host had, shipped now.
+    pub shipped_batches: u64,
+    /// The local log that was set aside.
+    pub set_aside: Option<Aside>,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Read,
+    Claim(Option<Record>, Record),
+    Fence,
+    Scan,
+    /// Bring what was gathered into the image; then go on.
+    Replay(Part, Next),
+    ReadLocal,
+    SetAside(Aside),
+    ScanLocal,
+    Append(Frame, Place),
+    ResetLocal,
+    Open(Record),
+    Opened,
+    Stopped(RecoveryError),
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Part {
+    Apply,
+    Flush,
+    Record,
+}
+
+/// What follows a replay.
+#[derive(Debug, Clone, Copy)]
+enum Next {
+    /// Memory is full, the scan is not done: nothing may be freed yet.
+    MoreCluster,
+    ClusterDone,
+    MoreLocal,
+    LocalDone,
+}
+
+/// Opens a volume step by step, without doing any of it.
+#[derive(Debug)]
+pub struct Recovery {
+    config: RecoveryConfig,
+    stage: Stage,
+    claims: u32,
+    size_bytes: u64,
+    /// As it is in the cluster, once claimed.
+    record: Record,
+    scanner: Option<Scanner>,
+    gathered: Batch,
+    /// The last batch that is in the cluster.
+    last: u64,
+    log: LogSpace,
+    to_ship: VecDeque<Frame>,
+    local: Option<Record>,
+    progress: Progress,
+    pub(crate) sabotage: Sabotage,
+}
+
+impl Recovery {
+    /// # Errors
+    /// [`ConfigError::Ring`].
+    pub fn new(config: RecoveryConfig) -> Result<Self, ConfigError> {
+        config.ring.validate()?;
+        config.local.map_or(Ok(()), |ring| ring.validate())?;
+        Ok(Self {
+            config,
+            stage: Stage::Read,
+            claims: 0,
+            size_bytes: 0,
+            record: Record::fresh(config.volume, config.ring),
+            scanner: None,
+            gathered: Batch::default(),
+            last: 0,
+            log: LogSpace::empty_at(config.ring, 0),
+            to_ship: VecDeque::new(),
+            local: None,
+            progress: Progress::default(),
+            sabotage: Sabotage::default(),
+        })
+    }
+
+    /// What was found so far.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        self.progress
+    }
+
+    /// The epoch it opens the volume at; 0 until the record is claimed.
+    #[must_use]
+    pub fn epoch(&self) -> Epoch {
+        if matches!(self.stage, Stage::Read | Stage::Claim(..)) {
+            return Epoch(0);
+        }
+        self.record.epoch
+    }
+
+    /// The step to take now.
+    #[must_use]
+    pub fn step(&self) -> Step {
+        match &self.stage {
+            Stage::Read => Step::ReadRecord(Log::Cluster),
+            Stage::Claim(expected, record) => {
+                Step::SwapRecord { expected: *expected, record: *record }
+            }
+            Stage::Fence => Step::Fence(self.record.epoch),
+            Stage::Scan => Step::ReadSlot(Log::Cluster, self.slot()),
+            Stage::Replay(Part::Apply, _) => Step::Apply(self.replayable()),
+            Stage::Replay(Part::Flush, _) => Step::FlushImage,
+            Stage::Replay(Part::Record, next) => {
+                Step::SwapRecord { expected: Some(self.record), record: self.trimmed(*next) }
+            }
+            Stage::ReadLocal => Step::ReadRecord(Log::Local),
+            Stage::SetAside(why) => Step::SetLocalAside(*why),
+            Stage::ScanLocal => Step::ReadSlot(Log::Local, self.slot()),
+            Stage::Append(frame, place) => Step::Append { frame: frame.clone(), place: *place },
+            Stage::ResetLocal => Step::WriteLocalRecord(self.new_local()),
+            Stage::Open(record) => {
+                Step::SwapRecord { expected: Some(self.record), record: *record }
+            }
+            Stage::Opened => Step::Open(Opened {
+                record: self.record,
+                local: self.local,
+                size_bytes: self.size_bytes,
+            }),
+            Stage::Stopped(error) => Step::Stop(*error),
+        }
+    }
+
+    /// Take in the answer to the step.
+    ///
+    /// # Errors
+    /// [`RecoveryError`]; the recovery is over then, and can be begun anew.
+    pub fn answer(&mut self, answer: Answer) -> Result<(), RecoveryError> {
+        let unanswerable = Stage::Stopped(RecoveryError::Protocol);
+        let stage = std::mem::replace(&mut self.stage, unanswerable);
+        let next = self.follow(stage, answer);
+        self.stage = next.unwrap_or_else(Stage::Stopped);
+        if let Stage::Stopped(error) = self.stage { Err(error) } else { Ok(()) }
+    }
+
+    fn follow(&mut self, stage: Stage, answer: Answer) -> Result<Stage, RecoveryError> {
+        Ok(match (stage, answer) {
+            (_, Answer::Failed(failure)) => return Err(RecoveryError::Io(failure)),
+            (Stage::Read, Answer::Record(bytes)) => self.claim(bytes.as_deref())?,
+            (Stage::Claim(..), Answer::Swapped(false)) => Stage::Read,
+            (Stage::Claim(_, record), Answer::Swapped(true)) => self.claimed(record),
+            (Stage::Fence, Answer::Fenced { size_bytes }) => {
+                self.size_bytes = size_bytes;
+                Stage::Scan
+            }
+            (Stage::Scan, Answer::Slot(bytes)) => self.scanned(&bytes)?,
+            (Stage::Replay(Part::Apply, next), Answer::Done) => self.replayed(next),
+            (Stage::Replay(Part::Flush, next), Answer::Done) => Stage::Replay(Part::Record, next),
+            (Stage::Replay(Part::Record, next), Answer::Swapped(true)) => {
+                self.record = self.trimmed(next);
+                self.log = LogSpace::empty_at(self.record.ring, self.record.tail);
+                self.freed(next)
+            }
+            (Stage::Open(record), Answer::Swapped(true)) => {
+                self.record = record;
+                Stage::Opened
+            }
+            (Stage::Replay(Part::Record, _) | Stage::Open(_), Answer::Swapped(false)) => {
+                return Err(RecoveryError::Overtaken(self.record.epoch));
+            }
+            (Stage::ReadLocal, Answer::Record(bytes)) => self.judge_local(bytes.as_deref()),
+            (Stage::SetAside(why), Answer::Done) => {
+                self.progress.set_aside = Some(why);
+                Stage::ResetLocal
+            }
+            (Stage::ScanLocal, Answer::Slot(bytes)) => self.scanned_local(&bytes)?,
+            (Stage::Append(frame, place), Answer::Done) => self.shipped(&frame, place),
+            (Stage::ResetLocal, Answer::Done) => {
+                self.local = Some(self.new_local());
+                self.open()
+            }
+            _ => return Err(RecoveryError::Protocol),
+        })
+    }
+
+    fn claim(&mut self, bytes: Option<&[u8]>) -> Result<Stage, RecoveryError> {
+        let found = bytes.map(Record::decode).transpose().map_err(RecoveryError::Record)?;
+        if let Some(other) = found.filter(|record| record.volume != self.config.volume) {
+            return Err(RecoveryError::Record(FormatError::OtherVolume(other.volume)));
+        }
+        let record = found.unwrap_or(Record::fresh(self.config.volume, self.config.ring));
+        self.claims += 1;
+        if self.claims > MAX_CLAIMS {
+            return Err(RecoveryError::Overtaken(record.epoch));
+        }
+        Ok(Stage::Claim(found, Record { epoch: record.epoch.next(), ..record }))
+    }
+
+    /// The record is ours: the old owner frees nothing any more. The slots are next.
+    fn claimed(&mut self, record: Record) -> Stage {
+        self.record = record;
+        self.last = record.first - 1;
+        self.scanner = Some(Scanner::new(record, Continuity::Unbroken, self.sabotage));
+        Stage::Fence
+    }
+
+    fn slot(&self) -> u32 {
+        let ring = self.scanned_ring();
+        let segment = self.scanner.as_ref().and_then(Scanner::segment).unwrap_or_default();
+        ring.place(segment * ring.segment_bytes).slot
+    }
+
+    fn scanned_ring(&self) -> Ring {
+        self.scanner.as_ref().map_or(self.record.ring, Scanner::ring)
+    }
+
+    fn scanned(&mut self, bytes: &[u8]) -> Result<Stage, RecoveryError> {
+        let Some(scanner) = &mut self.scanner else { return Err(RecoveryError::Protocol) };
+        let mut frames = Vec::new();
+        scanner.feed(bytes, &mut frames);
+        self.last = scanner.last();
+        let more = scanner.segment().is_some();
+        for frame in &frames {
+            self.progress.frames += 1;
+            self.progress.frame_bytes += frame.length_bytes();
+            self.gather(frame);
+        }
+        if more {
+            return Ok(if self.is_full() { replay(Next::MoreCluster) } else { Stage::Scan });
+        }
+        let (expected, found) = (self.record.durable, self.last);
+        if found < expected {
+            return Err(RecoveryError::Damaged { expected, found });
+        }
+        Ok(replay(Next::ClusterDone))
+    }
+
+    fn gather(&mut self, frame: &Frame) {
+        for (span, content) in frame.extents() {
+            self.gathered.insert(*span, content.clone());
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.gathered.cost_bytes() >= self.config.max_held_bytes
+    }
+
+    /// What was gathered, as far as the image reaches.
+    fn replayable(&self) -> Arc<[(Span, Content)]> {
+        let image = Span::between(0, self.size_bytes);
+        let clip = |(span, content): &(Span, Content)| {
+            let within = span.intersection(image)?;
+            Some((within, content.slice(within.start() - span.start(), within.length())))
+        };
+        self.gathered.extents().iter().filter_map(clip).collect()
+    }
+
+    fn replayed(&mut self, next: Next) -> Stage {
+        self.gathered = Batch::default();
+        match next {
+            Next::MoreCluster => Stage::Scan,
+            _ if self.sabotage.is(Fault::RecoverUnflushed) => Stage::Replay(Part::Record, next),
+            _ => Stage::Replay(Part::Flush, next),
+        }
+    }
+
+    /// The record when all that was found is in the image. New frames begin a segment of their
+    /// own and carry this epoch, so nothing behind them can be taken for theirs.
+    fn trimmed(&self, next: Next) -> Record {
+        let tail = if let Next::ClusterDone = next {
+            let end = self.scanner.as_ref().map_or(self.record.tail, Scanner::position);
+            self.record.ring.next_segment(end)
+        } else {
+            self.log.head
+        };
+        Record {
+            written_by: self.record.epoch,
+            tail,
+            first: self.last + 1,
+            durable: self.last,
+            ..self.record
+        }
+    }
+
+    fn freed(&mut self, next: Next) -> Stage {
+        match next {
+            Next::MoreCluster => Stage::Scan,
+            Next::ClusterDone if self.config.local.is_some() => Stage::ReadLocal,
+            Next::ClusterDone => self.open(),
+            Next::MoreLocal => self.ship(),
+            Next::LocalDone => Stage::ResetLocal,
+        }
+    }
+
+    fn judge_local(&mut self, bytes: Option<&[u8]>) -> Stage {
+        let local = match bytes.map(Record::decode).transpose() {
+            Ok(local) => local,
+            Err(error) => return Stage::SetAside(Aside::Broken(error)),
+        };
+        let verdict = decide_local_log(&self.record, local.as_ref());
+        match (verdict, local) {
+            (LocalLog::SetAside { epoch, volume }, Some(_))
+                if !self.sabotage.is(Fault::ShipOldLocal) =>
+            {
+                Stage::SetAside(Aside::Older { epoch, volume })
+            }
+            (LocalLog::Ship | LocalLog::SetAside { .. }, Some(local))
+                if !self.sabotage.is(Fault::ForgetLocal) =>
+            {
+                self.scanner = Some(Scanner::new(local, Continuity::Rising, self.sabotage));
+                Stage::ScanLocal
+            }
+            _ => Stage::ResetLocal,
+        }
+    }
+
+    fn scanned_local(&mut self, bytes: &[u8]) -> Result<Stage, RecoveryError> {
+        let Some(scanner) = &mut self.scanner else { return Err(RecoveryError::Protocol) };
+        let mut frames = Vec::new();
+        scanner.feed(bytes, &mut frames);
+        self.to_ship.extend(frames);
+        Ok(self.next_to_ship())
+    }
+
+    fn next_to_ship(&mut self) -> Stage {
+        while self.to_ship.front().is_some_and(|frame| frame.last <= self.last) {
+            self.to_ship.pop_front();
+        }
+        // A gap is a batch that was still being written: neither it nor what follows it was
+        // acknowledged. What the log left out because the cluster had it is no gap here.
+        let gap = |frame: &Frame| frame.first != self.last + 1;
+        if self.to_ship.front().is_some_and(gap) && !self.sabotage.is(Fault::ShipOldLocal) {
+            self.to_ship.clear();
+            self.scanner = None;
+        }
+        self.ship()
+    }
+
+    fn ship(&mut self) -> Stage {
+        let Some(next) = self.to_ship.front() else {
+            let more = self.scanner.as_ref().is_some_and(|scanner| scanner.segment().is_some());
+            return if more { Stage::ScanLocal } else { replay(Next::LocalDone) };
+        };
+        let owner = (self.record.volume, self.record.epoch);
+        let align_bytes = self.record.ring.align_bytes;
+        let frame = Frame::new(owner, next.sequences(), Arc::clone(&next.extents), align_bytes);
+        let room = if self.is_full() { None } else { self.log.reserve(frame.length_bytes()) };
+        let Some(place) = room else { return replay(Next::MoreLocal) };
+        self.to_ship.pop_front();
+        Stage::Append(frame, place)
+    }
+
+    fn shipped(&mut self, frame: &Frame, place: Place) -> Stage {
+        debug_assert_eq!(self.log.head, place.position + frame.length_bytes());
+        self.last = frame.last;
+        self.progress.shipped_batches += 1;
+        self.gather(frame);
+        self.next_to_ship()
+    }
+
+    fn new_local(&self) -> Record {
+        let (epoch, first) = (self.record.epoch, self.last + 1);
+        let ring = self.config.local.unwrap_or(self.config.ring);
+        let durable = self.last;
+        Record {
+            epoch,
+            opened: epoch,
+            written_by: epoch,
+            first,
+            durable,
+            ..Record::fresh(self.config.volume, ring)
+        }
+    }
+
+    fn open(&self) -> Stage {
+        Stage::Open(Record { opened: self.record.epoch, ..self.record })
+    }
+}
+
+fn replay(next: Next) -> Stage {
+    Stage::Replay(Part::Apply, next)
+}

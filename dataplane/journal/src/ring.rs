@@ -1,0 +1,146 @@
+//! Where frames lie: a ring of segments of one size.
+
+use crate::error::ConfigError;
+
+/// The shape of a log: `segments` slots of `segment_bytes`, frames padded to `align_bytes`.
+///
+/// A *position* counts the bytes of an endless log. Its segment `position / segment_bytes` lies in
+/// slot `segment % segments`. In RADOS a slot is one object; in a local log a stretch of the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ring {
+    /// Bytes of one slot, a multiple of `align_bytes`.
+    pub segment_bytes: u64,
+    /// How many slots, at least 2.
+    pub segments: u32,
+    /// 512 to 65,536, a power of two: what the disk below writes whole, such as 4,096.
+    pub align_bytes: u32,
+}
+
+/// Where a frame is put.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Counted from the log's beginning; never comes again.
+    pub position: u64,
+    /// The slot it lies in.
+    pub slot: u32,
+    /// The first byte within the slot.
+    pub offset: u64,
+}
+
+impl Ring {
+    /// # Errors
+    /// [`ConfigError::Ring`] for a shape whose arithmetic could overflow or that holds nothing.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let align = u64::from(self.align_bytes);
+        let sound = self.align_bytes.is_power_of_two()
+            && (512..=65_536).contains(&self.align_bytes)
+            && (align..=1 << 30).contains(&self.segment_bytes)
+            && self.segment_bytes % align == 0
+            && (2..=1 << 16).contains(&self.segments);
+        if sound { Ok(()) } else { Err(ConfigError::Ring(*self)) }
+    }
+
+    /// What it holds in all.
+    #[must_use]
+    pub fn capacity_bytes(&self) -> u64 {
+        self.segment_bytes * u64::from(self.segments)
+    }
+
+    /// Where `position` lies.
+    #[must_use]
+    pub fn place(&self, position: u64) -> Place {
+        let slot = position / self.segment_bytes % u64::from(self.segments);
+        Place {
+            position,
+            slot: u32::try_from(slot).unwrap_or_default(), // less than `segments`
+            offset: position % self.segment_bytes,
+        }
+    }
+
+    /// The first position of the segment after the one `position` lies in; `position` itself when
+    /// it is the first of its segment.
+    #[must_use]
+    pub fn next_segment(&self, position: u64) -> u64 {
+        position.div_ceil(self.segment_bytes) * self.segment_bytes
+    }
+
+    /// Where a frame of `length` bytes goes when the log ends at `position`: frames do not cross
+    /// segments.
+    fn fit(&self, position: u64, length: u64) -> u64 {
+        if position % self.segment_bytes + length <= self.segment_bytes {
+            position
+        } else {
+            self.next_segment(position)
+        }
+    }
+}
+
+/// What is used of a ring.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LogSpace {
+    pub(crate) ring: Ring,
+    /// Nothing before it is needed, and a durable record says so.
+    pub(crate) tail: u64,
+    /// The end of the last frame.
+    pub(crate) head: u64,
+}
+
+impl LogSpace {
+    pub(crate) fn empty_at(ring: Ring, position: u64) -> Self {
+        Self { ring, tail: position, head: position }
+    }
+
+    pub(crate) fn used_bytes(&self) -> u64 {
+        self.head - self.tail
+    }
+
+    /// Room for a frame, or None until the tail moves on.
+    pub(crate) fn reserve(&mut self, length: u64) -> Option<Place> {
+        let start = self.ring.fit(self.head, length);
+        if length > self.ring.segment_bytes
+            || start + length > self.tail + self.ring.capacity_bytes()
+        {
+            return None;
+        }
+        self.head = start + length;
+        Some(self.ring.place(start))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RING: Ring = Ring { segment_bytes: 4096, segments: 3, align_bytes: 512 };
+
+    #[test]
+    fn frames_do_not_cross_segments_and_never_reach_the_tail() {
+        let mut space = LogSpace::empty_at(RING, 8192);
+        let place = |position, slot, offset| Some(Place { position, slot, offset });
+        assert_eq!(space.reserve(3072), place(8192, 2, 0));
+        assert_eq!(space.reserve(1024), place(11264, 2, 3072));
+        assert_eq!(space.reserve(3072), place(12288, 0, 0));
+        assert_eq!(space.reserve(2048), place(16384, 1, 0));
+        assert_eq!(space.reserve(4096), None, "slot 2 holds the tail");
+        assert_eq!(space.reserve(2048), place(18432, 1, 2048));
+        space.tail = 11264;
+        assert_eq!(space.reserve(3072), place(20480, 2, 0));
+        assert_eq!(space.reserve(512), None);
+        assert_eq!(space.reserve(8192), None, "longer than a segment");
+    }
+
+    #[test]
+    fn shapes_are_checked() {
+        assert!(RING.validate().is_ok());
+        for wrong in [
+            Ring { align_bytes: 500, ..RING },
+            Ring { align_bytes: 256, ..RING },
+            Ring { segment_bytes: 0, ..RING },
+            Ring { segment_bytes: 4097, ..RING },
+            Ring { segment_bytes: 1 << 31, ..RING },
+            Ring { segments: 1, ..RING },
+        ] {
+            assert!(wrong.validate().is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Finding the frames of a log again.
+
+use crate::frame::Frame;
+use crate::number::narrow;
+use crate::record::Record;
+use crate::sabotage::{Fault, Sabotage};
+
+/// Which sequence may follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Continuity {
+    /// The next one: the journal in the cluster.
+    Unbroken,
+    /// Any later one: a local log leaves out what reached the cluster before it.
+    Rising,
+}
+
+/// Reads frames from the tail on, a segment at a time, until the first place where the next frame
+/// is not.
+#[derive(Debug)]
+pub(crate) struct Scanner {
+    record: Record,
+    continuity: Continuity,
+    position: u64,
+    /// The sequence that the next frame begins with.
+    expected: u64,
+    ended: bool,
+    sabotage: Sabotage,
+}
+
+impl Scanner {
+    pub(crate) fn new(record: Record, continuity: Continuity, sabotage: Sabotage) -> Self {
+        Self {
+            record,
+            continuity,
+            position: record.tail,
+            expected: record.first,
+            ended: false,
+            sabotage,
+        }
+    }
+
+    pub(crate) fn ring(&self) -> crate::ring::Ring {
+        self.record.ring
+    }
+
+    /// The last batch found.
+    pub(crate) fn last(&self) -> u64 {
+        self.expected - 1
+    }
+
+    /// The position behind the last frame, or the beginning of a segment behind it.
+    pub(crate) fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// The segment to read next; None at the end of the log.
+    pub(crate) fn segment(&self) -> Option<u64> {
+        let within = self.position - self.record.tail < self.record.ring.capacity_bytes();
+        (!self.ended && within).then(|| self.position / self.record.ring.segment_bytes)
+    }
+
+    /// Take the frames out of the segment that `segment` named. What was never written may be
+    /// missing at its end.
+    pub(crate) fn feed(&mut self, bytes: &[u8], frames: &mut Vec<Frame>) {
+        let segment_bytes = self.record.ring.segment_bytes;
+        let end = (self.position / segment_bytes + 1) * segment_bytes;
+        while self.position < end {
+            let offset = self.position % segment_bytes;
+            if let Some(frame) = self.frame_at(bytes, offset, end - self.position) {
+                self.position += frame.length_bytes();
+                self.expected = frame.last + 1;
+                frames.push(frame);
+            } else if self.sabotage.is(Fault::SkipBroken) {
+                self.position += u64::from(self.record.ring.align_bytes);
+            } else if offset == 0 {
+                self.ended = true;
+                return;
+            } else {
+                // A frame that did not fit here begins the next segment. Its sequence proves it.
+                self.position = end;
+            }
+        }
+    }
+
+    fn frame_at(&self, bytes: &[u8], offset: u64, room: u64) -> Option<Frame> {
+        let bytes = bytes.get(narrow(offset)..)?;
+        let check = !self.sabotage.is(Fault::SkipChecksum);
+        let frame = Frame::decode_checked(bytes, self.record.volume, check).ok()?;
+        let rising = frame.first >= self.expected;
+        let follows = match self.continuity {
+            Continuity::Unbroken if self.sabotage.is(Fault::SkipBroken) => rising,
+            Continuity::Unbroken => frame.first == self.expected,
+            Continuity::Rising => rising,
+        };
+        // A frame of another owner, at the right place with the right sequence, is what an earlier
+        // owner wrote behind a frame that it lost.
+        let ours = frame.epoch == self.record.written_by || self.sabotage.is(Fault::TakeAnyEpoch);
+        let aligned = frame.length % u64::from(self.record.ring.align_bytes) == 0;
+        (follows && ours && aligned && frame.length > 0 && frame.length <= room).then_some(frame)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::content::{Content, Payload};
+    use crate::ids::{Epoch, VolumeId};
+    use crate::ring::Ring;
+    use crate::span::Span;
+
+    const VOLUME: VolumeId = VolumeId([4; 16]);
+    const RING: Ring = Ring { segment_bytes: 2048, segments: 2, align_bytes: 512 };
+
+    fn put(log: &mut [u8], position: usize, epoch: u64, sequences: (u64, u64), bytes: usize) {
+        let span = Span::new(0, crate::number::wide(bytes)).unwrap();
+        let extents = vec![(span, Content::Data(Payload::copy_of(&vec![1; bytes])))];
+        let mut frame = Vec::new();
+        Frame::new((VOLUME, Epoch(epoch)), sequences, Arc::from(extents), 512).encode(&mut frame);
+        let at = position % log.len();
+        log[at..at + frame.len()].copy_from_slice(&frame);
+    }
+
+    fn scan(log: &[u8], tail: u64, first: u64, continuity: Continuity) -> Vec<(u64, u64)> {
+        let epoch = Epoch(2);
+        let record =
+            Record { epoch, written_by: epoch, tail, first, ..Record::fresh(VOLUME, RING) };
+        let mut scanner = Scanner::new(record, continuity, Sabotage::default());
+        let mut frames = Vec::new();
+        while let Some(segment) = scanner.segment() {
+            let start = usize::try_from(segment % 2).unwrap() * 2048;
+            scanner.feed(&log[start..start + 2048], &mut frames);
+        }
+        frames.iter().map(Frame::sequences).collect()
+    }
+
+    #[test]
+    fn it_follows_the_log_round_the_ring_and_ends_where_the_next_frame_is_not() {
+        let mut log = vec![0; 4096];
+        put(&mut log, 2048 + 512, 2, (7, 7), 300);
+        put(&mut log, 4096, 2, (8, 9), 1000); // did not fit before
+        put(&mut log, 4096 + 1536, 2, (10, 10), 10);
+        let unbroken = Continuity::Unbroken;
+        assert_eq!(scan(&log, 2560, 7, unbroken), [(7, 7), (8, 9), (10, 10)]);
+        assert_eq!(scan(&log, 2560, 6, unbroken), []);
+        let mut torn = log.clone();
+        torn[700] ^= 1; // in the body of 8..9
+        assert_eq!(scan(&torn, 2560, 7, unbroken), [(7, 7)], "10 is beyond the broken frame");
+        let mut stale = log.clone();
+        put(&mut stale, 4096, 1, (8, 9), 1000);
+        assert_eq!(scan(&stale, 2560, 7, unbroken), [(7, 7)], "another owner's frame");
+        put(&mut log, 4096, 2, (9, 9), 1000);
+        assert_eq!(scan(&log, 2560, 7, unbroken), [(7, 7)], "8 is missing");
+        assert_eq!(scan(&log, 2560, 7, Continuity::Rising), [(7, 7), (9, 9), (10, 10)]);
+    }
+
+    #[test]
+    fn a_full_ring_is_read_once() {
+        let mut log = vec![0; 4096];
+        for (index, sequence) in (1..=8).enumerate() {
+            put(&mut log, index * 512, 2, (sequence, sequence), 100);
+        }
+        assert_eq!(scan(&log, 0, 1, Continuity::Unbroken).len(), 8);
+        assert_eq!(scan(&[0; 4096], 0, 1, Continuity::Unbroken), []);
+    }
+}

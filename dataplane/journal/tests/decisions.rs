@@ -1,0 +1,479 @@
+//! Single decisions through the public face: who is answered when, what is sent where.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test may fail loudly"
+)]
+
+use std::time::Duration;
+
+use grampus_blockdev::{Durability, Offset, Token};
+use grampus_journal::{
+    Action, Admission, CacheConfig, Config, Epoch, Event, Failure, Frame, Journal, Opened, Payload,
+    ReadPlan, Record, Refusal, Report, Ring, Source, Span, State, VolumeId,
+};
+
+const RING: Ring = Ring { segment_bytes: 64 << 10, segments: 4, align_bytes: 4096 };
+const CACHE: CacheConfig = CacheConfig {
+    ring: RING,
+    max_appends: 2,
+    max_lag: Duration::from_millis(100),
+    max_lag_bytes: 32 << 10,
+    ship_after: Duration::from_millis(25),
+};
+
+fn ms(number: u64) -> Duration {
+    Duration::from_millis(number)
+}
+
+fn config() -> Config {
+    Config {
+        ring: RING,
+        max_write_bytes: 16 << 10,
+        max_batch_bytes: 32 << 10,
+        max_held_bytes: 128 << 10,
+        max_appends: 2,
+        max_applies: 4,
+        max_apply_bytes: 64 << 10,
+        ..Config::default()
+    }
+}
+
+/// A journal, and what it wants done that was not yet answered.
+struct Bench {
+    journal: Journal,
+    wanted: Vec<Action>,
+    answers: Vec<(u64, Result<(), Failure>)>,
+    reports: Vec<Report>,
+    now: Duration,
+}
+
+impl Bench {
+    fn new(config: Config) -> Self {
+        let record = |ring| Record { epoch: Epoch(1), ..Record::fresh(VolumeId([1; 16]), ring) };
+        let opened = Opened {
+            record: record(config.ring),
+            local: config.cache.map(|cache| record(cache.ring)),
+            size_bytes: 1 << 20,
+        };
+        let journal = Journal::new(config, opened, Duration::ZERO).expect("sound settings");
+        Self {
+            journal,
+            wanted: Vec::new(),
+            answers: Vec::new(),
+            reports: Vec::new(),
+            now: Duration::ZERO,
+        }
+    }
+
+    fn collect(&mut self) {
+        while let Some(action) = self.journal.next_action() {
+            match action {
+                Action::Complete { token, result } => self.answers.push((token.0, result)),
+                Action::Report(report) => self.reports.push(report),
+                other => self.wanted.push(other),
+            }
+        }
+    }
+
+    fn write(&mut self, start: u64, bytes: &[u8]) {
+        let payload = Payload::copy_of(bytes);
+        self.journal
+            .write(self.now, Offset::new(start).unwrap(), payload, Durability::OnFlush, Token(0))
+            .expect("there is room");
+        self.collect();
+    }
+
+    fn flush(&mut self, token: u64) {
+        self.journal.flush(self.now, Token(token));
+        self.collect();
+    }
+
+    fn handle(&mut self, event: Event) {
+        self.journal.handle(self.now, event);
+        self.collect();
+    }
+
+    fn at(&mut self, now: Duration) {
+        self.now = now;
+        self.handle(Event::Tick);
+    }
+
+    fn appends(&self) -> Vec<(u64, u64)> {
+        let sequences = |action: &Action| match action {
+            Action::Append { frame, .. } => Some(frame.sequences()),
+            _ => None,
+        };
+        self.wanted.iter().filter_map(sequences).collect()
+    }
+
+    fn appended(&mut self, last: u64, result: Result<(), Failure>) {
+        self.handle(Event::Appended { last, result });
+    }
+
+    fn locally(&mut self, last: u64, result: Result<(), Failure>) {
+        self.handle(Event::AppendedLocally { last, result });
+    }
+
+    /// Answer everything that is wanted until nothing is.
+    fn settle(&mut self) {
+        while !self.wanted.is_empty() {
+            for action in std::mem::take(&mut self.wanted) {
+                self.handle(match action {
+                    Action::Append { frame, .. } => {
+                        Event::Appended { last: frame.sequences().1, result: Ok(()) }
+                    }
+                    Action::AppendLocally { frame, .. } => {
+                        Event::AppendedLocally { last: frame.sequences().1, result: Ok(()) }
+                    }
+                    Action::Apply { id, .. } => Event::Applied { id, result: Ok(()) },
+                    Action::FlushImage => Event::ImageFlushed(Ok(())),
+                    Action::Record { .. } => Event::Recorded(Ok(())),
+                    Action::RecordLocally { .. } => Event::RecordedLocally(Ok(())),
+                    Action::Complete { .. } | Action::Report(_) => panic!("collected"),
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn flushes_that_wait_share_a_batch_and_are_answered_in_order() {
+    let mut bench = Bench::new(config());
+    for token in 1..=4 {
+        bench.write(token * 4096, &[1; 4096]);
+        bench.flush(token);
+    }
+    assert_eq!(bench.appends(), [(1, 1), (2, 2)], "two in flight; 3 and 4 gather");
+    bench.appended(2, Ok(()));
+    assert_eq!(bench.answers, [], "the first is not durable");
+    bench.appended(1, Ok(()));
+    assert_eq!(bench.answers, [(1, Ok(())), (2, Ok(()))]);
+    assert_eq!(bench.appends(), [(1, 1), (2, 2), (3, 3)]);
+    bench.appended(3, Ok(()));
+    assert_eq!(bench.answers[2..], [(3, Ok(())), (4, Ok(()))], "one batch for both");
+    bench.flush(5);
+    assert_eq!(bench.answers.last(), Some(&(5, Ok(()))), "nothing to do");
+    assert_eq!(bench.journal.statistics().appends, 3);
+}
+
+#[test]
+fn a_failed_append_fails_every_flush_from_then_on() {
+    let mut bench = Bench::new(config());
+    for token in 1..=3 {
+        bench.write(token * 4096, &[1; 4096]);
+        bench.flush(token);
+    }
+    bench.appended(1, Err(Failure::Io));
+    let failed = Err(Failure::Io);
+    bench.answers.sort_by_key(|(token, _)| *token);
+    assert_eq!(bench.answers, [(1, failed), (2, failed), (3, failed)]);
+    bench.appended(2, Ok(()));
+    bench.flush(4);
+    assert_eq!(bench.answers.last(), Some(&(4, failed)));
+    assert_eq!(bench.journal.admission(bench.now, 512), {
+        Admission::Refused(Refusal::Failed(Failure::Io))
+    });
+    assert_eq!(bench.journal.status().state, State::Failed(Failure::Io));
+    assert_eq!(bench.reports, [Report::Failed(Failure::Io)]);
+}
+
+#[test]
+fn no_space_is_tried_again_with_the_same_frame_and_ends_in_an_error() {
+    let place = |action: &Action| match action {
+        Action::Append { frame, place } => (frame.sequences(), *place),
+        other => panic!("{other:?}"),
+    };
+    let mut bench = Bench::new(config());
+    bench.write(0, &[1; 512]);
+    bench.flush(1);
+    bench.appended(1, Err(Failure::NoSpace));
+    assert_eq!(bench.reports, [Report::Retrying(Failure::NoSpace)]);
+    assert_eq!(bench.journal.next_tick(), Some(ms(500)));
+    bench.at(ms(500));
+    assert_eq!(place(&bench.wanted[0]), place(&bench.wanted[1]));
+    bench.appended(1, Ok(()));
+    assert_eq!(bench.answers, [(1, Ok(()))]);
+    assert_eq!(bench.reports.last(), Some(&Report::Recovered));
+
+    let mut bench = Bench::new(config());
+    bench.write(0, &[1; 512]);
+    bench.flush(1);
+    while bench.answers.is_empty() {
+        assert!(bench.now <= ms(30_000), "it hangs");
+        bench.appended(1, Err(Failure::NoSpace));
+        let next = bench.journal.next_tick().expect("something is to come");
+        bench.at(next);
+    }
+    assert_eq!((bench.now, bench.answers[0]), (ms(30_000), (1, Err(Failure::NoSpace))));
+}
+
+#[test]
+fn fua_completes_with_its_batch_and_not_before() {
+    let mut bench = Bench::new(config());
+    let accepted = bench
+        .journal
+        .write(bench.now, Offset::ZERO, Payload::copy_of(&[1; 512]), Durability::Fua, Token(9))
+        .unwrap();
+    assert!(!accepted.complete);
+    bench.collect();
+    assert_eq!((bench.appends(), bench.answers.len()), (vec![(1, 1)], 0));
+    bench.appended(1, Ok(()));
+    assert_eq!(bench.answers, [(9, Ok(()))]);
+}
+
+#[test]
+fn writes_that_nobody_flushes_are_sealed_by_size_and_by_age() {
+    let mut bench = Bench::new(config());
+    bench.write(0, &[1; 16 << 10]);
+    assert_eq!(bench.journal.next_tick(), Some(ms(1000)));
+    bench.write(16 << 10, &[1; 15 << 10]);
+    assert_eq!(bench.appends(), []);
+    bench.write(32 << 10, &[1; 16 << 10]);
+    assert_eq!(bench.appends(), [(1, 1)], "the third did not fit");
+    bench.at(ms(1000));
+    assert_eq!(bench.appends(), [(1, 1), (2, 2)]);
+}
+
+#[test]
+fn a_read_sees_the_newest_of_all_layers() {
+    let mut bench = Bench::new(config());
+    let look = |bench: &Bench| {
+        let mut plan = ReadPlan::default();
+        bench.journal.plan_read(Span::new(0, 12).unwrap(), &mut plan);
+        let mut seen = String::new();
+        for (span, source) in plan.pieces() {
+            match source {
+                Source::Memory(payload) => {
+                    seen.push_str(std::str::from_utf8(payload.as_slice()).unwrap());
+                }
+                Source::Zeros => seen.extend((0..span.length()).map(|_| '0')),
+                Source::Image => seen.extend((0..span.length()).map(|_| '.')),
+            }
+        }
+        seen
+    };
+    bench.write(1, b"aaaaaaaaa");
+    bench.flush(1);
+    bench.appended(1, Ok(())); // settled
+    bench.write(3, b"bbb");
+    bench.flush(2); // sealed, not durable
+    let span = Span::new(5, 2).unwrap();
+    bench.journal.zero(bench.now, span, true, Durability::OnFlush, Token(0)).unwrap();
+    assert_eq!(look(&bench), ".aabb00aaa..");
+    bench.handle(Event::Quiesce(Token(3)));
+    bench.settle();
+    assert_eq!(look(&bench), "............");
+}
+
+#[test]
+fn quiescing_brings_everything_into_the_image_and_holds_writes_back() {
+    let mut bench = Bench::new(config());
+    bench.write(0, &[1; 4096]);
+    bench.handle(Event::Quiesce(Token(7)));
+    assert_eq!(bench.journal.admission(bench.now, 512), Admission::Wait);
+    let mut kinds = Vec::new();
+    while let Some(action) = bench.wanted.pop() {
+        kinds.push(format!("{action:?}").split([' ', '(']).next().unwrap().to_owned());
+        bench.wanted.push(action);
+        bench.settle_one();
+    }
+    assert_eq!(kinds, ["Append", "Apply", "FlushImage", "Record"]);
+    assert_eq!(bench.answers, [(7, Ok(()))]);
+    let status = bench.journal.status();
+    assert_eq!((status.state, status.held_bytes, status.used_bytes), (State::Quiesced, 0, 0));
+    bench.handle(Event::Resized(4096));
+    bench.handle(Event::Unquiesce);
+    assert_eq!(bench.journal.admission(bench.now, 512), Admission::Now);
+    let past = bench.journal.write(
+        bench.now,
+        Offset::new(4000).unwrap(),
+        Payload::copy_of(&[1; 97]),
+        Durability::OnFlush,
+        Token(0),
+    );
+    assert!(matches!(past, Err(Refusal::OutOfRange { .. })));
+}
+
+impl Bench {
+    fn settle_one(&mut self) {
+        let action = self.wanted.remove(0);
+        let rest = std::mem::replace(&mut self.wanted, vec![action]);
+        let event = match self.wanted.remove(0) {
+            Action::Append { frame, .. } => {
+                Event::Appended { last: frame.sequences().1, result: Ok(()) }
+            }
+            Action::Apply { id, .. } => Event::Applied { id, result: Ok(()) },
+            Action::FlushImage => Event::ImageFlushed(Ok(())),
+            Action::Record { .. } => Event::Recorded(Ok(())),
+            other => panic!("{other:?}"),
+        };
+        self.wanted = rest;
+        self.handle(event);
+    }
+}
+
+#[test]
+fn memory_is_bounded_intake_slows_down_and_a_stall_is_an_error() {
+    let mut bench = Bench::new(config());
+    let mut taken = 0;
+    let (mut delayed, mut now) = (false, Duration::ZERO);
+    loop {
+        match bench.journal.admission(now, 4096) {
+            Admission::Now => {
+                bench.now = now;
+                bench.write(taken * 4096 % (1 << 20), &[1; 4096]);
+                taken += 1;
+            }
+            Admission::At(at) => {
+                assert!(at > now);
+                (now, delayed) = (at, true);
+            }
+            Admission::Wait => break,
+            Admission::Refused(refusal) => panic!("{refusal}"),
+        }
+    }
+    assert!(delayed, "it slows down before it stops");
+    let held = bench.journal.status().held_bytes;
+    assert!((120 << 10..=128 << 10).contains(&held), "{held}");
+    assert!(matches!(
+        bench.journal.write(
+            now,
+            Offset::ZERO,
+            Payload::copy_of(&[1; 4096]),
+            Durability::OnFlush,
+            Token(0)
+        ),
+        Err(Refusal::Busy)
+    ));
+    assert!(matches!(
+        bench.journal.admission(now + ms(30_001), 4096),
+        Admission::Refused(Refusal::Stalled { .. })
+    ));
+    bench.now = now + ms(30_001);
+    bench.settle();
+    let later = bench.now + ms(60_000);
+    assert_eq!(bench.journal.admission(later, 4096), Admission::Now);
+}
+
+#[test]
+fn cache_answers_from_the_host_and_ships_merged_later() {
+    let mut bench = Bench::new(Config { cache: Some(CACHE), ..config() });
+    for token in 1..=3 {
+        bench.write(0, &[1; 512]);
+        bench.flush(token);
+        bench.locally(token, Ok(()));
+        assert_eq!(bench.answers.last(), Some(&(token, Ok(()))));
+    }
+    assert_eq!((bench.appends(), bench.journal.next_tick()), (vec![], Some(ms(25))));
+    bench.at(ms(25));
+    assert_eq!(bench.appends(), [(1, 3)]);
+    let shipped = |frame: &Frame| frame.extents().len();
+    let Some(Action::Append { frame, .. }) = bench.wanted.last() else { panic!() };
+    assert_eq!(shipped(frame), 1, "overwrites do not travel");
+    assert_eq!(bench.journal.status().lag, ms(25));
+    bench.appended(3, Ok(()));
+    let status = bench.journal.status();
+    assert_eq!((status.lag_bytes, status.replicated), (0, 3));
+}
+
+#[test]
+fn past_the_lag_flushes_wait_for_the_cluster() {
+    let mut bench = Bench::new(Config { cache: Some(CACHE), ..config() });
+    bench.write(0, &[1; 512]);
+    bench.flush(1);
+    bench.locally(1, Ok(()));
+    bench.at(ms(101));
+    bench.write(512, &[1; 512]);
+    bench.flush(2);
+    bench.locally(2, Ok(()));
+    bench.flush(3); // nothing new, but what it asks about is too far behind
+    assert_eq!(bench.answers, [(1, Ok(()))]);
+    bench.appended(1, Ok(()));
+    assert_eq!(bench.answers, [(1, Ok(())), (2, Ok(())), (3, Ok(()))]);
+
+    let mut bench = Bench::new(Config { cache: Some(CACHE), ..config() });
+    for token in 1..=3 {
+        bench.write(token * 16384, &[1; 12 << 10]);
+        bench.flush(token);
+        bench.locally(token, Ok(()));
+    }
+    assert_eq!(bench.answers, [(1, Ok(())), (2, Ok(()))], "the third exceeds the bytes");
+    assert!(bench.journal.status().lag_bytes <= CACHE.max_lag_bytes);
+}
+
+#[test]
+fn a_failing_local_log_turns_cache_into_journal() {
+    let mut bench = Bench::new(Config { cache: Some(CACHE), ..config() });
+    bench.write(0, &[1; 512]);
+    bench.flush(1);
+    bench.locally(1, Err(Failure::Io));
+    assert_eq!(bench.reports, [Report::Degraded(Failure::Io)]);
+    assert_eq!((bench.answers.len(), bench.appends()), (0, vec![(1, 1)]));
+    bench.appended(1, Ok(()));
+    assert_eq!(bench.answers, [(1, Ok(()))], "nothing was lost, so nothing fails");
+    bench.write(0, &[1; 512]);
+    bench.flush(2);
+    assert_eq!(bench.appends(), [(1, 1), (2, 2)]);
+    let status = bench.journal.status();
+    assert_eq!((status.local, status.degraded), (false, Some(Failure::Io)));
+}
+
+#[test]
+fn a_batch_is_not_acknowledged_over_a_gap_in_the_local_log() {
+    let mut bench = Bench::new(Config { cache: Some(CACHE), ..config() });
+    bench.write(0, &[1; 512]);
+    bench.flush(1); // its local append takes long
+    bench.at(ms(25));
+    bench.appended(1, Ok(())); // the cluster has it
+    bench.write(0, &[1; 512]);
+    bench.flush(2);
+    bench.locally(2, Ok(()));
+    assert_eq!(bench.answers, [(1, Ok(()))], "a scan would end at 1, which is not there");
+    bench.locally(1, Ok(()));
+    assert_eq!(bench.answers, [(1, Ok(())), (2, Ok(()))]);
+}
+
+#[test]
+fn a_failed_apply_is_tried_again_and_the_journal_is_not_trimmed_before() {
+    let mut bench = Bench::new(Config { apply_after: Duration::ZERO, ..config() });
+    bench.write(0, &[1; 512]);
+    bench.flush(1);
+    bench.appended(1, Ok(()));
+    let apply = |bench: &Bench| match bench.wanted.last() {
+        Some(Action::Apply { id, .. }) => *id,
+        other => panic!("{other:?}"),
+    };
+    bench.handle(Event::Applied { id: apply(&bench), result: Err(Failure::NoSpace) });
+    bench.at(ms(499));
+    assert_eq!(bench.journal.status().applied, 0);
+    bench.at(ms(500));
+    bench.handle(Event::Applied { id: apply(&bench), result: Ok(()) });
+    assert_eq!(bench.reports, [Report::Retrying(Failure::NoSpace), Report::Recovered]);
+    bench.at(ms(1000));
+    assert!(matches!(bench.wanted.last(), Some(Action::FlushImage)));
+    assert_eq!(bench.journal.status().trimmed, 0);
+    bench.handle(Event::ImageFlushed(Ok(())));
+    bench.handle(Event::Recorded(Ok(())));
+    assert_eq!(bench.journal.status().trimmed, 1);
+}
+
+#[test]
+fn under_load_the_record_comes_before_the_next_flush_of_the_image() {
+    let mut bench = Bench::new(Config { apply_after: Duration::ZERO, ..config() });
+    let land = |bench: &mut Bench, last: u64| {
+        bench.write(last * 4096, &[1; 4096]);
+        bench.flush(last);
+        bench.appended(last, Ok(()));
+        bench.handle(Event::Applied { id: last, result: Ok(()) });
+    };
+    land(&mut bench, 1);
+    bench.at(ms(1000));
+    land(&mut bench, 2);
+    bench.handle(Event::ImageFlushed(Ok(())));
+    let Some(Action::Record { record, .. }) = bench.wanted.last() else { panic!("no record") };
+    assert_eq!((record.first, record.durable), (2, 2), "only what was applied before the flush");
+}

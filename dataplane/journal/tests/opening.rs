@@ -1,0 +1,246 @@
+//! Recovery step by step: what is asked in which order, and when it refuses to open.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test may fail loudly"
+)]
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use grampus_blockdev::{Durability, Offset, Token};
+use grampus_journal::{
+    Action, Answer, Aside, Config, Content, Epoch, Event, Failure, FormatError, Journal, Log,
+    Opened, Payload, Record, Recovery, RecoveryConfig, RecoveryError, Ring, Step, VolumeId,
+};
+
+const VOLUME: VolumeId = VolumeId([7; 16]);
+const RING: Ring = Ring { segment_bytes: 64 << 10, segments: 4, align_bytes: 4096 };
+const SIZE: u64 = 1 << 20;
+
+/// A cluster that does as it is told.
+#[derive(Default)]
+struct Cluster {
+    record: Option<Record>,
+    slots: HashMap<u32, Vec<u8>>,
+    image: Vec<u8>,
+    local_record: Option<Vec<u8>>,
+    local_slots: HashMap<u32, Vec<u8>>,
+    steps: Vec<String>,
+}
+
+fn config(local: Option<Ring>) -> RecoveryConfig {
+    RecoveryConfig { volume: VOLUME, ring: RING, local, max_held_bytes: 32 << 10 }
+}
+
+impl Cluster {
+    fn new() -> Self {
+        Self { image: vec![0; usize::try_from(SIZE).unwrap()], ..Self::default() }
+    }
+
+    fn put(slots: &mut HashMap<u32, Vec<u8>>, slot: u32, at: u64, bytes: &[u8]) {
+        let slot = slots.entry(slot).or_default();
+        let at = usize::try_from(at).unwrap();
+        slot.resize(slot.len().max(at + bytes.len()), 0);
+        slot[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
+    fn take(&mut self, step: Step) -> Answer {
+        let name = format!("{step:?}");
+        self.steps.push(name.split([' ', '{', '(']).next().unwrap().to_owned());
+        match step {
+            Step::ReadRecord(Log::Cluster) => {
+                Answer::Record(self.record.map(|record| record.encode().to_vec()))
+            }
+            Step::ReadRecord(Log::Local) => Answer::Record(self.local_record.clone()),
+            Step::SwapRecord { expected, record } => {
+                let same = expected == self.record;
+                if same {
+                    self.record = Some(record);
+                }
+                Answer::Swapped(same)
+            }
+            Step::Fence(_) => Answer::Fenced { size_bytes: SIZE },
+            // Objects that end where nothing was written behind.
+            Step::ReadSlot(log, slot) => {
+                let slots = if log == Log::Cluster { &self.slots } else { &self.local_slots };
+                Answer::Slot(slots.get(&slot).cloned().unwrap_or_default())
+            }
+            Step::Append { frame, place } => {
+                let mut bytes = Vec::new();
+                frame.encode(&mut bytes);
+                Self::put(&mut self.slots, place.slot, place.offset, &bytes);
+                Answer::Done
+            }
+            Step::Apply(extents) => {
+                for (span, content) in extents.iter() {
+                    let Content::Data(payload) = content else { panic!("only data here") };
+                    let at = usize::try_from(span.start()).unwrap();
+                    self.image[at..at + payload.as_slice().len()]
+                        .copy_from_slice(payload.as_slice());
+                }
+                Answer::Done
+            }
+            Step::WriteLocalRecord(record) => {
+                self.local_record = Some(record.encode().to_vec());
+                Answer::Done
+            }
+            Step::FlushImage | Step::SetLocalAside(_) => Answer::Done,
+            Step::Open(_) | Step::Stop(_) => panic!("no step to take"),
+        }
+    }
+
+    fn open(&mut self, config: RecoveryConfig) -> Result<(Opened, Recovery), RecoveryError> {
+        self.steps.clear();
+        let mut recovery = Recovery::new(config)?;
+        loop {
+            match recovery.step() {
+                Step::Open(opened) => return Ok((opened, recovery)),
+                step => recovery.answer(self.take(step))?,
+            }
+        }
+    }
+
+    /// Batches of one page each, filled with their number, durable and not applied.
+    fn write(&mut self, opened: Opened, pages: &[u8]) {
+        let config = Config {
+            ring: RING,
+            max_write_bytes: 4096,
+            max_batch_bytes: 8192,
+            max_apply_bytes: 8192,
+            ..Config::default()
+        };
+        let mut journal = Journal::new(config, opened, Duration::ZERO).unwrap();
+        for (place, fill) in (0_u64..).zip(pages) {
+            let payload = Payload::copy_of(&[*fill; 4096]);
+            let (now, token) = (Duration::ZERO, Token(place));
+            let offset = Offset::new(place * 4096).unwrap();
+            journal.write(now, offset, payload, Durability::OnFlush, token).unwrap();
+            journal.flush(now, token);
+            while let Some(action) = journal.next_action() {
+                if let Action::Append { frame, place } = action {
+                    let last = frame.sequences().1;
+                    let mut bytes = Vec::new();
+                    frame.encode(&mut bytes);
+                    Self::put(&mut self.slots, place.slot, place.offset, &bytes);
+                    journal.handle(now, Event::Appended { last, result: Ok(()) });
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_volume_without_a_journal_gets_one() {
+    let mut cluster = Cluster::new();
+    let (opened, recovery) = cluster.open(config(None)).unwrap();
+    let expected = [
+        "ReadRecord",
+        "SwapRecord",
+        "Fence",
+        "ReadSlot",
+        "Apply",
+        "FlushImage",
+        "SwapRecord",
+        "SwapRecord",
+    ];
+    assert_eq!(cluster.steps, expected);
+    let one = Epoch(1);
+    let fresh = Record::fresh(VOLUME, RING);
+    assert_eq!(opened.record, Record { epoch: one, opened: one, written_by: one, ..fresh });
+    assert_eq!((opened.size_bytes, recovery.epoch()), (SIZE, one));
+    assert_eq!(cluster.record, Some(opened.record));
+}
+
+#[test]
+fn everything_is_replayed_before_the_volume_opens_in_pieces_that_fit_into_memory() {
+    let mut cluster = Cluster::new();
+    let (opened, _) = cluster.open(config(None)).unwrap();
+    let pages: Vec<u8> = (1..=20).collect();
+    cluster.write(opened, &pages);
+    let (opened, recovery) = cluster.open(config(None)).unwrap();
+    assert_eq!(recovery.progress().frames, 20);
+    assert_eq!((opened.record.first, opened.record.durable), (21, 20));
+    for (page, fill) in cluster.image.chunks(4096).zip(&pages) {
+        assert!(page.iter().all(|byte| byte == fill), "page {fill}");
+    }
+    let count = |name: &str| cluster.steps.iter().filter(|step| *step == name).count();
+    assert!(count("Apply") > 1, "32 KiB at a time");
+    assert_eq!(count("FlushImage"), 1, "before the ring is freed, and not before");
+    let (again, _) = cluster.open(config(None)).unwrap();
+    assert_eq!(again.record.first, 21);
+}
+
+#[test]
+fn lost_frames_are_damage_and_not_a_shorter_history() {
+    let mut cluster = Cluster::new();
+    let (opened, _) = cluster.open(config(None)).unwrap();
+    cluster.write(opened, &[1, 2, 3]);
+    let record = Record { durable: 3, ..opened.record };
+    cluster.record = Some(record);
+    cluster.slots.get_mut(&0).unwrap()[8192 + 100] ^= 1; // in the second frame
+    let error = cluster.open(config(None)).unwrap_err();
+    assert_eq!(error, RecoveryError::Damaged { expected: 3, found: 1 });
+    assert_eq!(cluster.image[0], 0, "nothing was touched");
+}
+
+#[test]
+fn whoever_is_overtaken_stops() {
+    let mut cluster = Cluster::new();
+    let mut slow = Recovery::new(config(None)).unwrap();
+    while !matches!(slow.step(), Step::FlushImage) {
+        let step = slow.step();
+        slow.answer(cluster.take(step)).unwrap();
+    }
+    let (opened, _) = cluster.open(config(None)).unwrap();
+    assert_eq!(opened.record.epoch, Epoch(2));
+    slow.answer(Answer::Done).unwrap();
+    let step = slow.step();
+    let error = slow.answer(cluster.take(step)).unwrap_err();
+    assert_eq!(error, RecoveryError::Overtaken(Epoch(1)));
+    assert!(matches!(slow.step(), Step::Stop(_)), "a failed recovery never opens");
+}
+
+#[test]
+fn what_cannot_be_read_is_refused() {
+    let mut cluster = Cluster::new();
+    let other = VolumeId([8; 16]);
+    cluster.record = Some(Record::fresh(other, RING));
+    let foreign = RecoveryError::Record(FormatError::OtherVolume(other));
+    assert_eq!(cluster.open(config(None)).unwrap_err(), foreign);
+
+    let mut recovery = Recovery::new(config(None)).unwrap();
+    let broken = recovery.answer(Answer::Record(Some(vec![0; 100]))).unwrap_err();
+    assert_eq!(broken, RecoveryError::Record(FormatError::Magic));
+
+    let mut recovery = Recovery::new(config(None)).unwrap();
+    assert_eq!(recovery.answer(Answer::Done), Err(RecoveryError::Protocol));
+    let mut recovery = Recovery::new(config(None)).unwrap();
+    let failed = RecoveryError::Io(Failure::Fenced);
+    assert_eq!(recovery.answer(Answer::Failed(Failure::Fenced)), Err(failed));
+}
+
+#[test]
+fn a_local_log_of_an_older_owner_is_set_aside_and_a_new_one_begun() {
+    let mut cluster = Cluster::new();
+    let cache = config(Some(RING));
+    let (first, _) = cluster.open(cache).unwrap();
+    assert_eq!(first.local.map(|local| local.epoch), Some(Epoch(1)));
+    let old = cluster.local_record.clone();
+    cluster.local_record = None; // another host
+    let (second, _) = cluster.open(cache).unwrap();
+    assert_eq!(second.local.map(|local| local.epoch), Some(Epoch(2)));
+    cluster.local_record = old; // the first one is back
+    let (third, recovery) = cluster.open(cache).unwrap();
+    let older = Aside::Older { epoch: Epoch(1), volume: VOLUME };
+    assert_eq!(recovery.progress().set_aside, Some(older));
+    assert_eq!(third.local.map(|local| local.epoch), Some(Epoch(3)));
+
+    cluster.local_record = Some(vec![1; 512]);
+    let (_, recovery) = cluster.open(cache).unwrap();
+    let broken = Aside::Broken(FormatError::Magic);
+    assert_eq!(recovery.progress().set_aside, Some(broken));
+}

@@ -1,0 +1,97 @@
+//! What can go wrong besides a request: with the libraries, the cluster, an image.
+
+use std::io;
+use std::path::PathBuf;
+
+use grampus_blockdev::LimitError;
+use thiserror::Error;
+
+use crate::settings;
+
+/// Ceph's client libraries cannot be used.
+#[derive(Debug, Error)]
+pub enum LoadError {
+    /// The dynamic loader found no such library, or not all that it depends on.
+    #[error("cannot load {path}: install Ceph's client libraries (librbd1, librados2)")]
+    Library {
+        /// What was asked for: a path, or a name that the loader looks up.
+        path: PathBuf,
+        /// The loader's reason.
+        #[source]
+        source: libloading::Error,
+    },
+    /// A function that every supported release has is not there.
+    #[error("{path} has no function {symbol}: Ceph 16 or newer is needed")]
+    Symbol {
+        /// The library.
+        path: PathBuf,
+        /// The function.
+        symbol: &'static str,
+    },
+}
+
+/// The cluster or an image refused.
+#[derive(Debug, Error)]
+pub enum RbdError {
+    /// A call failed; [`RbdError::errno`] says why.
+    #[error("cannot {action} {subject}")]
+    Call {
+        /// What was tried, such as `open the image`.
+        action: &'static str,
+        /// With what, such as `rbd/disk`; may be empty.
+        subject: String,
+        /// Why it failed.
+        #[source]
+        source: io::Error,
+    },
+    /// Another client that is alive holds the image's exclusive lock and keeps it.
+    #[error("the image's exclusive lock is held by {owner}")]
+    LockHeld {
+        /// Its address, or `another client` when it could not be told.
+        owner: String,
+    },
+    /// The cluster shut this client out.
+    #[error("this client was fenced: the cluster takes nothing more from it")]
+    Fenced,
+    /// The image was closed.
+    #[error("the image is closed")]
+    Closed,
+    /// The library found is too old for this.
+    #[error("this librbd has no {symbol}: Ceph 16 or newer is needed")]
+    Unsupported {
+        /// The function that it lacks.
+        symbol: &'static str,
+    },
+    /// Text that C cannot take.
+    #[error("the {what} contains a NUL character")]
+    Text {
+        /// Which text.
+        what: &'static str,
+    },
+    /// An image whose size makes no device.
+    #[error("the image makes no device")]
+    Limit(#[from] LimitError),
+    /// A thread could not be started.
+    #[error("cannot start a thread")]
+    Thread(#[source] io::Error),
+}
+
+impl RbdError {
+    /// The error of a call that answered `code`, a negative errno.
+    pub(crate) fn of(action: &'static str, subject: impl Into<String>, code: i64) -> Self {
+        if code == -i64::from(settings::EBLOCKLISTED) {
+            return Self::Fenced;
+        }
+        Self::Call { action, subject: subject.into(), source: settings::io_error(code) }
+    }
+
+    /// The reason of a failed call as an errno.
+    #[must_use]
+    pub fn errno(&self) -> Option<i32> {
+        match self {
+            Self::Call { source, .. } | Self::Thread(source) => source.raw_os_error(),
+            Self::Fenced => Some(settings::EBLOCKLISTED),
+            _ => None,
+        }
+    }
+}

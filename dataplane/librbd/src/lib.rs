@@ -1,0 +1,39 @@
+//! RBD images as block devices, through Ceph's own librbd.
+//!
+//! The libraries are loaded when asked for, not linked: one binary runs with whatever Ceph from
+//! 16 to 20 its host has, and says so where there is none. [`Libraries`] holds what was found,
+//! [`Cluster`] a connection, and [`RbdImage`] an open image, which is a
+//! [`grampus_blockdev::BlockDevice`].
+//!
+//! # Threads
+//! Completions arrive on threads of librbd, which must not wait and must not call librbd again.
+//! What needs either (the flush behind a FUA write, the next piece of a long range of zeros,
+//! callbacks on a resize or a snapshot) goes on in two threads that each open image has.
+//!
+//! # Unsafe code
+//! It is where C begins: finding functions (`symbols`, `libraries`), calling them with the right
+//! arguments (`calls`, `cluster`), the one callback of I/O (`operation`), the callbacks of watches
+//! (`events`), and the order of opening and closing that all of them rest on (`image`).
+//!
+//! # Tests
+//! `fake/` is a librados and librbd in memory that the tests load in place of Ceph's;
+//! `tests/cluster.rs` runs by hand against a real cluster.
+
+mod calls;
+mod cluster;
+mod core;
+mod error;
+mod events;
+mod image;
+mod libraries;
+mod lock;
+mod operation;
+mod settings;
+mod symbols;
+mod zeros;
+
+pub use cluster::{Cluster, ConnectOptions};
+pub use error::{LoadError, RbdError};
+pub use events::{Errno, QuiesceHandler};
+pub use image::{CompareOutcome, ImageSpec, RbdImage, Snapshot};
+pub use libraries::{Features, Libraries};

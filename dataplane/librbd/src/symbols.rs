@@ -1,0 +1,149 @@
+//! The functions of librados and librbd, with the types that their headers give them.
+//!
+//! Checked against `librados.h` and `librbd.h` of Ceph 16.2 and the symbols of 18.2 and 20.2.
+#![allow(unsafe_code, reason = "finding a C function by name cannot check its type")]
+
+use std::ffi::{c_char, c_int, c_void};
+use std::path::Path;
+
+use libc::{size_t, ssize_t};
+use libloading::os::unix::Library;
+
+use crate::error::LoadError;
+
+/// `rados_t`.
+pub(crate) type RadosHandle = *mut c_void;
+/// `rados_ioctx_t`.
+pub(crate) type PoolHandle = *mut c_void;
+/// `rbd_image_t`.
+pub(crate) type ImageHandle = *mut c_void;
+/// `rbd_completion_t`.
+pub(crate) type CompletionHandle = *mut c_void;
+/// `rbd_callback_t`.
+pub(crate) type CompletionCallback = unsafe extern "C" fn(CompletionHandle, *mut c_void);
+/// `rbd_update_callback_t`.
+pub(crate) type WatchCallback = unsafe extern "C" fn(*mut c_void);
+/// `librbd_progress_fn_t`.
+pub(crate) type ProgressCallback = unsafe extern "C" fn(u64, u64, *mut c_void) -> c_int;
+/// `rbd_lock_mode_t`, an enumeration from 0 on; only `RBD_LOCK_MODE_EXCLUSIVE` is used.
+pub(crate) type LockMode = c_int;
+
+/// `RBD_LOCK_MODE_EXCLUSIVE`.
+pub(crate) const LOCK_MODE_EXCLUSIVE: LockMode = 0;
+/// `RBD_WRITE_ZEROES_FLAG_THICK_PROVISION`.
+pub(crate) const WRITE_ZEROES_THICK: c_int = 1;
+
+/// `rbd_snap_info_t`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct SnapshotInfo {
+    pub(crate) id: u64,
+    pub(crate) size: u64,
+    pub(crate) name: *const c_char,
+}
+
+/// Declare a table of functions, and how to fill it from a library.
+macro_rules! table {
+    (
+        $(#[$note:meta])*
+        $table:ident,
+        required: { $($name:ident: fn($($argument:ty),*) $(-> $result:ty)?;)* }
+        optional: { $($extra:ident: fn($($extra_argument:ty),*) $(-> $extra_result:ty)?;)* }
+    ) => {
+        $(#[$note])*
+        #[derive(Clone, Copy)]
+        #[allow(clippy::struct_field_names, reason = "the functions' own names are looked up")]
+        pub(crate) struct $table {
+            $(pub(crate) $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
+            $(pub(crate) $extra:
+                Option<unsafe extern "C" fn($($extra_argument),*) $(-> $extra_result)?>,)*
+        }
+
+        impl $table {
+            pub(crate) fn find_in(library: &Library, path: &Path) -> Result<Self, LoadError> {
+                Ok(Self {
+                    // SAFETY: the type is the one that the header declares for this name.
+                    $($name: unsafe { find(library, stringify!($name)) }.ok_or_else(|| {
+                        LoadError::Symbol { path: path.to_owned(), symbol: stringify!($name) }
+                    })?,)*
+                    // SAFETY: as above.
+                    $($extra: unsafe { find(library, stringify!($extra)) },)*
+                })
+            }
+        }
+    };
+}
+
+table! {
+    /// What is used of librados.
+    Rados,
+    required: {
+        rados_create2: fn(*mut RadosHandle, *const c_char, *const c_char, u64) -> c_int;
+        rados_conf_read_file: fn(RadosHandle, *const c_char) -> c_int;
+        rados_conf_set: fn(RadosHandle, *const c_char, *const c_char) -> c_int;
+        rados_connect: fn(RadosHandle) -> c_int;
+        rados_shutdown: fn(RadosHandle);
+        rados_ioctx_create: fn(RadosHandle, *const c_char, *mut PoolHandle) -> c_int;
+        rados_ioctx_set_namespace: fn(PoolHandle, *const c_char);
+        rados_ioctx_destroy: fn(PoolHandle);
+    }
+    optional: {
+        rados_getaddrs: fn(RadosHandle, *mut *mut c_char) -> c_int;
+        rados_buffer_free: fn(*mut c_char);
+    }
+}
+
+table! {
+    /// What is used of librbd.
+    Rbd,
+    required: {
+        rbd_version: fn(*mut c_int, *mut c_int, *mut c_int);
+        rbd_open: fn(PoolHandle, *const c_char, *mut ImageHandle, *const c_char) -> c_int;
+        rbd_open_read_only: fn(PoolHandle, *const c_char, *mut ImageHandle, *const c_char) -> c_int;
+        rbd_close: fn(ImageHandle) -> c_int;
+        rbd_get_size: fn(ImageHandle, *mut u64) -> c_int;
+        rbd_resize2: fn(ImageHandle, u64, bool, ProgressCallback, *mut c_void) -> c_int;
+        rbd_update_watch: fn(ImageHandle, *mut u64, WatchCallback, *mut c_void) -> c_int;
+        rbd_update_unwatch: fn(ImageHandle, u64) -> c_int;
+        rbd_is_exclusive_lock_owner: fn(ImageHandle, *mut c_int) -> c_int;
+        rbd_lock_acquire: fn(ImageHandle, LockMode) -> c_int;
+        rbd_lock_release: fn(ImageHandle) -> c_int;
+        rbd_lock_get_owners: fn(ImageHandle, *mut LockMode, *mut *mut c_char, *mut size_t) -> c_int;
+        rbd_lock_get_owners_cleanup: fn(*mut *mut c_char, size_t);
+        rbd_lock_break: fn(ImageHandle, LockMode, *const c_char) -> c_int;
+        rbd_metadata_get: fn(ImageHandle, *const c_char, *mut c_char, *mut size_t) -> c_int;
+        rbd_metadata_set: fn(ImageHandle, *const c_char, *const c_char) -> c_int;
+        rbd_snap_list: fn(ImageHandle, *mut SnapshotInfo, *mut c_int) -> c_int;
+        rbd_snap_list_end: fn(*mut SnapshotInfo);
+        rbd_snap_create: fn(ImageHandle, *const c_char) -> c_int;
+        rbd_flush: fn(ImageHandle) -> c_int;
+        rbd_aio_create_completion:
+            fn(*mut c_void, CompletionCallback, *mut CompletionHandle) -> c_int;
+        rbd_aio_get_return_value: fn(CompletionHandle) -> ssize_t;
+        rbd_aio_release: fn(CompletionHandle);
+        rbd_aio_read: fn(ImageHandle, u64, size_t, *mut c_char, CompletionHandle) -> c_int;
+        rbd_aio_write: fn(ImageHandle, u64, size_t, *const c_char, CompletionHandle) -> c_int;
+        rbd_aio_flush: fn(ImageHandle, CompletionHandle) -> c_int;
+    }
+    optional: {
+        rbd_aio_write_zeroes:
+            fn(ImageHandle, u64, size_t, CompletionHandle, c_int, c_int) -> c_int;
+        rbd_compare_and_write: fn(
+            ImageHandle, u64, size_t, *const c_char, *const c_char, *mut u64, c_int
+        ) -> ssize_t;
+        rbd_quiesce_watch:
+            fn(ImageHandle, WatchCallback, WatchCallback, *mut c_void, *mut u64) -> c_int;
+        rbd_quiesce_complete: fn(ImageHandle, u64, c_int);
+        rbd_quiesce_unwatch: fn(ImageHandle, u64) -> c_int;
+    }
+}
+
+/// The function called `name`, or None.
+///
+/// # Safety
+/// `F` is a function pointer of the type that the function called `name` has.
+unsafe fn find<F: Copy>(library: &Library, name: &str) -> Option<F> {
+    // SAFETY: the caller says that `F` is right; the pointer outlives `library` since the
+    // library is never unloaded (`libraries::open`).
+    unsafe { library.get::<F>(name.as_bytes()) }.ok().map(|symbol| *symbol)
+}

@@ -1,0 +1,361 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use grampus_fuse::{ServeOptions, TransportChoice};
+use serde_json::{Map, Value};
+use tracing::level_filters::LevelFilter;
+
+use crate::rbd::RbdSource;
+use crate::serve::{Settings, Source};
+
+/// An RBD image as a block device: one process a volume.
+#[derive(Debug, Parser)]
+#[command(name = "volumed", version, max_term_width = 100)]
+pub struct CommandLine {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Offer a volume as a file, until asked to stop
+    #[command(after_help = "Example:\n  volumed serve --image rbd/disk --user admin \\\n    \
+        --mountpoint /run/volumes/disk/image --socket /run/volumes/disk/control")]
+    Serve(Box<ServeArguments>),
+    /// Ask a daemon or tell it what to do; its answer is printed as JSON
+    #[command(after_help = "Example:\n  volumed ctl --socket /run/volumes/disk/control status\n\n\
+        Exit codes: 0 done, 1 refused or failed, 2 wrong use, 3 no daemon there")]
+    Ctl(CtlArguments),
+    /// Say what this machine offers, as JSON
+    Probe,
+}
+
+/// Arguments of `serve`.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("source").required(true))]
+pub struct ServeArguments {
+    /// The image to serve
+    #[arg(long, group = "source", requires = "user", value_name = "POOL[/NAMESPACE]/IMAGE",
+        value_parser = parse_image)]
+    image: Option<ImageName>,
+    /// The Ceph user, without "client."
+    #[arg(long, value_name = "ID")]
+    user: Option<String>,
+    /// ceph.conf; Ceph looks for it when not given
+    #[arg(long, value_name = "FILE")]
+    conf: Option<PathBuf>,
+    /// An option of Ceph's, before those of ceph.conf; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_ceph_option)]
+    ceph_option: Vec<(String, String)>,
+    /// Do not take the image's exclusive lock: another client may write too
+    #[arg(long)]
+    no_lock: bool,
+    /// Serve memory instead, for trials
+    #[arg(long, group = "source", value_name = "SIZE_BYTES")]
+    memory: Option<u64>,
+    /// Serve a file instead, for trials
+    #[arg(long, group = "source", value_name = "PATH")]
+    file: Option<PathBuf>,
+    /// An existing file, which the volume covers
+    #[arg(long, value_name = "FILE")]
+    mountpoint: PathBuf,
+    /// The control socket to make
+    #[arg(long, value_name = "PATH")]
+    socket: PathBuf,
+    /// How requests come from the kernel
+    #[arg(long, value_enum, default_value_t = TransportName::Auto)]
+    transport: TransportName,
+    /// Threads of the classic transport
+    #[arg(long, value_name = "N", default_value_t = 4,
+        value_parser = clap::value_parser!(u16).range(1..=64))]
+    classic_threads: u16,
+    /// Requests that each queue of the `io_uring` transport holds
+    #[arg(long, value_name = "N", default_value_t = 32,
+        value_parser = clap::value_parser!(u16).range(1..=1024))]
+    ring_entries: u16,
+    /// How the log on standard error is written
+    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
+    log_format: LogFormat,
+    /// How much is logged: off, error, warn, info, debug, trace
+    #[arg(long, default_value_t = LevelFilter::INFO)]
+    log_level: LevelFilter,
+}
+
+/// Arguments of `ctl`.
+#[derive(Debug, Args)]
+pub struct CtlArguments {
+    /// The daemon's control socket
+    #[arg(long, value_name = "PATH")]
+    pub socket: PathBuf,
+    /// What to ask.
+    #[command(subcommand)]
+    pub command: CtlCommand,
+}
+
+/// What a daemon can be asked.
+#[derive(Debug, Subcommand)]
+pub enum CtlCommand {
+    /// How the volume is now
+    Status,
+    /// Operations, bytes and latencies so far
+    Statistics,
+    /// Status and statistics as Prometheus text, in "text"
+    Metrics,
+    /// Read the image's size again
+    Resize {
+        /// Fail unless it is this now
+        #[arg(long)]
+        size_bytes: Option<u64>,
+        /// How long.
+        #[command(flatten)]
+        wait: Wait,
+    },
+    /// Make durable what was written
+    Flush(Wait),
+    /// Hold requests until resume
+    Pause,
+    /// End a pause
+    Resume,
+    /// Hold requests and flush; ends by itself when the time is over
+    Quiesce(Wait),
+    /// End a quiesce
+    Unquiesce,
+    /// Unmount, flush, close, end
+    Stop(Wait),
+}
+
+/// How long to wait.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct Wait {
+    /// In seconds, up to 3600
+    #[arg(long, value_name = "SECONDS")]
+    pub timeout_s: Option<f64>,
+}
+
+/// Which transport.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TransportName {
+    /// `io_uring` where the kernel has it
+    Auto,
+    /// `io_uring`, or fail
+    Uring,
+    /// read and write on /dev/fuse
+    Classic,
+}
+
+/// Which log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// One JSON object a line
+    Json,
+    /// For people
+    Text,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct ImageName {
+    pool: String,
+    namespace: Option<String>,
+    image: String,
+}
+
+fn parse_image(text: &str) -> Result<ImageName, String> {
+    let parts: Vec<&str> = text.split('/').collect();
+    if parts.iter().any(|part| part.is_empty()) || text.contains('@') {
+        return Err("write POOL/IMAGE or POOL/NAMESPACE/IMAGE".to_owned());
+    }
+    let owned = |part: &&str| (*part).to_owned();
+    match parts.as_slice() {
+        [pool, image] => Ok(ImageName { pool: owned(pool), namespace: None, image: owned(image) }),
+        [pool, namespace, image] => Ok(ImageName {
+            pool: owned(pool),
+            namespace: Some(owned(namespace)),
+            image: owned(image),
+        }),
+        _ => Err("write POOL/IMAGE or POOL/NAMESPACE/IMAGE".to_owned()),
+    }
+}
+
+fn parse_ceph_option(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        // Others on this machine can read a command line.
+        Some(("key", _)) => Err("a key belongs in a keyring file, not here".to_owned()),
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("write KEY=VALUE".to_owned()),
+    }
+}
+
+impl ServeArguments {
+    /// How the log is to be.
+    #[must_use]
+    pub fn log(&self) -> (LogFormat, LevelFilter) {
+        (self.log_format, self.log_level)
+    }
+
+    /// What is to be served, and how. None when the parser let through what it must not.
+    #[must_use]
+    pub fn settings(&self) -> Option<Settings> {
+        let source = match (&self.image, &self.user, self.memory, &self.file) {
+            (Some(name), Some(user), None, None) => Source::Rbd(RbdSource {
+                pool: name.pool.clone(),
+                namespace: name.namespace.clone(),
+                image: name.image.clone(),
+                user: user.clone(),
+                conf: self.conf.clone(),
+                ceph_options: self.ceph_option.clone(),
+                lock: !self.no_lock,
+            }),
+            (None, _, Some(size_bytes), None) => Source::Memory(size_bytes),
+            (None, _, None, Some(path)) => Source::File(path.clone()),
+            _ => return None,
+        };
+        let source_name = match &source {
+            Source::Rbd(source) => source.name(),
+            Source::Memory(_) => "memory".to_owned(),
+            Source::File(path) => path.display().to_string(),
+        };
+        let front = ServeOptions {
+            transport: match self.transport {
+                TransportName::Auto => TransportChoice::Auto,
+                TransportName::Uring => TransportChoice::Uring,
+                TransportName::Classic => TransportChoice::Classic,
+            },
+            classic_threads: self.classic_threads,
+            ring_entries: self.ring_entries,
+            source_name,
+            ..ServeOptions::new(&self.mountpoint)
+        };
+        Some(Settings { source, front, socket: self.socket.clone() })
+    }
+}
+
+impl CtlCommand {
+    /// Its name and arguments on the control socket, and how long the daemon may take, in
+    /// seconds; None for its own default.
+    #[must_use]
+    pub fn request(&self) -> (&'static str, Map<String, Value>, Option<f64>) {
+        let mut arguments = Map::new();
+        let (name, wait) = match self {
+            Self::Status => ("status", None),
+            Self::Statistics => ("statistics", None),
+            Self::Metrics => ("metrics", None),
+            Self::Resize { size_bytes, wait } => {
+                arguments.extend(size_bytes.map(|size| ("size_bytes".to_owned(), size.into())));
+                ("resize", Some(wait))
+            }
+            Self::Flush(wait) => ("flush", Some(wait)),
+            Self::Pause => ("pause", None),
+            Self::Resume => ("resume", None),
+            Self::Quiesce(wait) => ("quiesce", Some(wait)),
+            Self::Unquiesce => ("unquiesce", None),
+            Self::Stop(wait) => ("stop", Some(wait)),
+        };
+        let timeout_s = wait.and_then(|wait| wait.timeout_s);
+        arguments.extend(timeout_s.map(|seconds| ("timeout_s".to_owned(), seconds.into())));
+        (name, arguments, timeout_s)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::{parse_request, render_request};
+
+    fn parse(arguments: &str) -> Result<CommandLine, clap::Error> {
+        CommandLine::try_parse_from(arguments.split_whitespace())
+    }
+
+    fn settings(arguments: &str) -> Settings {
+        let line = format!("volumed serve --mountpoint /m --socket /s {arguments}");
+        match parse(&line).unwrap().verb {
+            Verb::Serve(arguments) => arguments.settings().unwrap(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_command_line_is_sound() {
+        use clap::CommandFactory;
+        CommandLine::command().debug_assert();
+    }
+
+    #[test]
+    fn sources_are_read() {
+        let Source::Rbd(source) = settings(
+            "--image p/n/i --user u --conf /c --ceph-option a=b=c --ceph-option d= --no-lock",
+        )
+        .source
+        else {
+            panic!("no image");
+        };
+        assert_eq!(source.name(), "p/n/i");
+        assert_eq!(
+            source.ceph_options,
+            [("a", "b=c"), ("d", "")].map(|(k, v)| (k.into(), v.into()))
+        );
+        assert!(!source.lock);
+        let plain = settings("--image p/i --user u");
+        assert!(matches!(&plain.source, Source::Rbd(source) if source.lock));
+        assert_eq!(plain.front.source_name, "p/i");
+        assert_eq!(settings("--memory 4096").source, Source::Memory(4096));
+        assert_eq!(settings("--file /f").source, Source::File("/f".into()));
+        assert_eq!(
+            settings("--memory 1 --transport classic").front.transport,
+            TransportChoice::Classic
+        );
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for wrong in [
+            "",
+            "--image p/i",
+            "--image p/i --user u --memory 1",
+            "--memory 1 --file /f",
+            "--image i --user u",
+            "--image p//i --user u",
+            "--image p/n/i/x --user u",
+            "--image p/i@s --user u",
+            "--image p/i --user u --ceph-option a",
+            "--image p/i --user u --ceph-option key=SECRET",
+            "--memory x",
+            "--memory 1 --classic-threads 0",
+            "--memory 1 --ring-entries 1025",
+            "--memory 1 --transport fast",
+            "--memory 1 --log-level loud",
+        ] {
+            let line = format!("volumed serve --mountpoint /m --socket /s {wrong}");
+            assert!(parse(&line).is_err(), "{wrong}");
+        }
+        assert!(parse("volumed serve --memory 1 --socket /s").is_err());
+        assert!(parse("volumed ctl status").is_err());
+    }
+
+    #[test]
+    fn every_command_of_the_control_socket_can_be_asked_for() {
+        for command in [
+            "status",
+            "statistics",
+            "metrics",
+            "resize",
+            "resize --size-bytes 4096 --timeout-s 1",
+            "flush",
+            "flush --timeout-s 0.5",
+            "pause",
+            "resume",
+            "quiesce --timeout-s 7",
+            "unquiesce",
+            "stop",
+        ] {
+            let line = parse(&format!("volumed ctl --socket /s {command}")).unwrap();
+            let Verb::Ctl(ctl) = line.verb else { panic!("{command}") };
+            let (name, arguments, _) = ctl.command.request();
+            let request = render_request(name, arguments);
+            assert!(parse_request(request.trim_end().as_bytes()).is_ok(), "{request}");
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! One process a volume: an RBD image, offered as a file on which a loop device can stand.
+//!
+//! Requests go from the FUSE transport through the [`gate`], which can hold or refuse them and
+//! knows which are in flight, to the [`volume`]'s device. The [`meter`] counts them. A control
+//! socket ([`protocol`], [`server`]) answers how it is and takes commands ([`daemon`]);
+//! [`serve`] is the life of the process from start to end.
+//! Why it is built like this: `docs/adr/0006-volumed.md`.
+
+pub mod client;
+pub mod clock;
+pub mod command_line;
+pub mod daemon;
+pub mod gate;
+pub mod histogram;
+pub mod in_flight;
+pub mod kind;
+pub mod meter;
+pub mod metrics;
+pub mod probe;
+pub mod process;
+pub mod protocol;
+pub mod rbd;
+pub mod report;
+pub mod serve;
+pub mod server;
+mod shard;
+pub mod signals;
+pub mod state;
+pub mod volume;

@@ -1,0 +1,85 @@
+//! The command `volumed`: parse, then let the library do it.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use grampus_volumed::client::{AskError, ask};
+use grampus_volumed::command_line::{CommandLine, CtlArguments, LogFormat, ServeArguments, Verb};
+use grampus_volumed::probe::observe_machine;
+use grampus_volumed::process;
+use grampus_volumed::serve::{End, ServeError, serve};
+use serde_json::Value;
+use tracing::level_filters::LevelFilter;
+
+/// Past what the daemon itself waits, of which `stop` does three times: users, flush, close.
+const ASK_MARGIN: Duration = Duration::from_secs(30);
+const DEFAULT_WAIT_S: f64 = 60.0;
+
+const FAILED: u8 = 1;
+const NO_DAEMON: u8 = 3;
+
+fn main() -> ExitCode {
+    match CommandLine::parse().verb {
+        Verb::Serve(arguments) => run_daemon(&arguments),
+        Verb::Ctl(arguments) => run_ctl(&arguments),
+        Verb::Probe => print(&observe_machine()),
+    }
+}
+
+fn run_daemon(arguments: &ServeArguments) -> ExitCode {
+    let (format, level) = arguments.log();
+    start_log(format, level);
+    let Some(settings) = arguments.settings() else {
+        tracing::error!("Nothing to serve was named. See `volumed serve --help`.");
+        return ExitCode::from(2);
+    };
+    let failed = |error: &ServeError| tracing::error!("{error}");
+    match serve(&settings) {
+        Ok(End::Clean) => ExitCode::SUCCESS,
+        Ok(End::Abrupt(Ok(()))) => process::exit_now(0),
+        Ok(End::Abrupt(Err(error))) => {
+            failed(&error);
+            process::exit_now(FAILED.into())
+        }
+        Err(error) => {
+            failed(&error);
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+fn start_log(format: LogFormat, level: LevelFilter) {
+    let log = tracing_subscriber::fmt().with_max_level(level).with_writer(io::stderr);
+    match format {
+        LogFormat::Json => log.json().flatten_event(true).with_target(false).init(),
+        LogFormat::Text => log.with_ansi(false).with_target(false).init(),
+    }
+}
+
+fn run_ctl(arguments: &CtlArguments) -> ExitCode {
+    let (command, fields, timeout_s) = arguments.command.request();
+    let wait = Duration::try_from_secs_f64(timeout_s.unwrap_or(DEFAULT_WAIT_S)).unwrap_or_default();
+    match ask(&arguments.socket, command, fields, wait.saturating_mul(4) + ASK_MARGIN) {
+        Ok(result) => print(&result),
+        Err(error) => {
+            let code = if matches!(error, AskError::NoDaemon { .. }) { NO_DAEMON } else { FAILED };
+            let written = match &error {
+                AskError::Refused { code, message } => {
+                    writeln!(io::stderr(), "volumed: {message} ({code})")
+                }
+                error => writeln!(io::stderr(), "volumed: {error}"),
+            };
+            // Without a standard error the exit code says it alone.
+            written.map_or(ExitCode::from(code), |()| ExitCode::from(code))
+        }
+    }
+}
+
+fn print(result: &Value) -> ExitCode {
+    match writeln!(io::stdout(), "{result:#}") {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::from(FAILED),
+    }
+}

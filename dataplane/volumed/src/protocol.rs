@@ -1,0 +1,285 @@
+//! What is said on the control socket: one JSON object a line, each way.
+//!
+//! A request is `{"version":1,"command":"resize","size_bytes":1073741824}`; an answer is
+//! `{"version":1,"ok":true,"result":{...}}` or
+//! `{"version":1,"ok":false,"error":{"code":"lower-kebab","message":"..."}}`.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use thiserror::Error;
+
+/// The version of the protocol; a change that an old client would misread raises it.
+pub const PROTOCOL_VERSION: u64 = 1;
+/// The longest wait that a request may ask for, in seconds.
+pub const MAX_TIMEOUT_S: f64 = 3600.0;
+
+const DEFAULT_FLUSH_TIMEOUT: Duration = Duration::from_secs(30);
+const DEFAULT_QUIESCE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Long enough for a loop device to let go, short of the grace that container runtimes give.
+pub const DEFAULT_STOP_TIMEOUT: Duration = Duration::from_secs(8);
+const DEFAULT_RESIZE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What the daemon can be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Command {
+    /// How it is now.
+    Status,
+    /// What it has done so far.
+    Statistics,
+    /// Both, as Prometheus text.
+    Metrics,
+    /// Read the size again.
+    Resize {
+        /// What it is expected to be.
+        size_bytes: Option<u64>,
+        /// How long to wait for the cluster.
+        timeout: Duration,
+    },
+    /// Make durable what was written.
+    Flush {
+        /// How long to wait for the cluster.
+        timeout: Duration,
+    },
+    /// Hold new requests until `resume`.
+    Pause,
+    /// End a pause.
+    Resume,
+    /// Hold new requests, wait for those in flight, flush.
+    Quiesce {
+        /// When it ends by itself; also how long to wait for the cluster.
+        timeout: Duration,
+    },
+    /// End a quiesce.
+    Unquiesce,
+    /// Unmount, flush, let go of the image, end.
+    Stop {
+        /// How long to wait for users to let go, and then for the cluster.
+        timeout: Duration,
+    },
+}
+
+/// A request was not carried out.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{message}")]
+pub struct Refused {
+    /// For programs: lower-kebab, never changed.
+    pub code: &'static str,
+    /// For people: one or two sentences.
+    pub message: String,
+}
+
+impl Refused {
+    /// A refusal.
+    #[must_use]
+    pub fn new(code: &'static str, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+}
+
+/// Read one request, without its end of line.
+///
+/// # Errors
+/// [`Refused`] with `malformed-request`, `unsupported-version`, `unknown-command`,
+/// `unknown-argument` or `invalid-argument`.
+pub fn parse_request(line: &[u8]) -> Result<Command, Refused> {
+    let malformed = |why: String| Refused::new("malformed-request", why);
+    let value: Value = serde_json::from_slice(line)
+        .map_err(|error| malformed(format!("The request is not JSON: {error}.")))?;
+    let Value::Object(mut fields) = value else {
+        return Err(malformed("The request is not a JSON object.".to_owned()));
+    };
+    match fields.remove("version") {
+        Some(version) if version.as_u64() == Some(PROTOCOL_VERSION) => {}
+        Some(version) => {
+            return Err(Refused::new(
+                "unsupported-version",
+                format!("Version {version} is not spoken here; use {PROTOCOL_VERSION}."),
+            ));
+        }
+        None => return Err(malformed("The request has no version.".to_owned())),
+    }
+    let Some(Value::String(name)) = fields.remove("command") else {
+        return Err(malformed("The request has no command, or it is no string.".to_owned()));
+    };
+    let command = parse_command(&name, &mut fields)?;
+    match fields.keys().next() {
+        None => Ok(command),
+        Some(argument) => Err(Refused::new(
+            "unknown-argument",
+            format!("The command {name} takes no argument {argument:?}."),
+        )),
+    }
+}
+
+/// The command called `name`, with its arguments taken out of `fields`.
+fn parse_command(name: &str, fields: &mut Map<String, Value>) -> Result<Command, Refused> {
+    Ok(match name {
+        "status" => Command::Status,
+        "statistics" => Command::Statistics,
+        "metrics" => Command::Metrics,
+        "resize" => Command::Resize {
+            size_bytes: take_size(fields)?,
+            timeout: take_timeout(fields, DEFAULT_RESIZE_TIMEOUT)?,
+        },
+        "flush" => Command::Flush { timeout: take_timeout(fields, DEFAULT_FLUSH_TIMEOUT)? },
+        "pause" => Command::Pause,
+        "resume" => Command::Resume,
+        "quiesce" => Command::Quiesce { timeout: take_timeout(fields, DEFAULT_QUIESCE_TIMEOUT)? },
+        "unquiesce" => Command::Unquiesce,
+        "stop" => Command::Stop { timeout: take_timeout(fields, DEFAULT_STOP_TIMEOUT)? },
+        _ => {
+            return Err(Refused::new(
+                "unknown-command",
+                format!("There is no command {name:?}; `volumed ctl --help` lists them."),
+            ));
+        }
+    })
+}
+
+fn take_size(fields: &mut Map<String, Value>) -> Result<Option<u64>, Refused> {
+    let Some(value) = fields.remove("size_bytes") else {
+        return Ok(None);
+    };
+    value.as_u64().map(Some).ok_or_else(|| {
+        Refused::new("invalid-argument", format!("size_bytes is {value}, not a number of bytes."))
+    })
+}
+
+fn take_timeout(fields: &mut Map<String, Value>, default: Duration) -> Result<Duration, Refused> {
+    let Some(value) = fields.remove("timeout_s") else {
+        return Ok(default);
+    };
+    value
+        .as_f64()
+        .filter(|timeout_s| (0.0..=MAX_TIMEOUT_S).contains(timeout_s))
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| {
+            let limit = format!("a number of seconds up to {MAX_TIMEOUT_S}");
+            Refused::new("invalid-argument", format!("timeout_s is {value}, not {limit}."))
+        })
+}
+
+/// The line that answers a request, its end of line included.
+#[must_use]
+pub fn render_answer(answer: &Result<Value, Refused>) -> String {
+    let answer = match answer {
+        Ok(result) => json!({"version": PROTOCOL_VERSION, "ok": true, "result": result}),
+        Err(Refused { code, message }) => json!({
+            "version": PROTOCOL_VERSION,
+            "ok": false,
+            "error": {"code": code, "message": message},
+        }),
+    };
+    format!("{answer}\n")
+}
+
+/// The line that asks for `command`, its end of line included.
+#[must_use]
+pub fn render_request(command: &str, arguments: Map<String, Value>) -> String {
+    let mut request = Map::new();
+    request.insert("version".to_owned(), PROTOCOL_VERSION.into());
+    request.insert("command".to_owned(), command.into());
+    request.extend(arguments);
+    format!("{}\n", Value::Object(request))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn requests_are_read() {
+        for (line, command) in [
+            (r#"{"version":1,"command":"status"}"#, Command::Status),
+            (r#" {"command" : "statistics", "version":1} "#, Command::Statistics),
+            (r#"{"version":1,"command":"metrics"}"#, Command::Metrics),
+            (r#"{"version":1,"command":"pause"}"#, Command::Pause),
+            (r#"{"version":1,"command":"resume"}"#, Command::Resume),
+            (r#"{"version":1,"command":"unquiesce"}"#, Command::Unquiesce),
+            (
+                r#"{"version":1,"command":"resize"}"#,
+                Command::Resize { size_bytes: None, timeout: 30 * SECOND },
+            ),
+            (
+                r#"{"version":1,"command":"resize","size_bytes":4096,"timeout_s":1}"#,
+                Command::Resize { size_bytes: Some(4096), timeout: SECOND },
+            ),
+            (r#"{"version":1,"command":"flush"}"#, Command::Flush { timeout: 30 * SECOND }),
+            (
+                r#"{"version":1,"command":"flush","timeout_s":0.5}"#,
+                Command::Flush { timeout: SECOND / 2 },
+            ),
+            (r#"{"version":1,"command":"quiesce"}"#, Command::Quiesce { timeout: 60 * SECOND }),
+            (
+                r#"{"version":1,"command":"stop","timeout_s":0}"#,
+                Command::Stop { timeout: Duration::ZERO },
+            ),
+        ] {
+            assert_eq!(parse_request(line.as_bytes()), Ok(command), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_request_is_said() {
+        let nested = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
+        for (line, code) in [
+            ("", "malformed-request"),
+            ("status", "malformed-request"),
+            ("{", "malformed-request"),
+            ("[]", "malformed-request"),
+            ("null", "malformed-request"),
+            ("\"\\ud800\"", "malformed-request"),
+            (nested.as_str(), "malformed-request"),
+            (r#"{"version":1,"command":"status"} x"#, "malformed-request"),
+            (r#"{"command":"status"}"#, "malformed-request"),
+            (r#"{"version":1}"#, "malformed-request"),
+            (r#"{"version":1,"command":7}"#, "malformed-request"),
+            (r#"{"version":2,"command":"status"}"#, "unsupported-version"),
+            (r#"{"version":"1","command":"status"}"#, "unsupported-version"),
+            (r#"{"version":-1,"command":"status"}"#, "unsupported-version"),
+            (r#"{"version":1.5,"command":"status"}"#, "unsupported-version"),
+            (r#"{"version":1,"command":"format"}"#, "unknown-command"),
+            (r#"{"version":1,"command":""}"#, "unknown-command"),
+            (r#"{"version":1,"command":"Status"}"#, "unknown-command"),
+            (r#"{"version":1,"command":"status","size_bytes":1}"#, "unknown-argument"),
+            (r#"{"version":1,"command":"flush","size_bytes":1}"#, "unknown-argument"),
+            (r#"{"version":1,"command":"resize","size_bytes":-1}"#, "invalid-argument"),
+            (r#"{"version":1,"command":"resize","size_bytes":1.5}"#, "invalid-argument"),
+            (r#"{"version":1,"command":"resize","size_bytes":1e30}"#, "invalid-argument"),
+            (r#"{"version":1,"command":"resize","size_bytes":"1G"}"#, "invalid-argument"),
+            (r#"{"version":1,"command":"flush","timeout_s":-1}"#, "invalid-argument"),
+            (r#"{"version":1,"command":"flush","timeout_s":1e9}"#, "invalid-argument"),
+            (r#"{"version":1,"command":"flush","timeout_s":null}"#, "invalid-argument"),
+        ] {
+            let refused = parse_request(line.as_bytes()).expect_err(line);
+            assert_eq!(refused.code, code, "{line:.80}: {refused}");
+            assert!(refused.message.ends_with('.'), "{refused}");
+        }
+        assert_eq!(parse_request(&[0xFF, 0xFE]).map_err(|e| e.code), Err("malformed-request"));
+    }
+
+    #[test]
+    fn what_is_written_can_be_read() {
+        let mut arguments = Map::new();
+        arguments.insert("timeout_s".to_owned(), json!(2.0));
+        let line = render_request("flush", arguments);
+        assert_eq!(
+            parse_request(line.trim_end().as_bytes()),
+            Ok(Command::Flush { timeout: 2 * SECOND })
+        );
+        assert!(line.ends_with('\n') && line.matches('\n').count() == 1);
+
+        let good = render_answer(&Ok(json!({"text": "a\nb"})));
+        assert_eq!(good.matches('\n').count(), 1, "an answer is one line");
+        let bad = render_answer(&Err(Refused::new("busy", "Wait.")));
+        let bad: Value = serde_json::from_str(&bad).unwrap();
+        assert_eq!(
+            bad,
+            json!({"version": 1, "ok": false,
+            "error": {"code": "busy", "message": "Wait."}})
+        );
+    }
+}

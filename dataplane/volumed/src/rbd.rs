@@ -1,0 +1,251 @@
+//! An RBD image as a volume.
+
+use std::error::Error;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use grampus_blockdev::BlockDevice;
+use grampus_librbd::{
+    Cluster, ConnectOptions, Errno, ImageSpec, Libraries, QuiesceHandler, RbdError, RbdImage,
+};
+
+use crate::volume::{Identity, LockView, SnapshotGuard, Volume, VolumeError};
+
+/// Ceph options that hold unless the command line says otherwise.
+///
+/// Measured with librbd 1.20 on two busy cores, medians of four rounds, CPU time of this process
+/// for each request: without copies 835 instead of 1013 us for a write of 1 MiB; without librbd's
+/// scheduler 72 instead of 96 us for a read of 16 KiB, 122 instead of 144 us for such a write.
+pub const DEFAULT_CEPH_OPTIONS: [(&str, &str); 3] = [
+    // The page cache above is the cache; a second one only adds copies and a dirty state.
+    ("rbd_cache", "false"),
+    // A write's memory is ours and stays as it is until its answer: librbd need not copy it.
+    ("rbd_disable_zero_copy_writes", "false"),
+    // It waits for neighbours to merge with. The kernel above has merged already.
+    ("rbd_io_scheduler", "none"),
+];
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Which image, and how to reach its cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RbdSource {
+    /// The pool's name.
+    pub pool: String,
+    /// The namespace in the pool; None for the default one.
+    pub namespace: Option<String>,
+    /// The image's name.
+    pub image: String,
+    /// The Ceph user, without `client.`.
+    pub user: String,
+    /// ceph.conf; None for where Ceph itself looks.
+    pub conf: Option<PathBuf>,
+    /// Ceph options that go before [`DEFAULT_CEPH_OPTIONS`] and the file's.
+    pub ceph_options: Vec<(String, String)>,
+    /// Whether to take the exclusive lock.
+    pub lock: bool,
+}
+
+impl RbdSource {
+    /// `pool/image` or `pool/namespace/image`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match &self.namespace {
+            Some(namespace) => format!("{}/{namespace}/{}", self.pool, self.image),
+            None => format!("{}/{}", self.pool, self.image),
+        }
+    }
+
+    fn settings(&self) -> Vec<(String, String)> {
+        let defaults = DEFAULT_CEPH_OPTIONS.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        defaults.into_iter().chain(self.ceph_options.iter().cloned()).collect()
+    }
+}
+
+/// An open image, locked unless that was not wanted.
+#[derive(Debug)]
+pub struct RbdVolume {
+    image: Arc<RbdImage>,
+    identity: Identity,
+    locked: bool,
+}
+
+impl RbdVolume {
+    /// Load librbd, connect, open, take the lock. Waits for the cluster.
+    ///
+    /// # Errors
+    /// [`VolumeError`] says what failed and what to do.
+    pub fn open(source: &RbdSource) -> Result<Self, VolumeError> {
+        let libraries =
+            Libraries::load().map_err(|error| VolumeError::new(format!("{}.", chain(&error))))?;
+        let (major, minor, extra) = libraries.librbd_version();
+        let options = ConnectOptions {
+            conf: source.conf.clone(),
+            user: source.user.clone(),
+            settings: source.settings(),
+            timeout: Some(CONNECT_TIMEOUT),
+        };
+        let cluster = Cluster::connect(libraries, &options).map_err(|error| {
+            let advice = "Check that the monitors answer, --conf, and the keyring of --user.";
+            VolumeError::new(format!("{}. {advice}", chain(&error)))
+        })?;
+        let client_address = cluster.client_address();
+        tracing::info!(address = client_address, "connected to the cluster");
+        let spec = ImageSpec {
+            pool: source.pool.clone(),
+            namespace: source.namespace.clone(),
+            image: source.image.clone(),
+            snapshot: None,
+            read_only: false,
+        };
+        let image = RbdImage::open(cluster, &spec).map_err(|error| {
+            let advice = "`rbd info` shows whether it is there and --user may open it.";
+            VolumeError::new(format!("{}. {advice}", chain(&error)))
+        })?;
+        if source.lock {
+            image.acquire_lock().map_err(|error| refused_lock(&source.name(), &error))?;
+        }
+        let identity = Identity {
+            device: "rbd",
+            image: Some(source.name()),
+            client_address,
+            librbd_version: Some(format!("{major}.{minor}.{extra}")),
+        };
+        Ok(Self { image, identity, locked: source.lock })
+    }
+
+    fn view_lock(&self) -> Result<LockView, RbdError> {
+        if self.image.is_lock_owner()? {
+            return Ok(LockView::Ours);
+        }
+        let owner = self.image.lock_owners()?.into_iter().next();
+        Ok(match owner {
+            // The answer may have come between two looks: librbd has taken it again.
+            Some(owner) if Some(&owner) == self.identity.client_address.as_ref() => LockView::Ours,
+            Some(owner) => LockView::Anothers { owner },
+            None => LockView::Nobodys,
+        })
+    }
+}
+
+fn refused_lock(name: &str, error: &RbdError) -> VolumeError {
+    let sentences = match error {
+        RbdError::LockHeld { owner } => format!(
+            "The image {name} is in use: {owner} holds its exclusive lock. Detach it there, or \
+             fence that client."
+        ),
+        error => format!(
+            "{}. The image needs the feature exclusive-lock; --no-lock goes without.",
+            chain(error)
+        ),
+    };
+    VolumeError::new(sentences)
+}
+
+/// An error with all its causes, without an end of sentence.
+fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
+
+fn failed(error: &RbdError) -> VolumeError {
+    VolumeError::new(format!("{}. `rbd status` and `ceph health` may say more.", chain(error)))
+}
+
+impl Volume for RbdVolume {
+    fn device(&self) -> Arc<dyn BlockDevice> {
+        Arc::<RbdImage>::clone(&self.image)
+    }
+
+    fn identity(&self) -> Identity {
+        self.identity.clone()
+    }
+
+    fn refresh_size(&self) -> Result<u64, VolumeError> {
+        self.image.refresh_size().map_err(|error| failed(&error))
+    }
+
+    fn look_at_lock(&self) -> LockView {
+        if !self.locked {
+            return if self.image.is_fenced() { LockView::Fenced } else { LockView::None };
+        }
+        match self.view_lock() {
+            Ok(view) => view,
+            Err(RbdError::Fenced) => LockView::Fenced,
+            Err(error) => LockView::Unknown { reason: chain(&error) },
+        }
+    }
+
+    fn watch_size(&self, changed: Box<dyn Fn(u64) + Send + Sync>) {
+        self.image.on_resize(changed);
+    }
+
+    fn guard_snapshots(&self, guard: Arc<dyn SnapshotGuard>) -> Result<(), VolumeError> {
+        self.image.on_quiesce(Box::new(Handler(guard))).map_err(|error| failed(&error))
+    }
+
+    fn close(&self) -> Result<(), VolumeError> {
+        self.image.close().map_err(|error| failed(&error))
+    }
+}
+
+/// [`SnapshotGuard`] as librbd's binding wants it.
+struct Handler(Arc<dyn SnapshotGuard>);
+
+impl QuiesceHandler for Handler {
+    fn quiesce(&self) -> Result<(), Errno> {
+        self.0.before_snapshot().map_err(|error| {
+            tracing::warn!(%error, "a snapshot was refused");
+            Errno(libc::EBUSY)
+        })
+    }
+
+    fn unquiesce(&self) {
+        self.0.after_snapshot();
+    }
+}
+
+impl fmt::Debug for Handler {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Handler").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_of_the_command_line_come_after_the_defaults() {
+        let source = RbdSource {
+            pool: "rbd".to_owned(),
+            namespace: None,
+            image: "disk".to_owned(),
+            user: "admin".to_owned(),
+            conf: None,
+            ceph_options: vec![("rbd_cache".to_owned(), "true".to_owned())],
+            lock: true,
+        };
+        // Ceph takes the last one.
+        let last = source.settings().into_iter().rfind(|(key, _)| key == "rbd_cache");
+        assert_eq!(last.map(|(_, value)| value).as_deref(), Some("true"));
+        assert_eq!(source.name(), "rbd/disk");
+        assert_eq!(RbdSource { namespace: Some("a".into()), ..source }.name(), "rbd/a/disk");
+    }
+
+    #[test]
+    fn a_lock_that_is_held_names_its_owner_and_the_way_out() {
+        let held = RbdError::LockHeld { owner: "10.0.0.1:0/7".to_owned() };
+        let text = refused_lock("rbd/disk", &held).to_string();
+        assert!(text.contains("10.0.0.1:0/7") && text.contains("rbd/disk"), "{text}");
+        assert!(text.ends_with("fence that client."), "{text}");
+    }
+}

@@ -1,0 +1,425 @@
+//! From the start of a daemon to its end.
+
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use grampus_blockdev::BlockDevice;
+use grampus_fuse::{ServeOptions, Session};
+use serde_json::{Value, json};
+
+use crate::clock::{Clock, seconds};
+use crate::daemon::{Daemon, Event, Offered};
+use crate::gate::{Gate, GateOptions, Refusal};
+use crate::meter::Meter;
+use crate::process;
+use crate::protocol::{DEFAULT_STOP_TIMEOUT, Refused};
+use crate::rbd::{RbdSource, RbdVolume};
+use crate::server::{ControlError, ControlSocket, Limits};
+use crate::signals::StopSignals;
+use crate::state::{StallEvent, StallWatch, State};
+use crate::volume::{Identity, LocalVolume, SnapshotGuard, Volume, VolumeError};
+
+/// More than the transport has entries: its buffers are bounded at 1 GiB in pieces of 1 MiB.
+const GATE_SLOTS: usize = 2048;
+const WATCH_INTERVAL: Duration = Duration::from_millis(250);
+const LOCK_INTERVAL: Duration = Duration::from_secs(5);
+const END_INTERVAL: Duration = Duration::from_millis(10);
+
+/// What to serve.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// An RBD image.
+    Rbd(RbdSource),
+    /// Memory of this many bytes.
+    Memory(u64),
+    /// A file.
+    File(std::path::PathBuf),
+}
+
+impl Source {
+    fn identity(&self) -> Identity {
+        match self {
+            Self::Rbd(source) => {
+                Identity { device: "rbd", image: Some(source.name()), ..Identity::default() }
+            }
+            Self::Memory(_) => Identity { device: "memory", ..Identity::default() },
+            Self::File(_) => Identity { device: "file", ..Identity::default() },
+        }
+    }
+
+    fn open(&self) -> Result<Arc<dyn Volume>, VolumeError> {
+        Ok(match self {
+            Self::Rbd(source) => Arc::new(RbdVolume::open(source)?),
+            Self::Memory(size_bytes) => Arc::new(LocalVolume::memory(*size_bytes)?),
+            Self::File(path) => Arc::new(LocalVolume::file(path)?),
+        })
+    }
+}
+
+/// How to serve it.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// What.
+    pub source: Source,
+    /// Where, and by which transport.
+    pub front: ServeOptions,
+    /// The control socket.
+    pub socket: std::path::PathBuf,
+}
+
+/// The daemon could not do its work.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The control socket could not be made.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// The volume could not be opened or mounted.
+    #[error(transparent)]
+    Volume(#[from] VolumeError),
+    /// The daemon ended otherwise than asked to, or cannot say that all that was written is
+    /// durable.
+    #[error("{0}")]
+    Unclean(String),
+    /// The operating system refused a thread or a signal mask.
+    #[error("cannot {action}: {source}. Look at the limits of this process.")]
+    System {
+        /// What was tried.
+        action: &'static str,
+        /// Its reason.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// How a daemon ended.
+#[derive(Debug)]
+pub enum End {
+    /// All is closed; the process may end as any other.
+    Clean,
+    /// Threads still wait for the cluster: the process must end at once, without the exit
+    /// handlers of libraries that they are in.
+    Abrupt(Result<(), ServeError>),
+}
+
+/// Serve until asked to stop. Call it from the process's only thread.
+///
+/// # Errors
+/// [`ServeError`] when it could not begin; what happens later is in [`End`].
+pub fn serve(settings: &Settings) -> Result<End, ServeError> {
+    let signals = StopSignals::block()
+        .map_err(|source| ServeError::System { action: "block signals", source })?;
+    let hardening = process::harden();
+    let (sender, events) = mpsc::channel();
+    let clock = Clock::start();
+    let meter = Arc::new(Meter::new(cpus()));
+    let expected = settings.source.identity();
+    let daemon = Arc::new(Daemon::new(clock, meter, hardening, expected, sender));
+    let socket = ControlSocket::bind(&settings.socket)?;
+    let commands = Arc::clone(&daemon);
+    let server = socket.serve(commands, Limits::default())?;
+
+    let waiting = Arc::clone(&daemon);
+    spawn("signals", move || wait_for_signals(signals, &waiting))?;
+    let (opener, wanted) = (Arc::clone(&daemon), settings.clone());
+    spawn("start", move || {
+        opener.tell(match open(&opener, &wanted) {
+            Ok(()) => Event::Offered,
+            Err(error) => Event::StartFailed(error),
+        });
+    })?;
+    let watched = Arc::clone(&daemon);
+    let (_ends_with_us, ended) = mpsc::channel();
+    spawn("watch", move || watch(&watched, &ended))?;
+
+    let end = run(&daemon, events);
+    drop(server); // after the answer to `stop`
+    end
+}
+
+/// The main thread: act on events until one of them is the end. Takes the receiver along: whoever
+/// waits for the answer to a second `stop` is told so by its end.
+#[allow(clippy::needless_pass_by_value, reason = "its end is the point")]
+fn run(daemon: &Arc<Daemon>, events: Receiver<Event>) -> Result<End, ServeError> {
+    loop {
+        // Every thread that could send ends with the process only.
+        let Ok(event) = events.recv() else {
+            return Ok(End::Abrupt(Ok(())));
+        };
+        match event {
+            Event::Offered => announce(daemon)?,
+            Event::StartFailed(error) => return Ok(End::Abrupt(Err(error.into()))),
+            Event::SessionEnded => {
+                tracing::info!("the mount is gone");
+                let result = stop(daemon, DEFAULT_STOP_TIMEOUT);
+                return Ok(finish(daemon, None, result));
+            }
+            Event::Stop { cause, timeout, reply } => {
+                tracing::info!(cause, "stopping");
+                let result = stop(daemon, timeout);
+                return Ok(finish(daemon, reply, result));
+            }
+        }
+    }
+}
+
+/// What a stop came to.
+struct Stopped {
+    /// Whether the volume is closed: no thread of librbd is left.
+    closed: bool,
+    /// Users that had the file open to the end.
+    cut_off: bool,
+    /// What went wrong, as sentences.
+    unclean: Option<String>,
+}
+
+fn finish(
+    daemon: &Daemon,
+    reply: Option<mpsc::Sender<Result<Value, Refused>>>,
+    stopped: Stopped,
+) -> End {
+    let uptime_s = seconds(daemon.clock.now_ns());
+    tracing::info!(uptime_s, clean = stopped.unclean.is_none(), "stopped");
+    if let Some(reply) = reply {
+        drop(reply.send(match &stopped.unclean {
+            None => Ok(json!({"stopped": true, "users_cut_off": stopped.cut_off})),
+            Some(sentence) => Err(Refused::new("unclean-stop", sentence.clone())),
+        }));
+    }
+    match stopped {
+        Stopped { unclean: Some(sentence), .. } => End::Abrupt(Err(ServeError::Unclean(sentence))),
+        Stopped { closed: true, .. } => End::Clean,
+        Stopped { .. } => End::Abrupt(Ok(())),
+    }
+}
+
+/// Unmount, let users finish, flush, close.
+fn stop(daemon: &Arc<Daemon>, timeout: Duration) -> Stopped {
+    daemon.note_stopping();
+    let Some(offered) = daemon.offered_at_last() else {
+        return Stopped { closed: false, cut_off: false, unclean: None };
+    };
+    for hold in crate::gate::Hold::ALL {
+        offered.gate.release(hold); // users could not finish behind a pause
+    }
+    if let Err(error) = offered.mount.unmount() {
+        tracing::warn!(%error, "cannot unmount");
+    }
+    // Users of a fenced or failed volume have only errors to wait for.
+    let patience = if offered.gate.mode().refusal().is_none() { timeout } else { Duration::ZERO };
+    let deadline = Instant::now() + patience;
+    while offered.mount.is_alive() && Instant::now() < deadline {
+        std::thread::sleep(END_INTERVAL);
+    }
+    let cut_off = offered.mount.is_alive();
+    if cut_off {
+        tracing::warn!("the file is still in use: its users get errors from now on");
+    }
+    offered.gate.refuse(Refusal::Stopping);
+    let fenced = offered.gate.mode().refusal() == Some(Refusal::Fenced);
+    let unclean = if fenced {
+        None // nothing of ours would be taken any more, and whoever fenced us knows
+    } else {
+        let flushed = offered.gate.wait_until_idle(timeout);
+        let flushed = flushed.and_then(|()| offered.gate.flush(timeout.max(END_INTERVAL)));
+        flushed.err().map(|error| {
+            format!("At the end {error}. What was written after the last flush may be lost.")
+        })
+    };
+    if cut_off {
+        if let Err(error) = offered.mount.abort() {
+            tracing::warn!(%error, "cannot end the mount");
+        }
+    }
+    let (closed, trouble) = close(offered, timeout);
+    Stopped { closed, cut_off, unclean: unclean.or(trouble) }
+}
+
+/// Close session and volume within about `timeout`: whether it was done, and what went wrong.
+fn close(offered: &Arc<Offered>, timeout: Duration) -> (bool, Option<String>) {
+    let (sender, closed) = mpsc::channel();
+    let closing = Arc::clone(offered);
+    let spawned = spawn("close", move || {
+        let ended = closing.take_session().map(|session| session.wait_at_most(timeout));
+        let trouble = match ended {
+            Some(Err(error)) => Some(format!("{error}. `volumed serve` mounts it anew.")),
+            Some(Ok(_)) | None => None,
+        };
+        let closed = closing.volume.close().err().map(|error| error.to_string());
+        drop(sender.send(closed.or(trouble)));
+    });
+    if let Err(error) = spawned {
+        return (false, Some(error.to_string()));
+    }
+    match closed.recv_timeout(timeout.saturating_mul(2).max(Duration::from_secs(1))) {
+        Ok(trouble) => (true, trouble),
+        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+            tracing::warn!("the volume does not close: leaving without");
+            (false, None) // flushed all the same, or `unclean` says otherwise
+        }
+    }
+}
+
+/// Open the volume and mount it. Runs on a thread of its own: a stop need not wait for a cluster
+/// that does not answer.
+fn open(daemon: &Arc<Daemon>, settings: &Settings) -> Result<(), VolumeError> {
+    let volume = settings.source.open()?;
+    let gate = Arc::new(Gate::new(
+        volume.device(),
+        GateOptions {
+            slots: GATE_SLOTS,
+            cpus: cpus(),
+            meter: Arc::clone(&daemon.meter),
+            clock: daemon.clock.clone(),
+        },
+    ));
+    let lock_view = volume.look_at_lock();
+    let device: Arc<dyn BlockDevice> = Arc::<Gate>::clone(&gate);
+    // From here on a stop waits: a mount that it did not know of would stay behind, dead.
+    let Some(offering) = daemon.begin_offering() else {
+        return Err(VolumeError::new("Stopped while the volume was being opened."));
+    };
+    let mounted = Session::mount(device, &settings.front);
+    let session = match mounted {
+        Ok(session) => session,
+        Err(error) => {
+            // Gives the lock back; what mattered more is that it could not be mounted.
+            if let Err(error) = volume.close() {
+                tracing::warn!(%error, "the volume did not close well");
+            }
+            return Err(VolumeError::new(format!(
+                "{error}. The mountpoint must be an existing empty file, and `volumed probe` \
+                 shows what this machine's FUSE can do."
+            )));
+        }
+    };
+    let offered = Arc::new(Offered::new(volume, lock_view, gate, session));
+    daemon.offer(&offering, Arc::clone(&offered));
+    drop(offering);
+    // Weak: the volume holds these callbacks, and `offered` holds the volume.
+    let resized = Arc::downgrade(&offered);
+    offered.volume.watch_size(Box::new(move |size_bytes| {
+        if let Some(offered) = resized.upgrade() {
+            offered.announce_size(size_bytes);
+        }
+    }));
+    let guard: Arc<dyn SnapshotGuard> = Arc::new(Guard(Arc::downgrade(&offered)));
+    if let Err(error) = offered.volume.guard_snapshots(guard) {
+        tracing::warn!(%error, "snapshots taken elsewhere will not wait for a flush");
+    }
+    Ok(())
+}
+
+/// [`Offered`] as guard of snapshots, without keeping it alive.
+struct Guard(std::sync::Weak<Offered>);
+
+impl SnapshotGuard for Guard {
+    fn before_snapshot(&self) -> Result<(), VolumeError> {
+        let offered = self.0.upgrade().ok_or_else(|| VolumeError::new("The daemon is ending."))?;
+        offered.before_snapshot()
+    }
+
+    fn after_snapshot(&self) {
+        if let Some(offered) = self.0.upgrade() {
+            offered.after_snapshot();
+        }
+    }
+}
+
+/// The volume is offered: say so, and begin to look after its lock.
+fn announce(daemon: &Arc<Daemon>) -> Result<(), ServeError> {
+    let status = daemon.status();
+    let transport = status.transport.as_ref();
+    tracing::info!(
+        image = status.image,
+        device = status.device,
+        size_bytes = status.size_bytes,
+        client_address = status.client_address,
+        lock_owner = status.lock_owner,
+        transport = transport.map(|transport| transport.name),
+        transport_reason = transport.map(|transport| transport.reason.as_str()),
+        "serving"
+    );
+    if let Some(offered) = daemon.offered().filter(|_| status.device == "rbd") {
+        let offered = Arc::downgrade(offered);
+        // By itself: a cluster that hangs holds this thread, and no other.
+        spawn("lock", move || {
+            while let Some(offered) = offered.upgrade() {
+                offered.check_lock();
+                drop(offered);
+                std::thread::sleep(LOCK_INTERVAL);
+            }
+        })?;
+    }
+    Ok(())
+}
+
+/// Look at the daemon a few times a second: log what changes, end what is over.
+fn watch(daemon: &Daemon, ended: &Receiver<()>) {
+    let mut stalls = StallWatch::default();
+    let mut last = State::Starting;
+    let mut session_ended = false;
+    while ended.recv_timeout(WATCH_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+        let Some(offered) = daemon.offered() else { continue };
+        offered.gate.settle();
+        offered.expire_holds(Instant::now());
+        let (state, reason, in_flight) = daemon.state();
+        match stalls.observe(in_flight.oldest_ns) {
+            Some(StallEvent::Began) => {
+                tracing::warn!(in_flight = in_flight.active, "stalled: the volume does not answer");
+            }
+            Some(StallEvent::Ended { worst_ns }) => {
+                tracing::info!(worst_s = seconds(worst_ns), "the volume answers again");
+            }
+            None => {}
+        }
+        if state != last {
+            let reason = reason.unwrap_or_default();
+            match state {
+                State::Stalled => {} // said above, and its end
+                State::Running if last == State::Stalled => {}
+                State::Fenced | State::Failed => tracing::error!(reason, "{}", state.name()),
+                _ => tracing::info!(reason, from = last.name(), "{}", state.name()),
+            }
+            last = state;
+        }
+        if !session_ended && !offered.mount.is_alive() {
+            session_ended = true;
+            daemon.tell(Event::SessionEnded);
+        }
+    }
+}
+
+/// Turn signals into events. A second one ends the process at once: its sender will not wait.
+fn wait_for_signals(signals: StopSignals, daemon: &Daemon) {
+    let mut seen = false;
+    loop {
+        match signals.wait() {
+            Ok(name) if seen => {
+                tracing::warn!(signal = name, "a second signal: leaving without a flush");
+                process::exit_now(1);
+            }
+            Ok(name) => {
+                seen = true;
+                let cause = name.to_owned();
+                daemon.tell(Event::Stop { cause, timeout: DEFAULT_STOP_TIMEOUT, reply: None });
+            }
+            Err(error) => {
+                tracing::error!(%error, "cannot wait for signals");
+                return;
+            }
+        }
+    }
+}
+
+fn spawn(name: &'static str, work: impl FnOnce() + Send + 'static) -> Result<(), ServeError> {
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(work)
+        .map(drop)
+        .map_err(|source| ServeError::System { action: "start a thread", source })
+}
+
+fn cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, Into::into)
+}

@@ -1,0 +1,193 @@
+//! How the daemon is, in one word: decided from facts alone.
+
+use serde::Serialize;
+
+use crate::clock::seconds;
+use crate::gate::{Hold, Mode, Refusal};
+use crate::in_flight::InFlight;
+
+/// A request this old makes the volume stalled: far past any answer of a cluster that works.
+pub const STALL_NS: u64 = 5_000_000_000;
+
+/// The word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// The volume is not offered yet.
+    Starting,
+    /// All is well.
+    Running,
+    /// New requests wait: `pause`.
+    Paused,
+    /// New requests wait and all before them are durable: `quiesce`, or a snapshot.
+    Quiesced,
+    /// The oldest request is older than [`STALL_NS`]: the cluster does not answer.
+    Stalled,
+    /// The cluster shut this client out: every request fails.
+    Fenced,
+    /// The device lost data: every request fails.
+    Failed,
+    /// The daemon ends.
+    Stopping,
+}
+
+impl State {
+    /// Every state.
+    pub const ALL: [Self; 8] = [
+        Self::Starting,
+        Self::Running,
+        Self::Paused,
+        Self::Quiesced,
+        Self::Stalled,
+        Self::Fenced,
+        Self::Failed,
+        Self::Stopping,
+    ];
+
+    /// The word as JSON and metrics spell it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Running => "running",
+            Self::Paused => "paused",
+            Self::Quiesced => "quiesced",
+            Self::Stalled => "stalled",
+            Self::Fenced => "fenced",
+            Self::Failed => "failed",
+            Self::Stopping => "stopping",
+        }
+    }
+}
+
+/// The state of a volume that is offered, and why it is not `running`. The gravest reason wins:
+/// a fence stays a fence while the daemon ends, and a stall tells more than the pause behind
+/// which it happens.
+#[must_use]
+pub fn decide_state(mode: Mode, in_flight: &InFlight, stopping: bool) -> (State, Option<String>) {
+    let reason = |text: &str| Some(text.to_owned());
+    match mode.refusal() {
+        Some(Refusal::Fenced) => {
+            return (
+                State::Fenced,
+                reason("the cluster shut this client out; another may have taken the volume over"),
+            );
+        }
+        Some(Refusal::Failed) => {
+            return (State::Failed, reason("the device lost data and must be opened again"));
+        }
+        Some(Refusal::Stopping) => {
+            return (State::Stopping, reason("the daemon ends and takes no more requests"));
+        }
+        None => {}
+    }
+    if stopping {
+        return (State::Stopping, reason("the daemon ends once its users let go"));
+    }
+    if let Some(oldest_ns) = in_flight.oldest_ns.filter(|oldest_ns| *oldest_ns > STALL_NS) {
+        let text = format!(
+            "{} requests in flight, the oldest for {:.0} s: the cluster does not answer",
+            in_flight.active,
+            seconds(oldest_ns),
+        );
+        return (State::Stalled, Some(text));
+    }
+    if mode.holds_for(Hold::Quiesce) {
+        (State::Quiesced, reason("asked for by `quiesce`; `unquiesce` ends it"))
+    } else if mode.holds_for(Hold::Snapshot) {
+        (State::Quiesced, reason("a snapshot is being taken"))
+    } else if mode.holds_for(Hold::Pause) {
+        (State::Paused, reason("asked for by `pause`; `resume` ends it"))
+    } else {
+        (State::Running, None)
+    }
+}
+
+/// What to log of stalls: their beginning and their end.
+#[derive(Debug, Default)]
+pub struct StallWatch {
+    worst_ns: Option<u64>,
+}
+
+/// A stall began or ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StallEvent {
+    /// The oldest request passed [`STALL_NS`].
+    Began,
+    /// No request is that old any more.
+    Ended {
+        /// The greatest age that was seen.
+        worst_ns: u64,
+    },
+}
+
+impl StallWatch {
+    /// Look at the age of the oldest request; at most one event each way for a stall.
+    pub fn observe(&mut self, oldest_ns: Option<u64>) -> Option<StallEvent> {
+        match (oldest_ns.filter(|oldest_ns| *oldest_ns > STALL_NS), self.worst_ns) {
+            (Some(age_ns), None) => {
+                self.worst_ns = Some(age_ns);
+                Some(StallEvent::Began)
+            }
+            (Some(age_ns), Some(worst_ns)) => {
+                self.worst_ns = Some(age_ns.max(worst_ns));
+                None
+            }
+            (None, Some(worst_ns)) => {
+                self.worst_ns = None;
+                Some(StallEvent::Ended { worst_ns })
+            }
+            (None, None) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gravest_reason_is_the_state() {
+        let fresh = InFlight { active: 1, oldest_ns: Some(STALL_NS), ..InFlight::default() };
+        let old = InFlight { active: 2, oldest_ns: Some(STALL_NS + 1), ..InFlight::default() };
+        let (fenced, failed, ending) = (Refusal::Fenced, Refusal::Failed, Refusal::Stopping);
+        let (pause, quiesce, snapshot) = (Hold::Pause, Hold::Quiesce, Hold::Snapshot);
+        for (refusals, holds, in_flight, stopping, state) in [
+            (&[][..], &[][..], InFlight::default(), false, State::Running),
+            (&[], &[], fresh, false, State::Running),
+            (&[], &[], old, false, State::Stalled),
+            (&[], &[pause], fresh, false, State::Paused),
+            (&[], &[pause], old, false, State::Stalled),
+            (&[], &[pause, quiesce], fresh, false, State::Quiesced),
+            (&[], &[snapshot], fresh, false, State::Quiesced),
+            (&[], &[], old, true, State::Stopping),
+            (&[ending], &[quiesce], old, true, State::Stopping),
+            (&[failed, ending], &[pause], old, true, State::Failed),
+            (&[ending, fenced, failed], &[pause], old, true, State::Fenced),
+        ] {
+            let mode = Mode::of(refusals, holds);
+            let (decided, reason) = decide_state(mode, &in_flight, stopping);
+            assert_eq!(decided, state, "{mode:?} {in_flight:?} {stopping}");
+            assert_eq!(reason.is_none(), state == State::Running);
+        }
+    }
+
+    #[test]
+    fn a_stall_is_reported_once_each_way() {
+        let mut watch = StallWatch::default();
+        let events: Vec<_> =
+            [None, Some(1), Some(STALL_NS), Some(STALL_NS + 1), Some(STALL_NS + 9), Some(2), None]
+                .into_iter()
+                .map(|oldest_ns| watch.observe(oldest_ns))
+                .collect();
+        let ended = Some(StallEvent::Ended { worst_ns: STALL_NS + 9 });
+        assert_eq!(events, [None, None, None, Some(StallEvent::Began), None, ended, None]);
+    }
+
+    #[test]
+    fn names_are_those_of_the_protocol() {
+        for state in State::ALL {
+            assert_eq!(serde_json::to_value(state).unwrap(), state.name());
+        }
+    }
+}

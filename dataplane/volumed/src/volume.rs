@@ -1,0 +1,208 @@
+//! What a daemon serves, whatever lies behind it: the port between the daemon and a device.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use grampus_blockdev::{BlockDevice, BlockSize, FileDevice, Geometry, MemoryDevice};
+use thiserror::Error;
+
+/// Something about a volume failed; a sentence for its user.
+#[derive(Debug, Error)]
+#[error("{0}")]
+pub struct VolumeError(String);
+
+impl VolumeError {
+    /// An error that says `sentences`: what is wrong, and what to do.
+    #[must_use]
+    pub fn new(sentences: impl Into<String>) -> Self {
+        Self(sentences.into())
+    }
+}
+
+/// What does not change while a volume is open.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// `rbd`, `memory` or `file`.
+    pub device: &'static str,
+    /// `pool/image` or `pool/namespace/image`; None without a cluster.
+    pub image: Option<String>,
+    /// As the cluster's blocklist spells it; None without a cluster.
+    pub client_address: Option<String>,
+    /// None without a cluster.
+    pub librbd_version: Option<String>,
+}
+
+/// What a look at the exclusive lock found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LockView {
+    /// This volume has no lock, or was opened without.
+    None,
+    /// It is ours.
+    Ours,
+    /// It is not ours at the moment, and nobody else's: librbd is taking it again.
+    Nobodys,
+    /// It is another's: two would write.
+    Anothers {
+        /// Who, as librbd names it.
+        owner: String,
+    },
+    /// The cluster shut this client out.
+    Fenced,
+    /// The cluster did not say.
+    Unknown {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Called around the snapshots that any client takes.
+pub trait SnapshotGuard: Send + Sync {
+    /// Hold changes back and make durable what there is.
+    ///
+    /// # Errors
+    /// Any error makes the snapshot fail.
+    fn before_snapshot(&self) -> Result<(), VolumeError>;
+
+    /// Go on.
+    fn after_snapshot(&self);
+}
+
+/// An open volume. Its calls may wait for the cluster for as long as that takes.
+pub trait Volume: Send + Sync {
+    /// Where its bytes are.
+    fn device(&self) -> Arc<dyn BlockDevice>;
+
+    /// What it is.
+    fn identity(&self) -> Identity;
+
+    /// Read its size again, in bytes.
+    ///
+    /// # Errors
+    /// [`VolumeError`] when the cluster refuses.
+    fn refresh_size(&self) -> Result<u64, VolumeError>;
+
+    /// Whose the exclusive lock is now.
+    fn look_at_lock(&self) -> LockView;
+
+    /// Call `changed` with the new size, in bytes, whenever it has changed.
+    fn watch_size(&self, changed: Box<dyn Fn(u64) + Send + Sync>);
+
+    /// Call `guard` around snapshots.
+    ///
+    /// # Errors
+    /// [`VolumeError`] when the volume cannot tell of snapshots.
+    fn guard_snapshots(&self, guard: Arc<dyn SnapshotGuard>) -> Result<(), VolumeError>;
+
+    /// Wait for what is in flight, let go of the lock, close. Nothing else is called after it.
+    ///
+    /// # Errors
+    /// [`VolumeError`] when the last flush failed: what was not flushed before may be lost.
+    fn close(&self) -> Result<(), VolumeError>;
+}
+
+/// A device of this machine: for trials and tests.
+pub struct LocalVolume {
+    device: Arc<dyn BlockDevice>,
+    name: &'static str,
+}
+
+impl LocalVolume {
+    /// Memory, zeros at first, gone with the daemon.
+    ///
+    /// # Errors
+    /// [`VolumeError`] for a size that makes no memory device.
+    pub fn memory(size_bytes: u64) -> Result<Self, VolumeError> {
+        Geometry::new(size_bytes, BlockSize::B4096)
+            .and_then(MemoryDevice::new)
+            .map(|device| Self { device: Arc::new(device), name: "memory" })
+            .map_err(|error| {
+                VolumeError::new(format!("No volume in memory: {error}. Choose another --memory."))
+            })
+    }
+
+    /// An existing file of whole blocks.
+    ///
+    /// # Errors
+    /// [`VolumeError`] when it cannot be opened or makes no device.
+    pub fn file(path: &Path) -> Result<Self, VolumeError> {
+        let refused = |error: &dyn std::error::Error| {
+            let cause = error.source().map_or(String::new(), |source| format!(": {source}"));
+            VolumeError::new(format!(
+                "The file makes no volume: {error}{cause}. `truncate --size=N` makes one of N \
+                 bytes, a multiple of 512."
+            ))
+        };
+        let size_bytes =
+            path.metadata().map(|found| found.len()).map_err(|error| refused(&error))?;
+        let block_size = if size_bytes % u64::from(BlockSize::B4096.bytes()) == 0 {
+            BlockSize::B4096
+        } else {
+            BlockSize::B512
+        };
+        FileDevice::open(path, block_size)
+            .map(|device| Self { device: Arc::new(device), name: "file" })
+            .map_err(|error| refused(&error))
+    }
+}
+
+impl Volume for LocalVolume {
+    fn device(&self) -> Arc<dyn BlockDevice> {
+        Arc::clone(&self.device)
+    }
+
+    fn identity(&self) -> Identity {
+        Identity { device: self.name, ..Identity::default() }
+    }
+
+    fn refresh_size(&self) -> Result<u64, VolumeError> {
+        Ok(self.device.geometry().size_bytes())
+    }
+
+    fn look_at_lock(&self) -> LockView {
+        LockView::None
+    }
+
+    /// Its size never changes.
+    fn watch_size(&self, _changed: Box<dyn Fn(u64) + Send + Sync>) {}
+
+    /// Nobody takes snapshots of it.
+    fn guard_snapshots(&self, _guard: Arc<dyn SnapshotGuard>) -> Result<(), VolumeError> {
+        Ok(())
+    }
+
+    fn close(&self) -> Result<(), VolumeError> {
+        Ok(())
+    }
+}
+
+impl fmt::Debug for LocalVolume {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("LocalVolume").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_or_file_that_makes_no_volume_is_refused_with_advice() {
+        assert!(LocalVolume::memory(1 << 20).is_ok());
+        for size_bytes in [0, 4095, 1 << 40] {
+            let error = LocalVolume::memory(size_bytes).unwrap_err().to_string();
+            assert!(error.ends_with("Choose another --memory."), "{error}");
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("disk");
+        assert!(LocalVolume::file(&path).is_err());
+        for (size_bytes, block_bytes) in
+            [(0, None), (511, None), (1536, Some(512)), (8192, Some(4096))]
+        {
+            std::fs::File::create(&path).unwrap().set_len(size_bytes).unwrap();
+            let opened = LocalVolume::file(&path).ok();
+            let found = opened.map(|volume| volume.device().geometry().block_size().bytes());
+            assert_eq!(found, block_bytes, "{size_bytes}");
+        }
+    }
+}
