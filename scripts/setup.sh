@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the checkout ready: what Debian must have, and the virtual environment.
+# Makes the checkout ready: what Debian must have, the virtual environment, and volumed.
 #
 #   scripts/setup.sh runtime   what `./grampus` needs
 #   scripts/setup.sh dev       and what the tests need
@@ -46,20 +46,97 @@ if [ ${#missing[@]} -gt 0 ]; then
   rm -f "$log"
 fi
 
-wanted=$({ echo "$mode"; pwd; python3 --version; cat pyproject.toml constraints.txt; } | sha256sum)
-stamp=.venv/.grampus-$mode
-[ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ] && [ -x .venv/bin/grampus ] && exit 0
+# Whether the environment is what this mode needs; `dev` holds all of `runtime`.
+has_venv() {
+  local stamp
+  for stamp in ".venv/.grampus-$mode" .venv/.grampus-dev; do
+    if [ "$(cat "$stamp" 2>/dev/null)" = "$1" ] && [ -x .venv/bin/grampus ]; then return 0; fi
+  done
+  return 1
+}
 
-echo "Setting up the virtual environment (.venv) ..." >&2
-# One set-up at a time: two commands may find the checkout fresh together.
-exec 9>.venv.lock
-flock 9
-if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
+ensure_venv() {
+  local wanted extra
+  wanted=$({ pwd; python3 --version; cat pyproject.toml constraints.txt; } | sha256sum)
+  if has_venv "$wanted"; then return 0; fi
+  if [ ! -w . ]; then
+    echo "error: the virtual environment (.venv) is not up to date, and $(id -un) may not write here." >&2
+    echo "Run scripts/setup.sh once as the owner of this checkout." >&2
+    exit 1
+  fi
+  echo "Setting up the virtual environment (.venv) ..." >&2
+  # One set-up at a time: two commands may find the checkout fresh together.
+  exec 9>.venv.lock
+  flock 9
+  if has_venv "$wanted"; then return 0; fi
   [ -x .venv/bin/python ] || python3 -m venv .venv
   extra=""
   [ "$mode" = dev ] && extra="[dev]"
   .venv/bin/python -m pip install --quiet --disable-pip-version-check \
     --constraint constraints.txt --editable ".$extra"
   .venv/bin/python -m compileall -q src >/dev/null
-  echo "$wanted" >"$stamp"
-fi
+  echo "$wanted" >".venv/.grampus-$mode"
+  exec 9>&-
+}
+
+# volumed, the driver of volumes, is built from dataplane/. Without it volumes are attached through
+# a slower driver, and say so: no reason to stop here.
+volumed=dataplane/target/release/volumed
+volumed_stamp=dataplane/target/.grampus-volumed
+
+# What it is built from, as one digest: its crate, and those of ours that it names.
+digest_of_volumed() {
+  local crates
+  mapfile -t crates < <(sed -n 's/^grampus-\([a-z-]*\)\.workspace.*/\1/p' dataplane/volumed/Cargo.toml)
+  crates=("${crates[@]/#/dataplane/}")
+  {
+    printf '%s\0' dataplane/Cargo.toml dataplane/Cargo.lock
+    find dataplane/volumed "${crates[@]}" \( -name tests -o -name benches -o -name fake \) -prune \
+      -o -type f \( -name '*.rs' -o -name Cargo.toml \) -print0 | LC_ALL=C sort -z
+  } | xargs -0 sha256sum | sha256sum
+}
+
+# Whether there is a cargo that dataplane/Cargo.toml takes.
+has_cargo() {
+  local required found
+  required=$(sed -n 's/^rust-version = "\([0-9.]*\)".*/\1/p' dataplane/Cargo.toml)
+  found=$(cargo --version 2>/dev/null | sed -n 's/^cargo \([0-9.]*\).*/\1/p') || true
+  [ -n "$found" ] && [ "$(printf '%s\n%s\n' "$required" "$found" | sort -V | head -n 1)" = "$required" ]
+}
+
+ensure_volumed() {
+  local wanted log
+  wanted=$(digest_of_volumed)
+  case $(cat "$volumed_stamp" 2>/dev/null) in
+    "built $wanted") [ ! -x "$volumed" ] || return 0 ;;
+    "failed $wanted") [ "$mode" = dev ] || return 0 ;; # said already, and nothing has changed
+    "no-cargo $wanted") has_cargo || return 0 ;;
+  esac
+  mkdir -p dataplane/target 2>/dev/null && [ -w dataplane/target ] || return 0
+  # One build at a time; the one before us may have made ours too.
+  exec 8>dataplane/target/.grampus-volumed.lock
+  flock --nonblock 8 || { echo "Waiting for another build of volumed ..." >&2 && flock 8; }
+  if [ "$(cat "$volumed_stamp" 2>/dev/null)" = "built $wanted" ] && [ -x "$volumed" ]; then return 0; fi
+  if ! has_cargo && [ "$(id -u)" != 0 ]; then
+    echo "note: volumed cannot be built without cargo, so volumes use a slower driver." >&2
+    echo "Run scripts/ensure-rust.sh as root once, or install Rust yourself." >&2
+    echo "no-cargo $wanted" >"$volumed_stamp"
+    return 0
+  fi
+  echo "Building volumed, the driver of volumes (once; some minutes) ..." >&2
+  log=dataplane/target/.grampus-volumed.log
+  if { has_cargo || scripts/ensure-rust.sh; } >"$log" 2>&1 &&
+    (cd dataplane && cargo build --locked --release --quiet --package grampus-volumed) >>"$log" 2>&1
+  then
+    echo "built $wanted" >"$volumed_stamp"
+  else
+    grep -E '^(error|ensure-rust)' "$log" | tail -n 3 >&2 || true
+    echo "note: volumed could not be built, so volumes use a slower driver." >&2
+    echo "The whole output is in $log; \`make setup\` tries again." >&2
+    echo "failed $wanted" >"$volumed_stamp"
+  fi
+}
+
+ensure_venv
+# Who brings a volumed along needs none of ours.
+[ -n "${GRAMPUS_VOLUMED:-}" ] || ensure_volumed

@@ -151,6 +151,26 @@ class CephCluster:
         """Fence exactly one RADOS client (address:port/nonce) for `expire_s` seconds."""
         self.ceph("osd", "blocklist", "add", client_address, str(expire_s))
 
+    def observe_blocklist(self) -> list[str]:
+        """Addresses (address:port/nonce) of the clients that are fenced now."""
+        # Two documents, one after the other: single addresses, and ranges.
+        text = self.ceph("osd", "blocklist", "ls", "--format", "json").stdout.strip()
+        entries, _ = json.JSONDecoder().raw_decode(text)
+        return [entry["addr"] for entry in entries]
+
+    def observe_client_entities(self) -> dict[str, str]:
+        """The entity (such as `client.admin`) of each connected client, by address:port/nonce.
+
+        Each client has its session with one MON: those in quorum are asked.
+        """
+        entities: dict[str, str] = {}
+        for mon in self.query("quorum_status")["quorum_names"]:
+            for session in self.query("tell", f"mon.{mon}", "sessions"):
+                if session["con_type"] == "client":
+                    socket = session["socket_addr"]
+                    entities[f"{socket['addr']}/{socket['nonce']}"] = session["entity_name"]
+        return entities
+
     def observe_acting_sets(self) -> list[tuple[int, ...]]:
         """For each placement group, the OSDs that held its copies when it last reported."""
         stats = self.query("pg", "dump", "pgs_brief")

@@ -27,6 +27,16 @@ class ImageInfo(BaseModel):
     features: tuple[str, ...]
 
 
+class ImageLock(BaseModel):
+    """The lock that a client holds on an image, as `rbd lock list` shows it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    locker: str  # such as client.4394
+    address: str  # address:port/nonce
+
+
 class RbdImages:
     """The RBD images of one cluster."""
 
@@ -55,6 +65,29 @@ class RbdImages:
             object_size_bytes=document["object_size"],
             features=tuple(document["features"]),
         )
+
+    def ensure_size(self, pool: str, name: str, size_bytes: int) -> None:
+        """Grow the image to that size. Raises GrampusError when it is bigger already."""
+        image = self.find(pool, name)
+        if image is not None and image.size_bytes == size_bytes:
+            return
+        # Without --allow-shrink, rbd refuses to cut anything off.
+        size = f"{size_bytes}B"
+        self._rbd("resize", "--no-progress", "--size", size, f"{pool}/{name}")
+
+    def locks(self, pool: str, name: str) -> list[ImageLock]:
+        """Who holds the exclusive lock of the image: one client, or none."""
+        result = self._rbd("lock", "list", "--format", "json", f"{pool}/{name}")
+        return [ImageLock.model_validate(lock) for lock in json.loads(result.stdout or "[]")]
+
+    def ensure_lock_absent(self, pool: str, name: str, lock: ImageLock) -> None:
+        """Break a lock. Its owner must be blocklisted first: a lock alone stops no write."""
+        arguments = ("lock", "remove", f"{pool}/{name}", lock.id, lock.locker)
+        # rbd would blocklist the owner once more, and so replace how long that lasts.
+        option = ("--rbd-blocklist-on-break-lock", "false")
+        result = self._rbd(*option, *arguments, check=False)
+        if result.returncode not in (0, ENOENT):
+            self._rbd(*option, *arguments)  # once more, so that the runner raises its own error
 
     def watchers(self, pool: str, name: str) -> list[str]:
         """Client addresses (address:port/nonce) that have the image open."""

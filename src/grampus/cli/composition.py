@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,8 +34,15 @@ from grampus.volumes.service import VolumeService
 CHECKOUT = Path(__file__).resolve().parents[3]
 IMAGE_DEFINITIONS = CHECKOUT / "images"
 SUITES = CHECKOUT / "suites"
+VOLUMED_VARIABLE = "GRAMPUS_VOLUMED"
+BUILT_VOLUMED = CHECKOUT / "dataplane" / "target" / "release" / "volumed"
 # How long a command waits for another one that is changing the same lab.
 LAB_LOCK_TIMEOUT_S = 15.0
+
+
+def volumed_program() -> Path:
+    """The built volumed: `$GRAMPUS_VOLUMED`, or what the checkout built; it may be absent."""
+    return Path(os.environ.get(VOLUMED_VARIABLE) or BUILT_VOLUMED).absolute()
 
 
 class LabImages:
@@ -154,6 +162,7 @@ class Session:
             RbdImages(cluster, self.clock),
             self.clock,
             self.progress,
+            volumed=volumed_program(),
         )
 
     def databases(self) -> DatabaseService:
@@ -254,6 +263,7 @@ class LabFacts:
             "file system": record.spec.filesystem,
             "driver": attachment.driver if attachment else "detached",
             "driver reason": attachment.driver_reason if attachment else "",
+            "transport": (attachment.transport or "") if attachment else "",
             "host image": spec.image_id,
         }
         return [Setting(group="Ceph", name=name, value=value) for name, value in pairs.items()]

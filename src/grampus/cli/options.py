@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from grampus.cli.output import OutputFormat
 from grampus.lab.model import DEFAULT_LAB
+from grampus.volumes.model import DriverName, TransportName
 
 LabOption = Annotated[
     str,
@@ -29,5 +31,51 @@ DryRunOption = Annotated[
     ),
 ]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", metavar="", help="Do not ask.")]
+
+
+class DriverWord(StrEnum):
+    """--driver."""
+
+    VOLUMED = "volumed"
+    QSD = "qsd"
+    KRBD = "krbd"
+    NBD = "nbd"
+
+
+class TransportWord(StrEnum):
+    """--transport."""
+
+    AUTO = "auto"
+    URING = "uring"
+    CLASSIC = "classic"
+
+
+DRIVER_NAMES: dict[DriverWord | None, DriverName | None] = {
+    None: None,
+    DriverWord.VOLUMED: "volumed",
+    DriverWord.QSD: "qsd",
+    DriverWord.KRBD: "krbd",
+    DriverWord.NBD: "nbd",
+}
+TRANSPORT_NAMES: dict[TransportWord | None, TransportName | None] = {
+    None: None,
+    TransportWord.AUTO: "auto",
+    TransportWord.URING: "uring",
+    TransportWord.CLASSIC: "classic",
+}
+DriverOption = Annotated[
+    DriverWord | None,
+    typer.Option(
+        "--driver",
+        help="The way from the image to the block device; the best that the host can, if left out.",
+    ),
+]
+TransportOption = Annotated[
+    TransportWord | None,
+    typer.Option(
+        "--transport",
+        help="How volumed talks to the kernel (asks for --driver volumed); auto takes the best.",
+    ),
+]
 LAB_DEFAULT = DEFAULT_LAB
 FORMAT_DEFAULT = OutputFormat.HUMAN

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -9,18 +10,25 @@ import typer
 from grampus.cli.app import command, confirm, make_noun
 from grampus.cli.composition import Session
 from grampus.cli.options import (
+    DRIVER_NAMES,
     FORMAT_DEFAULT,
     LAB_DEFAULT,
+    TRANSPORT_NAMES,
+    DriverOption,
     DryRunOption,
     FormatOption,
     LabOption,
+    TransportOption,
     YesOption,
 )
 from grampus.cli.output import make_output, show_plan
-from grampus.core.errors import RefusedError
+from grampus.core.errors import NotFoundError, RefusedError
 from grampus.core.names import require_name
 from grampus.core.units import format_bytes, parse_bytes
 from grampus.lab.model import DATABASE_POOL
+from grampus.volumes.attaching import decide_asked
+from grampus.volumes.fencing import FenceOrder
+from grampus.volumes.live import LiveVolume
 from grampus.volumes.model import VolumeRecord
 
 volume_app = make_noun("volume", "RBD images attached to hosts.")
@@ -53,7 +61,7 @@ def volume_create(
             )
             return
         record = volumes.create(spec)
-    output.details(volume_document(record), _pairs(record))
+    output.details(volume_document(record), details_of_record(record))
 
 
 @command(volume_app, "list", "grampus volume list")
@@ -86,33 +94,96 @@ def volume_show(
     lab: LabOption = LAB_DEFAULT,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """The image, where it is attached, and through which driver."""
-    record = Session(lab).volumes().get(name)
-    make_output(output_format).details(volume_document(record), _pairs(record))
+    """The image, where it is attached, through which driver, and how that does now."""
+    volumes = Session(lab).volumes()
+    record, live = volumes.get(name), volumes.observe_live(name)
+    document = {
+        **volume_document(record),
+        "live": live.model_dump(mode="json") if live is not None else None,
+    }
+    make_output(output_format).details(document, details_of_record(record) | details_of_live(live))
 
 
-@command(volume_app, "attach", "grampus volume attach scratch --host h1")
+@command(volume_app, "attach", "grampus volume attach scratch --host h1 --driver volumed")
 def volume_attach(
     name: NameArgument,
     host: Annotated[
         str, typer.Option(metavar="HOST", help="The host to attach it to, such as h1.")
     ],
+    driver: DriverOption = None,
+    transport: TransportOption = None,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Attach a volume to a host and mount it, or mend an attachment that died."""
     session = Session(lab)
+    asked_driver, asked_transport = DRIVER_NAMES[driver], TRANSPORT_NAMES[transport]
     with session.sharing_lab():
         _converge(session)
         volumes = session.volumes()
         _require_free_of_database(session, name, to_host=host)
         if dry_run:
-            show_plan(output_format, volumes.describe_attach(name, host))
+            chosen = decide_asked(asked_driver, asked_transport)
+            show_plan(output_format, volumes.describe_attach(name, host, driver=chosen))
             return
-        volumes.ensure_attached(name, host)
+        volumes.ensure_attached(name, host, driver=asked_driver, transport=asked_transport)
         record = volumes.get(name)
-    make_output(output_format).details(volume_document(record), _pairs(record))
+    make_output(output_format).details(volume_document(record), details_of_record(record))
+
+
+@command(volume_app, "resize", "grampus volume resize scratch --size 8G")
+def volume_resize(
+    name: NameArgument,
+    size: Annotated[str, typer.Option(metavar="SIZE", help="The new size, such as 8G.")],
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Grow a volume and its file system while it is used; it cannot shrink."""
+    session, size_bytes = Session(lab), parse_bytes(size)
+    with session.sharing_lab(), session.progress:
+        _converge(session)
+        volumes, holds_database = session.volumes(), _holds_database(session, name)
+        if dry_run:
+            steps = volumes.describe_resize(volumes.plan_resize(name, size_bytes))
+            note = [f"Note the new size with the database '{name}'"] if holds_database else []
+            show_plan(output_format, [*steps, *note])
+            return
+        if holds_database:
+            session.databases().resize(name, size_bytes)
+        else:
+            volumes.resize(volumes.plan_resize(name, size_bytes))
+        record = volumes.get(name)
+    make_output(output_format).details(volume_document(record), details_of_record(record))
+
+
+@command(volume_app, "fence", "grampus volume fence scratch --yes")
+def volume_fence(
+    name: NameArgument,
+    lab: LabOption = LAB_DEFAULT,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Take a volume away from its host without asking it, as when the host is lost.
+
+    Its client there is cut off from the cluster for good, and no other: every read and write on
+    the volume fails there at once. Then it can be attached again, to that host or another.
+    """
+    session = Session(lab)
+    with session.sharing_lab(), session.progress:
+        _converge(session)
+        volumes = session.volumes()
+        if dry_run or not yes:
+            order = volumes.plan_fence(name)
+            if dry_run:
+                show_plan(output_format, [] if order is None else volumes.describe_fence(order))
+                return
+            if order is not None:
+                confirm(_fence_question(session, order), yes=yes)
+        record = volumes.fence(name)
+    make_output(output_format).details(volume_document(record), details_of_record(record))
 
 
 @command(volume_app, "detach", "grampus volume detach scratch")
@@ -134,7 +205,7 @@ def volume_detach(
             return
         volumes.ensure_detached(name)
         record = volumes.get(name)
-    make_output(output_format).details(volume_document(record), _pairs(record))
+    make_output(output_format).details(volume_document(record), details_of_record(record))
 
 
 @command(volume_app, "delete", "grampus volume delete scratch --yes")
@@ -148,7 +219,7 @@ def volume_delete(
     """Delete a volume and all that is on it."""
     session, output = Session(lab), make_output(output_format)
     record = session.volumes().get(name)
-    if name in [view.record.spec.name for view in session.databases().list()]:
+    if _holds_database(session, name):
         raise RefusedError(
             f"The volume '{name}' holds the database '{name}'.",
             f"Delete the database: `grampus db delete {name}`.",
@@ -175,23 +246,84 @@ def volume_document(record: VolumeRecord) -> dict[str, Any]:
         "image": record.spec.image,
         "size_bytes": record.spec.size_bytes,
         "filesystem": record.spec.filesystem,
+        "filesystem_bytes": record.spec.filesystem_bytes,
         "ceph_user": record.ceph_user,
         "host": record.host,
         "driver": attachment.driver if attachment else None,
         "driver_reason": attachment.driver_reason if attachment else None,
+        "transport": attachment.transport if attachment else None,
         "device": attachment.device if attachment else None,
+        "export_path": attachment.export_path if attachment else None,
         "mount_path": attachment.mount_path if attachment else None,
         "client_address": attachment.client_address if attachment else None,
+        "fenced": [
+            {
+                "host": left.host,
+                "client_addresses": list(left.client_addresses),
+                "fenced_at": left.fenced_at,
+                "expires_at": left.expires_at,
+            }
+            for left in record.fenced
+        ],
     }
 
 
-def _pairs(record: VolumeRecord) -> dict[str, str]:
+def details_of_record(record: VolumeRecord) -> dict[str, str]:
+    """A volume as names and values, for people."""
     document = volume_document(record)
     document["size"] = format_bytes(document.pop("size_bytes"))
+    part_bytes = document.pop("filesystem_bytes")
+    if part_bytes is not None:
+        document["filesystem"] += f", on the first {format_bytes(part_bytes)}"
+    left = document.pop("fenced")
+    if left:
+        document["fenced"] = ", ".join(
+            f"{' and '.join(entry['client_addresses'])} on {entry['host']}, not cleared away yet"
+            for entry in left
+        )
+    return _shown(document)
+
+
+def details_of_live(live: LiveVolume | None) -> dict[str, str]:
+    """State and statistics, for people."""
+    if live is None:
+        return {}
+    pairs = {
+        "state": live.state + (f" ({live.state_reason})" if live.state_reason else ""),
+        "in flight": str(live.in_flight)
+        + (f", oldest {live.oldest_in_flight_ms:.0f} ms" if live.oldest_in_flight_ms else ""),
+        "transport reason": live.transport_reason,
+    }
+    for name, kind in live.kinds.items():
+        if kind.operations and kind.p50_us is not None and kind.p99_us is not None:
+            errors = f", {kind.errors} errors" if kind.errors else ""
+            pairs[name.replace("_", " ")] = (
+                f"{kind.operations} of {format_bytes(kind.bytes)} in all, "
+                f"p50 {kind.p50_us:.0f} us, p99 {kind.p99_us:.0f} us{errors}"
+            )
+    return _shown(pairs)
+
+
+def _shown(document: Mapping[str, Any]) -> dict[str, str]:
     return {
         name.replace("_", " "): "-" if value is None else str(value)
         for name, value in document.items()
     }
+
+
+def _holds_database(session: Session, name: str) -> bool:
+    try:
+        session.databases().get(name)
+    except NotFoundError:
+        return False
+    return True
+
+
+def _fence_question(session: Session, order: FenceOrder) -> str:
+    place = f"from {order.host}" if order.host else "from its client"
+    holds_database = _holds_database(session, order.name)
+    loss = f"; the database '{order.name}' fails there at once" if holds_database else ""
+    return f"Take the volume '{order.name}' away {place}{loss}?"
 
 
 def _converge(session: Session) -> None:

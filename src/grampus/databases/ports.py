@@ -36,6 +36,14 @@ class VolumePort(Protocol):
         """The volume's record. Raises NotFoundError."""
         ...
 
+    def plan_resize(self, name: str, size_bytes: int) -> VolumeSpec:
+        """The volume as it shall be. Raises NotFoundError, RefusedError, HostUnreachableError."""
+        ...
+
+    def ensure_size(self, name: str, size_bytes: int) -> None:
+        """At least that size, also under a running writer; a bigger volume stays as it is."""
+        ...
+
     def set_metadata(self, name: str, facts: Mapping[str, str]) -> None:
         """Write `facts` as metadata of the volume's image, beside what is there."""
         ...

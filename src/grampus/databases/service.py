@@ -54,7 +54,7 @@ Views = list[DatabaseView]
 KIND_PREFIX = "db."
 # Finished when found cut off; the others are undone.
 _FINISHED_KINDS: frozenset[OperationKind] = frozenset(
-    {"db.delete", "db.start", "db.stop", "db.protect", "db.scratch-stop"}
+    {"db.delete", "db.start", "db.stop", "db.protect", "db.resize", "db.scratch-stop"}
 )
 _WHAT: dict[OperationKind, str] = {
     "db.create": "creation of the database",
@@ -62,6 +62,7 @@ _WHAT: dict[OperationKind, str] = {
     "db.start": "start of the database",
     "db.stop": "stop of the database",
     "db.protect": "change of protection of the database",
+    "db.resize": "resize of the database",
     "db.scratch": "start of the scratch instance of",
     "db.scratch-stop": "stop of the scratch instance of",
 }
@@ -203,6 +204,27 @@ class DatabaseService:
             self._settle(name)
             spec = self._ready(name).spec.model_copy(update={"protected": protected})
             self._apply(self._begin("db.protect", spec), spec, undo_on_failure=False)
+
+    def plan_resize(self, name: str, size_bytes: int) -> DatabaseSpec:
+        """The database as it shall be, on a bigger volume.
+
+        Raises NotFoundError, RefusedError with code `not-ready` or what the volume says (`shrink`,
+        `cannot-grow`, `pool-full`), HostUnreachableError.
+        """
+        record = self._ready(name)
+        size_bytes = self._volumes.plan_resize(name, size_bytes).size_bytes
+        return record.spec.model_copy(update={"size_bytes": size_bytes})
+
+    def resize(self, name: str, size_bytes: int) -> None:
+        """Grow the database's volume, also while it runs; never undone, but finished later.
+
+        The server's own settings that follow from the size are taken at its next start. Raises
+        what `plan_resize` raises.
+        """
+        with self._locked(name):
+            self._settle(name)
+            spec = self.plan_resize(name, size_bytes)
+            self._apply(self._begin("db.resize", spec), spec, undo_on_failure=False)
 
     def start(self, name: str) -> None:
         """Run the database, now and after every restart; nothing happens when it runs.

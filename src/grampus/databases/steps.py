@@ -34,7 +34,14 @@ from grampus.state.operations import Step
 from grampus.volumes.model import VolumeSpec
 
 OperationKind = Literal[
-    "db.create", "db.delete", "db.start", "db.stop", "db.protect", "db.scratch", "db.scratch-stop"
+    "db.create",
+    "db.delete",
+    "db.start",
+    "db.stop",
+    "db.protect",
+    "db.resize",
+    "db.scratch",
+    "db.scratch-stop",
 ]
 IMAGE_PREFIX = "db-"
 
@@ -148,6 +155,23 @@ def _protect_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
     ]
 
 
+def _resize_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
+    size = format_bytes(spec.size_bytes)
+    return [
+        Step(
+            "volume",
+            f"Grow the volume to {size}",
+            lambda: ports.volumes.ensure_size(spec.name, spec.size_bytes),
+        ),
+        Step(
+            "record",
+            f"Record that {spec.name} has {size}",
+            lambda: ports.records.change(spec.name, spec=spec),
+        ),
+        Step("metadata", "Note it on the image", _DatabaseWork(ports, spec).write_facts),
+    ]
+
+
 def _scratch_steps(ports: StepPorts, scratch: ScratchSpec) -> list[Step]:
     name = scratch.database.name
     work = _ScratchWork(ports, scratch)
@@ -175,6 +199,7 @@ _BUILDERS: dict[OperationKind, Callable[[StepPorts, DatabaseSpec], list[Step]]] 
     "db.start": _start_steps,
     "db.stop": _stop_steps,
     "db.protect": _protect_steps,
+    "db.resize": _resize_steps,
 }
 _SCRATCH_BUILDERS: dict[OperationKind, Callable[[StepPorts, ScratchSpec], list[Step]]] = {
     "db.scratch": _scratch_steps,

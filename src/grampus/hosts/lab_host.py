@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -185,12 +186,21 @@ class LabHost:
     def write_file(
         self, path: PurePosixPath, content: str, *, mode: int = 0o644, uid: int = 0, gid: int = 0
     ) -> None:
-        target = Path(path)
-        if not target.is_relative_to(self.data_dir) or ".." in target.parts:
-            raise GrampusError(f"{path} is outside the data directory of {self.name}.")
+        target = self._writable(path)
         write_atomically(target, content.encode(), mode=mode)
         if (uid, gid) != (0, 0):
             os.chown(target, uid, gid)
+
+    def ensure_copy(self, source: Path, path: PurePosixPath, *, mode: int = 0o644) -> None:
+        target = self._writable(path)
+        try:
+            content = source.read_bytes()
+        except FileNotFoundError:
+            raise GrampusError(f"There is no file {source}.", code="no-such-file") from None
+        # Both are on this machine: their bytes say as much as their digests.
+        is_same = target.exists() and target.read_bytes() == content
+        if not is_same or stat.S_IMODE(target.stat().st_mode) != mode:
+            write_atomically(target, content, mode=mode)
 
     def read_file(self, path: PurePosixPath) -> str | None:
         try:
@@ -229,6 +239,12 @@ class LabHost:
         listed = self._ip("-brief", "address", "show", subject_only=True)
         if f" {address}/" in listed:
             self._ip("address", "delete", f"{address}/{self._place.prefix_length}")
+
+    def _writable(self, path: PurePosixPath) -> Path:
+        target = Path(path)
+        if not target.is_relative_to(self.data_dir) or ".." in target.parts:
+            raise GrampusError(f"{path} is outside the data directory of {self.name}.")
+        return target
 
     def _ip(self, *arguments: str, subject_only: bool = False) -> str:
         argv = ["ip", "-netns", self._place.network_namespace, *arguments]

@@ -6,7 +6,7 @@ import errno
 import fcntl
 import json
 import struct
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -24,17 +24,19 @@ def ensure_loop_device(host: Host, file: PurePosixPath, *, reference: str) -> st
 
     `reference` (at most 63 bytes) marks the device as ours and finds it again.
     """
-    existing = find_loop_device(host, reference)
+    existing = find_loop_device(host, reference, file=file)
     if existing is not None:
         return existing
     argv = ["losetup", "--find", "--show", "--direct-io=on", f"--loop-ref={reference}", str(file)]
     return host.run(argv).stdout.strip()
 
 
-def find_loop_device(host: Host, reference: str) -> str | None:
-    """The device set up with `reference`, or None."""
+def find_loop_device(
+    host: Host, reference: str, *, file: PurePosixPath | None = None
+) -> str | None:
+    """The device set up with `reference` (and over `file`, if that is given), or None."""
     for device in _observe_loop_devices(host):
-        if device.get("ref") == reference:
+        if device.get("ref") == reference and (file is None or _may_be_over(device, file)):
             return str(device["name"])
     return None
 
@@ -45,8 +47,24 @@ def ensure_loop_device_absent(host: Host, file: PurePosixPath, *, reference: str
     The file counts too: a device whose FUSE server is gone can no longer say its reference.
     """
     for device in _observe_loop_devices(host):
-        if device.get("ref") == reference or device.get("back-file") == str(file):
+        is_ours = device.get("ref") == reference and _may_be_over(device, file)
+        if is_ours or device.get("back-file") == str(file):
             host.run(["losetup", "--detach", str(device["name"])])
+
+
+def ensure_loop_capacity(host: Host, device: str) -> None:
+    """Make the device as big as its file is now."""
+    host.run(["losetup", "--set-capacity", device])
+
+
+def _may_be_over(device: Mapping[str, str | None], file: PurePosixPath) -> bool:
+    """Whether the device's file can be `file`.
+
+    Hosts that are one machine see each other's devices: the same volume may have one on each,
+    once it was taken away from a host. A file that was unmounted has no path left to compare.
+    """
+    path = device.get("back-file")
+    return path in (None, str(file), f"{file} (deleted)", "/", "/ (deleted)")
 
 
 def _observe_loop_devices(host: Host) -> list[dict[str, str | None]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Literal, Protocol
 
 from grampus.core.errors import GrampusError
@@ -183,6 +183,16 @@ class Host(Protocol):
         self, path: PurePosixPath, content: str, *, mode: int = 0o644, uid: int = 0, gid: int = 0
     ) -> None:
         """Replace a file atomically, making its directory when missing."""
+        ...
+
+    def ensure_copy(self, source: Path, path: PurePosixPath, *, mode: int = 0o644) -> None:
+        """Put a file of the machine that Grampus runs on at `path`, unless it is there already.
+
+        Compared by digest, replaced atomically: a program that runs from `path` keeps the file
+        that it was started from. An implementation for hosts elsewhere sends the digest first,
+        then the bytes if they differ to a temporary file beside `path`, synchronises it and
+        renames it. Raises GrampusError with code `no-such-file` when there is no `source`.
+        """
         ...
 
     def read_file(self, path: PurePosixPath) -> str | None:

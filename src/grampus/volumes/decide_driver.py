@@ -14,6 +14,7 @@ class HostCapabilities:
     has_krbd: bool  # the kernel's rbd driver is there (/sys/bus/rbd)
     has_nbd: bool  # the kernel's nbd driver (/sys/block/nbd0) and the rbd-nbd program are there
     has_fuse: bool  # /dev/fuse is there
+    volumed_absence: str | None  # why volumed cannot be used; None: it can
 
 
 @dataclass(frozen=True)
@@ -24,11 +25,15 @@ class DriverChoice:
     reason: str
 
 
-def decide_drivers(capabilities: HostCapabilities) -> list[DriverChoice]:
+def decide_drivers(
+    capabilities: HostCapabilities, *, asked: DriverName | None = None
+) -> list[DriverChoice]:
     """Drivers that can work on the host, the best first; empty when there is none.
 
-    krbd needs no process of ours and is the fastest (about 1.4 times librbd at 4K, 2019); nbd
-    goes through librbd in a process; qemu-storage-daemon's FUSE export works on any kernel.
+    krbd needs no process of ours and is the fastest (about 1.4 times librbd at 4K, 2019);
+    volumed passes on what librbd delivers, and can be resized, fenced and asked; nbd goes
+    through librbd in a process too; qemu-storage-daemon's FUSE export is the slowest. A driver
+    that was `asked` for is the only choice.
     """
     choices: list[DriverChoice] = []
     missing: list[str] = []
@@ -36,15 +41,36 @@ def decide_drivers(capabilities: HostCapabilities) -> list[DriverChoice]:
         choices.append(DriverChoice("krbd", "the kernel's own RBD client is there"))
     else:
         missing.append("rbd")
+    absence = capabilities.volumed_absence
+    if absence is None:
+        choices.append(DriverChoice("volumed", _because(missing, None, "volumed runs there")))
     if capabilities.has_nbd:
-        choices.append(DriverChoice("nbd", _because(missing, "nbd and rbd-nbd are there")))
+        reason = _because(missing, absence, "nbd and rbd-nbd are there")
+        choices.append(DriverChoice("nbd", reason))
     else:
         missing.append("nbd")
     if capabilities.has_fuse:
-        choices.append(DriverChoice("qsd", _because(missing, "FUSE is there")))
-    return choices
+        choices.append(DriverChoice("qsd", _because(missing, absence, "FUSE is there")))
+    if asked is None:
+        return choices
+    return [DriverChoice(asked, "asked for") for choice in choices if choice.driver == asked]
 
 
-def _because(missing: list[str], found: str) -> str:
-    absent = " nor ".join(missing)
-    return f"the kernel has no {absent} driver; {found}" if absent else found
+def explain_absence(capabilities: HostCapabilities, driver: DriverName) -> str:
+    """Why `driver` cannot be used on a host, as a part of a sentence."""
+    reasons: dict[DriverName, str] = {
+        "krbd": "its kernel has no rbd driver",
+        "volumed": capabilities.volumed_absence or "it can be used",
+        "nbd": "its kernel has no nbd driver, or the program rbd-nbd is missing",
+        "qsd": "its kernel has no FUSE",
+    }
+    return reasons[driver]
+
+
+def _because(missing: list[str], volumed_absence: str | None, found: str) -> str:
+    parts = []
+    if missing:
+        parts.append(f"the kernel has no {' nor '.join(missing)} driver")
+    if volumed_absence is not None:
+        parts.append(f"volumed cannot be used: {volumed_absence}")
+    return "; ".join([*parts, found])

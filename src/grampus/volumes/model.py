@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
 from grampus.core.units import MIB
 
-DriverName = Literal["krbd", "nbd", "qsd"]
+DriverName = Literal["krbd", "volumed", "nbd", "qsd"]
+# Between the kernel and volumed; `auto` is what the host can do best.
+TransportName = Literal["auto", "uring", "classic"]
 FilesystemName = Literal["xfs"]
 
 
@@ -22,6 +25,9 @@ class VolumeSpec(BaseModel):
     image: str  # the RBD image's name in `pool`
     size_bytes: int
     filesystem: FilesystemName = "xfs"
+    # The file system covers only the first so many bytes; the rest is free for raw use.
+    # None: all of it.
+    filesystem_bytes: int | None = None
 
 
 class Attachment(BaseModel):
@@ -35,6 +41,23 @@ class Attachment(BaseModel):
     device: str  # block device on the host, such as /dev/loop3
     mount_path: str  # where the file system is mounted on the host
     client_address: str | None  # address:port/nonce of the RADOS client, as `rbd status` shows it
+    export_path: str | None = None  # the FUSE file under the device, for drivers that have one
+    transport: str | None = None  # volumed's, as it runs: `uring` or `classic`
+
+
+class FencedAttachment(BaseModel):
+    """An attachment that a fence took away from its host, and that is not cleared away there yet.
+
+    What is left of it (mount, block device, daemon) fails every request.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    host: str
+    driver: DriverName | None  # None: it was never wholly attached
+    client_addresses: tuple[str, ...]  # blocklisted, each exactly
+    fenced_at: datetime
+    expires_at: datetime  # when the cluster forgets the blocklist entries
 
 
 class VolumeRecord(BaseModel):
@@ -48,6 +71,7 @@ class VolumeRecord(BaseModel):
     host: str | None = None
     is_formatted: bool = False
     attachment: Attachment | None = None
+    fenced: tuple[FencedAttachment, ...] = ()
 
 
 def whole_mib(size_bytes: int) -> int:

@@ -4,33 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import PurePosixPath
+from pathlib import Path
 
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.rbd import RbdImages
 from grampus.core.clock import Clock
-from grampus.core.errors import GrampusError, RefusedError, not_found
+from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.names import require_name
 from grampus.core.progress import Progress
 from grampus.core.units import MIB, format_bytes
-from grampus.hosts.port import Fleet, Host, HostUnreachableError
+from grampus.hosts.port import Fleet
 from grampus.state.home import Home
 from grampus.state.locks import hold_lock
-from grampus.state.operations import OperationJournal, Step
+from grampus.state.operations import Operation, OperationJournal, Step
 from grampus.state.store import Store
-from grampus.volumes.decide_client import decide_client_address
-from grampus.volumes.decide_driver import DriverChoice, HostCapabilities, decide_drivers
-from grampus.volumes.drivers import Driver, KernelDriver, MapRequest, QemuStorageDaemonDriver
+from grampus.volumes.attaching import Attacher
+from grampus.volumes.drivers.volumed import VolumedProgram
+from grampus.volumes.fencing import FenceOrder, Fencing
+from grampus.volumes.live import LiveVolume
 from grampus.volumes.model import (
     Attachment,
     DriverName,
+    TransportName,
     VolumeRecord,
     VolumeSpec,
     whole_mib,
 )
+from grampus.volumes.places import mount_path
+from grampus.volumes.records import VolumeRecords
+from grampus.volumes.resizing import Resizing
 
-VOLUME_RECORD = "volume"
 OPERATION_KINDS = "volume."
+CREATE, DELETE, RESIZE, FENCE = "volume.create", "volume.delete", "volume.resize", "volume.fence"
+_WHAT = {CREATE: "creation", DELETE: "deletion", RESIZE: "resize", FENCE: "fence"}
 LOCK_TIMEOUT_S = 10.0
 MIN_VOLUME_SIZE_BYTES = 320 * MIB  # XFS makes no smaller file system (mkfs.xfs 6.0 and later)
 
@@ -55,37 +61,36 @@ class VolumeService:
         images: RbdImages,
         clock: Clock,
         progress: Progress,
+        *,
+        volumed: Path | None = None,
     ) -> None:
+        """`volumed` is the built program on this machine, if there is one."""
         self._lab = lab
-        self._tag = tag
         self._home = home
-        self._store = store
         self._journal = journal
         self._fleet = fleet
         self._cluster = cluster
         self._images = images
         self._clock = clock
         self._progress = progress
-        self._drivers: dict[DriverName, Driver] = {
-            "krbd": KernelDriver("krbd"),
-            "nbd": KernelDriver("nbd"),
-            "qsd": QemuStorageDaemonDriver(clock),
-        }
+        self._records = VolumeRecords(store, lab)
+        program = VolumedProgram(volumed)
+        self._attacher = Attacher(
+            tag, self._records, fleet, cluster, images, program, clock, progress
+        )
+        self._resizing = Resizing(self._records, fleet, images, self._attacher)
+        self._fencing = Fencing(self._records, fleet, cluster, images, clock)
 
     def all(self) -> list[VolumeRecord]:
         """Every volume, by name."""
-        return list(self._store.all(VOLUME_RECORD, self._lab, VolumeRecord).values())
+        return self._records.all()
 
     def find(self, name: str) -> VolumeRecord | None:
-        return self._store.get(VOLUME_RECORD, self._lab, name, VolumeRecord)
+        return self._records.find(name)
 
     def get(self, name: str) -> VolumeRecord:
         """The volume named `name`. Raises NotFoundError."""
-        record = self.find(name)
-        if record is None:
-            names = [volume.spec.name for volume in self.all()]
-            raise not_found("volume", name, names, list_command="grampus volume list")
-        return record
+        return self._records.get(name)
 
     def check_room(self, pool: str, size_bytes: int) -> None:
         """Raise RefusedError when the pool cannot take a volume of that size now."""
@@ -121,9 +126,7 @@ class VolumeService:
         with self._locked(spec.name):
             self._settle(spec.name)
             self._require_new(spec.name)
-            operation = self._journal.begin(
-                "volume.create", self._lab, spec.name, spec.model_dump(mode="json")
-            )
+            operation = self._begin(CREATE, spec)
             self._journal.apply(
                 operation, self._create_steps(spec), self._progress, undo_on_failure=True
             )
@@ -137,15 +140,96 @@ class VolumeService:
             record = self.find(name)
             if record is None:
                 return
-            operation = self._journal.begin(
-                "volume.delete", self._lab, name, record.spec.model_dump(mode="json")
-            )
+            operation = self._begin(DELETE, record.spec)
             self._journal.apply(
                 operation, self._delete_steps(record.spec), self._progress, undo_on_failure=False
             )
 
+    def plan_resize(self, name: str, size_bytes: int) -> VolumeSpec:
+        """The volume as it shall be, its size rounded up to whole MiB.
+
+        Raises NotFoundError, HostUnreachableError, and RefusedError with code `shrink`,
+        `cannot-grow` or `pool-full`.
+        """
+        spec = self._resizing.plan(name, size_bytes)
+        more_bytes = spec.size_bytes - self.get(name).spec.size_bytes
+        if more_bytes > 0:
+            self.check_room(spec.pool, more_bytes)
+        return spec
+
+    def describe_resize(self, spec: VolumeSpec) -> list[str]:
+        """What `resize` would do now, step by step."""
+        return self._resizing.describe(spec)
+
+    def resize(self, spec: VolumeSpec) -> VolumeRecord:
+        """Grow the volume to the size that `plan_resize` settled, also under a running writer.
+
+        Interrupted, it is finished by the next command. A volume that has the size already gets
+        its device and file system checked, and grown if they lag behind.
+        """
+        with self._locked(spec.name):
+            self._settle(spec.name)
+            if spec.size_bytes < self.get(spec.name).spec.size_bytes:
+                raise RefusedError(
+                    f"The volume '{spec.name}' has grown meanwhile.", "Look at it, then decide."
+                )
+            steps = self._resizing.steps(spec)
+            operation = self._begin(RESIZE, spec)
+            self._journal.apply(operation, steps, self._progress, undo_on_failure=False)
+            return self.get(spec.name)
+
+    def ensure_size(self, name: str, size_bytes: int) -> None:
+        """At least that size, in whole MiB; a bigger volume is left as it is."""
+        spec = self.get(name).spec.model_copy(update={"size_bytes": whole_mib(size_bytes)})
+        with self._locked(name):
+            self._settle(name)
+            is_smaller = self.get(name).spec.size_bytes < spec.size_bytes
+        if is_smaller:
+            self.resize(spec)
+
+    def plan_fence(self, name: str) -> FenceOrder | None:
+        """Whom a fence would cut off; None when the volume is fenced already.
+
+        Raises NotFoundError, and RefusedError with code `not-attached`, `in-use` (a client that
+        is not the volume's holds the lock) or `client-unknown`.
+        """
+        return self._fencing.plan(name)
+
+    def describe_fence(self, order: FenceOrder) -> list[str]:
+        """What the fence would do, step by step."""
+        return [step.title for step in self._fencing.steps(order)]
+
+    def fence(self, name: str) -> VolumeRecord:
+        """Take the volume away from its host, which is not asked: it may be lost.
+
+        Exactly the volume's own client is blocklisted, its key removed and its lock broken; from
+        then on it can be attached anywhere. Interrupted, it is finished by the next command.
+        Raises what `plan_fence` raises.
+        """
+        with self._locked(name):
+            # What else was interrupted may need the host that this is to do without.
+            self._settle(name, only=FENCE)
+            order = self._fencing.plan(name)
+            if order is not None:
+                operation = self._begin(FENCE, order)
+                steps = self._fencing.steps(order)
+                self._journal.apply(operation, steps, self._progress, undo_on_failure=False)
+            return self.get(name)
+
+    def observe_live(self, name: str) -> LiveVolume | None:
+        """State and statistics of an attachment now; None when there is nobody to ask."""
+        record = self.get(name)
+        driven = self._attacher.driver_of(record)
+        if driven is None or record.attachment is None:
+            return None
+        host = record.attachment.host
+        if not self._fleet.is_reachable(host):
+            return LiveVolume(state="unknown", state_reason=f"{host} cannot be reached")
+        driver, request = driven
+        return driver.observe_live(self._fleet.host(host), request)
+
     def converge(self) -> list[str]:
-        """Undo interrupted creations and finish interrupted deletions; says what it did.
+        """Undo interrupted creations and finish everything else; says what it did.
 
         Volumes that another process works on are left to it. What cannot be settled now (a
         host is down) is said and stays for the next time.
@@ -171,30 +255,46 @@ class VolumeService:
         with self._locked(spec.name):
             return self._ensure_created(spec)
 
-    def ensure_attached(self, name: str, host: str) -> Attachment:
-        """The volume as a mounted file system on `host`.
+    def ensure_attached(
+        self,
+        name: str,
+        host: str,
+        *,
+        driver: DriverName | None = None,
+        transport: TransportName | None = None,
+    ) -> Attachment:
+        """The volume as a mounted file system on `host`, through `driver` if one is asked for.
 
-        A volume never used gets its file system here. What is left of an attachment that died
+        A `transport` other than None asks for volumed. A volume never used gets its file system
+        here. What is left of an attachment that died
         (driver killed, machine rebooted) is cleared away first. Raises NotFoundError,
         RefusedError when it is attached to another host, HostUnreachableError.
         """
         self.get(name)
         with self._locked(name):
             self._settle(name)
-            return self._ensure_attached(name, host)
+            return self._attacher.attach(name, host, driver=driver, transport=transport)
 
-    def describe_attach(self, name: str, host: str) -> list[str]:
-        """What `ensure_attached` would do now, step by step; empty when there is nothing to do."""
+    def describe_attach(
+        self, name: str, host: str, *, driver: DriverName | None = None
+    ) -> list[str]:
+        """What `ensure_attached` would do now, step by step.
+
+        Raises NotFoundError, and GrampusError with code `no-driver`.
+        """
         record, target = self.get(name), self._fleet.host(host)
         image = f"{record.spec.pool}/{record.spec.image}"
-        drivers = [choice.driver for choice in decide_drivers(_observe_capabilities(target))]
-        steps = []
+        drivers = self._attacher.describe_drivers(target, asked=driver)
+        steps = [
+            f"Clear away what the fence left on {left.host}, if it can be reached"
+            for left in record.fenced
+        ]
         if record.attachment is not None:
             steps.append(f"Keep the attachment to {record.host} if it is alive, else clear it away")
         steps.append(f"Map {image} on {host} through {' or '.join(drivers)}")
         if not record.is_formatted:
             steps.append(f"Make an {record.spec.filesystem} file system")
-        return [*steps, f"Mount it at {_mount_path(target, name)}"]
+        return [*steps, f"Mount it at {mount_path(target, name)}"]
 
     def describe_detach(self, name: str) -> list[str]:
         """What `ensure_detached` would do now, step by step; empty when it is detached."""
@@ -202,7 +302,7 @@ class VolumeService:
         if record.host is None:
             return []
         return [
-            f"Unmount {_mount_path(self._fleet.host(record.host), name)}",
+            f"Unmount {mount_path(self._fleet.host(record.host), name)}",
             f"Unmap {record.spec.pool}/{record.spec.image} from {record.host}",
         ]
 
@@ -210,7 +310,7 @@ class VolumeService:
         """Flush, unmount, and take the block device away; nothing happens if it is detached."""
         if self.find(name) is not None:
             with self._locked(name):
-                self._ensure_detached(name)
+                self._attacher.detach(name)
 
     def ensure_absent(self, name: str) -> None:
         """Detach, remove the image and the cephx user, forget the volume."""
@@ -225,16 +325,12 @@ class VolumeService:
 
     def is_attached(self, name: str) -> bool:
         """Whether the volume is mounted and its driver alive, as observed now."""
-        record = self.get(name)
-        if record.host is None or not self._fleet.is_reachable(record.host):
-            return False
-        return self._observe_attachment(record, self._fleet.host(record.host)) is not None
+        return self._attacher.observe_attachment(self.get(name)) is not None
 
     def driver_daemon(self, record: VolumeRecord) -> str | None:
         """The daemon that serves the volume's device, if it has one."""
-        if record.attachment is None:
-            return None
-        return self._drivers[record.attachment.driver].daemon(self._request(record))
+        driven = self._attacher.driver_of(record)
+        return None if driven is None else driven[0].daemon(driven[1])
 
     @contextmanager
     def _locked(self, name: str, *, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
@@ -243,23 +339,37 @@ class VolumeService:
         with hold_lock(self._home, lock, self._clock, timeout_s=timeout_s):
             yield
 
-    def _settle(self, name: str) -> list[str]:
-        """Finish or undo what was interrupted; the lock of `name` is held."""
+    def _begin(self, kind: str, order: VolumeSpec | FenceOrder) -> Operation:
+        return self._journal.begin(kind, self._lab, order.name, order.model_dump(mode="json"))
+
+    def _settle(self, name: str, *, only: str | None = None) -> list[str]:
+        """Finish or undo what was interrupted; the lock of `name` is held.
+
+        Fences first: the others may wait for the host that a fence does without.
+        """
         done: list[str] = []
-        for operation in self._journal.unfinished(self._lab, kind_prefix=OPERATION_KINDS):
-            if operation.subject != name:
+        unfinished = self._journal.unfinished(self._lab, kind_prefix=OPERATION_KINDS)
+        for operation in sorted(unfinished, key=lambda operation: operation.kind != FENCE):
+            if operation.subject != name or only not in (None, operation.kind):
                 continue
-            spec = VolumeSpec.model_validate(operation.spec)
-            if operation.kind == "volume.create":
-                steps = self._create_steps(spec)
+            steps = self._steps(operation)
+            what = f"The interrupted {_WHAT[operation.kind]} of volume '{name}'"
+            if operation.kind == CREATE:
                 self._journal.undo(operation, steps, self._progress, error="interrupted")
-                done.append(f"The interrupted creation of volume '{name}' was undone.")
+                done.append(f"{what} was undone.")
             else:
-                self._journal.apply(
-                    operation, self._delete_steps(spec), self._progress, undo_on_failure=False
-                )
-                done.append(f"The interrupted deletion of volume '{name}' was finished.")
+                self._journal.apply(operation, steps, self._progress, undo_on_failure=False)
+                done.append(f"{what} was finished.")
         return done
+
+    def _steps(self, operation: Operation) -> list[Step]:
+        """The steps of a journaled operation."""
+        if operation.kind == FENCE:
+            return self._fencing.steps(FenceOrder.model_validate(operation.spec))
+        spec = VolumeSpec.model_validate(operation.spec)
+        if operation.kind == RESIZE:
+            return self._resizing.steps(spec)
+        return self._create_steps(spec) if operation.kind == CREATE else self._delete_steps(spec)
 
     def _require_new(self, name: str) -> None:
         if self.find(name) is not None:
@@ -283,160 +393,20 @@ class VolumeService:
             self._require_no_image(spec)
             whole = spec.model_copy(update={"size_bytes": whole_mib(spec.size_bytes)})
             record = VolumeRecord(spec=whole, ceph_user=f"grampus.{self._lab}.{spec.name}")
-            self._put(record)
-        self._ensure_client(record)
+            self._records.put(record)
+        self._attacher.ensure_client(record)
         self._images.ensure_image(spec.pool, spec.image, record.spec.size_bytes)
         return record
-
-    def _ensure_client(self, record: VolumeRecord) -> str:
-        return self._cluster.ensure_client(
-            record.ceph_user,
-            {"mon": "profile rbd", "osd": f"profile rbd pool={record.spec.pool}"},
-        )
-
-    def _ensure_attached(self, name: str, host: str) -> Attachment:
-        record = self.get(name)
-        if record.host is not None and record.host != host:
-            raise RefusedError(
-                f"The volume '{name}' is attached to {record.host}.",
-                f"Detach it there first: `grampus volume detach {name}`.",
-                code="attached-elsewhere",
-            )
-        target = self._fleet.host(host)
-        if not self._fleet.is_reachable(host):
-            # Before the intent is recorded: it would bind the volume to a host that is away.
-            raise HostUnreachableError(
-                f"The host {host} cannot be reached.", "Bring it back, or choose another host."
-            )
-        current = self._observe_attachment(record, target)
-        if current is not None:
-            return current
-        # The intent first: whoever finds it half done knows where to clear up.
-        record = record.model_copy(update={"host": host})
-        self._put(record)
-        self._clear(record, target)
-        self._fence_dead_client(record)
-        record = record.model_copy(update={"attachment": None})
-        self._put(record)
-        target.write_file(_keyring_file(target, record), self._ensure_client(record), mode=0o600)
-        others = self._watchers(record)
-        choice, device = self._map(record, target)
-        record = self._ensure_formatted(record, target, device)
-        path = _mount_path(target, name)
-        target.run(["mkdir", "-p", str(path)])
-        options = "noatime,nodev,nosuid"
-        target.run(["mount", "-t", "xfs", "-o", options, device, str(path)], timeout_s=120)
-        attachment = Attachment(
-            host=host,
-            driver=choice.driver,
-            driver_reason=choice.reason,
-            device=device,
-            mount_path=str(path),
-            client_address=decide_client_address(self._watchers(record), others, target.address),
-        )
-        self._put(record.model_copy(update={"attachment": attachment}))
-        return attachment
-
-    def _ensure_detached(self, name: str) -> None:
-        record = self.find(name)
-        if record is None or record.host is None:
-            return
-        target = self._fleet.host(record.host)
-        was_alive = self._observe_attachment(record, target) is not None
-        self._clear(record, target)
-        if not was_alive:  # one that was stopped cleanly has let go of the image itself
-            self._fence_dead_client(record)
-        self._put(record.model_copy(update={"host": None, "attachment": None}))
 
     def _ensure_absent(self, name: str) -> None:
         record = self.find(name)
         if record is None:
             return
-        self._ensure_detached(name)
+        self._attacher.detach(name)
+        self._attacher.require_cleared(name)
         self._images.ensure_absent(record.spec.pool, record.spec.image)
         self._cluster.ensure_client_absent(record.ceph_user)
-        self._store.remove(VOLUME_RECORD, self._lab, name)
-
-    def _map(self, record: VolumeRecord, host: Host) -> tuple[DriverChoice, str]:
-        choices = decide_drivers(_observe_capabilities(host))
-        refused: list[str] = []
-        for choice in choices:
-            driver = self._drivers[choice.driver]
-            try:
-                device = driver.ensure_mapped(host, self._request(record))
-            except GrampusError as error:
-                if choice is choices[-1]:
-                    raise
-                # A driver can be there and yet not serve a network namespace: try the next,
-                # once nothing of this one can still have the image open.
-                driver.ensure_unmapped(host, self._request(record))
-                refused.append(f"{choice.driver} failed ({error.problem})")
-                continue
-            reason = "; ".join([choice.reason, *refused])
-            return DriverChoice(choice.driver, reason), device
-        raise GrampusError(
-            f"{host.name} has no way to attach an RBD image: no rbd, nbd or FUSE in its kernel.",
-            "Load one of the modules rbd, nbd or fuse on that host.",
-            code="no-driver",
-        )
-
-    def _ensure_formatted(self, record: VolumeRecord, host: Host, device: str) -> VolumeRecord:
-        if record.is_formatted:
-            return record
-        # Not marked as formatted: nothing can have been stored, whatever half-made bytes say.
-        host.run(["mkfs.xfs", "-q", "-f", "-K", device], timeout_s=300)
-        formatted = record.model_copy(update={"is_formatted": True})
-        self._put(formatted)
-        return formatted
-
-    def _observe_attachment(self, record: VolumeRecord, host: Host) -> Attachment | None:
-        attachment = record.attachment
-        if attachment is None:
-            return None
-        device = self._drivers[attachment.driver].find(host, self._request(record))
-        mounted = _mounted_source(host, PurePosixPath(attachment.mount_path))
-        if device is None or mounted != device or device != attachment.device:
-            return None
-        return attachment
-
-    def _clear(self, record: VolumeRecord, host: Host) -> None:
-        path = _mount_path(host, record.spec.name)
-        if _mounted_source(host, path) is not None:
-            host.run(["umount", str(path)], timeout_s=300)
-        # Never `rm -r`: were it still a mount point, the volume's own files would go.
-        host.run(["rmdir", str(path)], check=False)
-        for driver in self._drivers_to_clear(record, host):
-            driver.ensure_unmapped(host, self._request(record))
-        host.run(["rm", "-f", str(_keyring_file(host, record))])
-
-    def _fence_dead_client(self, record: VolumeRecord) -> None:
-        # A client that was killed keeps its watch, and with it the exclusive lock, for 30 s. Its
-        # exact address is never used again, so the fence needs no undoing.
-        address = record.attachment.client_address if record.attachment else None
-        if address is None or self._images.find(record.spec.pool, record.spec.image) is None:
-            return
-        if address in self._watchers(record):
-            self._cluster.ensure_blocklisted(address)
-
-    def _drivers_to_clear(self, record: VolumeRecord, host: Host) -> list[Driver]:
-        if record.attachment is not None:
-            return [self._drivers[record.attachment.driver]]
-        return [
-            self._drivers[choice.driver] for choice in decide_drivers(_observe_capabilities(host))
-        ]
-
-    def _watchers(self, record: VolumeRecord) -> list[str]:
-        return self._images.watchers(record.spec.pool, record.spec.image)
-
-    def _request(self, record: VolumeRecord) -> MapRequest:
-        return MapRequest(
-            volume=record.spec,
-            ceph_user=record.ceph_user,
-            reference=f"grampus/{self._tag}/volume-{record.spec.name}",
-        )
-
-    def _put(self, record: VolumeRecord) -> None:
-        self._store.put(VOLUME_RECORD, self._lab, record.spec.name, record)
+        self._records.remove(name)
 
     def _create_steps(self, spec: VolumeSpec) -> list[Step]:
         return [
@@ -450,7 +420,7 @@ class VolumeService:
 
     def _delete_steps(self, spec: VolumeSpec) -> list[Step]:
         return [
-            Step("detach", "Detach", lambda: self._ensure_detached(spec.name)),
+            Step("detach", "Detach", lambda: self._attacher.detach(spec.name)),
             Step(
                 "image",
                 f"Remove the image {spec.pool}/{spec.image}",
@@ -461,28 +431,3 @@ class VolumeService:
 
 def _discard(_value: object) -> None:
     """Steps return nothing."""
-
-
-def _mount_path(host: Host, name: str) -> PurePosixPath:
-    return host.data_dir / "volumes" / name
-
-
-def _keyring_file(host: Host, record: VolumeRecord) -> PurePosixPath:
-    return host.data_dir / "etc-ceph" / f"ceph.client.{record.ceph_user}.keyring"
-
-
-def _mounted_source(host: Host, path: PurePosixPath) -> str | None:
-    result = host.run(
-        ["findmnt", "--noheadings", "--output", "SOURCE", "--mountpoint", str(path)], check=False
-    )
-    return result.stdout.strip() or None if result.returncode == 0 else None
-
-
-def _observe_capabilities(host: Host) -> HostCapabilities:
-    script = (
-        "test -e /sys/bus/rbd && echo krbd; "
-        "test -e /sys/block/nbd0 && command -v rbd-nbd >/dev/null && echo nbd; "
-        "test -c /dev/fuse && echo fuse; true"
-    )
-    found = host.run(["sh", "-c", script]).stdout.split()
-    return HostCapabilities("krbd" in found, "nbd" in found, "fuse" in found)

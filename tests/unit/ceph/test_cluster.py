@@ -88,6 +88,9 @@ def test_observed_status_knows_all_mons_and_the_mgr(
     assert ClusterStatus.model_validate_json(status.model_dump_json()) == status
 
 
+OLD_CLIENT = "10.213.2.11:0/39648"
+
+
 def test_every_command_gives_up_when_no_mon_answers() -> None:
     runner = FakeRunner({"ceph version": ""})
     CephCluster(runner).ceph("version")
@@ -221,3 +224,47 @@ def test_failure_is_raised_unless_it_is_asked_for() -> None:
     assert cluster.ceph("osd", "pool", "rm", "x", check=False).returncode == 2
     with pytest.raises(GrampusError, match="No such file"):
         cluster.ceph("osd", "pool", "rm", "x")
+
+
+@pytest.mark.parametrize(
+    ("said", "addresses"),
+    [
+        ("[][]", []),
+        ('[{"addr":"10.213.2.11:0/39648","until":"2026-11-22T14:48:07.37"}][]', [OLD_CLIENT]),
+        (
+            '\n[{"addr":"10.213.2.11:0/39648","until":"x"}]\n[{"addr":"cidr:10.0.0.0/8"}]',
+            [OLD_CLIENT],
+        ),
+    ],
+)
+def test_fenced_clients(said: str, addresses: list[str]) -> None:
+    """`ceph osd blocklist ls` prints two documents: single addresses, then ranges."""
+    runner = FakeRunner({"ceph osd blocklist ls --format json": said})
+    assert CephCluster(runner).observe_blocklist() == addresses
+
+
+def _session(kind: str, entity: str, address: str) -> dict[str, object]:
+    host, _, nonce = address.partition("/")
+    socket = {"type": "any", "addr": host, "nonce": int(nonce)}
+    return {"con_type": kind, "entity_name": entity, "socket_addr": socket, "global_id": 4394}
+
+
+def test_who_each_connected_client_is() -> None:
+    """Every client has its session with one MON of the quorum."""
+    runner = FakeRunner(
+        {
+            "ceph quorum_status --format json": {"quorum_names": ["h1", "h2"]},
+            "ceph tell mon.h1 sessions --format json": [
+                _session("client", "client.admin", "10.213.2.11:0/1"),
+                _session("osd", "osd.0", "10.213.2.11:6800/7"),
+            ],
+            "ceph tell mon.h2 sessions --format json": [
+                _session("client", "client.grampus.dev.shop", OLD_CLIENT),
+                {"con_type": "mon", "entity_name": ""},
+            ],
+        }
+    )
+    assert CephCluster(runner).observe_client_entities() == {
+        "10.213.2.11:0/1": "client.admin",
+        OLD_CLIENT: "client.grampus.dev.shop",
+    }

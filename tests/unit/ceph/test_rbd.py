@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 
 from grampus.ceph.cluster import CephCluster
-from grampus.ceph.rbd import ImageInfo, RbdImages
+from grampus.ceph.rbd import ImageInfo, ImageLock, RbdImages
 from grampus.core.errors import GrampusError
 
 from .documents import IMAGE_INFO
@@ -147,3 +147,45 @@ def test_metadata_is_written_under_our_prefix() -> None:
 def test_names_are_sorted() -> None:
     images, _, _ = make_images({"rbd ls --format json databases": ["shop", "blog"]})
     assert images.names("databases") == ["blog", "shop"]
+
+
+RESIZE = "rbd resize --no-progress --size 8589934592B databases/shop"
+LOCK_LIST = "rbd lock list --format json databases/shop"
+OPTION = "--rbd-blocklist-on-break-lock false"
+BREAK = f"rbd {OPTION} lock remove databases/shop auto 140497842613120 client.4394"
+OWNER = {"id": "auto 140497842613120", "locker": "client.4394", "address": "10.213.2.11:0/39648"}
+LOCK = ImageLock(id="auto 140497842613120", locker="client.4394", address="10.213.2.11:0/39648")
+
+
+def test_grows_once() -> None:
+    images, runner, _ = make_images({INFO: IMAGE_INFO, RESIZE: ""})
+    images.ensure_size("databases", "shop", 4294967296)
+    assert runner.asked == [INFO]
+    images.ensure_size("databases", "shop", 8589934592)
+    assert runner.asked == [INFO, INFO, RESIZE]
+
+
+def test_an_image_that_cannot_be_grown_is_an_error() -> None:
+    shrink = Output(22, "", "rbd: shrinking an image is only allowed with the --allow-shrink flag")
+    images, _, _ = make_images({INFO: IMAGE_INFO, RESIZE: shrink})
+    with pytest.raises(GrampusError, match="shrinking"):
+        images.ensure_size("databases", "shop", 8589934592)
+
+
+@pytest.mark.parametrize(("reply", "locks"), [([OWNER], [LOCK]), ([], []), ("", [])])
+def test_owner_of_the_lock(reply: Reply, locks: list[ImageLock]) -> None:
+    images, _, _ = make_images({LOCK_LIST: reply})
+    assert images.locks("databases", "shop") == locks
+
+
+@pytest.mark.parametrize("reply", ["", ENOENT])
+def test_lock_is_broken_or_gone_already(reply: Reply) -> None:
+    images, runner, _ = make_images({BREAK: reply})
+    images.ensure_lock_absent("databases", "shop", LOCK)
+    assert runner.asked == [BREAK]
+
+
+def test_a_lock_that_stays_is_an_error() -> None:
+    images, _, _ = make_images({BREAK: Output(16, "", "rbd: the lock is busy")})
+    with pytest.raises(GrampusError, match="busy"):
+        images.ensure_lock_absent("databases", "shop", LOCK)

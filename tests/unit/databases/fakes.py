@@ -377,6 +377,20 @@ class FakeVolumes:
     def get(self, name: str) -> VolumeRecord:
         return self._image(name).record
 
+    def plan_resize(self, name: str, size_bytes: int) -> VolumeSpec:
+        spec = self._image(name).record.spec
+        if size_bytes < spec.size_bytes:
+            raise RefusedError("It cannot shrink.", code="shrink")
+        return spec.model_copy(update={"size_bytes": size_bytes})
+
+    def ensure_size(self, name: str, size_bytes: int) -> None:
+        self._fuse.burn()
+        image = self._image(name)
+        spec = image.record.spec
+        grown = spec.model_copy(update={"size_bytes": max(spec.size_bytes, size_bytes)})
+        image.record = image.record.model_copy(update={"spec": grown})
+        self._fuse.burn()
+
     def set_metadata(self, name: str, facts: Mapping[str, str]) -> None:
         image = self._image(name)
         self._fuse.burn()

@@ -13,6 +13,7 @@ import pytest
 
 from grampus.core.errors import NotFoundError
 from grampus.core.failpoints import VARIABLE, FailpointError
+from grampus.core.units import GIB
 from grampus.state.locks import hold_lock
 
 from .fakes import Killed, burn_points
@@ -47,6 +48,7 @@ CASES: list[tuple[str, Act, Act, bool]] = [
     ("stop", _created, lambda w: w.service().stop("demo"), True),
     ("start", _stopped, lambda w: w.service().start("demo"), True),
     ("protect", _created, lambda w: w.service().protect("demo", True), True),
+    ("resize", _created, lambda w: w.service().resize("demo", 20 * GIB), True),
     ("scratch", _created, lambda w: w.service().ensure_local_instance("demo"), False),
     (
         "scratch-stop",

@@ -359,3 +359,22 @@ def test_a_plan_can_be_read_before_it_is_carried_out(world: World) -> None:
     assert "Create a volume of 1 GiB in pool databases" in lines
     assert service.describe("db.delete", spec)[0] == "Mark demo as deleting"
     assert world.inventory() == before
+
+
+def test_resize_keeps_volume_record_and_facts_in_step(world: World) -> None:
+    world.create()
+    world.service().resize("demo", 20 * GIB)
+    assert world.service().get("demo").spec.size_bytes == 20 * GIB
+    assert world.volumes.get("demo").spec.size_bytes == 20 * GIB
+    assert world.volumes.images["demo"].facts["size-bytes"] == str(20 * GIB)
+    assert world.service().show("demo").status == "running"
+
+
+def test_what_the_volume_refuses_is_refused_before_anything_is_changed(world: World) -> None:
+    world.create()
+    with pytest.raises(RefusedError, match="cannot shrink"):
+        world.service().resize("demo", GIB)
+    with pytest.raises(NotFoundError):
+        world.service().resize("none", GIB)
+    assert world.service().get("demo").spec.size_bytes == 10 * GIB
+    assert world.journal.unfinished("t") == []

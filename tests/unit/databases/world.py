@@ -81,8 +81,15 @@ class World:
                 f"{name}:{image.record.attachment is not None}"
                 for name, image in sorted(self.volumes.images.items())
             ],
+            "sizes": [
+                f"{name}:{image.record.spec.size_bytes}"
+                for name, image in sorted(self.volumes.images.items())
+            ],
             "secrets": sorted(p.name for p in secrets.glob("*")) if secrets.exists() else [],
-            "records": [f"{v.record.spec.name}:{v.status}" for v in self.service().list()],
+            "records": [
+                f"{v.record.spec.name}:{v.status}:{v.record.spec.size_bytes}"
+                for v in self.service().list()
+            ],
             "unfinished": [op.kind for op in self.journal.unfinished(LAB)],
         }
 

@@ -52,6 +52,42 @@ def test_file_that_is_not_text_is_still_read(tmp_path: Path) -> None:
     assert host.read_file(host.data_dir / "log") == "ok \ufffd\ufffd\n"
 
 
+def test_a_program_is_put_there_once_and_replaced_as_a_whole(tmp_path: Path) -> None:
+    host = make_host(tmp_path)
+    source, target = tmp_path / "built", host.data_dir / "bin" / "volumed"
+    source.write_bytes(b"\x7fELF one")
+    host.ensure_copy(source, target, mode=0o755)
+    first = Path(target).stat()
+    assert stat.S_IMODE(first.st_mode) == 0o755
+    host.ensure_copy(source, target, mode=0o755)
+    assert Path(target).stat().st_ino == first.st_ino
+    with Path(target).open("rb") as running:
+        source.write_bytes(b"\x7fELF two")
+        host.ensure_copy(source, target, mode=0o755)
+        assert running.read() == b"\x7fELF one"  # whoever runs it keeps what was started
+    assert Path(target).read_bytes() == b"\x7fELF two"
+    assert [path.name for path in Path(target).parent.iterdir()] == ["volumed"]
+
+
+def test_a_copy_gets_the_mode_that_it_shall_have(tmp_path: Path) -> None:
+    host = make_host(tmp_path)
+    source, target = tmp_path / "built", host.data_dir / "bin" / "volumed"
+    source.write_bytes(b"x")
+    host.ensure_copy(source, target)
+    host.ensure_copy(source, target, mode=0o755)
+    assert stat.S_IMODE(Path(target).stat().st_mode) == 0o755
+
+
+def test_what_is_not_there_cannot_be_copied(tmp_path: Path) -> None:
+    host = make_host(tmp_path)
+    with pytest.raises(GrampusError, match="There is no file") as caught:
+        host.ensure_copy(tmp_path / "none", host.data_dir / "x")
+    assert caught.value.code == "no-such-file"
+    (tmp_path / "built").touch()
+    with pytest.raises(GrampusError, match="outside the data directory"):
+        host.ensure_copy(tmp_path / "built", PurePosixPath(tmp_path / "x"))
+
+
 @pytest.mark.parametrize(
     "path",
     [

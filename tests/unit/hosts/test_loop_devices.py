@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 import pytest
 
 from grampus.hosts.loop_devices import (
+    ensure_loop_capacity,
     ensure_loop_device,
     ensure_loop_device_absent,
     find_loop_device,
@@ -111,6 +112,35 @@ def test_ours_is_detached_and_no_other(
     asked = len(host.asked)
     ensure_loop_device_absent(host, FILE, reference=REFERENCE)
     assert len(host.asked) == asked + 1  # looked, and found nothing more to do
+
+
+@pytest.mark.parametrize(
+    ("back_file", "is_found"),
+    [
+        (str(FILE), True),
+        (f"{FILE} (deleted)", True),
+        ("/", True),  # unmounted: no path is left
+        (None, True),
+        ("/data/other-host/osd/block", False),
+    ],
+)
+def test_the_same_reference_over_another_hosts_file_is_not_ours(
+    back_file: str | None, is_found: bool
+) -> None:
+    """Hosts of a lab are one machine, and see each other's devices."""
+    device = {"name": "/dev/loop5", "ref": REFERENCE, "back-file": back_file}
+    losetup = FakeLosetup([device])
+    host = FakeHost("h1", losetup)
+    found = find_loop_device(host, REFERENCE, file=FILE)
+    assert found == ("/dev/loop5" if is_found else None)
+    ensure_loop_device_absent(host, FILE, reference=REFERENCE)
+    assert losetup.devices == ([] if is_found else [device])
+
+
+def test_capacity_follows_the_file() -> None:
+    host = FakeHost("h1", lambda argv: "")
+    ensure_loop_capacity(host, "/dev/loop5")
+    assert host.asked == [["losetup", "--set-capacity", "/dev/loop5"]]
 
 
 def loop_info64(name: bytes) -> bytes:

@@ -42,13 +42,17 @@ class Client:
 
     address: str
     died_at_s: float | None = None
+    entity: str = ""
+    is_cut_off: bool = False  # it lives, and the cluster hears nothing of it
 
 
 @dataclass
 class Image:
     size_bytes: int
     clients: list[Client] = field(default_factory=list)
+    lock: str | None = None  # the address of the client that holds it, also when it is dead
     has_filesystem: bool = False
+    filesystem_bytes: int = 0
     was_mounted: bool = False  # from then on it may hold data
     data: str = ""
 
@@ -62,6 +66,7 @@ class FakeCluster:
         self.images: dict[str, Image] = {}
         self.users: dict[str, dict[str, str]] = {}
         self.blocklist: list[str] = []
+        self.forgets_blocklist = False
         self.available_bytes = 100 * GIB
         self.commands: list[tuple[str, ...]] = []
         self._nonce = 0
@@ -87,15 +92,26 @@ class FakeCluster:
         """A client opens the image for writing, as a driver does."""
         assert f"client.{user}" in self.users, f"no cephx user {user}"
         image = self.images[name]
-        living = [client for client in image.clients if client.died_at_s is None]
+        living = [
+            client
+            for client in image.clients
+            if client.died_at_s is None and client.address not in self.blocklist
+        ]
         assert not living, f"{name} would have two writers: {living}"
         self._nonce += 1
-        client = Client(f"{host_address}:0/{self._nonce}")
+        client = Client(f"{host_address}:0/{self._nonce}", entity=f"client.{user}")
         image.clients.append(client)
+        image.lock = client.address
         return client
 
     def close_image(self, name: str, client: Client) -> None:
-        self.images[name].clients.remove(client)
+        image = self.images[name]
+        image.clients.remove(client)
+        if image.lock == client.address:
+            image.lock = None
+
+    def is_fenced(self, client: Client | None) -> bool:
+        return client is not None and client.address in self.blocklist
 
     def kill_client(self, client: Client) -> None:
         client.died_at_s = self._clock.slept_s
@@ -122,9 +138,18 @@ class FakeCluster:
             case ["auth", "rm", entity]:
                 self.users.pop(entity, None)
                 return 0, ""
-            case ["osd", "blocklist", "add", address, _]:
-                self.blocklist.append(address)
+            case ["osd", "blocklist", "add", address, expire_s]:
+                assert int(expire_s) >= 3600
+                if address not in self.blocklist and not self.forgets_blocklist:
+                    self.blocklist.append(address)
                 return 0, ""
+            case ["osd", "blocklist", "ls", "--format", "json"]:
+                entries = [{"addr": address, "until": "later"} for address in self.blocklist]
+                return 0, json.dumps(entries) + "[]"
+            case ["quorum_status", *_]:
+                return 0, json.dumps({"quorum_names": ["h1", "h2"]})
+            case ["tell", mon, "sessions", *_]:
+                return 0, json.dumps(self._sessions() if mon == "mon.h1" else [])
             case ["df", "detail", *_]:
                 stats = {"stored": 0, "max_avail": self.available_bytes}
                 return 0, json.dumps({"pools": [{"name": POOL, "stats": stats}]})
@@ -132,7 +157,33 @@ class FakeCluster:
                 return 0, json.dumps({"size": 3})
         raise AssertionError(f"a command that no cluster was told of: {argv}")
 
+    def _sessions(self) -> list[dict[str, object]]:
+        living = [
+            client
+            for image in self.images.values()
+            for client in image.clients
+            if client.died_at_s is None and not client.is_cut_off
+        ]
+        sessions: list[dict[str, object]] = [
+            {
+                "con_type": "client",
+                "entity_name": client.entity,
+                "socket_addr": {
+                    "type": "any",
+                    "addr": client.address.split("/")[0],
+                    "nonce": int(client.address.split("/")[1]),
+                },
+            }
+            for client in living
+        ]
+        return [*sessions, {"con_type": "osd", "entity_name": "osd.0"}]
+
     def _rbd(self, argv: Sequence[str]) -> tuple[int, str]:
+        if argv[0] == "--rbd-blocklist-on-break-lock":
+            assert argv[1] == "false", "rbd would replace how long the fence lasts"
+            return self._rbd(argv[2:])
+        if argv[:2] == ["lock", "remove"]:
+            return self._break_lock(argv[2], argv[3])
         name = argv[-1]
         match list(argv):
             case ["create", "--size", size, _]:
@@ -151,9 +202,28 @@ class FakeCluster:
             case ["status", "--format", "json", _]:
                 watchers = [{"address": address} for address in self.watchers(name)]
                 return 0, json.dumps({"watchers": watchers})
+            case ["lock", "list", "--format", "json", _]:
+                owner = self.images[name].lock
+                locks = [] if owner is None else [{"id": "auto 1", "locker": "client.1"}]
+                return 0, json.dumps([{**lock, "address": owner} for lock in locks])
+            case ["resize", "--no-progress", "--size", size, _]:
+                size_bytes = int(size.removesuffix("B"))
+                if size_bytes < self.images[name].size_bytes:
+                    return 22, "rbd: shrinking an image is only allowed with --allow-shrink"
+                self.images[name].size_bytes = size_bytes
+                return 0, ""
             case ["remove", "--no-progress", _]:
                 if self.watchers(name):
                     return 16, "rbd: error: image still has watchers"
                 del self.images[name]
                 return 0, ""
         raise AssertionError(f"a command that no cluster was told of: {argv}")
+
+    def _break_lock(self, name: str, lock_id: str) -> tuple[int, str]:
+        image = self.images[name]
+        if image.lock is None:
+            return ENOENT, "rbd: releasing lock failed: (2) No such file or directory"
+        assert lock_id == "auto 1"
+        assert image.lock in self.blocklist, "a lock was broken whose owner can still write"
+        image.lock = None
+        return 0, ""

@@ -8,6 +8,7 @@ mount over the first, a file system made anew over data, a driver stopped under 
 from __future__ import annotations
 
 import json
+import pathlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -32,11 +33,14 @@ Path = PurePosixPath
 
 @dataclass
 class Daemon:
-    """A qemu-storage-daemon: one image, exported as one file."""
+    """A qemu-storage-daemon or a volumed: one image, exported as one file."""
 
     spec: DaemonSpec
     image: str
     export: Path
+    size_bytes: int = 0  # as it serves it
+    socket: Path | None = None  # of a volumed
+    transport: str = ""
     state: DaemonState = "running"
     client: Client | None = None
     log: str = ""
@@ -47,6 +51,7 @@ class Loop:
     file: Path
     reference: str
     server: Daemon
+    size_bytes: int = 0
 
 
 @dataclass
@@ -74,12 +79,18 @@ class FakeHost:
     late_maps: tuple[str, ...] = ()  # device types whose `map` fails, having mapped all the same
     has_exports: bool = True  # False: the daemon runs, its export never appears
     daemon_failure: str = ""  # what the daemon says as it ends at once
+    volumed_failure: str = ""  # the same, of volumed alone
+    # What `volumed probe` prints.
+    probe: str = '{"fuse": true, "uring": true, "reason": "", "librbd_version": "1.20.0"}'
+    is_volumed_mute: bool = False  # its control socket does not answer
+    volumed_answers: str = ""  # what it says instead of status and statistics
     files: dict[Path, tuple[str, int]] = field(default_factory=dict)
     directories: set[Path] = field(default_factory=set)
     daemons: dict[str, Daemon] = field(default_factory=dict)
     loops: dict[str, Loop] = field(default_factory=dict)
     mappings: dict[str, Mapping] = field(default_factory=dict)
     mounts: dict[Path, str] = field(default_factory=dict)  # target -> source
+    programs: dict[Path, bytes] = field(default_factory=dict)
     commands: list[tuple[str, ...]] = field(default_factory=list)
     _devices: int = 0
 
@@ -119,7 +130,13 @@ class FakeHost:
         self.files[path] = (content, mode)
         self.fuse.burn()
 
+    def ensure_copy(self, source: pathlib.Path, path: Path, *, mode: int = 0o644) -> None:
+        assert mode == 0o755, "a program that cannot be run"
+        self.programs[path] = source.read_bytes()
+
     def read_file(self, path: Path) -> str | None:
+        if path == Path("/sys/devices/system/cpu/possible"):
+            return "0-1\n"
         for mapping in self.mappings.values():
             if path == Path(f"/sys/bus/rbd/devices/{mapping.number}/cluster_fsid"):
                 return f"{mapping.fsid}\n"
@@ -137,7 +154,8 @@ class FakeHost:
         daemon = self.daemons.get(name)
         if daemon is not None:
             if daemon.state == "running":
-                assert not self._loops_of(daemon), f"{name} stopped under its loop device"
+                is_dead = kill and self.cluster.is_fenced(daemon.client)
+                assert not self._loops_of(daemon) or is_dead, f"{name} stopped under its loop"
                 self.mounts.pop(daemon.export, None)
                 self._close(daemon)
             del self.daemons[name]
@@ -186,6 +204,8 @@ class FakeHost:
         loop = self.loops.get(device)
         if loop is None or loop.server.state != "running":
             return None
+        if self.cluster.is_fenced(loop.server.client):
+            return None
         return self.cluster.images[loop.server.image]
 
     def _command(self, argv: list[str]) -> tuple[int, str]:
@@ -199,18 +219,37 @@ class FakeHost:
                 return self._mount(device, Path(target))
             case ["umount", target]:
                 return self._umount(Path(target))
-            case ["mkfs.xfs", "-q", "-f", "-K", device]:
+            case ["mkfs.xfs", "-q", "-f", "-K", *part, device]:
                 image = self.image_of(device)
                 assert image is not None
                 assert not image.was_mounted, "mkfs over data"
                 image.has_filesystem = True
+                size = part[1].removeprefix("size=") if part else image.size_bytes
+                image.filesystem_bytes = int(size)
                 return 0, ""
+            case ["xfs_growfs", "-d", target]:
+                device = self.mounts.get(Path(target), "")
+                image = self.image_of(device)
+                if image is None:
+                    return 1, f"xfs_growfs: {target} is not a mounted XFS filesystem"
+                image.filesystem_bytes = self._device_size(device)
+                return 0, ""
+            case ["blockdev", "--getsize64", device]:
+                return 0, f"{self._device_size(device)}\n"
+            case ["timeout", _, program, *rest]:
+                if Path(program) not in self.programs:
+                    return 127, f"timeout: failed to run command {program}"
+                return self._volumed_ctl(rest)
+            case [program, "probe"] if Path(program) in self.programs:
+                return (0, self.probe) if self.probe else (1, "volumed: cannot run")
             case ["rbd", "device", verb, "--device-type", kind, *rest]:
                 return self._rbd_device(verb, kind, rest)
             case ["ceph-conf", "--lookup", "fsid"]:
                 return 0, f"{FSID}\n"
             case ["stat", "--format", "%s", name]:
                 return self._size(Path(name))
+            case ["sh", "-c", script] if "libtcmalloc" in script:
+                return 0, "/usr/lib/a/libtcmalloc.so.4\n"
             case ["sh", "-c", _]:
                 return 0, "".join(f"{word}\n" for word in self.capabilities)
             case _:
@@ -256,8 +295,13 @@ class FakeHost:
                 servers = [d for d in self.daemons.values() if d.export == file]
                 assert file in self.mounts, "losetup over the empty file under the export"
                 device = f"/dev/loop{self._number()}"
-                self.loops[device] = Loop(file, reference.removeprefix("--loop-ref="), servers[0])
+                self.loops[device] = Loop(
+                    file, reference.removeprefix("--loop-ref="), servers[0], servers[0].size_bytes
+                )
                 return 0, f"{device}\n"
+            case ["--set-capacity", device]:
+                self.loops[device].size_bytes = self.loops[device].server.size_bytes
+                return 0, ""
             case ["--detach", device]:
                 if device in self.mounts.values():
                     return 1, f"losetup: {device}: detach failed: Device or resource busy"
@@ -285,7 +329,7 @@ class FakeHost:
     def _size(self, file: Path) -> tuple[int, str]:
         for daemon in self.daemons.values():
             if daemon.export == file and file in self.mounts:
-                return 0, f"{self.cluster.images[daemon.image].size_bytes}\n"
+                return 0, f"{daemon.size_bytes}\n"
         return (0, "0\n") if file in self.files else (1, "stat: cannot statx")
 
     def _rbd_device(self, verb: str, kind: str, rest: list[str]) -> tuple[int, str]:
@@ -325,18 +369,103 @@ class FakeHost:
                 return 0, ""
         raise AssertionError(f"rbd device {verb} {rest}")
 
+    def _device_size(self, device: str) -> int:
+        if device in self.mappings:
+            return self.cluster.images[self.mappings[device].image].size_bytes
+        return self.loops[device].size_bytes
+
+    def _volumed_ctl(self, words: list[str]) -> tuple[int, str]:
+        match words:
+            case ["ctl", "--socket", socket, command, *options]:
+                for daemon in self.daemons.values():
+                    if daemon.socket == Path(socket) and daemon.state == "running":
+                        return self._volumed_answer(daemon, command, options)
+                return 3, "volumed: no daemon there"
+        raise AssertionError(f"volumed {words}")
+
+    def _volumed_answer(self, daemon: Daemon, command: str, options: list[str]) -> tuple[int, str]:
+        if self.is_volumed_mute:
+            return 124, ""
+        if self.volumed_answers and command != "stop":
+            return 0, self.volumed_answers
+        assert daemon.client is not None
+        state = "fenced" if self.cluster.is_fenced(daemon.client) else "running"
+        latency = {"count": 3, "p50": 100.0, "p99": 900.0}
+        match command:
+            case "status":
+                return 0, json.dumps(
+                    {
+                        "state": state,
+                        "state_reason": None,
+                        "size_bytes": daemon.size_bytes,
+                        "client_address": daemon.client.address,
+                        "lock_owner": True,
+                        "transport": {"name": daemon.transport, "reason": "the kernel has it"},
+                        "in_flight": 2,
+                        "oldest_in_flight_ms": 1.5,
+                        "a later version says more": {},
+                    }
+                )
+            case "statistics":
+                kind = {"operations": 3, "bytes": 12288, "errors": 0, "in_flight": 1}
+                idle = {"operations": 0, "bytes": 0, "errors": 0, "in_flight": 0}
+                return 0, json.dumps(
+                    {
+                        "since_s": 1.0,
+                        "kinds": {
+                            "read": {**kind, "latency_us": latency},
+                            "flush": {**idle, "latency_us": {"count": 0}},
+                        },
+                    }
+                )
+            case "resize":
+                daemon.size_bytes = self.cluster.images[daemon.image].size_bytes
+                if options != ["--size-bytes", str(daemon.size_bytes)]:
+                    return 1, f"the image has {daemon.size_bytes} bytes, not {options[1]}"
+                return 0, json.dumps({"size_bytes": daemon.size_bytes})
+            case "stop":
+                assert not self._loops_of(daemon), "volumed stopped under its loop device"
+                assert state == "running", "a fenced daemon was asked to flush"
+                self.mounts.pop(daemon.export, None)
+                self._close(daemon)
+                daemon.state = "stopped"
+                return 0, "{}"
+        raise AssertionError(f"volumed ctl {command}")
+
     def _start(self, spec: DaemonSpec) -> Daemon:
+        return self._start_volumed(spec) if "serve" in spec.argv else self._start_qsd(spec)
+
+    def _start_volumed(self, spec: DaemonSpec) -> Daemon:
+        program, verb, *words = spec.argv
+        options = dict(zip(words[::2], words[1::2], strict=True))
+        assert (Path(program) in self.programs, verb) == (True, "serve")
+        name, file = options["--image"], Path(options["--mountpoint"])
+        daemon = Daemon(spec, name, file)
+        daemon.socket = Path(options["--socket"])
+        assert len(str(daemon.socket)) < 108
+        daemon.transport = options["--transport"].replace("auto", "uring")
+        if self.volumed_failure:
+            daemon.state, daemon.log = "stopped", self.volumed_failure
+            return daemon
+        return self._serve(daemon, options["--user"])
+
+    def _start_qsd(self, spec: DaemonSpec) -> Daemon:
         image, export = (json.loads(spec.argv[index]) for index in (2, 4))
         name, file = f"{image['pool']}/{image['image']}", Path(export["mountpoint"])
+        return self._serve(Daemon(spec, name, file), image["user"])
+
+    def _serve(self, daemon: Daemon, user: str) -> Daemon:
+        file = daemon.export
         assert file in self.files, "the export needs a file to be mounted on"
-        assert any(bind.source == str(file.parent) and bind.shared for bind in spec.binds)
-        keyring = self.data_dir / "etc-ceph" / f"ceph.client.{image['user']}.keyring"
-        daemon = Daemon(spec, name, file)
+        binds = daemon.spec.binds
+        assert any(bind.source == str(file.parent) and bind.shared for bind in binds)
+        keyring = self.data_dir / "etc-ceph" / f"ceph.client.{user}.keyring"
         if self.daemon_failure or self.files.get(keyring, ("", 0))[1] != 0o600:
             daemon.state = "stopped"
             daemon.log = self.daemon_failure or "error connecting: no keyring that is private"
             return daemon
-        daemon.client = self.cluster.open_image(name, image["user"], self.address)
+        daemon.client = self.cluster.open_image(daemon.image, user, self.address)
+        daemon.size_bytes = self.cluster.images[daemon.image].size_bytes
         if self.has_exports:
             assert file not in self.mounts, f"{file} mounted twice"
             self.mounts[file] = "/dev/fuse"

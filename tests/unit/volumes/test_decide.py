@@ -2,35 +2,103 @@ from __future__ import annotations
 
 import pytest
 
+from grampus.core.errors import UsageError
 from grampus.core.units import GIB, MIB
+from grampus.volumes.attaching import decide_asked
 from grampus.volumes.decide_client import decide_client_address
-from grampus.volumes.decide_driver import HostCapabilities, decide_drivers
-from grampus.volumes.model import whole_mib
+from grampus.volumes.decide_driver import (
+    DriverChoice,
+    HostCapabilities,
+    decide_drivers,
+    explain_absence,
+)
+from grampus.volumes.decide_fence import FenceTargets, decide_fence_targets
+from grampus.volumes.model import DriverName, TransportName, whole_mib
+
+NONE = "none"
+OURS, ADMIN = "client.grampus.t.demo", "client.admin"
+DEAD, LIVING, OTHER = "10.0.0.1:0/7", "10.0.0.1:0/8", "10.0.0.2:0/9"
 
 
 @pytest.mark.parametrize(
-    ("krbd", "nbd", "fuse", "drivers", "last_reason"),
+    ("krbd", "nbd", "fuse", "absence", "drivers", "last_reason"),
     [
-        (True, True, True, ["krbd", "nbd", "qsd"], "FUSE is there"),
-        (True, False, False, ["krbd"], "the kernel's own RBD client is there"),
+        (True, True, True, None, ["krbd", "volumed", "nbd", "qsd"], "FUSE is there"),
+        (True, False, False, NONE, ["krbd"], "the kernel's own RBD client is there"),
         (
             False,
             True,
             False,
+            NONE,
             ["nbd"],
-            "the kernel has no rbd driver; nbd and rbd-nbd are there",
+            "the kernel has no rbd driver; volumed cannot be used: none; nbd and rbd-nbd are there",
         ),
-        (True, False, True, ["krbd", "qsd"], "the kernel has no nbd driver; FUSE is there"),
-        (False, False, True, ["qsd"], "the kernel has no rbd nor nbd driver; FUSE is there"),
-        (False, False, False, [], None),
+        (
+            True,
+            False,
+            True,
+            None,
+            ["krbd", "volumed", "qsd"],
+            "the kernel has no nbd driver; FUSE is there",
+        ),
+        (
+            False,
+            False,
+            True,
+            NONE,
+            ["qsd"],
+            "the kernel has no rbd nor nbd driver; volumed cannot be used: none; FUSE is there",
+        ),
+        (False, False, False, NONE, [], None),
     ],
 )
 def test_drivers_best_first_with_the_reason(
-    krbd: bool, nbd: bool, fuse: bool, drivers: list[str], last_reason: str | None
+    krbd: bool,
+    nbd: bool,
+    fuse: bool,
+    absence: str | None,
+    drivers: list[str],
+    last_reason: str | None,
 ) -> None:
-    choices = decide_drivers(HostCapabilities(krbd, nbd, fuse))
+    choices = decide_drivers(HostCapabilities(krbd, nbd, fuse, absence))
     assert [choice.driver for choice in choices] == drivers
     assert (choices[-1].reason if choices else None) == last_reason
+
+
+def test_volumed_is_chosen_wherever_krbd_is_not_there() -> None:
+    choice = decide_drivers(HostCapabilities(False, True, True, None))[0]
+    assert choice == DriverChoice("volumed", "the kernel has no rbd driver; volumed runs there")
+
+
+@pytest.mark.parametrize("asked", ["krbd", "volumed", "nbd", "qsd"])
+def test_driver_asked_for_is_the_only_choice_if_it_is_there(asked: DriverName) -> None:
+    everything = HostCapabilities(True, True, True, None)
+    assert decide_drivers(everything, asked=asked) == [DriverChoice(asked, "asked for")]
+    nothing = HostCapabilities(False, False, False, NONE)
+    assert decide_drivers(nothing, asked=asked) == []
+    assert len(explain_absence(nothing, asked)) > 3
+
+
+@pytest.mark.parametrize(
+    ("driver", "transport", "asked"),
+    [
+        (None, None, None),
+        ("qsd", None, "qsd"),
+        ("volumed", "classic", "volumed"),
+        (None, "uring", "volumed"),
+        (None, "auto", "volumed"),
+    ],
+)
+def test_a_transport_asks_for_volumed(
+    driver: DriverName | None, transport: TransportName | None, asked: DriverName | None
+) -> None:
+    assert decide_asked(driver, transport) == asked
+
+
+@pytest.mark.parametrize("driver", ["krbd", "nbd", "qsd"])
+def test_other_drivers_have_no_transport(driver: DriverName) -> None:
+    with pytest.raises(UsageError, match="no transport"):
+        decide_asked(driver, "auto")
 
 
 @pytest.mark.parametrize(
@@ -57,3 +125,53 @@ def test_own_client_is_the_new_one_of_our_host(
 )
 def test_sizes_are_rounded_up_to_whole_mib(size_bytes: int, expected: int) -> None:
     assert whole_mib(size_bytes) == expected
+
+
+@pytest.mark.parametrize(
+    ("recorded", "host", "owners", "watchers", "entities", "expected"),
+    [
+        (LIVING, "10.0.0.1", [LIVING], [LIVING], {LIVING: OURS}, FenceTargets((LIVING,))),
+        # Cut off for so long that its watch and its session are gone: it may come back.
+        (DEAD, "10.0.0.1", [DEAD], [], {}, FenceTargets((DEAD,))),
+        (DEAD, "10.0.0.1", [], [], {}, FenceTargets((DEAD,))),
+        # Our own command looks at the image, from the same host.
+        (DEAD, "10.0.0.1", [DEAD], [DEAD, LIVING], {LIVING: ADMIN}, FenceTargets((DEAD,))),
+        # It holds the lock: it is not cut off, and the lock not taken.
+        (
+            DEAD,
+            "10.0.0.1",
+            [LIVING],
+            [LIVING],
+            {LIVING: ADMIN},
+            FenceTargets((), f"client.admin at {LIVING}"),
+        ),
+        # The recorded address is somebody else's now.
+        (LIVING, "10.0.0.1", [], [LIVING], {LIVING: ADMIN}, FenceTargets(())),
+        # The attaching was cut off: the client is known by its user, or by its host.
+        (None, "10.0.0.1", [LIVING], [LIVING], {LIVING: OURS}, FenceTargets((LIVING,))),
+        (None, "10.0.0.1", [DEAD], [DEAD], {}, FenceTargets((DEAD,))),
+        (None, "10.0.0.1", [], [DEAD], {}, FenceTargets((DEAD,))),
+        (DEAD, "10.0.0.1", [], [LIVING], {}, FenceTargets((DEAD,))),
+        (None, "10.0.0.1", [], [OTHER], {}, FenceTargets(())),
+        (None, "10.0.0.1", [OTHER], [], {}, FenceTargets((), f"an unknown client at {OTHER}")),
+        # Detached as far as we know, and yet our own user has it open somewhere.
+        (None, None, [OTHER], [OTHER], {OTHER: OURS}, FenceTargets((OTHER,))),
+        (None, None, [], [], {}, FenceTargets(())),
+    ],
+)
+def test_a_fence_hits_the_volumes_own_client_and_no_other(
+    recorded: str | None,
+    host: str | None,
+    owners: list[str],
+    watchers: list[str],
+    entities: dict[str, str],
+    expected: FenceTargets,
+) -> None:
+    assert expected == decide_fence_targets(
+        entity=OURS,
+        recorded=recorded,
+        host_address=host,
+        lock_owners=owners,
+        watchers=watchers,
+        entities=entities,
+    )

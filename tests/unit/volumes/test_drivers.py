@@ -8,7 +8,9 @@ import pytest
 from grampus.core.errors import GrampusError
 from grampus.core.units import GIB
 from grampus.hosts.port import CommandFailedError
-from grampus.volumes.drivers import Driver, KernelDriver, MapRequest, QemuStorageDaemonDriver
+from grampus.volumes.drivers.port import Driver, MapRequest
+from grampus.volumes.drivers.table import build_drivers
+from grampus.volumes.drivers.volumed import VolumedProgram
 from grampus.volumes.model import DriverName, VolumeSpec
 
 from .cluster import POOL, Image
@@ -29,21 +31,23 @@ def prepared(world: World) -> World:
     keyring = PurePosixPath("/data/h1/etc-ceph/ceph.client.u.keyring")
     world.h1.write_file(keyring, "key", mode=0o600)
     world.h1.capabilities = ("krbd", "nbd", "fuse")
+    world.build_volumed()
     return world
 
 
 def _driver(world: World, name: DriverName) -> Driver:
-    return QemuStorageDaemonDriver(world.clock) if name == "qsd" else KernelDriver(name)
+    return build_drivers(world.clock, VolumedProgram(world.volumed))[name]
 
 
-ALL: tuple[DriverName, ...] = ("qsd", "krbd", "nbd")
+EXPORTS: tuple[DriverName, ...] = ("qsd", "volumed")
+ALL: tuple[DriverName, ...] = (*EXPORTS, "krbd", "nbd")
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_mapped_found_and_unmapped(prepared: World, name: DriverName) -> None:
     driver, before = _driver(prepared, name), prepared.inventory()
     assert driver.find(prepared.h1, REQUEST) is None
-    device = driver.ensure_mapped(prepared.h1, REQUEST)
+    device = driver.ensure_mapped(prepared.h1, REQUEST).device
     assert prepared.h1.image_of(device) is prepared.image
     assert driver.find(prepared.h1, REQUEST) == device
     driver.ensure_unmapped(prepared.h1, REQUEST)
@@ -54,16 +58,19 @@ def test_mapped_found_and_unmapped(prepared: World, name: DriverName) -> None:
 @pytest.mark.parametrize("name", ALL)
 def test_mapping_and_unmapping_again_change_nothing(prepared: World, name: DriverName) -> None:
     driver, before = _driver(prepared, name), prepared.inventory()
-    device = driver.ensure_mapped(prepared.h1, REQUEST)
+    device = driver.ensure_mapped(prepared.h1, REQUEST).device
     mapped = prepared.inventory()
-    assert driver.ensure_mapped(prepared.h1, REQUEST) == device
+    assert driver.ensure_mapped(prepared.h1, REQUEST).device == device
     assert prepared.inventory() == mapped
     driver.ensure_unmapped(prepared.h1, REQUEST)
     driver.ensure_unmapped(prepared.h1, REQUEST)
     assert prepared.inventory() == before
 
 
-@pytest.mark.parametrize(("name", "daemon"), [("qsd", "qsd-demo"), ("krbd", None), ("nbd", None)])
+@pytest.mark.parametrize(
+    ("name", "daemon"),
+    [("qsd", "qsd-demo"), ("volumed", "volumed-demo"), ("krbd", None), ("nbd", None)],
+)
 def test_daemon_that_serves_the_device(world: World, name: DriverName, daemon: str | None) -> None:
     assert _driver(world, name).daemon(REQUEST) == daemon
 
@@ -71,7 +78,7 @@ def test_daemon_that_serves_the_device(world: World, name: DriverName, daemon: s
 @pytest.mark.parametrize("name", ALL)
 def test_a_mounted_device_is_not_taken_away(prepared: World, name: DriverName) -> None:
     driver = _driver(prepared, name)
-    device = driver.ensure_mapped(prepared.h1, REQUEST)
+    device = driver.ensure_mapped(prepared.h1, REQUEST).device
     prepared.h1.mounts[PurePosixPath("/mnt")] = device
     with pytest.raises(CommandFailedError, match="busy"):
         driver.ensure_unmapped(prepared.h1, REQUEST)
@@ -79,7 +86,7 @@ def test_a_mounted_device_is_not_taken_away(prepared: World, name: DriverName) -
 
 
 def test_export_is_of_the_image_as_its_own_user(prepared: World) -> None:
-    QemuStorageDaemonDriver(prepared.clock).ensure_mapped(prepared.h1, REQUEST)
+    _driver(prepared, "qsd").ensure_mapped(prepared.h1, REQUEST)
     spec = prepared.h1.daemons["qsd-demo"].spec
     image, export = json.loads(spec.argv[2]), json.loads(spec.argv[4])
     assert (image["pool"], image["image"], image["user"]) == (POOL, "demo", "u")
@@ -89,11 +96,11 @@ def test_export_is_of_the_image_as_its_own_user(prepared: World) -> None:
 
 
 def test_killed_daemon_is_mapped_anew(prepared: World) -> None:
-    driver = QemuStorageDaemonDriver(prepared.clock)
+    driver = _driver(prepared, "qsd")
     driver.ensure_mapped(prepared.h1, REQUEST)
     prepared.h1.kill_daemon("qsd-demo")
     assert driver.find(prepared.h1, REQUEST) is None
-    device = driver.ensure_mapped(prepared.h1, REQUEST)
+    device = driver.ensure_mapped(prepared.h1, REQUEST).device
     assert prepared.h1.image_of(device) is prepared.image
     assert list(prepared.h1.loops) == [device]
     assert list(prepared.h1.mounts) == [EXPORT]
@@ -101,7 +108,7 @@ def test_killed_daemon_is_mapped_anew(prepared: World) -> None:
 
 @pytest.mark.parametrize("disaster", ["daemon-killed", "power-cut"])
 def test_what_a_dead_driver_left_is_cleared(prepared: World, disaster: str) -> None:
-    driver, before = QemuStorageDaemonDriver(prepared.clock), prepared.inventory()
+    driver, before = _driver(prepared, "qsd"), prepared.inventory()
     driver.ensure_mapped(prepared.h1, REQUEST)
     if disaster == "power-cut":
         prepared.h1.cut_power()
@@ -115,7 +122,7 @@ def test_what_a_dead_driver_left_is_cleared(prepared: World, disaster: str) -> N
 def test_export_that_never_appears_is_a_clear_error(prepared: World) -> None:
     prepared.h1.has_exports = False
     with pytest.raises(GrampusError, match="export of databases/demo on h1 after 30 s") as caught:
-        QemuStorageDaemonDriver(prepared.clock).ensure_mapped(prepared.h1, REQUEST)
+        _driver(prepared, "qsd").ensure_mapped(prepared.h1, REQUEST)
     assert caught.value.code == "timeout"
     assert not prepared.h1.loops
 
@@ -123,7 +130,7 @@ def test_export_that_never_appears_is_a_clear_error(prepared: World) -> None:
 def test_daemon_that_ends_says_why_at_once(prepared: World) -> None:
     prepared.h1.daemon_failure = "qemu-storage-daemon: error connecting: Permission denied"
     with pytest.raises(GrampusError, match=r"ended on h1: .*Permission denied") as caught:
-        QemuStorageDaemonDriver(prepared.clock).ensure_mapped(prepared.h1, REQUEST)
+        _driver(prepared, "qsd").ensure_mapped(prepared.h1, REQUEST)
     assert caught.value.code == "driver-failed"
     assert prepared.clock.slept_s < 1
 
@@ -131,20 +138,20 @@ def test_daemon_that_ends_says_why_at_once(prepared: World) -> None:
 def test_export_of_another_size_is_waited_for(prepared: World) -> None:
     other = MapRequest(REQUEST.volume.model_copy(update={"size_bytes": 2 * GIB}), "u", "r")
     with pytest.raises(GrampusError, match="Gave up waiting"):
-        QemuStorageDaemonDriver(prepared.clock).ensure_mapped(prepared.h1, other)
+        _driver(prepared, "qsd").ensure_mapped(prepared.h1, other)
 
 
 def test_krbd_leaves_an_image_of_another_cluster_alone(prepared: World) -> None:
-    driver = KernelDriver("krbd")
+    driver = _driver(prepared, "krbd")
     foreign = Mapping("krbd", 99, IMAGE, fsid="00000000-0000-0000-0000-000000000000")
     prepared.h1.mappings["/dev/rbd99"] = foreign
     assert driver.find(prepared.h1, REQUEST) is None
     driver.ensure_unmapped(prepared.h1, REQUEST)
-    assert driver.ensure_mapped(prepared.h1, REQUEST) != "/dev/rbd99"
+    assert driver.ensure_mapped(prepared.h1, REQUEST).device != "/dev/rbd99"
     assert prepared.h1.mappings["/dev/rbd99"] is foreign
 
 
 def test_kernel_driver_finds_nothing_where_the_kernel_has_none(prepared: World) -> None:
     prepared.h1.capabilities = ("fuse",)
-    assert KernelDriver("krbd").find(prepared.h1, REQUEST) is None
-    KernelDriver("krbd").ensure_unmapped(prepared.h1, REQUEST)
+    assert _driver(prepared, "krbd").find(prepared.h1, REQUEST) is None
+    _driver(prepared, "krbd").ensure_unmapped(prepared.h1, REQUEST)

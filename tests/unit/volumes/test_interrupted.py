@@ -51,8 +51,75 @@ def _with_krbd(world: World) -> None:
     world.create()
 
 
+def _with_volumed(world: World) -> None:
+    world.build_volumed()
+    world.create()
+
+
+def _attached_volumed(world: World) -> None:
+    _with_volumed(world)
+    world.attach()
+
+
+def _volumed_killed(world: World) -> None:
+    _attached_volumed(world)
+    world.h1.kill_daemon("volumed-demo")
+
+
+def _volumed_cut_off(world: World) -> None:
+    _attached_volumed(world)
+    world.cut_off(world.h1)
+
+
+def _fenced(world: World) -> None:
+    _attached_volumed(world)
+    world.service().fence("demo")
+
+
+def _with_refused_volumed(world: World) -> None:
+    world.h1.volumed_failure = "volumed: no librbd there"
+    _with_volumed(world)
+
+
+def _resize(world: World) -> None:
+    world.resize("demo", 2 << 30)
+
+
+def _fence(world: World) -> None:
+    world.service().fence("demo")
+
+
+def _attach_elsewhere(world: World) -> None:
+    world.attach(host="h2")
+
+
 def _attach(world: World) -> None:
     world.service().ensure_attached("demo", "h1")
+
+
+def _attached_krbd(world: World) -> None:
+    _with_krbd(world)
+    world.attach()
+
+
+def _resize_and_attach(world: World) -> None:
+    _resize(world)
+    _attach(world)
+
+
+def _fence_and_attach(world: World) -> None:
+    _fence_if_attached(world)
+    _attach(world)
+
+
+def _fence_and_attach_elsewhere(world: World) -> None:
+    _fence_if_attached(world)
+    _attach_elsewhere(world)
+
+
+def _fence_if_attached(world: World) -> None:
+    if world.service().get("demo").host is not None:
+        _fence(world)
 
 
 def _detach(world: World) -> None:
@@ -78,6 +145,24 @@ CASES: dict[str, tuple[Act, Act, Act]] = {
     "detach-killed-driver": (_driver_killed, _detach, _detach),
     "attach-then-detach": (_created, _attach, _detach),
     "mend-then-delete": (_driver_killed, _attach, _delete),
+    "attach-volumed": (_with_volumed, _attach, _attach),
+    "attach-after-volumed-failed": (_with_refused_volumed, _attach, _attach),
+    "mend-killed-volumed": (_volumed_killed, _attach, _attach),
+    "detach-volumed": (_attached_volumed, _detach, _detach),
+    "attach-volumed-then-delete": (_with_volumed, _attach, _delete),
+    "resize-detached": (_created, _resize, _resize),
+    "resize-attached": (_attached_volumed, _resize, _resize),
+    "resize-krbd": (_attached_krbd, _resize, _resize),
+    "resize-dead": (_volumed_killed, _resize, _resize),
+    "resize-then-attach": (_with_volumed, _resize, _resize_and_attach),
+    "fence": (_attached_volumed, _fence, _fence),
+    "fence-a-lost-host": (_volumed_cut_off, _fence, _fence),
+    "fence-then-attach-there": (_attached_volumed, _fence, _fence_and_attach),
+    "fence-then-attach-elsewhere": (_volumed_cut_off, _fence, _fence_and_attach_elsewhere),
+    "attach-fenced": (_fenced, _attach, _attach),
+    "attach-fenced-elsewhere": (_fenced, _attach_elsewhere, _attach_elsewhere),
+    "detach-fenced": (_fenced, _detach, _detach),
+    "delete-fenced": (_fenced, _delete, _nothing),
 }
 
 
@@ -177,6 +262,55 @@ def test_stopped_at_every_journaled_step_nothing_is_left(
     world.service().converge()
     assert world.inventory() == empty
     assert world.service().converge() == []
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize(
+    ("operation", "step"),
+    [
+        *(("resize", step) for step in ("image", "record", "device", "filesystem")),
+        *(("fence", step) for step in ("blocklist", "confirm", "key", "lock", "record")),
+    ],
+)
+def test_resize_and_fence_stopped_at_a_step_are_finished_by_the_next_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: str, step: str, when: str
+) -> None:
+    act = _resize if operation == "resize" else _fence
+    expected = _expected(tmp_path / "whole", _attached_volumed, _nothing, act)
+    world = World(tmp_path / "home")
+    _attached_volumed(world)
+    monkeypatch.setenv(VARIABLE, f"volume.{operation}/{step}/{when}=error")
+    with pytest.raises(FailpointError):
+        act(world)
+    monkeypatch.delenv(VARIABLE)
+    assert world.service().converge() == [
+        f"The interrupted {operation} of volume 'demo' was finished."
+    ]
+    world.clock.sleep(60)
+    assert world.inventory() == expected
+    world.close()
+
+
+def test_a_fence_is_finished_before_what_waits_for_its_host(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A resize is cut off, its host is lost, and the fence is cut off too."""
+    _attached_volumed(world)
+    monkeypatch.setenv(VARIABLE, "volume.resize/device/before=error, volume.fence/key/before=error")
+    with pytest.raises(FailpointError):
+        _resize(world)
+    world.cut_off(world.h1)
+    with pytest.raises(FailpointError):
+        _fence(world)
+    monkeypatch.delenv(VARIABLE)
+    assert [op.kind for op in world.journal.unfinished("t")] == ["volume.resize", "volume.fence"]
+    assert world.service().converge() == [
+        "The interrupted fence of volume 'demo' was finished.",
+        "The interrupted resize of volume 'demo' was finished.",
+    ]
+    attachment = world.attach(host="h2")
+    assert world.h2._device_size(attachment.device) == 2 << 30
+    assert world.image.filesystem_bytes == 2 << 30
 
 
 def test_killed_while_undoing_the_undo_goes_on(tmp_path: Path) -> None:

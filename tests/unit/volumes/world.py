@@ -29,6 +29,7 @@ class World:
 
     def __init__(self, root: Path) -> None:
         self.home = Home(root)
+        self.volumed = root / "volumed"
         self.clock = FakeClock()
         self.fuse = Fuse()
         self.cluster = FakeCluster(self.fuse, self.clock)
@@ -51,7 +52,13 @@ class World:
             RbdImages(cluster, self.clock),
             self.clock,
             SilentProgress(),
+            volumed=self.volumed,
         )
+
+    def build_volumed(self) -> None:
+        """From now on there is a volumed to put on hosts."""
+        self.volumed.parent.mkdir(exist_ok=True)
+        self.volumed.write_bytes(b"ELF")
 
     def create(self, name: str = "demo") -> None:
         service = self.service()
@@ -65,6 +72,18 @@ class World:
         image.data = image.data or "precious"
         return attachment
 
+    def resize(self, name: str, size_bytes: int) -> None:
+        service = self.service()
+        service.resize(service.plan_resize(name, size_bytes))
+
+    def cut_off(self, host: FakeHost) -> None:
+        """Everything there goes on running, and is heard of no more."""
+        host.up = False
+        for image in self.cluster.images.values():
+            for client in image.clients:
+                if client.address.startswith(f"{host.address}:"):
+                    client.is_cut_off = True
+
     @property
     def image(self) -> Image:
         return self.cluster.images[IMAGE]
@@ -74,7 +93,17 @@ class World:
         hosts = [self.h1, self.h2]
         service = self.service()
         return {
-            "images": sorted(self.cluster.images),
+            "images": sorted(
+                f"{name}:{image.size_bytes}" for name, image in self.cluster.images.items()
+            ),
+            "sizes": sorted(f"{r.spec.name}:{r.spec.size_bytes}" for r in service.all()),
+            "not filled": sorted(
+                f"{h.name}:{device}"
+                for h in hosts
+                for device in h.mounts.values()
+                if (image := h.image_of(device)) is not None
+                and image.filesystem_bytes != h._device_size(device)
+            ),
             "users": sorted(self.cluster.users),
             "watchers": sorted(
                 f"{name}:{len(self.cluster.watchers(name))}" for name in self.cluster.images
@@ -87,8 +116,15 @@ class World:
             "loops": sorted(f"{h.name}:{lo.reference}" for h in hosts for lo in h.loops.values()),
             "mappings": sorted(f"{h.name}:{m.image}" for h in hosts for m in h.mappings.values()),
             "mounts": sorted(f"{h.name}:{path}" for h in hosts for path in h.mounts),
+            "devices": sorted(
+                f"{h.name}:{h._device_size(device)}"
+                for h in hosts
+                for device in (*h.loops, *h.mappings)
+            ),
             "records": [
-                f"{r.spec.name}:{r.host}:{r.attachment is not None}" for r in service.all()
+                f"{r.spec.name}:{r.host}:{r.attachment is not None}"
+                f":{','.join(left.host for left in r.fenced)}"
+                for r in service.all()
             ],
             "unfinished": [operation.kind for operation in self.journal.unfinished(LAB)],
         }

@@ -1,0 +1,404 @@
+"""Attaching a volume to a host and detaching it; the volume's lock is held by the caller."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+from grampus.ceph.cluster import CephCluster
+from grampus.ceph.rbd import RbdImages
+from grampus.core.clock import Clock, wait_until
+from grampus.core.errors import GrampusError, RefusedError, UsageError
+from grampus.core.progress import Progress
+from grampus.hosts.port import Fleet, Host, HostUnreachableError
+from grampus.volumes.decide_client import decide_client_address
+from grampus.volumes.decide_driver import (
+    DriverChoice,
+    decide_drivers,
+    explain_absence,
+)
+from grampus.volumes.drivers.port import Driver, Mapped, MapRequest
+from grampus.volumes.drivers.table import build_drivers
+from grampus.volumes.drivers.volumed import VolumedProgram
+from grampus.volumes.model import (
+    Attachment,
+    DriverName,
+    TransportName,
+    VolumeRecord,
+)
+from grampus.volumes.places import (
+    keyring_file,
+    mount_path,
+    observe_capabilities,
+    observe_mounted_source,
+)
+from grampus.volumes.records import VolumeRecords
+
+# The watch of a client that died without a word lasts 30 s (`osd_client_watch_timeout`).
+DEAD_WATCH_S = 35.0
+# nouuid: hosts that are one machine may still have what a fence took away mounted, and XFS mounts
+# no second file system of the same UUID. Who may mount a volume is decided by its lock.
+MOUNT_OPTIONS = "noatime,nodev,nosuid,nouuid"
+
+
+class Attacher:
+    """Attaches and detaches the volumes of one lab or cluster."""
+
+    def __init__(
+        self,
+        tag: str,
+        records: VolumeRecords,
+        fleet: Fleet,
+        cluster: CephCluster,
+        images: RbdImages,
+        program: VolumedProgram,
+        clock: Clock,
+        progress: Progress,
+    ) -> None:
+        self._tag = tag
+        self._records = records
+        self._fleet = fleet
+        self._cluster = cluster
+        self._images = images
+        self._program = program
+        self._clock = clock
+        self._progress = progress
+        self._drivers = build_drivers(clock, program)
+
+    def ensure_client(self, record: VolumeRecord) -> str:
+        """The keyring of the volume's cephx user, which is made if need be."""
+        return self._cluster.ensure_client(
+            record.ceph_user,
+            {"mon": "profile rbd", "osd": f"profile rbd pool={record.spec.pool}"},
+        )
+
+    def attach(
+        self,
+        name: str,
+        host: str,
+        *,
+        driver: DriverName | None,
+        transport: TransportName | None,
+    ) -> Attachment:
+        """As `VolumeService.ensure_attached`."""
+        asked = decide_asked(driver, transport)
+        record = self._records.get(name)
+        if record.host is not None and record.host != host:
+            raise self._attached_elsewhere(record, record.host)
+        target = self._fleet.host(host)
+        if not self._fleet.is_reachable(host):
+            # Before the intent is recorded: it would bind the volume to a host that is away.
+            raise HostUnreachableError(
+                f"The host {host} cannot be reached.", "Bring it back, or choose another host."
+            )
+        current = self.observe_attachment(record)
+        if current is not None:
+            _require_as_asked(name, current, asked, transport)
+            self._clear_fenced(record, None)
+            return current
+        choices = self._decide(target, asked)
+        record = self._clear_fenced(record, target)
+        if record.host is None:
+            # The intent first: whoever finds it half done knows where to clear up.
+            record = self._put(record.model_copy(update={"host": host}))
+        else:
+            self._clear(record, target, self._drivers_to_clear(record))
+            self._fence_dead_client(record)
+            record = self._put(record.model_copy(update={"attachment": None}))
+        others = self._require_unlocked(record)
+        target.write_file(keyring_file(target, record), self.ensure_client(record), mode=0o600)
+        choice, mapped = self._map(record, target, choices, transport or "auto")
+        is_new = not record.is_formatted
+        record = self._ensure_formatted(record, target, mapped.device)
+        path = mount_path(target, name)
+        target.run(["mkdir", "-p", str(path)])
+        argv = ["mount", "-t", "xfs", "-o", MOUNT_OPTIONS, mapped.device, str(path)]
+        target.run(argv, timeout_s=120)
+        if not is_new:
+            self._grow_filesystem(record, target)  # the image may have grown while it was detached
+        attachment = Attachment(
+            host=host,
+            driver=choice.driver,
+            driver_reason=choice.reason,
+            device=mapped.device,
+            mount_path=str(path),
+            client_address=mapped.client_address
+            or decide_client_address(self._watchers(record), others, target.address),
+            export_path=mapped.export_path,
+            transport=mapped.transport,
+        )
+        self._put(record.model_copy(update={"attachment": attachment}))
+        return attachment
+
+    def detach(self, name: str) -> None:
+        """Flush, unmount, unmap; also what a fence left on hosts that can be reached."""
+        record = self._records.find(name)
+        if record is None:
+            return
+        record = self._clear_fenced(record, None)
+        if record.host is None:
+            return
+        if not self._fleet.is_reachable(record.host):
+            raise HostUnreachableError(
+                f"The host {record.host} cannot be reached.",
+                "Bring it back; if it is lost, take the volume away from it: "
+                f"`grampus volume fence {name}`.",
+            )
+        target = self._fleet.host(record.host)
+        was_alive = self.observe_attachment(record) is not None
+        self._clear(record, target, self._drivers_to_clear(record))
+        if not was_alive:  # one that was stopped cleanly has let go of the image itself
+            self._fence_dead_client(record)
+        self._put(record.model_copy(update={"host": None, "attachment": None}))
+
+    def require_cleared(self, name: str) -> None:
+        """Clear what fences left. Raises HostUnreachableError when a host of it is away."""
+        record = self._records.find(name)
+        if record is None or not record.fenced:
+            return
+        for left in self._clear_fenced(record, None).fenced:
+            raise HostUnreachableError(
+                f"The host {left.host} cannot be reached, and still has what the fence left of "
+                f"the volume '{name}'.",
+                "Bring it back, then try again.",
+            )
+
+    def grow(self, record: VolumeRecord) -> None:
+        """Give the living block device and its file system the size in the record.
+
+        Nothing happens to an attachment that is dead, or whose driver cannot grow: the next
+        attach does it.
+        """
+        attachment = self.observe_attachment(record)
+        if attachment is None or not self._drivers[attachment.driver].grows_live:
+            return
+        host = self._fleet.host(attachment.host)
+        self._drivers[attachment.driver].ensure_grown(host, self._request(record))
+
+    def grow_filesystem(self, record: VolumeRecord) -> None:
+        """Let the mounted file system fill its device; nothing happens to a dead attachment."""
+        attachment = self.observe_attachment(record)
+        if attachment is not None:
+            self._grow_filesystem(record, self._fleet.host(attachment.host))
+
+    def observe_attachment(self, record: VolumeRecord) -> Attachment | None:
+        """The attachment if it is mounted and its driver alive, as observed now."""
+        attachment = record.attachment
+        if attachment is None or not self._fleet.is_reachable(attachment.host):
+            return None
+        host = self._fleet.host(attachment.host)
+        device = self._drivers[attachment.driver].find(host, self._request(record))
+        mounted = observe_mounted_source(host, PurePosixPath(attachment.mount_path))
+        if device is None or mounted != device or device != attachment.device:
+            return None
+        return attachment
+
+    def driver_of(self, record: VolumeRecord) -> tuple[Driver, MapRequest] | None:
+        """The driver of a recorded attachment, and what it has to be told."""
+        if record.attachment is None:
+            return None
+        return self._drivers[record.attachment.driver], self._request(record)
+
+    def describe_drivers(self, host: Host, *, asked: DriverName | None) -> list[DriverName]:
+        """The drivers that an attach would try, the best first; nothing is changed.
+
+        Raises GrampusError with code `no-driver`.
+        """
+        return [choice.driver for choice in self._decide(host, asked, changes_nothing=True)]
+
+    def _decide(
+        self, host: Host, asked: DriverName | None, *, changes_nothing: bool = False
+    ) -> list[DriverChoice]:
+        capabilities = observe_capabilities(host, self._program, changes_nothing=changes_nothing)
+        choices = decide_drivers(capabilities, asked=asked)
+        if choices:
+            return choices
+        if asked is not None:
+            raise GrampusError(
+                f"{host.name} cannot attach a volume through {asked}: "
+                f"{explain_absence(capabilities, asked)}.",
+                "Leave --driver and --transport out, or choose another.",
+                code="no-driver",
+            )
+        raise GrampusError(
+            f"{host.name} has no way to attach an RBD image: no rbd, nbd or FUSE in its kernel.",
+            "Load one of the modules rbd, nbd or fuse on that host.",
+            code="no-driver",
+        )
+
+    def _map(
+        self,
+        record: VolumeRecord,
+        host: Host,
+        choices: list[DriverChoice],
+        transport: TransportName,
+    ) -> tuple[DriverChoice, Mapped]:
+        request = self._request(record, transport)
+        refused: list[str] = []
+        for choice in choices[:-1]:
+            driver = self._drivers[choice.driver]
+            try:
+                mapped = driver.ensure_mapped(host, request)
+            except GrampusError as error:
+                # A driver can be there and yet not serve a network namespace: try the next,
+                # once nothing of this one can still have the image open.
+                driver.ensure_unmapped(host, request)
+                refused.append(f"{choice.driver} failed ({error.problem})")
+                self._progress.note(f"{refused[-1]}: trying the next driver.")
+            else:
+                return _with_refused(choice, refused), mapped
+        last = choices[-1]
+        mapped = self._drivers[last.driver].ensure_mapped(host, request)
+        return _with_refused(last, refused), mapped
+
+    def _ensure_formatted(self, record: VolumeRecord, host: Host, device: str) -> VolumeRecord:
+        if record.is_formatted:
+            return record
+        # Not marked as formatted: nothing can have been stored, whatever half-made bytes say.
+        limit_bytes = record.spec.filesystem_bytes
+        part = [] if limit_bytes is None else ["-d", f"size={limit_bytes}"]
+        host.run(["mkfs.xfs", "-q", "-f", "-K", *part, device], timeout_s=300)
+        return self._put(record.model_copy(update={"is_formatted": True}))
+
+    def _grow_filesystem(self, record: VolumeRecord, host: Host) -> None:
+        if record.spec.filesystem_bytes is None:
+            argv = ["xfs_growfs", "-d", str(mount_path(host, record.spec.name))]
+            host.run(argv, timeout_s=120)
+
+    def _clear(self, record: VolumeRecord, host: Host, drivers: list[Driver]) -> None:
+        path = mount_path(host, record.spec.name)
+        if observe_mounted_source(host, path) is not None:
+            host.run(["umount", str(path)], timeout_s=300)
+        # Never `rm -r`: were it still a mount point, the volume's own files would go.
+        host.run(["rmdir", str(path)], check=False)
+        for driver in drivers:
+            driver.ensure_unmapped(host, self._request(record))
+        host.run(["rm", "-f", str(keyring_file(host, record))])
+
+    def _clear_fenced(self, record: VolumeRecord, target: Host | None) -> VolumeRecord:
+        """Clear what fences left on `target`, and on every other host where it can be done now."""
+        for left in record.fenced:
+            if not self._fleet.is_reachable(left.host):
+                continue
+            host = self._fleet.host(left.host)
+            try:
+                self._clear(record, host, self._drivers_of(left.driver))
+            except GrampusError as error:
+                if target is not None and target.name == left.host:
+                    raise
+                # It can do no harm there: the next attach or detach tries again.
+                self._progress.note(f"What the fence left on {left.host} stays: {error.problem}")
+                continue
+            kept = tuple(other for other in record.fenced if other != left)
+            record = self._put(record.model_copy(update={"fenced": kept}))
+        return record
+
+    def _fence_dead_client(self, record: VolumeRecord) -> None:
+        # A client that was killed keeps its watch, and with it the exclusive lock, for 30 s. Its
+        # exact address is never used again, so the fence needs no undoing.
+        address = record.attachment.client_address if record.attachment else None
+        if address is None or self._images.find(record.spec.pool, record.spec.image) is None:
+            return
+        if address in self._watchers(record):
+            self._cluster.ensure_blocklisted(address)
+
+    def _require_unlocked(self, record: VolumeRecord) -> list[str]:
+        """Who watches the image, none of whom may write to it.
+
+        Not every driver asks for the lock and keeps it. Raises RefusedError with code `in-use`.
+        """
+        spec = record.spec
+        watchers: list[str] = []
+        owners: list[str] = []
+
+        def is_unlocked() -> bool:
+            locks = self._images.locks(spec.pool, spec.image)
+            watchers[:] = self._watchers(record)
+            owners[:] = [lock.address for lock in locks if lock.address in watchers]
+            return not owners
+
+        try:
+            wait_until(
+                self._clock, is_unlocked, what="the lock", timeout_s=DEAD_WATCH_S, interval_s=0.5
+            )
+        except GrampusError as error:
+            if error.code != "timeout":
+                raise
+            raise RefusedError(
+                f"The image {spec.pool}/{spec.image} is open for writing by the client "
+                f"{owners[0]}, which is not ours.",
+                f"End that client; `rbd status {spec.pool}/{spec.image}` shows it.",
+                code="in-use",
+            ) from None
+        return watchers
+
+    def _attached_elsewhere(self, record: VolumeRecord, host: str) -> RefusedError:
+        name = record.spec.name
+        if self._fleet.is_reachable(host):
+            remedy = f"Detach it there first: `grampus volume detach {name}`."
+        else:
+            remedy = (
+                f"{host} cannot be reached: bring it back, or take the volume away from it with "
+                f"`grampus volume fence {name}`."
+            )
+        return RefusedError(
+            f"The volume '{name}' is attached to {host}.", remedy, code="attached-elsewhere"
+        )
+
+    def _drivers_to_clear(self, record: VolumeRecord) -> list[Driver]:
+        return self._drivers_of(record.attachment.driver if record.attachment else None)
+
+    def _drivers_of(self, name: DriverName | None) -> list[Driver]:
+        """The driver, or all of them: half an attachment says nothing of what was begun."""
+        return list(self._drivers.values()) if name is None else [self._drivers[name]]
+
+    def _watchers(self, record: VolumeRecord) -> list[str]:
+        return self._images.watchers(record.spec.pool, record.spec.image)
+
+    def _request(self, record: VolumeRecord, transport: TransportName = "auto") -> MapRequest:
+        return MapRequest(
+            volume=record.spec,
+            ceph_user=record.ceph_user,
+            reference=f"grampus/{self._tag}/volume-{record.spec.name}",
+            transport=transport,
+        )
+
+    def _put(self, record: VolumeRecord) -> VolumeRecord:
+        self._records.put(record)
+        return record
+
+
+def decide_asked(driver: DriverName | None, transport: TransportName | None) -> DriverName | None:
+    """The driver that is asked for: volumed also by asking for one of its transports.
+
+    Raises UsageError when another driver is asked for with a transport.
+    """
+    if transport is None or driver == "volumed":
+        return driver
+    if driver is not None:
+        raise UsageError(
+            f"The driver {driver} has no transport to choose.",
+            "Leave --transport out, or use --driver volumed.",
+        )
+    return "volumed"
+
+
+def _require_as_asked(
+    name: str,
+    current: Attachment,
+    asked: DriverName | None,
+    transport: TransportName | None,
+) -> None:
+    other_driver = asked is not None and current.driver != asked
+    other_transport = transport not in (None, "auto", current.transport)
+    if other_driver or other_transport:
+        way = current.driver if current.transport is None else f"{current.driver}, "
+        way += "" if current.transport is None else f"transport {current.transport}"
+        raise RefusedError(
+            f"The volume '{name}' is attached already, through {way}.",
+            f"Detach it first: `grampus volume detach {name}`.",
+            code="attached-otherwise",
+        )
+
+
+def _with_refused(choice: DriverChoice, refused: list[str]) -> DriverChoice:
+    return DriverChoice(choice.driver, "; ".join([choice.reason, *refused]))

@@ -1,0 +1,1 @@
+"""Drivers: from an RBD image to a block device on a host, and back."""

@@ -1,0 +1,162 @@
+"""Drivers in user space: a daemon exports the image as a FUSE file; a loop device stands on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Protocol
+
+from grampus.core.clock import Clock, wait_until
+from grampus.core.errors import GrampusError
+from grampus.hosts.loop_devices import (
+    ensure_loop_capacity,
+    ensure_loop_device,
+    ensure_loop_device_absent,
+    find_loop_device,
+)
+from grampus.hosts.port import DaemonSpec, Host
+from grampus.volumes.drivers.port import Mapped, MapRequest
+from grampus.volumes.live import LiveVolume
+
+START_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True)
+class ServerFacts:
+    """What a server can say of itself once it serves."""
+
+    client_address: str | None = None
+    transport: str | None = None
+
+
+class ExportServer(Protocol):
+    """The daemon under an export."""
+
+    @property
+    def grows_live(self) -> bool:
+        """Whether `grow` can be used."""
+        ...
+
+    def daemon(self, request: MapRequest) -> str:
+        """The daemon's name on its host."""
+        ...
+
+    def prepare(self, host: Host, request: MapRequest, file: PurePosixPath) -> DaemonSpec:
+        """The daemon that mounts the image at `file`; what it needs on the host is put there."""
+        ...
+
+    def is_ready(self, host: Host, request: MapRequest, file: PurePosixPath) -> bool:
+        """Whether the daemon, which runs, says that it serves."""
+        ...
+
+    def is_alive(self, host: Host, request: MapRequest, file: PurePosixPath) -> bool:
+        """Whether the daemon runs and its device can still be written to."""
+        ...
+
+    def observe_facts(self, host: Host, request: MapRequest, file: PurePosixPath) -> ServerFacts:
+        """What it says of itself."""
+        ...
+
+    def grow(self, host: Host, request: MapRequest, file: PurePosixPath) -> None:
+        """Have it serve `request.volume.size_bytes`. Raises GrampusError when it cannot."""
+        ...
+
+    def stop(self, host: Host, request: MapRequest, file: PurePosixPath) -> None:
+        """Flush and end what can be ended in good order; the container is removed after it."""
+        ...
+
+    def observe_live(
+        self, host: Host, request: MapRequest, file: PurePosixPath
+    ) -> LiveVolume | None:
+        """How it does now; None when it cannot say."""
+        ...
+
+
+class ExportDriver:
+    """A `Driver` of an export server and a loop device."""
+
+    def __init__(self, server: ExportServer, clock: Clock) -> None:
+        self._server = server
+        self._clock = clock
+
+    @property
+    def grows_live(self) -> bool:
+        return self._server.grows_live
+
+    def ensure_mapped(self, host: Host, request: MapRequest) -> Mapped:
+        file = export_file(host, request)
+        device = self.find(host, request)
+        if device is None:
+            self.ensure_unmapped(host, request)
+            host.run(["mkdir", "-p", str(file.parent)])
+            host.run(["touch", str(file)])
+            host.ensure_daemon(self._server.prepare(host, request, file))
+            # Before the export is really there, losetup would attach the empty file underneath.
+            wait_until(
+                self._clock,
+                lambda: self._is_exported(host, request, file),
+                what=f"the export of {request.image} on {host.name}",
+                timeout_s=START_TIMEOUT_S,
+                interval_s=0.05,
+            )
+            device = ensure_loop_device(host, file, reference=request.reference)
+        facts = self._server.observe_facts(host, request, file)
+        return Mapped(device, facts.client_address, str(file), facts.transport)
+
+    def find(self, host: Host, request: MapRequest) -> str | None:
+        file = export_file(host, request)
+        if not self._server.is_alive(host, request, file):
+            return None
+        return find_loop_device(host, request.reference, file=file)
+
+    def ensure_grown(self, host: Host, request: MapRequest) -> None:
+        file = export_file(host, request)
+        device = self.find(host, request)
+        if device is None:
+            return
+        self._server.grow(host, request, file)
+        ensure_loop_capacity(host, device)
+
+    def ensure_unmapped(self, host: Host, request: MapRequest) -> None:
+        file = export_file(host, request)
+        ensure_loop_device_absent(host, file, reference=request.reference)
+        self._server.stop(host, request, file)
+        host.ensure_daemon_absent(self.daemon(request))
+        if _is_mount(host, file):
+            host.run(["umount", str(file)])  # a killed daemon could not do it
+        host.run(["rm", "-rf", "--one-file-system", str(file.parent)])
+
+    def daemon(self, request: MapRequest) -> str:
+        return self._server.daemon(request)
+
+    def observe_live(self, host: Host, request: MapRequest) -> LiveVolume | None:
+        return self._server.observe_live(host, request, export_file(host, request))
+
+    def _is_exported(self, host: Host, request: MapRequest, file: PurePosixPath) -> bool:
+        if not is_daemon_running(host, self.daemon(request)):
+            raise GrampusError(
+                f"The driver of {request.image} ended on {host.name}: "
+                f"{host.daemon_log(self.daemon(request), last_lines=2)}",
+                "`grampus lab status` shows whether the cluster answers.",
+                code="driver-failed",
+            )
+        if not self._server.is_ready(host, request, file) or not _is_mount(host, file):
+            return False
+        size = host.run(["stat", "--format", "%s", str(file)], check=False)
+        return size.returncode == 0 and int(size.stdout) == request.volume.size_bytes
+
+
+def export_file(host: Host, request: MapRequest) -> PurePosixPath:
+    """The file that the image appears as. Its directory holds nothing but what the export needs."""
+    return host.data_dir / "exports" / request.volume.name / "image"
+
+
+def is_daemon_running(host: Host, name: str) -> bool:
+    """Whether the daemon's first process is alive."""
+    return any(
+        status.name == name and status.state == "running" for status in host.observe_daemons()
+    )
+
+
+def _is_mount(host: Host, path: PurePosixPath) -> bool:
+    return host.run(["findmnt", "--mountpoint", str(path)], check=False).returncode == 0

@@ -1,0 +1,85 @@
+"""krbd and nbd, through `rbd device map`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+from grampus.core.clock import Clock, wait_until
+from grampus.hosts.port import Host
+from grampus.volumes.drivers.port import Mapped, MapRequest
+from grampus.volumes.live import LiveVolume
+from grampus.volumes.model import DriverName
+
+
+class KernelDriver:
+    """A `Driver` in the kernel."""
+
+    grows_live = True
+
+    def __init__(self, device_type: DriverName, clock: Clock) -> None:
+        self._device_type = device_type
+        self._clock = clock
+
+    def ensure_mapped(self, host: Host, request: MapRequest) -> Mapped:
+        existing = self.find(host, request)
+        if existing is not None:
+            return Mapped(existing)
+        argv = [*self._device("map"), "--id", request.ceph_user, request.image]
+        return Mapped(host.run(argv).stdout.strip())
+
+    def find(self, host: Host, request: MapRequest) -> str | None:
+        listed = host.run([*self._device("list"), "--format", "json"], check=False)
+        if listed.returncode != 0:
+            return None
+        for entry in json.loads(listed.stdout or "[]"):
+            # krbd says `name`, rbd-nbd says `image`.
+            image = entry.get("name", entry.get("image"))
+            wanted = (request.volume.pool, request.volume.image)
+            if (entry["pool"], image) == wanted and self._is_of_our_cluster(host, entry):
+                return str(entry["device"])
+        return None
+
+    def ensure_grown(self, host: Host, request: MapRequest) -> None:
+        device = self.find(host, request)
+        if device is None:
+            return
+        # Both watch the image's header and follow it by themselves.
+        wait_until(
+            self._clock,
+            lambda: _size_bytes(host, device) == request.volume.size_bytes,
+            what=f"{device} on {host.name} to grow",
+            timeout_s=30,
+            interval_s=0.1,
+        )
+
+    def ensure_unmapped(self, host: Host, request: MapRequest) -> None:
+        device = self.find(host, request)
+        if device is not None:
+            host.run([*self._device("unmap"), device])
+
+    def daemon(self, request: MapRequest) -> str | None:
+        del request
+        return None
+
+    def observe_live(self, host: Host, request: MapRequest) -> LiveVolume | None:
+        del host, request
+        return None
+
+    def _is_of_our_cluster(self, host: Host, entry: Mapping[str, Any]) -> bool:
+        # krbd lists every mapping of the machine: another cluster's image of the same name
+        # would be unmapped, or formatted. rbd-nbd lists only processes that the host sees.
+        if self._device_type != "krbd":
+            return True
+        file = PurePosixPath(f"/sys/bus/rbd/devices/{entry['id']}/cluster_fsid")
+        ours = host.run(["ceph-conf", "--lookup", "fsid"]).stdout.strip()
+        return (host.read_file(file) or "").strip() == ours
+
+    def _device(self, verb: str) -> list[str]:
+        return ["rbd", "device", verb, "--device-type", self._device_type]
+
+
+def _size_bytes(host: Host, device: str) -> int:
+    return int(host.run(["blockdev", "--getsize64", device]).stdout)

@@ -1,0 +1,68 @@
+"""What a driver is, and what it is told of a volume."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from grampus.hosts.port import Host
+from grampus.volumes.live import LiveVolume
+from grampus.volumes.model import TransportName, VolumeSpec
+
+
+@dataclass(frozen=True)
+class MapRequest:
+    """What a driver needs to know of a volume."""
+
+    volume: VolumeSpec
+    ceph_user: str
+    reference: str  # unique in the lab; marks what is ours
+    transport: TransportName = "auto"
+
+    @property
+    def image(self) -> str:
+        """POOL/IMAGE."""
+        return f"{self.volume.pool}/{self.volume.image}"
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """An image as a block device."""
+
+    device: str
+    client_address: str | None = None  # address:port/nonce, where the driver itself can say it
+    export_path: str | None = None  # the FUSE file under the device
+    transport: str | None = None
+
+
+class Driver(Protocol):
+    """Makes a block device of an image on a host."""
+
+    @property
+    def grows_live(self) -> bool:
+        """Whether `ensure_grown` can be used."""
+        ...
+
+    def ensure_mapped(self, host: Host, request: MapRequest) -> Mapped:
+        """The block device, mapped if need be. What is left of a dead mapping is replaced."""
+        ...
+
+    def find(self, host: Host, request: MapRequest) -> str | None:
+        """The block device if the mapping is there and alive, else None."""
+        ...
+
+    def ensure_grown(self, host: Host, request: MapRequest) -> None:
+        """Give the living block device the size of the image, `request.volume.size_bytes`."""
+        ...
+
+    def ensure_unmapped(self, host: Host, request: MapRequest) -> None:
+        """Take the block device away; it must not be mounted."""
+        ...
+
+    def daemon(self, request: MapRequest) -> str | None:
+        """The daemon that serves the device, if there is one."""
+        ...
+
+    def observe_live(self, host: Host, request: MapRequest) -> LiveVolume | None:
+        """How the device does now; None when the driver cannot say."""
+        ...

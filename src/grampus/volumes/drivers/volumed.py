@@ -1,0 +1,242 @@
+"""volumed: our own daemon between librbd and FUSE, one a volume."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path, PurePosixPath
+
+from grampus.core.errors import GrampusError
+from grampus.core.units import MIB
+from grampus.hosts.port import Bind, CommandResult, DaemonSpec, Host, Limits
+from grampus.volumes.drivers.export import ServerFacts, is_daemon_running
+from grampus.volumes.drivers.port import MapRequest
+from grampus.volumes.live import (
+    DEAD_STATES,
+    SERVING_STATES,
+    LiveVolume,
+    parse_result,
+    parse_statistics,
+    parse_status,
+)
+
+NOT_BUILT = "it has not been built (`make setup` builds it)"
+# What `volumed ctl` ends with when no daemon listens.
+CTL_NO_DAEMON = 3
+ASK_TIMEOUT_S = 10.0
+STOP_TIMEOUT_S = 60.0
+# sockaddr_un(7): 108 bytes with the last NUL.
+MAX_SOCKET_PATH_LENGTH = 107
+# Its own memory is fixed at the start: per possible CPU a ring of 32 requests of at most 1 MiB,
+# and as much again that librbd copies. Being killed for memory would cost the volume, so the
+# limit lies far above: it only keeps a defect from taking the host's memory.
+BASE_MEMORY_LIMIT_BYTES = 768 * MIB
+MEMORY_PER_CPU_BYTES = 2 * 32 * MIB
+
+
+class VolumedProgram:
+    """The volumed of this checkout, put on a host when the host needs it."""
+
+    def __init__(self, source: Path | None) -> None:
+        """`source` is the built program on this machine, or None."""
+        self._source = source
+
+    def is_built(self) -> bool:
+        return self._source is not None and self._source.is_file()
+
+    def path(self, host: Host) -> PurePosixPath:
+        """Where it is on the host, once `ensure_on` put it there."""
+        return host.data_dir / "bin" / "volumed"
+
+    def ensure_on(self, host: Host) -> PurePosixPath:
+        """The program on the host, that of this checkout. Daemons that run keep the one they have.
+
+        Raises GrampusError with code `no-volumed` when it has not been built.
+        """
+        if self._source is None or not self.is_built():
+            raise GrampusError(f"There is no volumed: {NOT_BUILT}.", code="no-volumed")
+        host.ensure_copy(self._source, self.path(host), mode=0o755)
+        return self.path(host)
+
+    def observe_absence(self, host: Host) -> str | None:
+        """Why volumed cannot be used on the host, or None when it can."""
+        if not self.is_built():
+            return NOT_BUILT
+        argv = [str(self.ensure_on(host)), "probe"]
+        result = host.run(argv, check=False, timeout_s=ASK_TIMEOUT_S)
+        if result.returncode != 0:
+            return f"`volumed probe` failed: {_last_line(result)}"
+        return explain_probe(result.stdout)
+
+
+class Volumed:
+    """An `ExportServer`."""
+
+    grows_live = True
+
+    def __init__(self, program: VolumedProgram) -> None:
+        self._program = program
+
+    def daemon(self, request: MapRequest) -> str:
+        return f"volumed-{request.volume.name}"
+
+    def prepare(self, host: Host, request: MapRequest, file: PurePosixPath) -> DaemonSpec:
+        program, socket = self._program.ensure_on(host), control_socket(file)
+        allocator = _observe_allocator(host)
+        return DaemonSpec(
+            name=self.daemon(request),
+            argv=(
+                str(program),
+                "serve",
+                *("--image", request.image),
+                *("--user", request.ceph_user),
+                *("--conf", "/etc/ceph/ceph.conf"),
+                *("--mountpoint", str(file)),
+                *("--socket", str(socket)),
+                *("--transport", request.transport),
+                *("--log-format", "text"),
+            ),
+            binds=(
+                Bind(str(host.data_dir / "etc-ceph"), "/etc/ceph", read_only=True),
+                Bind(str(program.parent), str(program.parent), read_only=True),
+                Bind(str(file.parent), str(file.parent), shared=True),
+            ),
+            env={} if allocator is None else {"LD_PRELOAD": allocator},
+            limits=Limits(memory_bytes=memory_limit_bytes(_observe_possible_cpus(host))),
+            privileged=True,
+            stop_timeout_s=STOP_TIMEOUT_S,
+        )
+
+    def is_ready(self, host: Host, request: MapRequest, file: PurePosixPath) -> bool:
+        del request
+        result = self._ask(host, file, "status")
+        return result.returncode == 0 and (
+            parse_status(parse_result(result.stdout)).state in SERVING_STATES
+        )
+
+    def is_alive(self, host: Host, request: MapRequest, file: PurePosixPath) -> bool:
+        return self._observe_status(host, request, file).state not in DEAD_STATES
+
+    def observe_facts(self, host: Host, request: MapRequest, file: PurePosixPath) -> ServerFacts:
+        status = self._observe_status(host, request, file)
+        return ServerFacts(status.client_address, status.transport)
+
+    def grow(self, host: Host, request: MapRequest, file: PurePosixPath) -> None:
+        size = ("--size-bytes", str(request.volume.size_bytes))
+        result = self._ask(host, file, "resize", *size, check=True)
+        size_bytes = parse_result(result.stdout).get("size_bytes")
+        if size_bytes != request.volume.size_bytes:
+            raise GrampusError(
+                f"{self.daemon(request)} on {host.name} serves {size_bytes} bytes of "
+                f"{request.image}, not {request.volume.size_bytes}.",
+                "Try again; `rbd info` shows the image's size.",
+                code="driver-failed",
+            )
+
+    def stop(self, host: Host, request: MapRequest, file: PurePosixPath) -> None:
+        state = self._observe_status(host, request, file).state
+        if state == "dead":
+            return
+        if state in DEAD_STATES:
+            # Nothing of it can reach the image any more: there is nothing to wait for.
+            host.ensure_daemon_absent(self.daemon(request), kill=True)
+            return
+        # The file system above has flushed as it was unmounted. A stop that fails or takes too
+        # long is tried again by signal, then by force.
+        self._ask(
+            host, file, "stop", "--timeout-s", f"{STOP_TIMEOUT_S:g}", timeout_s=STOP_TIMEOUT_S + 5
+        )
+
+    def observe_live(
+        self, host: Host, request: MapRequest, file: PurePosixPath
+    ) -> LiveVolume | None:
+        status = self._observe_status(host, request, file)
+        if status.state == "dead":
+            return status
+        statistics = self._ask(host, file, "statistics")
+        if statistics.returncode != 0:
+            return status
+        try:
+            kinds = parse_statistics(parse_result(statistics.stdout))
+        except GrampusError as error:
+            return status.model_copy(update={"state_reason": error.problem})
+        return status.model_copy(update={"kinds": kinds})
+
+    def _observe_status(self, host: Host, request: MapRequest, file: PurePosixPath) -> LiveVolume:
+        name = self.daemon(request)
+        result = self._ask(host, file, "status")
+        why = f"{name} does not answer"
+        if result.returncode == 0:
+            try:
+                return parse_status(parse_result(result.stdout))
+            except GrampusError as error:
+                why = error.problem
+        if result.returncode != CTL_NO_DAEMON and is_daemon_running(host, name):
+            # It serves its device beside the socket: whoever cannot ask must not replace it.
+            return LiveVolume(state="unknown", state_reason=why)
+        return LiveVolume(state="dead", state_reason=f"{name} does not run")
+
+    def _ask(
+        self,
+        host: Host,
+        file: PurePosixPath,
+        *command: str,
+        check: bool = False,
+        timeout_s: float = ASK_TIMEOUT_S,
+    ) -> CommandResult:
+        argv = [str(self._program.path(host)), "ctl", "--socket", str(control_socket(file))]
+        # timeout(1) ends it on the host too, with code 124.
+        limited = ["timeout", f"{timeout_s:g}", *argv, *command]
+        return host.run(limited, check=check, timeout_s=timeout_s + 10)
+
+
+def control_socket(file: PurePosixPath) -> PurePosixPath:
+    """The control socket of the volumed that exports `file`.
+
+    Raises GrampusError when its path is longer than a socket's may be.
+    """
+    socket = file.parent / "control"
+    if len(str(socket)) > MAX_SOCKET_PATH_LENGTH:
+        raise GrampusError(
+            f"The path {socket} is too long for a socket.",
+            f"Choose a GRAMPUS_HOME, or a name, that is "
+            f"{len(str(socket)) - MAX_SOCKET_PATH_LENGTH} characters shorter.",
+            code="path-too-long",
+        )
+    return socket
+
+
+def explain_probe(text: str) -> str | None:
+    """Why volumed cannot serve an image, from what `volumed probe` printed, or None."""
+    document = parse_result(text)
+    if not document.get("fuse"):
+        return f"FUSE cannot be used ({document.get('reason') or 'no reason given'})"
+    if not document.get("librbd_version"):
+        return f"librbd cannot be loaded ({document.get('librbd_reason') or 'no reason given'})"
+    return None
+
+
+def memory_limit_bytes(possible_cpus: int) -> int:
+    """What a volumed on a host with so many possible CPUs may use."""
+    return BASE_MEMORY_LIMIT_BYTES + possible_cpus * MEMORY_PER_CPU_BYTES
+
+
+def parse_cpu_count(cpu_list: str) -> int:
+    """How many CPUs a list such as `0-3,8` names (cpuset(7)); at least 1."""
+    ranges = re.findall(r"(\d+)(?:-(\d+))?", cpu_list)
+    return max(1, sum(int(last or first) - int(first) + 1 for first, last in ranges))
+
+
+def _observe_possible_cpus(host: Host) -> int:
+    return parse_cpu_count(host.read_file(PurePosixPath("/sys/devices/system/cpu/possible")) or "")
+
+
+def _observe_allocator(host: Host) -> str | None:
+    """The host's tcmalloc, or None: librbd allocates much, and glibc's own costs it speed."""
+    script = "ls /usr/lib/*/libtcmalloc.so.4 /usr/lib*/libtcmalloc.so.4 2>/dev/null; true"
+    found = host.run(["sh", "-c", script]).stdout.split()
+    return found[0] if found else None
+
+
+def _last_line(result: CommandResult) -> str:
+    lines = (result.stderr.strip() or result.stdout.strip()).splitlines()
+    return lines[-1] if lines else f"code {result.returncode}"

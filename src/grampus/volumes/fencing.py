@@ -1,0 +1,205 @@
+"""Taking a volume away from its host without asking it: the steps of a fence.
+
+How long the blocklist entries last. They must outlive every chance that the old client still
+writes, until what is left of it is cleared away on its host:
+
+- A client that talks to the cluster within that time is told that it is blocklisted. It then
+  fails every request for good, whatever becomes of the entry: volumed, librbd and krbd forget it
+  only by opening the image anew, and that takes a key which is gone (next point).
+- A client that is cut off for all of that time comes back to an empty blocklist, with requests
+  that it would send again. But to talk to an OSD it must log in again: its tickets for OSDs are
+  good for at most three rotations of the cluster's service keys (3 x `auth_service_ticket_ttl`,
+  3 hours by default), and for a new one it must prove its key to a MON. The fence removed that
+  key; the next attachment gets another.
+
+So one day is eight times what is needed. It is no more than that because each entry is carried in
+every OSD map. The entry names one exact address with the random nonce of one process, which no
+later client can be given: it needs no undoing, and it never hits a neighbour on the same host.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from pydantic import BaseModel, ConfigDict
+
+from grampus.ceph.cluster import CephCluster
+from grampus.ceph.rbd import RbdImages
+from grampus.core.clock import Clock, wait_until
+from grampus.core.errors import GrampusError, RefusedError
+from grampus.hosts.port import Fleet
+from grampus.state.operations import Step
+from grampus.volumes.decide_fence import decide_fence_targets
+from grampus.volumes.model import DriverName, FencedAttachment, VolumeRecord
+from grampus.volumes.records import VolumeRecords
+
+FENCE_EXPIRE_S = 24 * 3600
+# OSDs drop the watch of a blocklisted client with the next map; without one it lasts 30 s.
+UNWATCH_TIMEOUT_S = 45.0
+
+
+class FenceOrder(BaseModel):
+    """A fence as it is journaled: everything decided, so that it can be finished by anybody."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    pool: str
+    image: str
+    ceph_user: str
+    host: str | None  # from which the volume is taken; None: no record says that it has one
+    driver: DriverName | None
+    client_addresses: tuple[str, ...]
+    ordered_at: datetime
+
+
+class Fencing:
+    """Fences of the volumes of one lab or cluster."""
+
+    def __init__(
+        self,
+        records: VolumeRecords,
+        fleet: Fleet,
+        cluster: CephCluster,
+        images: RbdImages,
+        clock: Clock,
+    ) -> None:
+        self._records = records
+        self._fleet = fleet
+        self._cluster = cluster
+        self._images = images
+        self._clock = clock
+
+    def plan(self, name: str) -> FenceOrder | None:
+        """Whom to cut off; None when the volume is fenced already.
+
+        Raises NotFoundError, and RefusedError with code `not-attached`, `in-use` (another
+        client holds the lock) or `client-unknown`.
+        """
+        record = self._records.get(name)
+        spec, attachment = record.spec, record.attachment
+        locks = self._images.locks(spec.pool, spec.image)
+        watchers = self._images.watchers(spec.pool, spec.image)
+        recorded = attachment.client_address if attachment else None
+        seen = {lock.address for lock in locks} | set(watchers)
+        targets = decide_fence_targets(
+            entity=f"client.{record.ceph_user}",
+            recorded=recorded,
+            host_address=self._fleet.host(record.host).address if record.host else None,
+            lock_owners=[lock.address for lock in locks],
+            watchers=watchers,
+            # Asked last: whoever was seen has its session by now. And only if it matters: a
+            # fence is waited for, and each MON has to be asked.
+            entities=self._cluster.observe_client_entities() if seen - {recorded} else {},
+        )
+        if targets.foreign_owner is not None:
+            raise RefusedError(
+                f"The lock of {spec.pool}/{spec.image} is held by {targets.foreign_owner}, which "
+                f"is no client of the volume '{name}'.",
+                "End that client, then try again.",
+                code="in-use",
+            )
+        if not targets.addresses:
+            _require_fenced(record)
+            return None
+        return FenceOrder(
+            name=name,
+            pool=spec.pool,
+            image=spec.image,
+            ceph_user=record.ceph_user,
+            host=record.host,
+            driver=attachment.driver if attachment else None,
+            client_addresses=targets.addresses,
+            ordered_at=self._clock.now(),
+        )
+
+    def steps(self, order: FenceOrder) -> list[Step]:
+        """The fence; every step may be repeated, none is ever undone."""
+        image, clients = f"{order.pool}/{order.image}", " and ".join(order.client_addresses)
+        return [
+            Step(
+                "blocklist",
+                f"Blocklist exactly {clients} for {FENCE_EXPIRE_S // 3600} hours",
+                lambda: self._blocklist(order),
+            ),
+            Step(
+                "confirm",
+                f"Wait until the cluster has let go of it at {image}",
+                lambda: self._confirm(order),
+            ),
+            Step(
+                "key",
+                f"Remove the key of client.{order.ceph_user}",
+                lambda: self._cluster.ensure_client_absent(order.ceph_user),
+            ),
+            Step("lock", f"Take the lock of {image} from it", lambda: self._break_lock(order)),
+            Step(
+                "record",
+                f"Record that '{order.name}' is attached nowhere",
+                lambda: self._record(order),
+            ),
+        ]
+
+    def _blocklist(self, order: FenceOrder) -> None:
+        for address in order.client_addresses:
+            self._cluster.ensure_blocklisted(address, expire_s=FENCE_EXPIRE_S)
+
+    def _confirm(self, order: FenceOrder) -> None:
+        missing = set(order.client_addresses) - set(self._cluster.observe_blocklist())
+        if missing:
+            raise GrampusError(
+                f"The cluster does not list {', '.join(sorted(missing))} as fenced.",
+                "Run the fence again; `ceph osd blocklist ls` shows who is fenced.",
+                code="not-fenced",
+            )
+        wait_until(
+            self._clock,
+            lambda: not set(order.client_addresses) & set(self._watchers(order)),
+            what=f"the fenced client of {order.pool}/{order.image} to be let go",
+            remedy=f"`rbd status {order.pool}/{order.image}` shows who has it open.",
+            timeout_s=UNWATCH_TIMEOUT_S,
+            interval_s=0.25,
+        )
+
+    def _break_lock(self, order: FenceOrder) -> None:
+        for lock in self._images.locks(order.pool, order.image):
+            if lock.address in order.client_addresses:
+                self._images.ensure_lock_absent(order.pool, order.image, lock)
+
+    def _record(self, order: FenceOrder) -> None:
+        record = self._records.find(order.name)
+        if record is None:
+            return
+        fenced = record.fenced
+        if order.host is not None:
+            left = FencedAttachment(
+                host=order.host,
+                driver=order.driver,
+                client_addresses=order.client_addresses,
+                fenced_at=order.ordered_at,
+                expires_at=order.ordered_at + timedelta(seconds=FENCE_EXPIRE_S),
+            )
+            fenced = (*(other for other in fenced if other != left), left)
+        changes = {"host": None, "attachment": None, "fenced": fenced}
+        self._records.put(record.model_copy(update=changes))
+
+    def _watchers(self, order: FenceOrder) -> list[str]:
+        return self._images.watchers(order.pool, order.image)
+
+
+def _require_fenced(record: VolumeRecord) -> None:
+    """With nobody to cut off, a volume is fenced already, or cannot be."""
+    name = record.spec.name
+    if record.host is not None:
+        raise RefusedError(
+            f"The attaching of '{name}' to {record.host} was cut off before its client was "
+            "known, and nobody has the image open now.",
+            f"Bring {record.host} back; then `grampus volume detach {name}`.",
+            code="client-unknown",
+        )
+    if not record.fenced:
+        raise RefusedError(
+            f"The volume '{name}' is not attached: there is nobody to take it from.",
+            f"Attach it: `grampus volume attach {name} --host HOST`.",
+            code="not-attached",
+        )

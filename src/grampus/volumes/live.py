@@ -1,0 +1,109 @@
+"""How an attached volume does now, as its volumed says: parsed from the control protocol."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from grampus.core.errors import GrampusError
+
+# In these the device answers every request with an error: it has to be attached anew.
+DEAD_STATES = frozenset({"fenced", "failed", "stopping", "dead"})
+# In these the device is there, and can be written to now or later.
+SERVING_STATES = frozenset({"running", "paused", "quiesced", "stalled"})
+
+
+class KindStatistics(BaseModel):
+    """Requests of one kind (read, write, ...) since the daemon started."""
+
+    model_config = ConfigDict(frozen=True)
+
+    operations: int
+    bytes: int
+    errors: int
+    in_flight: int
+    p50_us: float | None  # None: there was none yet
+    p99_us: float | None
+
+
+class LiveVolume(BaseModel):
+    """State and statistics of a living attachment.
+
+    `state` is volumed's own word, or `dead` when no daemon answers.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    state: str
+    state_reason: str | None = None
+    size_bytes: int | None = None
+    client_address: str | None = None  # address:port/nonce of the RADOS client
+    lock_owner: bool | None = None
+    transport: str | None = None
+    transport_reason: str | None = None
+    in_flight: int = 0
+    oldest_in_flight_ms: float | None = None
+    uptime_s: float | None = None
+    version: str | None = None
+    librbd_version: str | None = None
+    kinds: dict[str, KindStatistics] = {}
+
+
+def parse_result(text: str) -> dict[str, Any]:
+    """The document that `volumed ctl` printed. Raises GrampusError when it is none."""
+    try:
+        document = json.loads(text)
+    except json.JSONDecodeError:
+        document = None
+    if not isinstance(document, dict):
+        raise _unreadable(text)
+    return document
+
+
+def parse_status(document: Mapping[str, Any]) -> LiveVolume:
+    """The answer to `status`. Raises GrampusError when it is of another form."""
+    transport = document.get("transport") or {}
+    try:
+        return LiveVolume.model_validate(
+            {
+                **{name: document[name] for name in LiveVolume.model_fields if name in document},
+                "transport": transport.get("name"),
+                "transport_reason": transport.get("reason"),
+            }
+        )
+    except ValidationError as error:
+        raise _unreadable(str(error.errors()[0]["loc"])) from error
+
+
+def parse_statistics(document: Mapping[str, Any]) -> dict[str, KindStatistics]:
+    """The answer to `statistics`, by kind. Raises GrampusError when it is of another form."""
+    try:
+        return {
+            name: KindStatistics(
+                operations=kind["operations"],
+                bytes=kind["bytes"],
+                errors=kind["errors"],
+                in_flight=kind["in_flight"],
+                p50_us=_percentile(kind, "p50"),
+                p99_us=_percentile(kind, "p99"),
+            )
+            for name, kind in document["kinds"].items()
+        }
+    except (KeyError, TypeError, AttributeError, ValidationError) as error:
+        raise _unreadable(str(error)) from error
+
+
+def _percentile(kind: Mapping[str, Any], name: str) -> float | None:
+    latency = kind["latency_us"]
+    return float(latency[name]) if latency["count"] else None
+
+
+def _unreadable(text: str) -> GrampusError:
+    return GrampusError(
+        f"volumed answered what cannot be read: {text[:200]!r}.",
+        "Detach and attach the volume: it gets the volumed that belongs to this Grampus.",
+        code="volumed-answer",
+    )

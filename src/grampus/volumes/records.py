@@ -1,0 +1,38 @@
+"""What is remembered of the volumes of one lab."""
+
+from __future__ import annotations
+
+from grampus.core.errors import not_found
+from grampus.state.store import Store
+from grampus.volumes.model import VolumeRecord
+
+VOLUME_RECORD = "volume"
+
+
+class VolumeRecords:
+    """Records of volumes by name."""
+
+    def __init__(self, store: Store, lab: str) -> None:
+        self._store = store
+        self._lab = lab
+
+    def all(self) -> list[VolumeRecord]:
+        """Every record, by name."""
+        return list(self._store.all(VOLUME_RECORD, self._lab, VolumeRecord).values())
+
+    def find(self, name: str) -> VolumeRecord | None:
+        return self._store.get(VOLUME_RECORD, self._lab, name, VolumeRecord)
+
+    def get(self, name: str) -> VolumeRecord:
+        """The record. Raises NotFoundError with the closest name there is."""
+        record = self.find(name)
+        if record is None:
+            names = [volume.spec.name for volume in self.all()]
+            raise not_found("volume", name, names, list_command="grampus volume list")
+        return record
+
+    def put(self, record: VolumeRecord) -> None:
+        self._store.put(VOLUME_RECORD, self._lab, record.spec.name, record)
+
+    def remove(self, name: str) -> None:
+        self._store.remove(VOLUME_RECORD, self._lab, name)

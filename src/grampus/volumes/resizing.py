@@ -1,0 +1,112 @@
+"""Growing a volume while it is used: image, device, file system."""
+
+from __future__ import annotations
+
+from grampus.ceph.rbd import RbdImages
+from grampus.core.errors import RefusedError
+from grampus.core.units import format_bytes
+from grampus.hosts.port import Fleet, HostUnreachableError
+from grampus.state.operations import Step
+from grampus.volumes.attaching import Attacher
+from grampus.volumes.model import VolumeRecord, VolumeSpec, whole_mib
+from grampus.volumes.records import VolumeRecords
+
+
+class Resizing:
+    """Resizes of the volumes of one lab or cluster."""
+
+    def __init__(
+        self, records: VolumeRecords, fleet: Fleet, images: RbdImages, attacher: Attacher
+    ) -> None:
+        self._records = records
+        self._fleet = fleet
+        self._images = images
+        self._attacher = attacher
+
+    def plan(self, name: str, size_bytes: int) -> VolumeSpec:
+        """The volume as it shall be, its size rounded up to whole MiB.
+
+        Raises NotFoundError, HostUnreachableError, and RefusedError with code `shrink` or
+        `cannot-grow`. Whether the pool has room is for the caller to check.
+        """
+        record = self._records.get(name)
+        spec = record.spec.model_copy(update={"size_bytes": whole_mib(size_bytes)})
+        image = self._images.find(spec.pool, spec.image)
+        has_bytes = max(record.spec.size_bytes, image.size_bytes if image else 0)
+        if spec.size_bytes < has_bytes:
+            raise RefusedError(
+                f"The volume '{name}' has {format_bytes(has_bytes)}: it cannot shrink to "
+                f"{format_bytes(spec.size_bytes)}, because XFS cannot, and what lies behind the "
+                "new end would be lost.",
+                "Create a smaller volume and copy the data to it.",
+                code="shrink",
+            )
+        self._require_growing(record)
+        return spec
+
+    def steps(self, spec: VolumeSpec) -> list[Step]:
+        """The resize; every step may be repeated, none is ever undone.
+
+        None of them refuses what `plan` would: a driver that cannot grow is passed over, and
+        the next attachment has the new size.
+        """
+        size = format_bytes(spec.size_bytes)
+        return [
+            Step(
+                "image",
+                f"Grow the image {spec.pool}/{spec.image} to {size}",
+                lambda: self._images.ensure_size(spec.pool, spec.image, spec.size_bytes),
+            ),
+            Step("record", f"Record the size of '{spec.name}'", lambda: self._record(spec)),
+            Step(
+                "device",
+                "Grow its block device",
+                lambda: self._attacher.grow(self._reachable(spec)),
+            ),
+            Step(
+                "filesystem",
+                "Grow its file system",
+                lambda: self._attacher.grow_filesystem(self._reachable(spec)),
+            ),
+        ]
+
+    def describe(self, spec: VolumeSpec) -> list[str]:
+        """What the steps would do now."""
+        titles = [step.title for step in self.steps(spec)]
+        if self._attacher.observe_attachment(self._records.get(spec.name)) is not None:
+            return titles
+        return [*titles[:2], "Grow its file system the next time it is attached"]
+
+    def _require_growing(self, record: VolumeRecord) -> None:
+        name, driven = record.spec.name, self._attacher.driver_of(record)
+        if record.attachment is None or driven is None:
+            return
+        host = record.attachment.host
+        if not self._fleet.is_reachable(host):
+            raise HostUnreachableError(
+                f"The host {host} cannot be reached, and the volume '{name}' is attached to it.",
+                f"Bring it back; if it is lost, `grampus volume fence {name}`, then resize.",
+            )
+        if not driven[0].grows_live:
+            raise RefusedError(
+                f"The volume '{name}' is attached through {record.attachment.driver}, which "
+                "cannot grow an open image.",
+                f"Detach it (`grampus volume detach {name}`; a database on it: `grampus db stop "
+                f"{name}`), resize it, and attach or start it again.",
+                code="cannot-grow",
+            )
+
+    def _record(self, spec: VolumeSpec) -> None:
+        record = self._records.find(spec.name)
+        if record is not None:
+            grown = record.spec.model_copy(update={"size_bytes": spec.size_bytes})
+            self._records.put(record.model_copy(update={"spec": grown}))
+
+    def _reachable(self, spec: VolumeSpec) -> VolumeRecord:
+        """The record. Raises HostUnreachableError: a living device there is yet to be grown."""
+        record = self._records.get(spec.name)
+        if record.attachment is not None and not self._fleet.is_reachable(record.attachment.host):
+            raise HostUnreachableError(
+                f"The host {record.attachment.host} cannot be reached.", "Bring it back."
+            )
+        return record
