@@ -9,11 +9,10 @@ import yaml
 from pydantic import BaseModel, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
+from grampus.bench.names import Distribution, LowerKebab
+from grampus.bench.paths.suite import Database, Measure, PathsSuite, Scale, Target
 from grampus.core.errors import UsageError, closest_name, not_found
 from grampus.state.runs import ArmName, Frozen
-
-Distribution = Literal["uniform", "gaussian", "special", "pareto"]
-LowerKebab = Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length=40)]
 
 
 class Workload(Frozen):
@@ -32,6 +31,7 @@ class Suite(Frozen):
     fixed, because the run archive keeps the 99th percentile and one sample a second.
     """
 
+    kind: Literal["oltp"] = "oltp"
     name: LowerKebab
     title: Annotated[str, Field(min_length=1)]
     first_arm: ArmName
@@ -54,7 +54,19 @@ class Suite(Frozen):
         return self
 
 
-def load_suite(directory: Path, name: str) -> Suite:
+AnySuite = Suite | PathsSuite
+_MODELS: dict[str, type[Suite] | type[PathsSuite]] = {"oltp": Suite, "paths": PathsSuite}
+# Which model stands below which key, for what is said about an unknown one.
+_PARTS: dict[str, type[BaseModel]] = {
+    "workloads": Workload,
+    "measures": Measure,
+    "database": Database,
+    "scales": Scale,
+    "targets": Target,
+}
+
+
+def load_suite(directory: Path, name: str) -> AnySuite:
     """The suite named `name` among the `*.yaml` files of `directory`.
 
     Raises NotFoundError with a suggestion, or UsageError when the file is no valid suite.
@@ -65,13 +77,13 @@ def load_suite(directory: Path, name: str) -> Suite:
     return _read_suite(files[name])
 
 
-def list_suites(directory: Path) -> list[Suite]:
+def list_suites(directory: Path) -> list[AnySuite]:
     """All suites of `directory`, sorted by name. Raises UsageError on an invalid file."""
     return [_read_suite(file) for _, file in sorted(_suite_files(directory).items())]
 
 
-def parse_suite(text: str, *, source: str) -> Suite:
-    """The suite in the YAML `text`; `source` names it in errors.
+def parse_suite(text: str, *, source: str) -> AnySuite:
+    """The suite in the YAML `text`, of the kind that it says; `source` names it in errors.
 
     Raises UsageError that names the first thing that is wrong; for an unknown key also the
     keys that are known at that place.
@@ -89,17 +101,25 @@ def parse_suite(text: str, *, source: str) -> Suite:
             f"Write a suite with these keys: {_key_list(Suite)}.",
             code="invalid-suite",
         )
+    kind = content.get("kind", "oltp")
+    model = _MODELS.get(kind) if isinstance(kind, str) else None
+    if model is None:
+        raise UsageError(
+            f"{source} holds a suite of the unknown kind {kind!r}.",
+            f"Use one of these kinds: {', '.join(_MODELS)}.",
+            code="invalid-suite",
+        )
     try:
-        return Suite.model_validate(content)
+        return model.model_validate(content)
     except ValidationError as error:
-        raise _describe_invalid(source, error.errors()) from None
+        raise _describe_invalid(source, model, error.errors()) from None
 
 
 def _suite_files(directory: Path) -> dict[str, Path]:
     return {file.stem: file for file in directory.glob("*.yaml")}
 
 
-def _read_suite(file: Path) -> Suite:
+def _read_suite(file: Path) -> AnySuite:
     suite = parse_suite(file.read_text(encoding="utf-8"), source=file.name)
     if suite.name != file.stem:
         raise UsageError(
@@ -110,13 +130,16 @@ def _read_suite(file: Path) -> Suite:
     return suite
 
 
-def _describe_invalid(source: str, errors: list[ErrorDetails]) -> UsageError:
+def _describe_invalid(
+    source: str, suite: type[BaseModel], errors: list[ErrorDetails]
+) -> UsageError:
     # An unknown key goes first: it is most often the misspelt form of one then found missing.
     first = min(errors, key=lambda error: error["type"] != "extra_forbidden")
     location = first["loc"]
     place = ".".join(str(part) for part in location)
     if first["type"] == "extra_forbidden":
-        model = Workload if "workloads" in location[:-1] else Suite
+        above = location[0] if len(location) > 1 else ""
+        model = _PARTS.get(str(above), suite)
         suggestion = closest_name(str(location[-1]), model.model_fields)
         hint = f"Did you mean '{suggestion}'? " if suggestion else ""
         return UsageError(

@@ -11,10 +11,13 @@ import typer
 from pydantic import ValidationError
 
 from grampus.bench.documents import compare_document, show_document
+from grampus.bench.paths.plan import PathsOptions
+from grampus.bench.paths.suite import PathsSuite
 from grampus.bench.plan import BenchOptions
 from grampus.bench.runner import BenchRunner
-from grampus.bench.suite import list_suites, load_suite
+from grampus.bench.suite import Suite, list_suites, load_suite
 from grampus.cli.app import command, make_noun
+from grampus.cli.bench_paths import compare_paths, run_paths, show_paths
 from grampus.cli.composition import SUITES, LabDevices, LabFacts, Session
 from grampus.cli.options import (
     FORMAT_DEFAULT,
@@ -26,9 +29,9 @@ from grampus.cli.options import (
 from grampus.cli.output import Output, make_output
 from grampus.core.errors import GrampusError, NotFoundError, UsageError
 from grampus.report.build import build_report
-from grampus.state.runs import OltpResult, Run, RunArchive
+from grampus.state.runs import OltpResult, PathsRun, Run, RunArchive
 
-bench_app = make_noun("bench", "Measure databases, with the machine's own disk beside them.")
+bench_app = make_noun("bench", "Measure databases and volumes, with what to compare them to.")
 report_app = make_noun("report", "Runs as pages to read and to pass on.")
 
 NO_RUN = "There is no run yet."
@@ -49,7 +52,7 @@ def bench_list(output_format: FormatOption = FORMAT_DEFAULT) -> None:
             {
                 "run_id": run.run_id,
                 "suite": run.suite,
-                "database": run.database,
+                "database": run.database if isinstance(run, Run) else None,
                 "started_at_s": run.started_at_s,
             }
             for run in runs
@@ -61,44 +64,127 @@ def bench_list(output_format: FormatOption = FORMAT_DEFAULT) -> None:
         output.table(
             None,
             ["run", "suite", "database", "started (UTC)"],
-            [[run.run_id, run.suite, run.database, _utc(run.started_at_s)] for run in runs],
+            [[run.run_id, run.suite, _subject(run), _utc(run.started_at_s)] for run in runs],
             f"{NO_RUN} {MAKE_RUN}",
         )
 
 
 @command(bench_app, "run", "grampus bench run quick --db demo")
 def bench_run(
-    suite: Annotated[str, typer.Argument(help="A suite, such as quick (see bench list).")],
-    db: Annotated[str, typer.Option("--db", metavar="NAME", help="The database to measure.")],
+    suite: Annotated[str, typer.Argument(help="A suite: quick or paths (see bench list).")],
+    db: Annotated[
+        str | None, typer.Option("--db", metavar="NAME", help="quick: the database to measure.")
+    ] = None,
     threads: Annotated[
-        int | None, typer.Option(metavar="N", help="Client threads (default: the suite's).")
+        int | None, typer.Option(metavar="N", help="quick: client threads (default: the suite's).")
     ] = None,
     warmup_s: Annotated[
         int | None,
-        typer.Option(metavar="SECONDS", help="Warm-up of each point (default: the suite's)."),
+        typer.Option(
+            metavar="SECONDS", help="quick: warm-up of each point (default: the suite's)."
+        ),
     ] = None,
     measure_s: Annotated[
         int | None,
-        typer.Option(metavar="SECONDS", help="Measuring time of each point (default: suite's)."),
+        typer.Option(
+            metavar="SECONDS", help="quick: measuring time of each point (default: the suite's)."
+        ),
     ] = None,
     fresh_data: Annotated[
-        bool, typer.Option("--fresh-data", metavar="", help="Load the data set anew.")
+        bool, typer.Option("--fresh-data", metavar="", help="quick: load the data set anew.")
+    ] = False,
+    scale: Annotated[
+        str | None,
+        typer.Option(
+            metavar="tiny|small|full",
+            help="paths: 10 minutes, half an hour or two hours (default: tiny).",
+        ),
+    ] = None,
+    host: Annotated[
+        str | None,
+        typer.Option(metavar="HOST", help="paths: where to measure (default: the first host)."),
+    ] = None,
+    rounds: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="paths: how often all is measured (default: the scale's)."),
+    ] = None,
+    measures: Annotated[
+        str | None,
+        typer.Option(metavar="PATTERN", help="paths: only measures such as '16k-*'."),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="paths: decides orders and offsets (default: the time)."),
+    ] = None,
+    keep_data: Annotated[
+        bool,
+        typer.Option("--keep-data", metavar="", help="paths: leave the volume until the next run."),
     ] = False,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Run a suite on a database and, in turn, on this machine's own disk."""
-    session, output = Session(lab), make_output(output_format)
+    """Run a suite: a database against this machine's own disk, or the ways to a volume."""
+    session = Session(lab)
     chosen = load_suite(SUITES, suite)
+    if isinstance(chosen, PathsSuite):
+        _require_unused(
+            suite,
+            {
+                "--db": db,
+                "--threads": threads,
+                "--warmup-s": warmup_s,
+                "--measure-s": measure_s,
+                "--fresh-data": fresh_data or None,
+            },
+        )
+        asked = PathsOptions(
+            scale=scale or "tiny",
+            host=host,
+            rounds=rounds,
+            measures=measures,
+            seed=seed,
+            keep_data=keep_data,
+        )
+        with session.sharing_lab(), session.progress:
+            run_paths(session, chosen, asked, dry_run=dry_run, output_format=output_format)
+        return
+    _require_unused(
+        suite,
+        {
+            "--scale": scale,
+            "--host": host,
+            "--rounds": rounds,
+            "--measures": measures,
+            "--seed": seed,
+            "--keep-data": keep_data or None,
+        },
+    )
+    if db is None:
+        raise UsageError(
+            f"The suite {suite} measures a database, and none is named.", "Add --db NAME."
+        )
     options = BenchOptions(
         threads=threads, warmup_s=warmup_s, measure_s=measure_s, fresh_data=fresh_data
     )
+    _run_oltp(session, chosen, db, options, dry_run=dry_run, output_format=output_format)
+
+
+def _run_oltp(
+    session: Session,
+    suite: Suite,
+    db: str,
+    options: BenchOptions,
+    *,
+    dry_run: bool,
+    output_format: FormatOption,
+) -> None:
+    output = make_output(output_format)
     with session.sharing_lab(), session.progress:
         session.require_lab()
         runner = BenchRunner(
             home=session.home,
-            lab=lab,
+            lab=session.lab_name,
             fleet=session.fleet(),
             databases=session.databases(),
             devices=LabDevices(session),
@@ -107,14 +193,23 @@ def bench_run(
             progress=session.progress,
         )
         if dry_run:
-            plan = runner.plan(chosen, db, options)
+            plan = runner.plan(suite, db, options)
             titles = [f"{cell.workload.title} on {cell.arm}" for cell in plan.cells]
             output.text({"plan": titles}, "\n".join(titles))
             return
-        run = runner.run(chosen, db, options)
+        run = runner.run(suite, db, options)
         session.progress.phase("Write the report")
         report = build_report(session.archive, run.run_id, _report_file(session.archive, run))
     _show(output, output_format, run, session.archive, report)
+
+
+def _require_unused(suite: str, options: dict[str, object]) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise UsageError(
+                f"{name} has no meaning for the suite {suite}.",
+                "Leave it out; `grampus bench run --help` says which option is for which suite.",
+            )
 
 
 @command(bench_app, "show", "grampus bench show latest --format json")
@@ -124,8 +219,11 @@ def bench_show(
     """The result of a run."""
     archive = Session(LAB_DEFAULT).archive
     run = _load(archive, run_id)
-    report = _report_file(archive, run)
-    _show(make_output(output_format), output_format, run, archive, report)
+    report, output = _report_file(archive, run), make_output(output_format)
+    if isinstance(run, PathsRun):
+        show_paths(output, output_format, run, archive, report)
+    else:
+        _show(output, output_format, run, archive, report)
 
 
 @command(bench_app, "compare", "grampus bench compare RUN1 latest")
@@ -136,8 +234,18 @@ def bench_compare(
 ) -> None:
     """Two runs side by side: the second over the first."""
     archive = Session(LAB_DEFAULT).archive
-    document = compare_document(_load(archive, first), _load(archive, second))
+    before, after = _load(archive, first), _load(archive, second)
     output = make_output(output_format)
+    if isinstance(before, PathsRun) and isinstance(after, PathsRun):
+        compare_paths(output, output_format, before, after)
+        return
+    if isinstance(before, PathsRun) or isinstance(after, PathsRun):
+        raise UsageError(
+            f"{before.run_id} is a run of {before.suite}, and {after.run_id} one of "
+            f"{after.suite}: they have nothing in common.",
+            "Compare two runs of the same suite; `grampus bench list` shows them.",
+        )
+    document = compare_document(before, after)
     output.table(
         document,
         ["workload", "arm", "first tps", "second tps", "tps x", "p99 x"],
@@ -155,7 +263,7 @@ def bench_compare(
         "The two runs have no workload in common.",
     )
     if output_format is FORMAT_DEFAULT:
-        output.text(None, "\n".join(["", *_differences(document), document["note"]]))
+        output.text(None, "\n".join(["", *_differences(document), document["statement"]]))
 
 
 @command(report_app, "build", "grampus report build latest --output report.html")
@@ -181,7 +289,7 @@ def report_build(
     )
 
 
-def _load(archive: RunArchive, run_id: str) -> Run:
+def _load(archive: RunArchive, run_id: str) -> Run | PathsRun:
     """The run.
 
     Raises NotFoundError, which says how to make the first one, and GrampusError with code
@@ -259,8 +367,12 @@ def _differences(document: dict[str, list[dict[str, str]]]) -> list[str]:
     ]
 
 
-def _report_file(archive: RunArchive, run: Run) -> Path:
+def _report_file(archive: RunArchive, run: Run | PathsRun) -> Path:
     return archive.run_dir(run.run_id) / "report.html"
+
+
+def _subject(run: Run | PathsRun) -> str:
+    return run.database if isinstance(run, Run) else f"(scale {run.scale})"
 
 
 def _utc(at_s: float) -> str:

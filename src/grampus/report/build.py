@@ -9,9 +9,17 @@ from pydantic import ValidationError
 from grampus.core.errors import GrampusError
 from grampus.report.comparison import ARMS
 from grampus.report.page import Samples, describe_page
-from grampus.report.render import render_page
+from grampus.report.paths_page import describe_paths_page
+from grampus.report.render import render_page, render_paths_page
 from grampus.state.home import write_atomically
-from grampus.state.runs import RUN_SCHEMA_VERSION, ResourceSample, Run, RunArchive
+from grampus.state.runs import (
+    PATHS_SCHEMA_VERSION,
+    RUN_SCHEMA_VERSION,
+    PathsRun,
+    ResourceSample,
+    Run,
+    RunArchive,
+)
 
 MAX_REPORT_BYTES = 2_000_000
 # Points a line, tried in this order until the report fits: the charts are about 600 pixels wide.
@@ -25,7 +33,10 @@ def build_report(archive: RunArchive, run_id: str, output: Path) -> Path:
     or `output` cannot be written.
     """
     run = _load_run(archive, run_id)
-    html = render_run(run, _load_samples(archive, run), _load_resources(archive, run))
+    if isinstance(run, PathsRun):
+        html = render_paths_page(describe_paths_page(run))
+    else:
+        html = render_run(run, _load_samples(archive, run), _load_resources(archive, run))
     try:
         write_atomically(output, html.encode())
     except OSError as error:
@@ -53,16 +64,17 @@ def render_run(run: Run, samples: Samples, resources: list[ResourceSample]) -> s
     )
 
 
-def _load_run(archive: RunArchive, run_id: str) -> Run:
+def _load_run(archive: RunArchive, run_id: str) -> Run | PathsRun:
     known_id = archive.resolve(run_id)
     try:
         run = archive.load(known_id)
     except (OSError, ValueError) as error:
         raise _unreadable(known_id, "run.json", error) from error
-    if run.schema_version != RUN_SCHEMA_VERSION:
+    known = PATHS_SCHEMA_VERSION if isinstance(run, PathsRun) else RUN_SCHEMA_VERSION
+    if run.schema_version != known:
         raise GrampusError(
             f"Run {known_id} was archived with schema {run.schema_version}, "
-            f"and this version of Grampus reads schema {RUN_SCHEMA_VERSION}.",
+            f"and this version of Grampus reads schema {known}.",
             "Build the report with the version of Grampus that ran the benchmark.",
             code="run-unreadable",
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +32,14 @@ from grampus.report.figures import (
 )
 from grampus.report.resources import Grid, ResourceChart, decide_grid, resource_charts
 from grampus.report.series import ArmLine, Summary, arm_lines, highest, summarise
-from grampus.state.runs import ArmName, OltpSample, ResourceSample, Run, WorkloadResult
+from grampus.state.runs import (
+    ArmName,
+    OltpSample,
+    ResourceSample,
+    Run,
+    Setting,
+    WorkloadResult,
+)
 
 Samples = Mapping[str, Mapping[ArmName, Sequence[OltpSample]]]  # by workload name, then arm
 
@@ -221,7 +228,7 @@ def describe_page(
         workloads=tuple(workloads),
         resources=tuple(figures),
         bands=bands,
-        environment=environment_groups(run),
+        environment=group_facts(run.environment),
         raw_files=raw_files(run, samples, len(resources)),
         payload=payload,
     )
@@ -246,10 +253,10 @@ def header_facts(run: Run) -> tuple[Fact, ...]:
     )
 
 
-def environment_groups(run: Run) -> tuple[FactGroup, ...]:
+def group_facts(environment: Iterable[Setting]) -> tuple[FactGroup, ...]:
     """The environment by group, groups and facts in the order in which they were recorded."""
     groups: dict[str, list[Fact]] = {}
-    for setting in run.environment:
+    for setting in environment:
         groups.setdefault(setting.group, []).append(Fact(setting.name, setting.value or MISSING))
     return tuple(FactGroup(title, tuple(facts)) for title, facts in groups.items())
 

@@ -10,6 +10,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from grampus.report.page import RESULT_COLUMNS, Page
+from grampus.report.paths_page import DRAWING_WIDTH, PathsPage
+from grampus.report.paths_page import RESULT_COLUMNS as PATHS_COLUMNS
 from grampus.report.vendored import chart_library, chart_library_css
 
 _LOADER = PackageLoader("grampus.report", "templates")
@@ -40,6 +42,20 @@ def render_page(page: Page) -> str:
         styles=_trusted(f"{chart_library_css()}\n{_source('report.css')}"),
         scripts=[_trusted(script) for script in scripts],
         payload=_trusted(render_payload(page.payload)),
+    )
+
+
+def render_paths_page(page: PathsPage) -> str:
+    """The HTML of `page`: tables and drawings, without any script."""
+    return _ENVIRONMENT.get_template("paths.html.j2").render(
+        page=page,
+        columns=PATHS_COLUMNS,
+        width=DRAWING_WIDTH,
+        policy=(
+            "default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
+            "base-uri 'none'; form-action 'none'"
+        ),
+        styles=_trusted(f"{_source('report.css')}\n{_source('paths.css')}"),
     )
 
 

@@ -1,11 +1,16 @@
 """The archive of benchmark runs: what is kept of a run, and where.
 
-One directory a run, named `RUN_ID`:
+One directory a run, named `RUN_ID`. Its `run.json` is one of two kinds of document, told apart by
+`kind`: a Run (`oltp`, also where `kind` is missing: older archives have none) or a PathsRun
+(`paths`).
 
-    run.json                    the Run below: manifest, workloads, resource use
+    run.json                    the Run or PathsRun below
+    raw/                        what the drivers printed, unchanged
+
+of a Run only:
+
     samples/WORKLOAD.ARM.jsonl  one OltpSample a line, second by second
     resources.jsonl             one ResourceSample a line, on the same clock
-    raw/                        what the drivers printed, unchanged
 
 `bench` writes it, `report` reads it. All times are seconds since the Unix epoch.
 """
@@ -22,6 +27,7 @@ from grampus.core.errors import not_found
 from grampus.state.home import write_atomically
 
 RUN_SCHEMA_VERSION = 1
+PATHS_SCHEMA_VERSION = 1
 ArmName = Literal["ceph", "local"]
 SampleT = TypeVar("SampleT", bound=BaseModel)
 
@@ -93,6 +99,7 @@ class Run(Frozen):
     """One execution of a suite in a recorded environment."""
 
     schema_version: int = RUN_SCHEMA_VERSION
+    kind: Literal["oltp"] = "oltp"
     run_id: str
     suite: str
     lab: str
@@ -110,6 +117,144 @@ class Run(Frozen):
     warnings: tuple[str, ...] = Field(
         default=(), description="what limits the trust in this run, in whole sentences"
     )
+
+
+UnitName = Literal["iops", "bytes-per-s", "tps"]
+QuantityName = Literal["throughput", "latency-avg"]
+
+
+class PathsMeasure(Frozen):
+    """What was measured: one load, the same on every arm."""
+
+    name: str = Field(description="such as 16k-randread-qd32")
+    title: str
+    unit: UnitName = Field(description="unit of its throughput")
+
+
+class PathsArm(Frozen):
+    """One way to the image."""
+
+    name: str = Field(description="such as volumed-uring-xfs")
+    title: str
+    detail: str = Field(description="what was used in fact, such as why a transport was chosen")
+
+
+class PathsSample(Frozen):
+    """One measure on one arm in one round.
+
+    With a flush after each write, an operation is the two together.
+    """
+
+    round: int
+    arm: str
+    measure: str
+    started_at_s: float
+    measured_s: float
+    operations: int
+    throughput: float = Field(description="in the measure's unit")
+    latency_avg_us: float
+    cpu_us_per_operation: float | None = Field(
+        description="CPU time of the load generator and of the arm's daemon, see the guide"
+    )
+
+
+class PathsResult(Frozen):
+    """One measure on one arm over all rounds.
+
+    Throughput and CPU are medians over the rounds. The average latency is over all operations;
+    percentiles come from the rounds' merged histograms and are those of the I/O alone, with the
+    flush's beside them.
+    """
+
+    arm: str
+    measure: str
+    rounds: int
+    operations: int
+    throughput: float
+    latency_avg_us: float
+    latency_p50_us: float | None
+    latency_p99_us: float | None
+    latency_p999_us: float | None
+    flush_p50_us: float | None = None
+    flush_p99_us: float | None = None
+    flush_p999_us: float | None = None
+    cpu_us_per_operation: float | None
+
+
+class PathsComparison(Frozen):
+    """`arm` over `against` in one measure: the median of the rounds' ratios, with its interval.
+
+    For latencies (`quantity` latency-avg, the name of the measure ends in `-latency-avg`) a ratio
+    above 1 is slower.
+    """
+
+    measure: str
+    arm: str
+    against: str
+    quantity: QuantityName
+    ratio: float
+    ratio_low: float
+    ratio_high: float
+    rounds: int
+    confidence: float = Field(description="probability that the interval holds the true median")
+
+
+class PathsDifference(Frozen):
+    """Average latency of `arm` minus that of `against`: median of the rounds' differences."""
+
+    measure: str
+    arm: str
+    against: str
+    difference_us: float
+    difference_low_us: float
+    difference_high_us: float
+    rounds: int
+    confidence: float
+
+
+class PathsTarget(Frozen):
+    """What a measure must reach, and whether it did: None when it was not (well) measured."""
+
+    name: str = Field(description="such as librbd-throughput")
+    title: str
+    measure: str
+    arm: str
+    against: str
+    quantity: Literal["ratio", "added-latency-us"]
+    at_least: float | None
+    at_most: float | None
+    value: float | None
+    value_low: float | None
+    value_high: float | None
+    rounds: int
+    reached: bool | None
+    note: str = Field(default="", description="why it is not known or not certain")
+
+
+class PathsRun(Frozen):
+    """One execution of the suite `paths`: ways to the same image, side by side."""
+
+    schema_version: int = PATHS_SCHEMA_VERSION
+    kind: Literal["paths"] = "paths"
+    run_id: str
+    suite: str
+    lab: str
+    host: str
+    scale: str
+    seed: int
+    rounds: int
+    started_at_s: float
+    ended_at_s: float
+    order: tuple[tuple[str, ...], ...] = Field(description="by round, what came after what")
+    measures: tuple[PathsMeasure, ...]
+    arms: tuple[PathsArm, ...]
+    samples: tuple[PathsSample, ...]
+    results: tuple[PathsResult, ...]
+    comparisons: tuple[PathsComparison, ...]
+    differences: tuple[PathsDifference, ...]
+    targets: tuple[PathsTarget, ...]
+    environment: tuple[Setting, ...]
+    warnings: tuple[str, ...] = ()
 
 
 class RunArchive:
@@ -136,17 +281,17 @@ class RunArchive:
             raise not_found("run", run_id, known, list_command="grampus bench list")
         return run_id
 
-    def load(self, run_id: str) -> Run:
+    def load(self, run_id: str) -> Run | PathsRun:
         """The run named `run_id` (or `latest`). Raises NotFoundError."""
         file = self.run_dir(self.resolve(run_id)) / "run.json"
-        return Run.model_validate_json(file.read_bytes())
+        return _parse_run(file.read_bytes())
 
-    def save(self, run: Run) -> Path:
+    def save(self, run: Run | PathsRun) -> Path:
         """Write run.json, which makes the run a finished one; returns its directory."""
         directory = self.run_dir(run.run_id)
         document = run.model_dump_json(indent=2).encode()
         # JSON has no NaN: what cannot be read back is refused before it replaces anything.
-        Run.model_validate_json(document)
+        _parse_run(document)
         write_atomically(directory / "run.json", document)
         return directory
 
@@ -162,6 +307,20 @@ class RunArchive:
 
     def load_resources(self, run_id: str) -> list[ResourceSample]:
         return _read_lines(self.resources_file(run_id), ResourceSample)
+
+
+class _Kind(BaseModel):
+    """What tells one kind of run from the other; everything else is left to its own model."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    kind: Literal["oltp", "paths"] = "oltp"
+
+
+def _parse_run(document: bytes) -> Run | PathsRun:
+    kind = _Kind.model_validate_json(document).kind
+    model: type[Run] | type[PathsRun] = PathsRun if kind == "paths" else Run
+    return model.model_validate_json(document)
 
 
 def append_lines(file: Path, samples: Iterable[BaseModel]) -> None:

@@ -6,15 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from grampus.bench.suite import list_suites, load_suite, parse_suite
+from grampus.bench.paths.suite import PathsSuite
+from grampus.bench.suite import Suite, list_suites, load_suite, parse_suite
 from grampus.core.errors import NotFoundError, UsageError
 
 SUITES = Path(__file__).parents[3] / "suites"
 QUICK = (SUITES / "quick.yaml").read_text(encoding="utf-8")
+PATHS = (SUITES / "paths.yaml").read_text(encoding="utf-8")
 
 
 def test_quick_suite_is_valid_and_complete() -> None:
     suite = load_suite(SUITES, "quick")
+    assert isinstance(suite, Suite)
     assert [(workload.name, workload.script) for workload in suite.workloads] == [
         ("point-select", "oltp_point_select"),
         ("update-index", "oltp_update_index"),
@@ -22,7 +25,7 @@ def test_quick_suite_is_valid_and_complete() -> None:
     ]
     assert (suite.threads, suite.tables, suite.warmup_s, suite.measure_s) == (8, 4, 4, 12)
     assert suite.dataset_to_buffer_pool == 2.5
-    assert [found.name for found in list_suites(SUITES)] == ["quick"]
+    assert [found.name for found in list_suites(SUITES)] == ["paths", "quick"]
 
 
 def test_wrong_name_is_answered_with_a_suggestion() -> None:
@@ -72,3 +75,48 @@ def test_invalid_suites_are_explained(old: str, new: str, problem: str, remedy: 
 def test_empty_file_is_explained() -> None:
     with pytest.raises(UsageError, match="holds no keys"):
         parse_suite("", source="x.yaml")
+
+
+def test_paths_suite_is_valid_and_holds_what_the_ways_are_judged_by() -> None:
+    suite = load_suite(SUITES, "paths")
+    assert isinstance(suite, PathsSuite)
+    assert len(suite.measures) == 19
+    assert {
+        target.name: target.at_least or target.added_latency_at_most_us for target in suite.targets
+    } == {
+        "librbd-throughput": 0.9,
+        "added-latency": 40,
+        "qsd-random-write": 2.5,
+        "qsd-random-read": 3,
+        "qsd-sequential-write": 8,
+        "transport-qd1": 2,
+        "transport-qd32": 1.25,
+        "mysql-update-index": 3,
+    }
+    assert suite.scales["tiny"].region_bytes == 256 * 1024**2
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem", "remedy"),
+    [
+        ("kind: paths", "kind: path", "unknown kind 'path'", "oltp, paths"),
+        ("kind: paths", "kind: [paths]", "unknown kind ['paths']", "oltp, paths"),
+        ("    depth: 1\n", "    dept: 1\n", "unknown key 'measures.0.dept'", "'depth'"),
+        ("    ramp_ms: 100\n", "", "lacks the key 'scales.tiny.ramp_ms'", "Add it."),
+        (
+            "region_bytes: 256M",
+            "region_bytes: much",
+            "'scales.tiny.region_bytes' is not valid (given: 'much')",
+            "Correct",
+        ),
+        ("    at_least: 8\n", "", "a target has either at_least", "Correct"),
+        ("[1m-write-qd16]", "[2m-write]", "names the measure 2m-write", "Correct"),
+        ("  full:", "  huge:", "scales.huge", "Correct"),
+    ],
+)
+def test_invalid_paths_suites_are_explained(old: str, new: str, problem: str, remedy: str) -> None:
+    assert old in PATHS
+    with pytest.raises(UsageError) as caught:
+        parse_suite(PATHS.replace(old, new, 1), source="paths.yaml")
+    assert problem in caught.value.problem
+    assert remedy in caught.value.remedy

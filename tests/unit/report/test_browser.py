@@ -11,8 +11,9 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from grampus.report.build import build_report, render_run
-from grampus.state.runs import Setting
+from grampus.state.runs import RunArchive, Setting
 
+from .made_paths import made_paths_run
 from .made_runs import STARTED_AT_S, Shape, made_run
 
 ARGUMENTS = [
@@ -136,6 +137,25 @@ def test_charts_are_drawn_and_nothing_is_loaded(
         assert canvas["painted"] > 2000, canvas
         if not canvas["id"].startswith("resource-"):
             assert min(canvas["found"]) > 20, canvas
+    assert overflow <= 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_report_of_paths_draws_its_intervals_and_loads_nothing(
+    browser: Browser, tmp_path: Path, scheme: str, width: int
+):
+    archive = RunArchive(tmp_path / "runs")
+    archive.save(made_paths_run())
+    file = build_report(archive, "latest", tmp_path / "report.html")
+    watch = Watch()
+    page = opened(browser, file, watch, scheme, width)
+    boxes = [one.bounding_box() for one in page.locator("svg.better, svg.worse, svg.either").all()]
+    overflow = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+    page.close()
+    assert_calm(watch, file)
+    assert len(boxes) == 4
+    assert all(box is not None and box["width"] > 200 for box in boxes)
     assert overflow <= 0
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from grampus.state.runs import (
     WorkloadResult,
     append_lines,
 )
+from tests.unit.report.made_paths import made_paths_run
 
 
 def result(tps: float) -> OltpResult:
@@ -71,6 +73,30 @@ def test_a_run_comes_back_as_it_was_saved(archive: RunArchive):
     assert archive.save(saved) == archive.run_dir("2026-03-01-a")
     assert archive.load("2026-03-01-a") == saved
     assert saved.schema_version == RUN_SCHEMA_VERSION
+
+
+def test_runs_of_paths_are_kept_beside_the_others(archive: RunArchive):
+    paths = made_paths_run("b")
+    archive.save(run("a"))
+    archive.save(paths)
+    assert archive.load("b") == paths
+    assert archive.load("latest") == paths
+    assert isinstance(archive.load("a"), Run)
+
+
+def test_a_run_from_before_there_were_kinds_can_be_read(archive: RunArchive):
+    file = archive.save(run("a")) / "run.json"
+    document = json.loads(file.read_text())
+    del document["kind"]
+    file.write_text(json.dumps(document))
+    assert archive.load("a") == run("a")
+
+
+@pytest.mark.parametrize("text", ['{"kind": "poem"}', '{"kind": ["paths"]}', "[]", "3", "{"])
+def test_what_is_no_run_is_refused(archive: RunArchive, text: str):
+    (archive.save(run("a")) / "run.json").write_text(text)
+    with pytest.raises(ValidationError):
+        archive.load("a")
 
 
 def test_saving_again_replaces_the_run(archive: RunArchive):

@@ -1,0 +1,105 @@
+"""Whether a run reached what the suite asks for. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from grampus.bench.paths.intervals import MIN_ROUNDS
+from grampus.bench.paths.suite import Target
+from grampus.state.runs import PathsComparison, PathsDifference, PathsTarget
+
+
+def decide_targets(
+    targets: Sequence[Target],
+    comparisons: Sequence[PathsComparison],
+    differences: Sequence[PathsDifference],
+) -> tuple[PathsTarget, ...]:
+    """One verdict for each measure of each target.
+
+    The median decides; a note says where the interval leaves room for the other verdict. With fewer
+    than five rounds it is not known whether a target was reached: chance alone would decide too
+    often.
+    """
+    return tuple(
+        _decide(target, measure, comparisons, differences)
+        for target in targets
+        for measure in target.measures
+    )
+
+
+def _decide(
+    target: Target,
+    measure: str,
+    comparisons: Sequence[PathsComparison],
+    differences: Sequence[PathsDifference],
+) -> PathsTarget:
+    for arm in target.arms:
+        found = (
+            _find_ratio(comparisons, measure, arm, target.against)
+            if target.at_least is not None
+            else _find_difference(differences, measure, arm, target.against)
+        )
+        if found is not None:
+            value, low, high, rounds = found
+            values = (value, low, high)
+            if rounds < MIN_ROUNDS:
+                note = f"measured in fewer than {MIN_ROUNDS} rounds"
+                return _verdict(target, measure, arm, values, rounds, None, note)
+            is_clear = _is_within(target, low) == _is_within(target, high)
+            note = "" if is_clear else "close: the interval holds the limit"
+            return _verdict(target, measure, arm, values, rounds, _is_within(target, value), note)
+    note = "not measured"
+    return _verdict(target, measure, target.arms[0], (None, None, None), 0, None, note)
+
+
+def _is_within(target: Target, value: float) -> bool:
+    if target.at_least is not None:
+        return value >= target.at_least
+    limit_us = target.added_latency_at_most_us
+    return limit_us is not None and value <= limit_us
+
+
+def _find_ratio(
+    comparisons: Sequence[PathsComparison], measure: str, arm: str, against: str
+) -> tuple[float, float, float, int] | None:
+    for one in comparisons:
+        if (one.measure, one.arm, one.against) == (measure, arm, against):
+            return one.ratio, one.ratio_low, one.ratio_high, one.rounds
+    return None
+
+
+def _find_difference(
+    differences: Sequence[PathsDifference], measure: str, arm: str, against: str
+) -> tuple[float, float, float, int] | None:
+    for one in differences:
+        if (one.measure, one.arm, one.against) == (measure, arm, against):
+            return one.difference_us, one.difference_low_us, one.difference_high_us, one.rounds
+    return None
+
+
+def _verdict(
+    target: Target,
+    measure: str,
+    arm: str,
+    values: tuple[float | None, float | None, float | None],
+    rounds: int,
+    reached: bool | None,
+    note: str,
+) -> PathsTarget:
+    value, low, high = values
+    return PathsTarget(
+        name=target.name,
+        title=target.title,
+        measure=measure,
+        arm=arm,
+        against=target.against,
+        quantity="ratio" if target.at_least is not None else "added-latency-us",
+        at_least=target.at_least,
+        at_most=target.added_latency_at_most_us,
+        value=value,
+        value_low=low,
+        value_high=high,
+        rounds=rounds,
+        reached=reached,
+        note=note,
+    )

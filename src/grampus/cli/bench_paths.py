@@ -1,0 +1,228 @@
+"""`grampus bench run paths`, and what is shown of its runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from grampus.bench.paths.documents import (
+    compare_paths_document,
+    describe_verdict,
+    paths_document,
+)
+from grampus.bench.paths.plan import PathsOptions, describe_steps
+from grampus.bench.paths.ports import PathsPorts
+from grampus.bench.paths.runner import PathsRunner
+from grampus.bench.paths.suite import PathsSuite
+from grampus.cli.composition import LabImages, Session, volumed_program
+from grampus.cli.options import FORMAT_DEFAULT, FormatOption
+from grampus.cli.output import Output, make_output, show_plan
+from grampus.core.units import MIB
+from grampus.lab.model import DATABASE_POOL
+from grampus.report.build import build_report
+from grampus.state.runs import PathsRun, PathsTarget, RunArchive, Setting
+from grampus.volumes.drivers.volumed import VolumedProgram
+
+# How the arms are laid out: a table each, with what the columns are called.
+TABLES: tuple[tuple[str, dict[str, str]], ...] = (
+    (
+        "raw",
+        {
+            "rbd": "rbd",
+            "volumed-uring-raw": "volumed-uring",
+            "volumed-classic-raw": "volumed-classic",
+            "qsd-raw": "qsd",
+        },
+    ),
+    (
+        "loop and xfs",
+        {
+            "volumed-uring-xfs": "volumed-uring",
+            "volumed-classic-xfs": "volumed-classic",
+            "qsd-xfs": "qsd",
+        },
+    ),
+    (
+        "memory device",
+        {"memory-uring": "uring", "memory-classic": "classic"},
+    ),
+)
+
+
+class LabPathsCluster:
+    """The lab's cluster; a `ClusterPort` of the suite."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def volume_pool(self) -> str:
+        return DATABASE_POOL
+
+    def client_keyring(self, user: str) -> str:
+        return self._session.cluster().ceph("auth", "get", f"client.{user}").stdout
+
+    def facts(self) -> list[Setting]:
+        spec, cluster = self._session.require_lab(), self._session.cluster()
+        pool = cluster.observe_pool(DATABASE_POOL)
+        pairs = {
+            "version": cluster.observe_versions(),
+            "hosts": f"{spec.host_count} (network namespaces of one machine)",
+            "OSDs": f"{spec.osd_count}, BlueStore on loop devices over sparse files",
+            "OSD size (bytes)": str(spec.osd_size_bytes),
+            "media": spec.media,
+            "pool": DATABASE_POOL,
+            "copies": f"{pool.copies}, min_size {spec.min_size}",
+            "host image": spec.image_id,
+        }
+        return [Setting(group="Ceph", name=name, value=value) for name, value in pairs.items()]
+
+
+def run_paths(
+    session: Session,
+    suite: PathsSuite,
+    options: PathsOptions,
+    *,
+    dry_run: bool,
+    output_format: FormatOption,
+) -> None:
+    """Run the suite, write its report, and show it."""
+    spec = session.require_lab()
+    runner = PathsRunner(
+        PathsPorts(
+            home=session.home,
+            lab=session.lab_name,
+            tag=spec.tag,
+            store=session.store,
+            fleet=session.fleet(),
+            volumes=session.volumes(),
+            cluster=LabPathsCluster(session),
+            images=LabImages(session.images, spec, session.progress),
+            program=VolumedProgram(volumed_program()),
+            clock=session.clock,
+            progress=session.progress,
+        )
+    )
+    if dry_run:
+        show_plan(output_format, describe_steps(runner.plan(suite, options)))
+        return
+    run = runner.run(suite, options)
+    session.progress.phase("Write the report")
+    file = session.archive.run_dir(run.run_id) / "report.html"
+    build_report(session.archive, run.run_id, file)
+    session.progress.close()
+    show_paths(make_output(output_format), output_format, run, session.archive, file)
+
+
+def show_paths(
+    output: Output,
+    output_format: FormatOption,
+    run: PathsRun,
+    archive: RunArchive,
+    report: Path,
+) -> None:
+    """One run: throughput of every way, and the targets."""
+    document = paths_document(run, archive)
+    document["report"] = str(report) if report.exists() else None
+    if output_format is not FORMAT_DEFAULT:
+        output.text(document, "")
+        return
+    for title, columns in TABLES:
+        show_table(output, run, title, columns)
+    output.table(
+        None,
+        ["target", "measure", "way", "must be", "is", "interval", "verdict"],
+        [target_row(target) for target in run.targets],
+        "The suite has no target.",
+    )
+    lines = ["", *(f"Note: {warning}" for warning in run.warnings)]
+    lines.append(f"Raw data: {archive.run_dir(run.run_id)}")
+    if report.exists():
+        lines.append(f"Report:   {report}")
+    output.text(None, "\n".join(lines))
+
+
+def show_table(output: Output, run: PathsRun, title: str, columns: dict[str, str]) -> None:
+    """The throughput of the arms in `columns`, a line a measure; nothing when there is none."""
+    found = {(one.measure, one.arm): one.throughput for one in run.results}
+    measures = [
+        measure for measure in run.measures if any((measure.name, arm) in found for arm in columns)
+    ]
+    shown = {arm: name for arm, name in columns.items() if any(key[1] == arm for key in found)}
+    if not measures:
+        return
+    cells = {
+        arm: [
+            format_throughput(found.get((measure.name, arm)), measure.unit) for measure in measures
+        ]
+        for arm in shown
+    }
+    # The table puts text to the left; figures belong to the right.
+    widths = {arm: max(len(name), *map(len, cells[arm])) for arm, name in shown.items()}
+    rows = [
+        [measure.name, *(cells[arm][index].rjust(widths[arm]) for arm in shown)]
+        for index, measure in enumerate(measures)
+    ]
+    headings = [name.rjust(widths[arm]) for arm, name in shown.items()]
+    output.table(None, [title, *headings], rows, "")
+    output.text(None, "")
+
+
+def format_throughput(value: float | None, unit: str) -> str:
+    """`12,346/s`, `415 MiB/s` or `194 tps`; a dash when there is none."""
+    if value is None:
+        return "-"
+    if unit == "bytes-per-s":
+        return f"{value / MIB:,.1f} MiB/s" if value < 10 * MIB else f"{value / MIB:,.0f} MiB/s"
+    return f"{value:,.0f} tps" if unit == "tps" else f"{value:,.0f}/s"
+
+
+def target_row(target: PathsTarget) -> list[str]:
+    """A target as a line of the table."""
+    if target.quantity == "ratio":
+        limit, unit, digits = f">= {target.at_least:g} x", " x", 2
+    else:
+        limit, unit, digits = f"<= {target.at_most:g} us", " us", 0
+    value = "-" if target.value is None else f"{target.value:,.{digits}f}{unit}"
+    interval = (
+        "-"
+        if target.value_low is None or target.value_high is None
+        else f"{target.value_low:,.{digits}f} to {target.value_high:,.{digits}f}"
+    )
+    verdict = describe_verdict(target.reached)
+    if target.note:
+        verdict = f"{verdict}: {target.note}"
+    way = f"{target.arm} / {target.against}"
+    return [target.name, target.measure, way, limit, value, interval, verdict]
+
+
+def compare_paths(
+    output: Output, output_format: FormatOption, first: PathsRun, second: PathsRun
+) -> None:
+    """Two runs side by side: the second over the first."""
+    document: dict[str, Any] = compare_paths_document(first, second)
+    output.table(
+        document,
+        ["measure", "way", "first", "second", "throughput x", "latency x"],
+        [
+            [
+                row["measure"],
+                row["arm"],
+                f"{row['first']['throughput']:,.0f}",
+                f"{row['second']['throughput']:,.0f}",
+                _times(row["throughput_ratio"]),
+                _times(row["latency_avg_ratio"]),
+            ]
+            for row in document["results"]
+        ],
+        "The two runs have no point in common.",
+    )
+    if output_format is FORMAT_DEFAULT:
+        lines = [
+            f"{row['group']}, {row['name']}: {row['first']} -> {row['second']}"
+            for row in document["differences"]
+        ]
+        output.text(None, "\n".join(["", *lines, document["statement"]]))
+
+
+def _times(ratio: float | None) -> str:
+    return "-" if ratio is None else f"{ratio:.2f}"

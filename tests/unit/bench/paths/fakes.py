@@ -1,0 +1,280 @@
+"""A host on which fio and volumed are played, and volumes that remember what was asked of them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path, PurePosixPath
+
+from grampus.bench.paths.ports import PathsPorts
+from grampus.core.errors import GrampusError, RefusedError
+from grampus.hosts.port import CommandFailedError, CommandResult, DaemonSpec, DaemonStatus, Usage
+from grampus.state.home import Home
+from grampus.state.runs import Setting
+from grampus.state.store import Store
+from grampus.volumes.drivers.volumed import VolumedProgram
+from grampus.volumes.model import Attachment, DriverName, TransportName, VolumeRecord, VolumeSpec
+from tests.unit.bench.fakes import MIB, FakeClock, FakeFleet, FakeHost, RecordedProgress
+
+# Latency in microseconds of one I/O, by what stands in the file name or the engine.
+LATENCY_US = {
+    "rbd": 300.0,
+    "volumed-uring": 320.0,
+    "volumed-classic": 360.0,
+    "qsd": 1200.0,
+    "memory-uring": 5.0,
+    "memory-classic": 15.0,
+}
+
+
+class PathsHost(FakeHost):
+    """fio takes the time that it is asked to; its latency depends on what is attached."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__(clock=clock)
+        self.way = "rbd"
+        self.daemons: dict[str, DaemonSpec] = {}
+        self.started: list[DaemonSpec] = []
+        self.mounted: set[str] = set()
+        self.loops: dict[str, str] = {}  # device by backing file
+        self.removed: list[str] = []
+        self.fio_jobs: list[tuple[str, str, str]] = []  # way, file name, text
+        self.failing: Callable[[str, str], str | None] = lambda way, name: None
+        self.interrupt_at: str | None = None
+        self.files["/proc/stat"] = "cpu  10 0 10 1000 0 0 0 0\ncpu0 10 0 10 1000 0 0 0 0\n"
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: str | None = None,
+        timeout_s: float = 60.0,
+        check: bool = True,
+        daemon: str | None = None,
+    ) -> CommandResult:
+        self.ran.append(tuple(argv))
+        code, text = self._answer(list(argv), daemon)
+        result = CommandResult(tuple(argv), code, text, "")
+        if check and code:
+            raise CommandFailedError(self.name, result)
+        return result
+
+    def _answer(self, argv: list[str], daemon: str | None) -> tuple[int, str]:
+        program = PurePosixPath(argv[0]).name
+        if argv[-1] == "--version":
+            return 0, f"{program} 1.0\n"
+        if argv[:1] == ["cat"]:
+            return 0, "[global]\nfsid = 1\n"
+        if program == "findmnt":
+            return (0 if argv[-1] in self.mounted else 1), ""
+        if program == "stat":
+            return 0, str(256 * MIB)
+        if program == "losetup":
+            return 0, self._losetup(argv)
+        if program == "rm":
+            self.removed.append(argv[-1])
+            return 0, ""
+        if program in ("mkdir", "touch", "umount"):
+            return 0, ""
+        if program == "volumed" and argv[1] == "ctl":
+            transport = {"name": self.way.removeprefix("memory-"), "reason": "asked for"}
+            return 0, json.dumps({"state": "running", "transport": transport})
+        if "fio" in argv:
+            assert daemon == "bench-load"
+            assert daemon in self.daemons
+            return self._fio(argv[-1])
+        raise AssertionError(f"unexpected command {argv}")
+
+    def _losetup(self, argv: list[str]) -> str:
+        if "--list" in argv:
+            devices = [
+                {"name": device, "ref": "grampus/tag/bench-memory", "back-file": file}
+                for file, device in self.loops.items()
+            ]
+            return json.dumps({"loopdevices": devices})
+        if "--detach" in argv:
+            self.loops = {file: dev for file, dev in self.loops.items() if dev != argv[-1]}
+            return ""
+        self.loops[argv[-1]] = "/dev/loop9"
+        return "/dev/loop9\n"
+
+    def _fio(self, job_file: str) -> tuple[int, str]:
+        text, name = self.files[job_file], PurePosixPath(job_file).stem
+        self.fio_jobs.append((self.way, name, text))
+        if self.interrupt_at == name:
+            raise KeyboardInterrupt
+        failure = self.failing(self.way, name)
+        if failure is not None:
+            return 1, failure
+        jobs = []
+        for section in re.split(r"^\[", text, flags=re.MULTILINE)[2:]:
+            job = section.partition("]")[0]
+            found = re.search(r"runtime=(\d+)ms", section)
+            runtime_s = float(found[1]) / 1000 if found else 1.0
+            jobs.append(self._job(job, runtime_s, "rw=rand" in section))
+            assert self.clock is not None
+            self.clock.sleep(runtime_s + 0.4)
+        return 0, json.dumps({"jobs": jobs})
+
+    def _job(self, name: str, runtime_s: float, random: bool) -> dict[str, object]:
+        assert self.clock is not None
+        latency_us = LATENCY_US[self.way]
+        operations = int(runtime_s * 1e6 / latency_us)
+        latency = {
+            "N": operations,
+            "mean": latency_us * 1000,
+            "bins": {str(int(latency_us * 1000)): operations},
+        }
+        side = {
+            "total_ios": operations,
+            "runtime": runtime_s * 1000,
+            "iops": 1e6 / latency_us,
+            "bw_bytes": 1e6 / latency_us * 16384,
+            "lat_ns": latency,
+        }
+        other = {"total_ios": 0, "runtime": 0}
+        return {
+            "jobname": name,
+            "error": 0,
+            "job_start": self.clock.now().timestamp() * 1000,
+            "read": side if random else other,
+            "write": other if random else side,
+            "sync": {"lat_ns": latency},
+        }
+
+    def ensure_copy(self, source: Path, path: PurePosixPath, *, mode: int = 0o644) -> None:
+        self.files[str(path)] = "program"
+
+    def ensure_daemon(self, spec: DaemonSpec) -> None:
+        self.daemons[spec.name] = spec
+        self.started.append(spec)
+        if spec.name == "bench-memory":
+            self.way = f"memory-{spec.argv[spec.argv.index('--transport') + 1]}"
+            self.mounted.add(spec.argv[spec.argv.index("--mountpoint") + 1])
+
+    def ensure_daemon_absent(self, name: str, *, kill: bool = False) -> None:
+        if self.daemons.pop(name, None) is not None and name == "bench-memory":
+            self.mounted = {path for path in self.mounted if "/bench/" not in path}
+            self.way = "rbd"
+
+    def observe_daemons(self) -> list[DaemonStatus]:
+        return [DaemonStatus(name, "running", 1) for name in sorted(self.daemons)]
+
+    def observe_usage(self) -> dict[str, Usage]:
+        assert self.clock is not None
+        used = Usage(int(self.clock.monotonic_s() * 1e6), 0, 0, 0, 0, 0)
+        return dict.fromkeys([*self.daemons, "volumed-bench-paths", "qsd-bench-paths"], used)
+
+
+class FakeVolumes:
+    """One volume at most, attached as asked unless that way is `broken`."""
+
+    def __init__(self, host: PathsHost) -> None:
+        self._host = host
+        self.record: VolumeRecord | None = None
+        self.made: list[VolumeSpec] = []
+        self.deleted: list[str] = []
+        self.broken: dict[str, GrampusError] = {}
+        self.attached_by: list[str] = []
+
+    def find(self, name: str) -> VolumeRecord | None:
+        return self.record
+
+    def plan_create(self, name: str, pool: str, size_bytes: int) -> VolumeSpec:
+        if self.record is not None:
+            raise RefusedError("There is one already.", code="exists")
+        return VolumeSpec(name=name, pool=pool, image=name, size_bytes=size_bytes)
+
+    def create(self, spec: VolumeSpec) -> VolumeRecord:
+        self.made.append(spec)
+        self.record = VolumeRecord(spec=spec, ceph_user=f"grampus.dev.{spec.name}")
+        return self.record
+
+    def delete(self, name: str) -> None:
+        self.ensure_detached(name)
+        self.deleted.append(name)
+        self.record = None
+
+    def ensure_attached(
+        self,
+        name: str,
+        host: str,
+        *,
+        driver: DriverName | None = None,
+        transport: TransportName | None = None,
+    ) -> Attachment:
+        assert self.record is not None
+        assert self.record.attachment is None, "attached twice"
+        way = f"{driver}-{transport}" if transport else (driver or "qsd")
+        if way in self.broken:
+            raise self.broken[way]
+        self.attached_by.append(way)
+        self._host.way = way
+        attachment = Attachment(
+            host=host,
+            driver=driver or "qsd",
+            driver_reason="asked for",
+            device="/dev/loop1",
+            mount_path=f"/data/volumes/{name}",
+            client_address=None,
+            export_path=f"/data/exports/{name}/image",
+            transport=transport,
+        )
+        self.record = self.record.model_copy(update={"attachment": attachment, "host": host})
+        return attachment
+
+    def ensure_detached(self, name: str) -> None:
+        self._host.way = "rbd"
+        if self.record is not None:
+            self.record = self.record.model_copy(update={"attachment": None, "host": None})
+
+    def driver_daemon(self, record: VolumeRecord) -> str | None:
+        return f"{record.attachment.driver}-{record.spec.name}" if record.attachment else None
+
+
+class FakePathsCluster:
+    def volume_pool(self) -> str:
+        return "databases"
+
+    def client_keyring(self, user: str) -> str:
+        return f"[client.{user}]\n\tkey = SECRETKEY\n"
+
+    def facts(self) -> list[Setting]:
+        return [Setting(group="Ceph", name="version", value="20.2.4")]
+
+
+class NoServerImage:
+    def image_for(self, flavour: str) -> str | None:
+        raise GrampusError(f"No host image holds a {flavour} server.", "Add one.")
+
+
+class PathsWorld:
+    """Everything that a run works with."""
+
+    def __init__(self, root: Path) -> None:
+        self.clock = FakeClock()
+        self.host = PathsHost(self.clock)
+        self.volumes = FakeVolumes(self.host)
+        self.progress = RecordedProgress()
+        self.home = Home(root)
+        self.store = Store(None)
+        self.fleet = FakeFleet(self.host)
+        program = root / "volumed"
+        program.write_text("program")
+        self.program = VolumedProgram(program)
+
+    def ports(self) -> PathsPorts:
+        return PathsPorts(
+            home=self.home,
+            lab="dev",
+            tag="tag",
+            store=self.store,
+            fleet=self.fleet,  # type: ignore[arg-type]
+            volumes=self.volumes,
+            cluster=FakePathsCluster(),
+            images=NoServerImage(),
+            program=self.program,
+            clock=self.clock,
+            progress=self.progress,
+        )

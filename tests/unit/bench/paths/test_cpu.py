@@ -1,0 +1,70 @@
+"""CPU time over spans between readings, and the thread that reads."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from grampus.bench.paths.cpu import CpuReading, CpuWatch, cpu_used_us
+from grampus.core.errors import GrampusError
+from grampus.hosts.port import Usage
+from tests.unit.bench.fakes import FakeClock, FakeHost
+
+READINGS = [
+    CpuReading(10.0, {"load": 0, "driver": 1000}),
+    CpuReading(11.0, {"load": 100, "driver": 3000}),
+    CpuReading(13.0, {"load": 500, "driver": 3000}),
+]
+
+
+@pytest.mark.parametrize(
+    ("daemons", "start_s", "end_s", "expected"),
+    [
+        (["load"], 10.0, 13.0, 500.0),
+        (["load"], 10.5, 12.0, 250.0),
+        (["load", "driver"], 10.0, 11.0, 2100.0),
+        (["driver"], 11.0, 13.0, 0.0),
+        ([], 10.0, 11.0, 0.0),
+        # Not spanned, not there, or started anew: nothing is known.
+        (["load"], 9.0, 11.0, None),
+        (["load"], 10.0, 13.5, None),
+        (["other"], 10.0, 11.0, None),
+    ],
+)
+def test_cpu_used(daemons: list[str], start_s: float, end_s: float, expected: float | None) -> None:
+    assert cpu_used_us(READINGS, daemons, start_s, end_s) == expected
+
+
+def test_a_counter_that_went_back_is_another_daemons() -> None:
+    readings = [CpuReading(1.0, {"load": 500}), CpuReading(2.0, {"load": 3})]
+    assert cpu_used_us(readings, ["load"], 1.0, 2.0) is None
+
+
+class CountingHost(FakeHost):
+    """Counts how often it is read, and tells when it was often enough."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads = 0
+        self.enough = threading.Event()
+
+    def observe_usage(self) -> dict[str, Usage]:
+        self.reads += 1
+        if self.reads == 2:
+            raise GrampusError("The host hiccups.")
+        if self.reads >= 4:
+            self.enough.set()
+        return {"load": Usage(self.reads, 0, 0, 0, 0, 0)}
+
+
+def test_the_watch_reads_at_both_ends_and_between_and_survives_a_gap() -> None:
+    host = CountingHost()
+    with CpuWatch(host, FakeClock(), interval_s=0.001) as watch:
+        assert host.enough.wait(timeout=10)
+    assert host.reads >= 4 + 3
+    assert [reading.cpu_us["load"] for reading in watch.readings] == [
+        1,
+        *range(3, host.reads + 1),
+    ]
+    assert not any(thread.name == "bench-cpu" for thread in threading.enumerate())

@@ -1,0 +1,74 @@
+"""A figure from a fio job and from a sysbench run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from grampus.bench.paths.cpu import CpuReading
+from grampus.bench.paths.database import decide_database_figure, decide_load
+from grampus.bench.paths.fio_output import FioPoint
+from grampus.bench.paths.histogram import LatencyHistogram
+from grampus.bench.paths.load import decide_figure
+from grampus.bench.paths.suite import PathsSuite
+from grampus.bench.suite import load_suite
+from grampus.bench.sysbench import TimedRun
+from grampus.bench.sysbench_output import parse_summary
+from tests.unit.bench.fakes import run_output
+from tests.unit.bench.paths.test_fio_job import measure
+
+POINT = FioPoint(
+    name="x",
+    started_at_s=100.0,
+    runtime_s=2.0,
+    operations=400,
+    iops=200.0,
+    bytes_per_s=3_276_800.0,
+    latency=LatencyHistogram({4_000_000: 400}, 400 * 4_000_000.0),
+    flush=LatencyHistogram({1_000_000: 400}, 400 * 1_000_000.0),
+)
+READINGS = [
+    CpuReading(99.0, {"bench-load": 0, "qsd": 0}),
+    CpuReading(103.0, {"bench-load": 400_000, "qsd": 800_000}),
+]
+
+
+def test_cpu_is_counted_while_it_is_measured() -> None:
+    made = decide_figure(measure("x"), POINT, READINGS, ["bench-load", "qsd"])
+    # Two of the four seconds: 600,000 us for 400 operations.
+    assert made.cpu_us_per_operation == pytest.approx(1500.0)
+    assert made.started_at_s == 100.0
+    assert (made.throughput, made.latency_avg_us) == (200.0, 4000.0)
+    late = decide_figure(measure("x"), POINT, READINGS[:1], ["bench-load"])
+    assert late.cpu_us_per_operation is None
+
+
+def test_with_a_flush_an_operation_is_both() -> None:
+    one = measure("x", fsync=True)
+    assert decide_figure(one, POINT, READINGS, []).latency_avg_us == 5000.0
+
+
+def test_sequential_loads_are_told_in_bytes() -> None:
+    one = measure("x", pattern="write", block_bytes="1M")
+    assert decide_figure(one, POINT, READINGS, []).throughput == 3_276_800.0
+
+
+def test_a_sysbench_run_is_a_figure_too() -> None:
+    summary = parse_summary("\n".join(run_output(4)))
+    timed = TimedRun(summary, (), 10.0, 14.0)
+    made = decide_database_figure(timed, {1_000_000: 1637, 9_000_000: 1}, 163_800.0)
+    assert (made.measure, made.throughput, made.operations) == ("update-index", 408.02, 1638)
+    assert made.latency_avg_us == pytest.approx(19570)
+    assert made.cpu_us_per_operation == pytest.approx(100.0)
+    assert made.latency.percentile_us(99) == 1000.0
+    assert made.latency.average_us == pytest.approx(19570)
+    assert decide_database_figure(timed, {}, None).cpu_us_per_operation is None
+
+
+def test_the_data_set_is_that_of_the_scale() -> None:
+    suite = load_suite(Path(__file__).parents[4] / "suites", "paths")
+    assert isinstance(suite, PathsSuite)
+    load = decide_load(suite.database, suite.scales["tiny"])
+    assert (load.tables, load.rows_per_table, load.threads) == (4, 100_000, 8)
+    assert (load.warmup_s, load.measure_s, load.distribution) == (1, 4, "uniform")

@@ -1,0 +1,171 @@
+"""`bench` and `report` with runs of `paths`: what is shown, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from grampus.cli.bench_paths import format_throughput, target_row
+from grampus.cli.main import app
+from grampus.state.runs import RunArchive
+from tests.unit.report.made_paths import made_paths_run, made_target
+from tests.unit.report.made_runs import made_run
+
+RUN_ID = "20260301-140509-paths-tiny"
+
+
+def invoke(line: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, line.split())
+    return result.exit_code, result.stdout, result.stderr
+
+
+def keep(home: Path, *run_ids: str) -> RunArchive:
+    archive = RunArchive(home / "runs")
+    for run_id in run_ids:
+        archive.save(made_paths_run(run_id))
+    return archive
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("bench run paths --db x", "--db has no meaning for the suite paths."),
+        ("bench run paths --threads 4", "--threads has no meaning for the suite paths."),
+        ("bench run paths --warmup-s 4", "--warmup-s has no meaning"),
+        ("bench run paths --measure-s 4", "--measure-s has no meaning"),
+        ("bench run paths --fresh-data", "--fresh-data has no meaning"),
+        ("bench run quick --db x --scale tiny", "--scale has no meaning for the suite quick."),
+        ("bench run quick --db x --host h1", "--host has no meaning"),
+        ("bench run quick --db x --rounds 5", "--rounds has no meaning"),
+        ("bench run quick --db x --measures *", "--measures has no meaning"),
+        ("bench run quick --db x --seed 0", "--seed has no meaning"),
+        ("bench run quick --db x --keep-data", "--keep-data has no meaning"),
+        ("bench run quick", "The suite quick measures a database, and none is named."),
+    ],
+)
+def test_options_of_the_other_suite_are_refused(home: Path, line: str, sentence: str) -> None:
+    code, _, errors = invoke(line)
+    assert code == 2
+    assert sentence in errors
+    assert not home.exists()
+
+
+def test_without_a_lab_there_is_nothing_to_measure(home: Path) -> None:
+    code, _, errors = invoke("bench run paths")
+    assert code == 3
+    assert "There is no lab named 'default'." in errors
+    assert not home.exists()
+
+
+def test_a_run_is_shown_for_people(home: Path) -> None:
+    keep(home, RUN_ID)
+    code, shown, _ = invoke("bench show latest")
+    assert code == 0
+    lines = [" ".join(line.split()) for line in shown.splitlines()]
+    assert "RAW RBD VOLUMED-URING QSD" in lines
+    assert "16k-randread-qd1 3,186/s 3,086/s 1,733/s" in lines
+    assert "1m-write-qd16 - 415 MiB/s -" in lines
+    assert any(line.startswith("librbd-throughput 16k-randread-qd1") for line in lines)
+    assert any(line.endswith("51 us 20 to 88 FAIL") for line in lines)
+    assert "Note: The intervals hold the true median with 93.8%, not 95%." in lines
+
+
+def test_a_run_is_shown_for_programs(home: Path) -> None:
+    archive = keep(home, RUN_ID)
+    code, shown, _ = invoke("bench show latest --format json")
+    assert code == 0
+    document = json.loads(shown)
+    assert document["kind"] == "paths"
+    assert document["dir"] == str(archive.run_dir(RUN_ID))
+    assert document["report"] is None
+    (first, *_) = document["comparisons"]
+    wanted = {"measure", "arm", "against", "ratio", "ratio_low", "ratio_high", "rounds"}
+    assert wanted <= set(first)
+    assert document["differences"][0]["difference_us"] == 12.0
+    assert [one["reached"] for one in document["targets"]] == [True, False, None]
+
+
+def test_runs_of_both_kinds_are_listed(home: Path) -> None:
+    keep(home, RUN_ID)
+    made_run(run_id="20260301-150000-quick-demo").archive_in(home / "runs")
+    code, shown, _ = invoke("bench list --format json")
+    assert code == 0
+    document = json.loads(shown)
+    assert [suite["name"] for suite in document["suites"]] == ["paths", "quick"]
+    assert [run["database"] for run in document["runs"]] == [None, "demo"]
+    code, shown, _ = invoke("bench list")
+    assert "(scale tiny)" in shown
+
+
+def test_two_runs_are_compared(home: Path) -> None:
+    keep(home, RUN_ID, "20260302-000000-paths-tiny")
+    code, shown, _ = invoke(f"bench compare {RUN_ID} latest --format json")
+    assert code == 0
+    document = json.loads(shown)
+    assert [row["throughput_ratio"] for row in document["results"]] == [1.0] * 5
+    assert document["differences"] == []
+    code, shown, _ = invoke(f"bench compare {RUN_ID} latest")
+    assert code == 0
+    assert "no confidence interval" in shown
+
+
+def test_two_runs_of_a_database_are_compared(home: Path) -> None:
+    made_run(run_id="a").archive_in(home / "runs")
+    made_run(run_id="b").archive_in(home / "runs")
+    code, shown, _ = invoke("bench compare a b")
+    assert code == 0
+    assert "no confidence interval" in shown
+
+
+def test_runs_of_different_kinds_cannot_be_compared(home: Path) -> None:
+    keep(home, RUN_ID)
+    made_run(run_id="20260301-150000-quick-demo").archive_in(home / "runs")
+    code, _, errors = invoke(f"bench compare {RUN_ID} latest")
+    assert code == 2
+    assert "they have nothing in common" in errors
+
+
+def test_a_report_is_built(home: Path) -> None:
+    archive = keep(home, RUN_ID)
+    code, shown, _ = invoke("report build latest --format json")
+    assert code == 0
+    report = Path(json.loads(shown)["report"])
+    assert report == archive.run_dir(RUN_ID) / "report.html"
+    assert invoke("bench show latest")[1].rstrip().endswith("report.html")
+
+
+def test_a_damaged_run_is_named(home: Path) -> None:
+    archive = keep(home, RUN_ID)
+    (archive.run_dir(RUN_ID) / "run.json").write_text('{"kind": "paths", "run_id": "x"}')
+    code, _, errors = invoke("bench show latest")
+    assert code == 1
+    assert "cannot be read" in errors
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (None, "iops", "-"),
+        (12345.6, "iops", "12,346/s"),
+        (36.46 * 1024**2, "bytes-per-s", "36 MiB/s"),
+        (3.64 * 1024**2, "bytes-per-s", "3.6 MiB/s"),
+        (194.4, "tps", "194 tps"),
+    ],
+)
+def test_throughput(value: float | None, unit: str, text: str) -> None:
+    assert format_throughput(value, unit) == text
+
+
+def test_targets_are_lines() -> None:
+    assert target_row(made_target())[2:] == [
+        "volumed-uring-raw / rbd",
+        ">= 0.9 x",
+        "0.97 x",
+        "0.91 to 1.02",
+        "pass",
+    ]
+    unknown = made_target(value=None, value_low=None, value_high=None, reached=None, note="why")
+    assert target_row(unknown)[4:] == ["-", "-", "unknown: why"]
