@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from tests.system.command_line import CommandLine
+from tests.system.exerciser import build_exerciser
 
 # Started in the background of a shell, we ignore Ctrl-C, and so would every process that a test
 # starts and interrupts.
@@ -34,3 +36,9 @@ def make_lab(name: str, *options: str) -> Iterator[CommandLine]:
 def lab() -> Iterator[CommandLine]:
     """The lab that the system tests share."""
     yield from make_lab("test-main")
+
+
+@pytest.fixture(scope="session")
+def exerciser_program() -> Path:
+    """The data plane's exerciser, built from this checkout."""
+    return build_exerciser()

@@ -36,7 +36,11 @@ VOLUME_RECORD = "bench-volume"
 CREDENTIALS = "paths"
 # What volumed gives librbd too (dataplane/volumed/src/rbd.rs says why): the ceiling must not be
 # lower for want of a setting.
-LIBRBD_SETTINGS = ("rbd_cache=false", "rbd_disable_zero_copy_writes=false")
+LIBRBD_SETTINGS = (
+    "rbd_cache=false",
+    "rbd_disable_zero_copy_writes=false",
+    "rbd_io_scheduler=none",
+)
 _CEPH_CONF = "/etc/ceph/ceph.conf"
 
 # Takes the figures of an arm as they come, so that what follows them may fail.
