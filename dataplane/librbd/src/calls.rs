@@ -7,8 +7,8 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 
 use crate::symbols::{
-    CompletionCallback, CompletionHandle, ImageHandle, LOCK_MODE_EXCLUSIVE, PoolHandle, Rbd,
-    SnapshotInfo, WRITE_ZEROES_THICK, WatchCallback,
+    CompletionCallback, CompletionHandle, ConfigOption, ImageHandle, LOCK_MODE_EXCLUSIVE,
+    PoolHandle, Rbd, SnapshotInfo, WRITE_ZEROES_THICK, WatchCallback,
 };
 
 /// More owners of an exclusive lock than there can be.
@@ -74,7 +74,7 @@ impl Image {
     /// # Safety
     /// `pool` is open, and stays so until the image is closed.
     pub(crate) unsafe fn open(
-        rbd: Rbd,
+        rbd: &Rbd,
         pool: PoolHandle,
         name: &CStr,
         snapshot: Option<&CStr>,
@@ -85,7 +85,7 @@ impl Image {
         let mut handle = ptr::null_mut();
         // SAFETY: the pool is open; the texts end in NUL or are NULL; the handle is written.
         let answer = unsafe { call(pool, name.as_ptr(), &raw mut handle, snapshot) };
-        if answer < 0 { Err(answer.into()) } else { Ok(Self { rbd, handle }) }
+        if answer < 0 { Err(answer.into()) } else { Ok(Self { rbd: *rbd, handle }) }
     }
 
     /// Close it.
@@ -155,6 +155,43 @@ impl Image {
         // SAFETY: the image is open; writes one u64.
         let answer = unsafe { (self.rbd.rbd_get_size)(self.handle, &raw mut size_bytes) };
         if answer < 0 { Err(answer.into()) } else { Ok(size_bytes) }
+    }
+
+    /// The image's feature bits; None when the library cannot say.
+    pub(crate) fn features(&self) -> Option<u64> {
+        let mut features = 0;
+        // SAFETY: the image is open; writes one u64.
+        let answer = unsafe { self.rbd.rbd_get_features?(self.handle, &raw mut features) };
+        (answer >= 0).then_some(features)
+    }
+
+    /// What librbd's settings are for this image, from wherever each was set; None when the
+    /// library cannot say.
+    pub(crate) fn settings(&self) -> Option<Vec<(String, String)>> {
+        let (list, clean_up) =
+            (self.rbd.rbd_config_image_list?, self.rbd.rbd_config_image_list_cleanup?);
+        let unset = ConfigOption { name: ptr::null(), value: ptr::null(), source: 0 };
+        let mut capacity: usize = 256;
+        loop {
+            let mut found = vec![unset; capacity];
+            let mut count = c_int::try_from(capacity).ok()?;
+            // SAFETY: the image is open; at most `count` entries are written, and `count` set.
+            let answer = unsafe { list(self.handle, found.as_mut_ptr(), &raw mut count) };
+            let listed = usize::try_from(count).unwrap_or(0);
+            if answer == -libc::ERANGE && listed > capacity {
+                capacity = listed;
+                continue;
+            } else if answer < 0 {
+                return None;
+            }
+            // SAFETY: the call set both texts of the first `count` entries to texts of its own.
+            let pair =
+                |option: &ConfigOption| unsafe { (text_at(option.name), text_at(option.value)) };
+            let settings = found.iter().take(listed).map(pair).collect();
+            // SAFETY: these are the entries of the call above, freed once.
+            unsafe { clean_up(found.as_mut_ptr(), count) };
+            return Some(settings);
+        }
     }
 
     /// Make it larger; EINVAL for smaller.

@@ -25,6 +25,8 @@ pub(crate) struct Core {
     pub(crate) follow_ups: mpsc::Sender<FollowUp>,
     /// Of a valid geometry, as are all later ones.
     size_bytes: AtomicU64,
+    /// Whether a write is durable on all copies as soon as librbd has answered it.
+    writes_through: bool,
     /// What the image had when it was opened, for [`Core::geometry`].
     first_geometry: Geometry,
     /// WHOLE, FAILED or FENCED; only ever rises.
@@ -46,9 +48,11 @@ impl Core {
         image: Image,
         name: String,
         geometry: Geometry,
+        writes_through: bool,
         follow_ups: mpsc::Sender<FollowUp>,
     ) -> Self {
         Self {
+            writes_through,
             image,
             name,
             follow_ups,
@@ -74,12 +78,21 @@ impl Core {
         decide_geometry(self.size_bytes()).unwrap_or(self.first_geometry)
     }
 
+    /// Whether a change is durable once librbd has answered it, so that nothing is left to flush.
+    pub(crate) fn writes_through(&self) -> bool {
+        self.writes_through
+    }
+
     /// What becomes of a request.
     pub(crate) fn admit(&self, request: &Request) -> Admission {
         if let Some(refusal) = self.refusal() {
             return Admission::Refuse(refusal);
         }
-        let Some(range) = request.range() else { return Admission::Start };
+        let Some(range) = request.range() else {
+            // librbd's own flush would wait for what is in flight, which a flush need not cover:
+            // a commit would wait for every page that is being written behind it.
+            return if self.writes_through { Admission::Empty } else { Admission::Start };
+        };
         match self.geometry().require(range) {
             Err(error) => Admission::Refuse(error),
             Ok(()) if range.is_empty() => Admission::Empty,

@@ -10,6 +10,7 @@ use grampus_blockdev::{BlockDevice, Completion, DeviceError, Geometry, Outcome, 
 use crate::calls::Image;
 use crate::cluster::{Cluster, Pool};
 use crate::core::{Admission, Core, decide_geometry};
+use crate::durability::decide_writes_through;
 use crate::error::RbdError;
 use crate::events::{Events, QuiesceHandler};
 use crate::operation::{self, FollowUp, Operation};
@@ -70,7 +71,8 @@ pub struct Snapshot {
 /// An open image.
 ///
 /// Its [`BlockDevice`] side follows the image's size, zeroes ranges exactly, and never answers
-/// on the submitting thread but for what it refuses. Once the cluster has answered that this
+/// on the submitting thread but for what it refuses and for a flush of an image that writes
+/// through (no cache, no journaling: what librbd has answered is on all copies). Once the cluster has answered that this
 /// client is blocklisted, or that it lost a lock it took by [`RbdImage::acquire_lock`], every
 /// request fails at once with [`DeviceError::Fenced`]; after any other failed flush, with
 /// [`DeviceError::Failed`].
@@ -108,7 +110,7 @@ impl RbdImage {
         let pool = Pool::open(cluster, &spec.pool, spec.namespace.as_deref())?;
         // SAFETY: the pool is open, and `Open` drops it after the image is closed.
         let image = unsafe {
-            Image::open(rbd, pool.handle(), &c_image, c_snapshot.as_deref(), spec.read_only)
+            Image::open(&rbd, pool.handle(), &c_image, c_snapshot.as_deref(), spec.read_only)
         }
         .map_err(|code| RbdError::of("open the image", &*name, code))?;
         let shape = image
@@ -124,9 +126,10 @@ impl RbdImage {
             }
         };
 
+        let writes_through = decide_writes_through(image.features(), image.settings().as_deref());
         let (follow_ups, follow_up_queue) = mpsc::channel();
         let (events, event_queue) = Events::new();
-        let core = Arc::new(Core::new(image, name, geometry, follow_ups));
+        let core = Arc::new(Core::new(image, name, geometry, writes_through, follow_ups));
         let mut open = Open {
             core: Arc::clone(&core),
             events: Arc::clone(&events),

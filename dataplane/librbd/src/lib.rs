@@ -22,6 +22,7 @@
 mod calls;
 mod cluster;
 mod core;
+mod durability;
 mod error;
 mod events;
 mod image;

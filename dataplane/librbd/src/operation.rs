@@ -158,6 +158,7 @@ impl Operation {
     fn secure(&mut self) -> Option<Result<(), DeviceError>> {
         match self.durability {
             Durability::OnFlush => Some(Ok(())),
+            Durability::Fua if self.ticket.writes_through() => Some(Ok(())),
             Durability::Fua => {
                 self.stage = Stage::Flush;
                 None

@@ -42,6 +42,16 @@ pub(crate) struct SnapshotInfo {
     pub(crate) name: *const c_char,
 }
 
+/// `rbd_config_option_t`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct ConfigOption {
+    pub(crate) name: *const c_char,
+    pub(crate) value: *const c_char,
+    /// `rbd_config_source_t`, an enumeration.
+    pub(crate) source: c_int,
+}
+
 /// Declare a table of functions, and how to fill it from a library.
 macro_rules! table {
     (
@@ -135,6 +145,9 @@ table! {
             fn(ImageHandle, WatchCallback, WatchCallback, *mut c_void, *mut u64) -> c_int;
         rbd_quiesce_complete: fn(ImageHandle, u64, c_int);
         rbd_quiesce_unwatch: fn(ImageHandle, u64) -> c_int;
+        rbd_get_features: fn(ImageHandle, *mut u64) -> c_int;
+        rbd_config_image_list: fn(ImageHandle, *mut ConfigOption, *mut c_int) -> c_int;
+        rbd_config_image_list_cleanup: fn(*mut ConfigOption, c_int);
     }
 }
 

@@ -208,6 +208,42 @@ fn nothing_past_the_end_reaches_librbd() {
 }
 
 #[test]
+fn without_a_cache_a_flush_waits_for_nothing_and_fua_is_a_write() {
+    let fake = Fake::load();
+    let image = fake.image_without_cache();
+    let fua = write_with(0, &[1; 512], Durability::Fua);
+    execute(&*image, fua).result.unwrap();
+    fake.tell("hold");
+    let (sink, answers) = outcomes();
+    image.submit(write(4096, &[2; 512]), completion(&sink, 1));
+    // Not covered by the flush, since it has not completed; librbd's own would wait for it.
+    execute(&*image, Request::Flush).result.unwrap();
+    assert!(answers.try_recv().is_err());
+    fake.tell("release");
+    assert!(answers.recv().unwrap().1.result.is_ok());
+    assert_eq!(fake.count("rbd_aio_flush"), 0);
+
+    fake.tell("blocklist");
+    assert!(execute(&*image, write(0, &[3; 512])).result.is_err());
+    assert!(matches!(execute(&*image, Request::Flush).result, Err(DeviceError::Fenced)));
+    drop(answers);
+    drop(image);
+    fake.assert_clean();
+}
+
+#[test]
+fn a_library_that_cannot_tell_of_its_cache_is_asked_to_flush() {
+    for symbol in ["rbd_config_image_list", "rbd_get_features"] {
+        let fake = Fake::without(&[symbol]).unwrap();
+        let image = fake.image_without_cache();
+        execute(&*image, Request::Flush).result.unwrap();
+        assert_eq!(fake.count("rbd_aio_flush"), 1, "{symbol}");
+        drop(image);
+        fake.assert_clean();
+    }
+}
+
+#[test]
 fn after_a_failed_flush_nothing_is_called_durable() {
     // INV-6, by a flush and by the flush behind a FUA write
     for request in [Request::Flush, write_with(0, b"tight", Durability::Fua)] {

@@ -22,6 +22,14 @@ struct SnapshotInfo {
     name: *mut c_char,
 }
 
+/// `rbd_config_option_t`.
+#[repr(C)]
+struct ConfigOption {
+    name: *const c_char,
+    value: *const c_char,
+    source: c_int,
+}
+
 type WatchCallback = unsafe extern "C" fn(*mut c_void);
 
 /// Count a call on a closed image.
@@ -418,4 +426,50 @@ unsafe extern "C" fn rbd_quiesce_unwatch(_image: *mut c_void, id: u64) -> c_int 
         state.quiesce_watches.retain(|watch| watch.id != id);
     }
     0
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn rbd_get_features(image: *mut c_void, features: *mut u64) -> c_int {
+    on_image("rbd_get_features", image, |_| {
+        // SAFETY: the caller gives a place. Layering, exclusive lock, object map, fast diff, deep
+        // flatten: what images have by default.
+        unsafe { *features = 0x3d };
+        0
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn rbd_config_image_list(
+    image: *mut c_void,
+    options: *mut ConfigOption,
+    count: *mut c_int,
+) -> c_int {
+    on_image("rbd_config_image_list", image, |state| {
+        let is_off = state.settings.iter().any(|setting| setting == "rbd_cache=false");
+        let listed = [
+            (c"rbd_op_threads", c"1"),
+            (c"rbd_cache", if is_off { c"false" } else { c"true" }),
+            (c"rbd_persistent_cache_mode", c"disabled"),
+        ];
+        // SAFETY: the caller gives a place, and room for so many entries.
+        let room =
+            unsafe { slice::from_raw_parts_mut(options, usize::try_from(*count).unwrap_or(0)) };
+        // SAFETY: as above.
+        unsafe { *count = 3 };
+        if room.len() < listed.len() {
+            return -libc::ERANGE;
+        }
+        for (entry, (name, value)) in room.iter_mut().zip(listed) {
+            *entry = ConfigOption { name: name.as_ptr(), value: value.as_ptr(), source: 0 };
+        }
+        state.open_completions += 1; // a list is open until it is cleaned up
+        0
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn rbd_config_image_list_cleanup(_options: *mut ConfigOption, _count: c_int) {
+    if let Ok(mut state) = enter("rbd_config_image_list_cleanup") {
+        state.open_completions -= 1;
+    }
 }

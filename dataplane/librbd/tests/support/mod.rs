@@ -70,12 +70,24 @@ impl Fake {
     }
 
     pub(crate) fn cluster(&self) -> Arc<Cluster> {
-        let options = ConnectOptions { user: "tester".to_owned(), ..ConnectOptions::default() };
+        self.cluster_with(&[])
+    }
+
+    fn cluster_with(&self, settings: &[(&str, &str)]) -> Arc<Cluster> {
+        let settings =
+            settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let options =
+            ConnectOptions { user: "tester".to_owned(), settings, ..ConnectOptions::default() };
         Cluster::connect(Arc::clone(&self.libraries), &options).unwrap()
     }
 
     pub(crate) fn image(&self) -> Arc<RbdImage> {
         RbdImage::open(self.cluster(), &spec()).unwrap()
+    }
+
+    /// One whose librbd has no cache of its own.
+    pub(crate) fn image_without_cache(&self) -> Arc<RbdImage> {
+        RbdImage::open(self.cluster_with(&[("rbd_cache", "false")]), &spec()).unwrap()
     }
 
     /// All is closed, and nothing was done that the real library may not survive.
