@@ -23,8 +23,10 @@ setup: ## Make the checkout ready for development
 test: check integration acceptance ## Everything: lint, types, unit, integration, acceptance
 	@echo "All tests passed."
 
+# The tests of Python run on one core and those of Rust on all: side by side both are over sooner.
 .PHONY: check
-check: setup lint types unit rust docs ## Everything that needs no lab
+check: setup ## Everything that needs no lab
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint types unit rust docs
 
 .PHONY: lint
 lint: setup ## Style, imports, shell scripts, file lengths
@@ -52,6 +54,12 @@ rust: setup ## The dataplane: format, clippy, tests, licences
 .PHONY: integration
 integration: setup ## Tests on a lab of their own (root)
 	$(VENV)/pytest tests/integration
+
+.PHONY: soak
+soak: setup ## The faults of a volume over and over, and an hour under load (root; two hours)
+	GRAMPUS_TEST_REPEATS=5 GRAMPUS_TEST_SOAK_S=3600 $(VENV)/pytest --timeout 7200 \
+		tests/integration/test_volumed_faults.py tests/integration/test_volumed_fence.py \
+		tests/integration/test_volumed_live.py
 
 .PHONY: acceptance
 acceptance: setup ## Tests through the command line alone, on a lab of their own (root)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.system.command_line import CommandLine
+from tests.system.endurance import REPEATS
 from tests.system.exerciser import DEVICE_FAILED, NS_PER_S, Exerciser, VolumeLedger
 from tests.system.lab_machine import LabMachine
 from tests.system.machine import wait_for
@@ -102,7 +104,7 @@ def require_nothing_lost(written: Written) -> None:
 
 
 def test_killed_volumed_fails_its_device_and_attach_brings_it_back(written: Written) -> None:
-    for _ in range(3):
+    for _ in range(1 + REPEATS):
         killed_ns = time.time_ns()
         written.lab.ok("lab", "fault", "kill-daemon", "volumed-ledgered")
         finished = written.ledger.end(timeout_s=30)
@@ -119,7 +121,7 @@ def test_killed_volumed_fails_its_device_and_attach_brings_it_back(written: Writ
 
 
 def test_killed_osd_and_then_mon_delay_writes_and_lose_none(written: Written) -> None:
-    for osd in ("osd-1", "osd-2"):
+    for osd in islice(cycle(("osd-1", "osd-2")), REPEATS):
         written.lab.ok("lab", "fault", "kill-daemon", osd)
         written.ledger.wait_for_more(200, timeout_s=WITHOUT_OSD_S)  # without being healed
         written.lab.ok("lab", "fault", "kill-daemon", str(written.mon()))
@@ -132,15 +134,16 @@ def test_killed_osd_and_then_mon_delay_writes_and_lose_none(written: Written) ->
 
 
 def test_partition_of_an_osds_host_delays_writes_and_loses_none(written: Written) -> None:
-    written.lab.ok("lab", "fault", "partition", "h3")
-    written.ledger.wait_for_more(200, timeout_s=WITHOUT_OSD_S + WITHOUT_MON_S)
-    written.healed()
-    written.ledger.wait_for_more()
+    for _ in range(REPEATS):
+        written.lab.ok("lab", "fault", "partition", "h3")
+        written.ledger.wait_for_more(200, timeout_s=WITHOUT_OSD_S + WITHOUT_MON_S)
+        written.healed()
+        written.ledger.wait_for_more()
     require_nothing_lost(written)
 
 
 def test_partition_of_the_volumes_own_host_is_waited_for(written: Written) -> None:
-    for _ in range(2):
+    for _ in range(REPEATS):
         written.lab.ok("lab", "fault", "partition", "h1")
         before = settled_count(written.ledger)
         written.healed()

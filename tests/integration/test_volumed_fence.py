@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from tests.system.command_line import CommandLine, Finished
+from tests.system.endurance import REPEATS
 from tests.system.exerciser import (
     NS_PER_S,
     Exerciser,
@@ -213,7 +214,7 @@ def test_of_two_daemons_started_at_once_one_serves(
     machine, image = exercisers["h1"].machine, f"{neighbour['pool']}/contended"
     machine.ok("rbd", "create", "--size", "64M", image)
     try:
-        for _ in range(3):
+        for _ in range(1 + REPEATS):
             require_one_serves(own_daemons(exercisers, image))
     finally:
         machine.ok("rbd", "rm", "--no-progress", image)

@@ -7,12 +7,12 @@ import time
 from pathlib import Path
 
 from tests.system.command_line import CommandLine
+from tests.system.endurance import SOAK_S
 from tests.system.exerciser import Exerciser
 from tests.system.lab_machine import LabMachine
 from tests.system.volumes import attached_volume
 
 MIB = 1024 * 1024
-SOAK_S = 30
 WARM_UP_S = 8
 # The allocator's own noise; a leak of one 4 KiB buffer in a thousand requests would be more.
 GROWTH_BYTES = 12 * MIB
