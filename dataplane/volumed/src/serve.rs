@@ -354,11 +354,15 @@ fn announce(daemon: &Arc<Daemon>) -> Result<(), ServeError> {
     Ok(())
 }
 
+/// How long a request may be under way on a fenced volume before its users are cut off.
+const FENCED_PATIENCE_NS: u64 = 2_000_000_000;
+
 /// Look at the daemon a few times a second: log what changes, end what is over.
 fn watch(daemon: &Daemon, ended: &Receiver<()>) {
     let mut stalls = StallWatch::default();
     let mut last = State::Starting;
     let mut session_ended = false;
+    let mut cut_off = false;
     while ended.recv_timeout(WATCH_INTERVAL) == Err(RecvTimeoutError::Timeout) {
         let Some(offered) = daemon.offered() else { continue };
         offered.gate.settle();
@@ -382,6 +386,15 @@ fn watch(daemon: &Daemon, ended: &Receiver<()>) {
                 _ => tracing::info!(reason, from = last.name(), "{}", state.name()),
             }
             last = state;
+        }
+        // librbd can keep a request for ever that was under way when the cluster shut it out.
+        let is_kept = in_flight.oldest_ns.is_some_and(|age_ns| age_ns > FENCED_PATIENCE_NS);
+        if state == State::Fenced && is_kept && !cut_off {
+            cut_off = true;
+            tracing::warn!("requests from before the fence stay unanswered: ending the mount");
+            if let Err(error) = offered.mount.abort() {
+                tracing::warn!(%error, "cannot end the mount");
+            }
         }
         if !session_ended && !offered.mount.is_alive() {
             session_ended = true;
