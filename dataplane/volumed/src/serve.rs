@@ -17,7 +17,7 @@ use crate::protocol::{DEFAULT_STOP_TIMEOUT, Refused};
 use crate::rbd::{RbdSource, RbdVolume};
 use crate::server::{ControlError, ControlSocket, Limits};
 use crate::signals::StopSignals;
-use crate::state::{StallEvent, StallWatch, State};
+use crate::state::{StallEvent, StallWatch, State, must_cut_off};
 use crate::volume::{Identity, LocalVolume, SnapshotGuard, Volume, VolumeError};
 
 /// More than the transport has entries: its buffers are bounded at 1 GiB in pieces of 1 MiB.
@@ -354,9 +354,6 @@ fn announce(daemon: &Arc<Daemon>) -> Result<(), ServeError> {
     Ok(())
 }
 
-/// How long a request may be under way on a fenced volume before its users are cut off.
-const FENCED_PATIENCE_NS: u64 = 2_000_000_000;
-
 /// Look at the daemon a few times a second: log what changes, end what is over.
 fn watch(daemon: &Daemon, ended: &Receiver<()>) {
     let mut stalls = StallWatch::default();
@@ -387,11 +384,11 @@ fn watch(daemon: &Daemon, ended: &Receiver<()>) {
             }
             last = state;
         }
-        // librbd can keep a request for ever that was under way when the cluster shut it out.
-        let is_kept = in_flight.oldest_ns.is_some_and(|age_ns| age_ns > FENCED_PATIENCE_NS);
-        if state == State::Fenced && is_kept && !cut_off {
+        if !cut_off && must_cut_off(state, &in_flight) {
             cut_off = true;
-            tracing::warn!("requests from before the fence stay unanswered: ending the mount");
+            tracing::warn!(
+                "requests from before the fence stay unanswered: their users are cut off"
+            );
             if let Err(error) = offered.mount.abort() {
                 tracing::warn!(%error, "cannot end the mount");
             }
