@@ -22,9 +22,13 @@ NS_PER_S = 1_000_000_000
 
 def build_exerciser() -> Path:
     """The exerciser, built as everything of the data plane that tests run on a lab: released."""
-    command = ["cargo", "build", "--release", "--locked", "--quiet", "-p", "grampus-testkit"]
+    return build_program("build", "--release", "--package", "grampus-testkit")
+
+
+def build_program(*arguments: str) -> Path:
+    """The one program that `cargo ARGUMENTS` makes of the data plane."""
     built = subprocess.run(
-        [*command, "--message-format=json"],
+        ["cargo", *arguments, "--locked", "--quiet", "--message-format=json"],
         cwd=CHECKOUT / "dataplane",
         stdout=subprocess.PIPE,
         text=True,

@@ -1,8 +1,9 @@
-//! The binding against a real cluster: run by hand, on a host that has librbd, `rbd` and `ceph`.
+//! The binding against a real cluster, on a host that has librbd, `rbd` and `ceph`.
 //!
+//! `tests/integration/test_librbd_binding.py` runs them on a lab's host, one after the other.
 //! `GRAMPUS_TEST_IMAGE=POOL/IMAGE` names an image that may be overwritten, of at least 64 MiB and
 //! with the feature `exclusive-lock`; `GRAMPUS_TEST_USER` a user who may blocklist, `admin` if not
-//! given. Then `cluster-HASH --ignored --test-threads 1`.
+//! given.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 #![allow(clippy::indexing_slicing, reason = "tests")]
 
@@ -61,7 +62,7 @@ fn write(offset: u64, bytes: Vec<u8>, durability: Durability) -> Request {
 }
 
 #[test]
-#[ignore = "needs a cluster"]
+#[ignore = "needs a cluster: tests/integration/test_librbd_binding.py runs it"]
 fn a_client_knows_the_address_that_rbd_status_shows() {
     let (cluster, image) = open();
     let address = cluster.client_address().unwrap();
@@ -71,7 +72,7 @@ fn a_client_knows_the_address_that_rbd_status_shows() {
 }
 
 #[test]
-#[ignore = "needs a cluster"]
+#[ignore = "needs a cluster: tests/integration/test_librbd_binding.py runs it"]
 fn an_image_is_a_device() {
     const BYTES: u64 = 16 << 20;
     let (_cluster, image) = open();
@@ -115,7 +116,7 @@ fn an_image_is_a_device() {
 }
 
 #[test]
-#[ignore = "needs a cluster"]
+#[ignore = "needs a cluster: tests/integration/test_librbd_binding.py runs it"]
 fn only_one_client_has_the_lock_and_the_other_is_told_who() {
     let (cluster, image) = open();
     let (_other_cluster, other) = open();
@@ -139,7 +140,7 @@ fn only_one_client_has_the_lock_and_the_other_is_told_who() {
 }
 
 #[test]
-#[ignore = "needs a cluster"]
+#[ignore = "needs a cluster: tests/integration/test_librbd_binding.py runs it"]
 fn every_client_hears_of_a_new_size() {
     let (_cluster, image) = open();
     let (_other_cluster, other) = open();
@@ -177,7 +178,7 @@ impl QuiesceHandler for Announced {
 }
 
 #[test]
-#[ignore = "needs a cluster"]
+#[ignore = "needs a cluster: tests/integration/test_librbd_binding.py runs it"]
 fn a_snapshot_of_another_client_is_announced() {
     let (_cluster, image) = open();
     image.acquire_lock().unwrap();
@@ -203,7 +204,7 @@ fn a_snapshot_of_another_client_is_announced() {
 }
 
 #[test]
-#[ignore = "needs a cluster"]
+#[ignore = "needs a cluster: tests/integration/test_librbd_binding.py runs it"]
 fn metadata_and_compare_and_write_work() {
     let (_cluster, image) = open();
     image.set_metadata("grampus-test", "value").unwrap();
@@ -219,7 +220,7 @@ fn metadata_and_compare_and_write_work() {
 }
 
 #[test]
-#[ignore = "needs a cluster"]
+#[ignore = "needs a cluster: tests/integration/test_librbd_binding.py runs it"]
 fn a_fence_stops_one_client_and_not_its_neighbour() {
     let (cluster, image) = open();
     let (_neighbour_cluster, neighbour) = open();

@@ -41,19 +41,29 @@ pub(crate) struct Device {
     pub(crate) align: Option<u64>,
 }
 
+/// Where on the device to work, for how long, and what repeats it.
+#[derive(Debug, Args)]
+pub(crate) struct Region {
+    /// The first byte to use.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) offset: u64,
+    /// How many bytes to use (default: to the end); a ledger's file that is not there is made.
+    #[arg(long)]
+    pub(crate) length: Option<u64>,
+    /// Repeats the choices (default: a new one; the model prints it).
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+    /// End after so many seconds.
+    #[arg(long, value_parser = parse_seconds)]
+    pub(crate) seconds: Option<Duration>,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct Model {
     #[command(flatten)]
     pub(crate) device: Device,
-    /// The first byte to use.
-    #[arg(long, default_value_t = 0)]
-    pub(crate) offset: u64,
-    /// How many bytes to use (default: to the end).
-    #[arg(long)]
-    pub(crate) length: Option<u64>,
-    /// Repeats the operations (default: a new one, which is printed).
-    #[arg(long)]
-    pub(crate) seed: Option<u64>,
+    #[command(flatten)]
+    pub(crate) region: Region,
     /// Operations of all workers together.
     #[arg(long, default_value_t = 10_000)]
     pub(crate) operations: u64,
@@ -63,9 +73,6 @@ pub(crate) struct Model {
     /// The longest operation, in bytes.
     #[arg(long, default_value_t = 131_072)]
     pub(crate) max_transfer: u64,
-    /// End after so many seconds.
-    #[arg(long, value_parser = parse_seconds)]
-    pub(crate) seconds: Option<Duration>,
 }
 
 #[derive(Debug, Args)]
@@ -89,21 +96,14 @@ pub(crate) enum LedgerCommand {
 pub(crate) struct LedgerWrite {
     #[command(flatten)]
     pub(crate) device: Device,
+    #[command(flatten)]
+    pub(crate) region: Region,
     /// The ledger, on other storage.
     #[arg(long)]
     pub(crate) ledger: PathBuf,
     /// Go on with the ledger that is there, rather than begin one.
     #[arg(long = "continue")]
     pub(crate) go_on: bool,
-    /// Where the first block begins.
-    #[arg(long, default_value_t = 0)]
-    pub(crate) offset: u64,
-    /// How many bytes to use (default: to the end); a file that is not there is made.
-    #[arg(long)]
-    pub(crate) length: Option<u64>,
-    /// Repeats the places.
-    #[arg(long)]
-    pub(crate) seed: Option<u64>,
     /// Threads; each flushes what it has written itself.
     #[arg(long, default_value_t = 4)]
     pub(crate) writers: u64,
@@ -113,9 +113,6 @@ pub(crate) struct LedgerWrite {
     /// At most so many writes a second, of all writers together.
     #[arg(long)]
     pub(crate) rate: Option<u64>,
-    /// End after so many seconds.
-    #[arg(long, value_parser = parse_seconds)]
-    pub(crate) seconds: Option<Duration>,
     /// End once this file is there.
     #[arg(long)]
     pub(crate) stop_file: Option<PathBuf>,

@@ -76,15 +76,15 @@ fn open(device: &Device, create: bool) -> Result<OpenTarget, Stop> {
 fn run_model(model: &Model) -> Result<(Ending, Value), Stop> {
     let target = open(&model.device, false)?;
     let size = target.size_bytes().map_err(|error| unable("ask the size", &error))?;
-    let seed = model.seed.unwrap_or_else(random_seed);
-    let end = model.length.map_or(size, |length| model.offset.saturating_add(length));
+    let seed = model.region.seed.unwrap_or_else(random_seed);
+    let end = model.region.length.map_or(size, |length| model.region.offset.saturating_add(length));
     let plan = Plan {
         seed,
         operations: model.operations,
         workers: model.workers,
-        range: model.offset..end,
+        range: model.region.offset..end,
         max_transfer_bytes: model.max_transfer,
-        time_limit: model.seconds,
+        time_limit: model.region.seconds,
     };
     match exercise(&target, &plan) {
         Ok(summary) => Ok((Ending::Right, json!({"seed": seed, "summary": summary}))),
@@ -101,8 +101,8 @@ fn run_model(model: &Model) -> Result<(Ending, Value), Stop> {
                 model.device.path.display(),
                 if model.device.direct { " --direct" } else { "" },
                 align.unwrap_or_default(),
-                model.offset,
-                end.saturating_sub(model.offset),
+                model.region.offset,
+                end.saturating_sub(model.region.offset),
                 model.operations,
                 model.workers,
                 model.max_transfer,
@@ -128,7 +128,7 @@ fn run_zeros(device: &Device, offset: u64) -> Result<(Ending, Value), Stop> {
 }
 
 fn run_ledger_write(write: &LedgerWrite) -> Result<(Ending, Value), Stop> {
-    let target = open(&write.device, write.length.is_some())?;
+    let target = open(&write.device, write.region.length.is_some())?;
     let (ledger, history) = if write.go_on {
         let history = read_history(&write.ledger)?;
         (LedgerFile::append_to(&write.ledger), Some(history))
@@ -139,23 +139,23 @@ fn run_ledger_write(write: &LedgerWrite) -> Result<(Ending, Value), Stop> {
         ledger.map_err(|error| unable(&format!("open {}", write.ledger.display()), &error))?;
     let mut account = FileAccount::new(ledger, write.stamp.as_deref(), write.stop_file.clone())
         .map_err(|error| unable("open the file of stamps", &error))?;
-    let blocks = match (&history, write.length) {
+    let blocks = match (&history, write.region.length) {
         (Some(history), _) => u64::try_from(history.expectations.len()).unwrap_or_default(),
         (None, Some(length)) => length / block_bytes(),
         (None, None) => {
             let size = target.size_bytes().map_err(|error| unable("ask the size", &error))?;
-            size.saturating_sub(write.offset) / block_bytes()
+            size.saturating_sub(write.region.offset) / block_bytes()
         }
     };
     let plan = WritePlan {
         run: history.as_ref().map_or_else(random_seed, |history| history.run),
-        seed: write.seed.unwrap_or_else(random_seed),
-        offset_bytes: history.as_ref().map_or(write.offset, |history| history.offset_bytes),
+        seed: write.region.seed.unwrap_or_else(random_seed),
+        offset_bytes: history.as_ref().map_or(write.region.offset, |history| history.offset_bytes),
         blocks,
         writers: write.writers,
         writes_per_flush: write.writes_per_flush,
         writes_per_s: write.rate,
-        time_limit: write.seconds,
+        time_limit: write.region.seconds,
         keep_trying: write.keep_trying,
     };
     match write_ledger(&target, &mut account, &plan, history.as_ref()) {
