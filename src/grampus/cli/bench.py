@@ -18,6 +18,7 @@ from grampus.bench.runner import BenchRunner
 from grampus.bench.suite import Suite, list_suites, load_suite
 from grampus.cli.app import command, make_noun
 from grampus.cli.bench_paths import compare_paths, run_paths, show_paths
+from grampus.cli.bench_tables import format_times, show_comparison
 from grampus.cli.composition import SUITES, LabDevices, LabFacts, Session
 from grampus.cli.options import (
     FORMAT_DEFAULT,
@@ -246,7 +247,9 @@ def bench_compare(
             "Compare two runs of the same suite; `grampus bench list` shows them.",
         )
     document = compare_document(before, after)
-    output.table(
+    show_comparison(
+        output,
+        output_format,
         document,
         ["workload", "arm", "first tps", "second tps", "tps x", "p99 x"],
         [
@@ -255,15 +258,13 @@ def bench_compare(
                 row["arm"],
                 f"{row['first']['tps']:,.0f}",
                 f"{row['second']['tps']:,.0f}",
-                _times(row["tps_ratio"]),
-                _times(row["latency_p99_ratio"]),
+                format_times(row["tps_ratio"]),
+                format_times(row["latency_p99_ratio"]),
             ]
             for row in document["results"]
         ],
         "The two runs have no workload in common.",
     )
-    if output_format is FORMAT_DEFAULT:
-        output.text(None, "\n".join(["", *_differences(document), document["statement"]]))
 
 
 @command(report_app, "build", "grampus report build latest --output report.html")
@@ -353,18 +354,7 @@ def _figures(result: OltpResult) -> list[str]:
 
 
 def _share(ceph: OltpResult, local: OltpResult) -> str:
-    return _times(ceph.tps / local.tps if local.tps else None)
-
-
-def _times(ratio: float | None) -> str:
-    return "-" if ratio is None else f"{ratio:.2f}"
-
-
-def _differences(document: dict[str, list[dict[str, str]]]) -> list[str]:
-    return [
-        f"{row['group']}, {row['name']}: {row['first']} -> {row['second']}"
-        for row in document["differences"]
-    ]
+    return format_times(ceph.tps / local.tps if local.tps else None)
 
 
 def _report_file(archive: RunArchive, run: Run | PathsRun) -> Path:

@@ -14,7 +14,8 @@ from grampus.bench.paths.plan import PathsOptions, describe_steps
 from grampus.bench.paths.ports import PathsPorts
 from grampus.bench.paths.runner import PathsRunner
 from grampus.bench.paths.suite import PathsSuite
-from grampus.cli.composition import LabImages, Session, volumed_program
+from grampus.cli.bench_tables import format_times, show_comparison
+from grampus.cli.composition import LabImages, Session, describe_lab, volumed_program
 from grampus.cli.options import FORMAT_DEFAULT, FormatOption
 from grampus.cli.output import Output, make_output, show_plan
 from grampus.core.units import MIB
@@ -62,19 +63,7 @@ class LabPathsCluster:
         return self._session.cluster().ceph("auth", "get", f"client.{user}").stdout
 
     def facts(self) -> list[Setting]:
-        spec, cluster = self._session.require_lab(), self._session.cluster()
-        pool = cluster.observe_pool(DATABASE_POOL)
-        pairs = {
-            "version": cluster.observe_versions(),
-            "hosts": f"{spec.host_count} (network namespaces of one machine)",
-            "OSDs": f"{spec.osd_count}, BlueStore on loop devices over sparse files",
-            "OSD size (bytes)": str(spec.osd_size_bytes),
-            "media": spec.media,
-            "pool": DATABASE_POOL,
-            "copies": f"{pool.copies}, min_size {spec.min_size}",
-            "host image": spec.image_id,
-        }
-        return [Setting(group="Ceph", name=name, value=value) for name, value in pairs.items()]
+        return describe_lab(self._session, DATABASE_POOL, {})
 
 
 def run_paths(
@@ -200,7 +189,9 @@ def compare_paths(
 ) -> None:
     """Two runs side by side: the second over the first."""
     document: dict[str, Any] = compare_paths_document(first, second)
-    output.table(
+    show_comparison(
+        output,
+        output_format,
         document,
         ["measure", "way", "first", "second", "throughput x", "latency x"],
         [
@@ -209,20 +200,10 @@ def compare_paths(
                 row["arm"],
                 f"{row['first']['throughput']:,.0f}",
                 f"{row['second']['throughput']:,.0f}",
-                _times(row["throughput_ratio"]),
-                _times(row["latency_avg_ratio"]),
+                format_times(row["throughput_ratio"]),
+                format_times(row["latency_avg_ratio"]),
             ]
             for row in document["results"]
         ],
         "The two runs have no point in common.",
     )
-    if output_format is FORMAT_DEFAULT:
-        lines = [
-            f"{row['group']}, {row['name']}: {row['first']} -> {row['second']}"
-            for row in document["differences"]
-        ]
-        output.text(None, "\n".join(["", *lines, document["statement"]]))
-
-
-def _times(ratio: float | None) -> str:
-    return "-" if ratio is None else f"{ratio:.2f}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -246,24 +246,35 @@ class LabFacts:
         self._database = database
 
     def facts(self) -> list[Setting]:
-        spec = self._session.require_lab()
         record = self._session.volumes().get(self._database)
-        pool = self._session.cluster().observe_pool(record.spec.pool)
         attachment = record.attachment
-        pairs = {
-            "version": self._session.cluster().observe_versions(),
-            "hosts": f"{spec.host_count} (network namespaces of one machine)",
-            "OSDs": f"{spec.osd_count}, BlueStore on loop devices over sparse files",
-            "OSD size (bytes)": str(spec.osd_size_bytes),
-            "media": spec.media,
-            "pool": record.spec.pool,
-            "copies": f"{pool.copies}, min_size {spec.min_size}",
-            "image": f"{record.spec.pool}/{record.spec.image}",
-            "image size (bytes)": str(record.spec.size_bytes),
-            "file system": record.spec.filesystem,
-            "driver": attachment.driver if attachment else "detached",
-            "driver reason": attachment.driver_reason if attachment else "",
-            "transport": (attachment.transport or "") if attachment else "",
-            "host image": spec.image_id,
-        }
-        return [Setting(group="Ceph", name=name, value=value) for name, value in pairs.items()]
+        return describe_lab(
+            self._session,
+            record.spec.pool,
+            {
+                "image": f"{record.spec.pool}/{record.spec.image}",
+                "image size (bytes)": str(record.spec.size_bytes),
+                "file system": record.spec.filesystem,
+                "driver": attachment.driver if attachment else "detached",
+                "driver reason": attachment.driver_reason if attachment else "",
+                "transport": (attachment.transport or "") if attachment else "",
+            },
+        )
+
+
+def describe_lab(session: Session, pool_name: str, further: Mapping[str, str]) -> list[Setting]:
+    """What a run records of the lab and one of its pools, with `further` settings of its own."""
+    spec, cluster = session.require_lab(), session.cluster()
+    pool = cluster.observe_pool(pool_name)
+    pairs = {
+        "version": cluster.observe_versions(),
+        "hosts": f"{spec.host_count} (network namespaces of one machine)",
+        "OSDs": f"{spec.osd_count}, BlueStore on loop devices over sparse files",
+        "OSD size (bytes)": str(spec.osd_size_bytes),
+        "media": spec.media,
+        "pool": pool_name,
+        "copies": f"{pool.copies}, min_size {spec.min_size}",
+        **further,
+        "host image": spec.image_id,
+    }
+    return [Setting(group="Ceph", name=name, value=value) for name, value in pairs.items()]

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 
 from grampus.cli.app import command, confirm, make_noun
-from grampus.cli.composition import Session
 from grampus.cli.options import (
     FORMAT_DEFAULT,
     LAB_DEFAULT,
@@ -19,10 +18,10 @@ from grampus.cli.options import (
     YesOption,
 )
 from grampus.cli.output import make_output, show_plan
+from grampus.cli.work import work_on_databases
 from grampus.core.errors import RefusedError
 from grampus.core.units import format_bytes, parse_bytes
 from grampus.databases.request import CreateRequest, require_request
-from grampus.databases.service import DatabaseService
 from grampus.databases.view import CreatedDatabase, DatabaseView
 
 db_app = make_noun("db", "MySQL and MariaDB databases on Ceph volumes.")
@@ -55,7 +54,6 @@ def db_create(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Make a database: a volume, an instance with its own address and limits, a user."""
-    session, output = Session(lab), make_output(output_format)
     request = CreateRequest(
         name=name,
         size_bytes=parse_bytes(size),
@@ -66,8 +64,7 @@ def db_create(
         protect=protect,
     )
     require_request(request)
-    with session.sharing_lab(), session.progress:
-        databases = _open(session)
+    with work_on_databases(lab) as (_, databases):
         spec = databases.plan_create(request)
         if dry_run:
             show_plan(output_format, databases.describe("db.create", spec))
@@ -75,7 +72,7 @@ def db_create(
         created = databases.create(spec)
         view = databases.show(name)
     document = {**database_document(view), **_connection(created)}
-    output.details(
+    make_output(output_format).details(
         document,
         {
             "database": name,
@@ -91,9 +88,8 @@ def db_create(
 @command(db_app, "list", "grampus db list")
 def db_list(lab: LabOption = LAB_DEFAULT, output_format: FormatOption = FORMAT_DEFAULT) -> None:
     """All databases."""
-    session = Session(lab)
-    with session.sharing_lab(), session.progress:
-        views = _open(session).list()
+    with work_on_databases(lab) as (_, databases):
+        views = databases.list()
     make_output(output_format).table(
         {"databases": [database_document(view) for view in views]},
         ["name", "status", "server", "size", "memory", "cpus", "host", "address"],
@@ -121,9 +117,8 @@ def db_show(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """One database: server, limits, volume."""
-    session = Session(lab)
-    with session.sharing_lab(), session.progress:
-        view = _open(session).show(name)
+    with work_on_databases(lab) as (_, databases):
+        view = databases.show(name)
     make_output(output_format).details(database_document(view), _pairs(view))
 
 
@@ -136,9 +131,8 @@ def db_connect(
     lab: LabOption = LAB_DEFAULT,
 ) -> None:
     """Open a client at this terminal, or run SQL (-e, or on stdin)."""
-    session = Session(lab)
-    with session.sharing_lab():
-        client = _open(session).client_argv(name, execute)
+    with work_on_databases(lab) as (session, databases):
+        client = databases.client_argv(name, execute)
         host = session.fleet().host(client.host)
         tty = sys.stdin.isatty() and sys.stdout.isatty() and execute is None
         argv = host.terminal_argv(client.argv, daemon=client.daemon, tty=tty)
@@ -156,9 +150,7 @@ def db_delete(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Delete a database and its volume."""
-    session, output = Session(lab), make_output(output_format)
-    with session.sharing_lab(), session.progress:
-        databases = _open(session)
+    with work_on_databases(lab) as (session, databases):
         spec = databases.get(name).spec
         if dry_run:
             show_plan(output_format, databases.describe("db.delete", spec))
@@ -172,7 +164,7 @@ def db_delete(
         session.progress.close()
         confirm(f"Delete the database '{name}' and all its data?", yes=yes)
         databases.delete(name)
-    output.text({"deleted": name}, f"The database '{name}' is deleted.")
+    make_output(output_format).text({"deleted": name}, f"The database '{name}' is deleted.")
 
 
 @command(db_app, "protect", "grampus db protect shop")
@@ -205,9 +197,7 @@ def db_start(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Start a stopped database, or mend one that died."""
-    session = Session(lab)
-    with session.sharing_lab(), session.progress:
-        databases = _open(session)
+    with work_on_databases(lab) as (_, databases):
         if dry_run:
             show_plan(output_format, databases.describe("db.start", databases.get(name).spec))
             return
@@ -226,9 +216,7 @@ def db_stop(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Shut a database down cleanly; its volume stays."""
-    session = Session(lab)
-    with session.sharing_lab(), session.progress:
-        databases = _open(session)
+    with work_on_databases(lab) as (_, databases):
         if dry_run:
             show_plan(output_format, databases.describe("db.stop", databases.get(name).spec))
             return
@@ -302,9 +290,7 @@ def _connection(created: CreatedDatabase) -> dict[str, Any]:
 def _set_protection(
     lab: str, name: str, output_format: FormatOption, *, protected: bool, dry_run: bool
 ) -> None:
-    session = Session(lab)
-    with session.sharing_lab(), session.progress:
-        databases = _open(session)
+    with work_on_databases(lab) as (_, databases):
         if dry_run:
             spec = databases.get(name).spec.model_copy(update={"protected": protected})
             show_plan(output_format, databases.describe("db.protect", spec))
@@ -313,14 +299,3 @@ def _set_protection(
         view = databases.show(name)
     state = "protected" if protected else "no longer protected"
     make_output(output_format).text(database_document(view), f"The database '{name}' is {state}.")
-
-
-def _open(session: Session) -> DatabaseService:
-    """The databases, with whatever was interrupted finished or undone first."""
-    session.require_lab()
-    for sentence in session.volumes().converge():
-        session.progress.note(sentence)
-    databases = session.databases()
-    for sentence in databases.converge():
-        session.progress.note(sentence)
-    return databases

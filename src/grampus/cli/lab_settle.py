@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from grampus.cli.composition import Session
+from grampus.cli.work import settle_databases
 
 
 def start_databases(session: Session) -> None:
     """Finish or undo what was interrupted, then start every database that shall run."""
-    for sentence in session.volumes().converge():
-        session.progress.note(sentence)
-    databases = session.databases()
-    for sentence in [*databases.converge(), *databases.ensure_running()]:
+    for sentence in settle_databases(session).ensure_running():
         session.progress.note(sentence)
 
 

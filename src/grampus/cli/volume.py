@@ -22,6 +22,7 @@ from grampus.cli.options import (
     YesOption,
 )
 from grampus.cli.output import make_output, show_plan
+from grampus.cli.work import work_on_volumes
 from grampus.core.errors import NotFoundError, RefusedError
 from grampus.core.names import require_name
 from grampus.core.units import format_bytes, parse_bytes
@@ -47,12 +48,9 @@ def volume_create(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Make a volume; attaching it the first time gives it an XFS file system."""
-    session, output = Session(lab), make_output(output_format)
     require_name("volume", name)
     size_bytes = parse_bytes(size)
-    with session.sharing_lab(), session.progress:
-        volumes = session.volumes()
-        _converge(session)
+    with work_on_volumes(lab) as (_, volumes):
         spec = volumes.plan_create(name, pool, size_bytes)
         if dry_run:
             show_plan(
@@ -61,7 +59,7 @@ def volume_create(
             )
             return
         record = volumes.create(spec)
-    output.details(volume_document(record), details_of_record(record))
+    make_output(output_format).details(volume_document(record), details_of_record(record))
 
 
 @command(volume_app, "list", "grampus volume list")
@@ -117,11 +115,8 @@ def volume_attach(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Attach a volume to a host and mount it, or mend an attachment that died."""
-    session = Session(lab)
     asked_driver, asked_transport = DRIVER_NAMES[driver], TRANSPORT_NAMES[transport]
-    with session.sharing_lab():
-        _converge(session)
-        volumes = session.volumes()
+    with work_on_volumes(lab) as (session, volumes):
         _require_free_of_database(session, name, to_host=host)
         if dry_run:
             chosen = decide_asked(asked_driver, asked_transport)
@@ -141,10 +136,9 @@ def volume_resize(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Grow a volume and its file system while it is used; it cannot shrink."""
-    session, size_bytes = Session(lab), parse_bytes(size)
-    with session.sharing_lab(), session.progress:
-        _converge(session)
-        volumes, holds_database = session.volumes(), _holds_database(session, name)
+    size_bytes = parse_bytes(size)
+    with work_on_volumes(lab) as (session, volumes):
+        holds_database = _holds_database(session, name)
         if dry_run:
             steps = volumes.describe_resize(volumes.plan_resize(name, size_bytes))
             note = [f"Note the new size with the database '{name}'"] if holds_database else []
@@ -171,10 +165,7 @@ def volume_fence(
     Its client there is cut off from the cluster for good, and no other: every read and write on
     the volume fails there at once. Then it can be attached again, to that host or another.
     """
-    session = Session(lab)
-    with session.sharing_lab(), session.progress:
-        _converge(session)
-        volumes = session.volumes()
+    with work_on_volumes(lab) as (session, volumes):
         if dry_run or not yes:
             order = volumes.plan_fence(name)
             if dry_run:
@@ -194,10 +185,7 @@ def volume_detach(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Flush, unmount and detach a volume."""
-    session = Session(lab)
-    with session.sharing_lab():
-        _converge(session)
-        volumes = session.volumes()
+    with work_on_volumes(lab) as (session, volumes):
         volumes.get(name)
         _require_free_of_database(session, name, to_host=None)
         if dry_run:
@@ -217,24 +205,22 @@ def volume_delete(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Delete a volume and all that is on it."""
-    session, output = Session(lab), make_output(output_format)
-    record = session.volumes().get(name)
-    if _holds_database(session, name):
-        raise RefusedError(
-            f"The volume '{name}' holds the database '{name}'.",
-            f"Delete the database: `grampus db delete {name}`.",
-            code="in-use",
-        )
-    if dry_run:
-        show_plan(
-            output_format, ["Detach", f"Remove the image {record.spec.pool}/{record.spec.image}"]
-        )
-        return
-    confirm(f"Delete the volume '{name}' and all that is on it?", yes=yes)
-    with session.sharing_lab(), session.progress:
-        _converge(session)
-        session.volumes().delete(name)
-    output.text({"deleted": name}, f"The volume '{name}' is deleted.")
+    with work_on_volumes(lab) as (session, volumes):
+        record = volumes.get(name)
+        if _holds_database(session, name):
+            raise RefusedError(
+                f"The volume '{name}' holds the database '{name}'.",
+                f"Delete the database: `grampus db delete {name}`.",
+                code="in-use",
+            )
+        if dry_run:
+            image = f"{record.spec.pool}/{record.spec.image}"
+            show_plan(output_format, ["Detach", f"Remove the image {image}"])
+            return
+        session.progress.close()
+        confirm(f"Delete the volume '{name}' and all that is on it?", yes=yes)
+        volumes.delete(name)
+    make_output(output_format).text({"deleted": name}, f"The volume '{name}' is deleted.")
 
 
 def volume_document(record: VolumeRecord) -> dict[str, Any]:
@@ -324,11 +310,6 @@ def _fence_question(session: Session, order: FenceOrder) -> str:
     holds_database = _holds_database(session, order.name)
     loss = f"; the database '{order.name}' fails there at once" if holds_database else ""
     return f"Take the volume '{order.name}' away {place}{loss}?"
-
-
-def _converge(session: Session) -> None:
-    for sentence in session.volumes().converge():
-        session.progress.note(sentence)
 
 
 def _require_free_of_database(session: Session, name: str, *, to_host: str | None) -> None:

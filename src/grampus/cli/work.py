@@ -1,0 +1,43 @@
+"""What commands on volumes and on databases begin with: the lab held, leftovers settled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from grampus.cli.composition import Session
+from grampus.databases.service import DatabaseService
+from grampus.volumes.service import VolumeService
+
+
+@contextmanager
+def work_on_volumes(lab: str) -> Iterator[tuple[Session, VolumeService]]:
+    """The lab, held beside other commands, and its volumes after `settle_volumes`."""
+    session = Session(lab)
+    with session.sharing_lab(), session.progress:
+        yield session, settle_volumes(session)
+
+
+@contextmanager
+def work_on_databases(lab: str) -> Iterator[tuple[Session, DatabaseService]]:
+    """The lab, held beside other commands, and its databases after `settle_databases`."""
+    session = Session(lab)
+    with session.sharing_lab(), session.progress:
+        yield session, settle_databases(session)
+
+
+def settle_volumes(session: Session) -> VolumeService:
+    """The volumes, with whatever was interrupted finished or undone first, and told."""
+    volumes = session.volumes()
+    for sentence in volumes.converge():
+        session.progress.note(sentence)
+    return volumes
+
+
+def settle_databases(session: Session) -> DatabaseService:
+    """The databases; their volumes are settled before them."""
+    settle_volumes(session)
+    databases = session.databases()
+    for sentence in databases.converge():
+        session.progress.note(sentence)
+    return databases
