@@ -19,32 +19,40 @@ setup: ## Make the checkout ready for development
 	@scripts/setup.sh dev
 	@scripts/ensure-rust.sh
 
+# volumed takes half a minute to build, and only a lab needs it.
+.PHONY: setup-check
+setup-check:
+	@scripts/setup.sh check
+	@scripts/ensure-rust.sh
+
 .PHONY: test
 test: check integration acceptance ## Everything: lint, types, unit, integration, acceptance
 	@echo "All tests passed."
 
 # The tests of Python run on one core and those of Rust on all: side by side both are over sooner.
 .PHONY: check
-check: setup ## Everything that needs no lab
+check: setup-check ## Everything that needs no lab
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint types unit rust docs
 
 .PHONY: lint
-lint: setup ## Style, imports, shell scripts, file lengths
+lint: setup-check ## Style, imports, shell scripts, file lengths
 	$(VENV)/ruff check $(PYTHON_SOURCES)
 	$(VENV)/ruff format --check $(PYTHON_SOURCES)
 	$(VENV)/lint-imports
 	scripts/check-tree.sh
 
 .PHONY: types
-types: setup ## mypy, strict
+types: setup-check ## mypy, strict
 	$(VENV)/mypy
 
 .PHONY: unit
-unit: setup ## Python unit tests
-	$(VENV)/pytest tests/unit
+unit: setup-check ## Python unit tests
+	@# In memory: thousands of small state files are written, and each waits for its disk.
+	scratch=$$(mktemp --directory --tmpdir="$$([ -w /dev/shm ] && echo /dev/shm || echo /tmp)"); \
+	trap 'rm -rf "$$scratch"' EXIT; TMPDIR=$$scratch $(VENV)/pytest tests/unit
 
 .PHONY: rust
-rust: setup ## The dataplane: format, clippy, tests, licences
+rust: setup-check ## The dataplane: format, clippy, tests, licences
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets --quiet -- -D warnings
 	$(CARGO) test --locked --workspace --quiet
@@ -66,17 +74,17 @@ acceptance: setup ## Tests through the command line alone, on a lab of their own
 	$(VENV)/pytest tests/acceptance
 
 .PHONY: fmt
-fmt: setup ## Format the code
+fmt: setup-check ## Format the code
 	$(VENV)/ruff check --fix $(PYTHON_SOURCES)
 	$(VENV)/ruff format $(PYTHON_SOURCES)
 	$(CARGO) fmt --all
 
 .PHONY: docs
-docs: setup ## Check that docs/reference is what the command line says
+docs: setup-check ## Check that docs/reference is what the command line says
 	$(VENV)/python scripts/write_reference.py --check
 
 .PHONY: reference
-reference: setup ## Write docs/reference anew
+reference: setup-check ## Write docs/reference anew
 	$(VENV)/python scripts/write_reference.py
 
 .PHONY: bench

@@ -3,15 +3,20 @@
 #
 #   scripts/setup.sh runtime   what `./grampus` needs
 #   scripts/setup.sh dev       and what the tests need
+#   scripts/setup.sh check     the same without volumed, for tests that start no lab
 #
 # Says nothing and takes some milliseconds when nothing is missing.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 mode=${1:-runtime}
+wants_volumed=yes
 case $mode in
   runtime | dev) ;;
-  *) echo "usage: scripts/setup.sh runtime|dev" >&2; exit 2 ;;
+  check) mode=dev wants_volumed=no ;;
+  *) echo "usage: scripts/setup.sh runtime|dev|check" >&2; exit 2 ;;
 esac
+# Who brings a volumed along needs none of ours.
+[ -z "${GRAMPUS_VOLUMED:-}" ] || wants_volumed=no
 
 # program=Debian package
 programs=(
@@ -138,5 +143,4 @@ ensure_volumed() {
 }
 
 ensure_venv
-# Who brings a volumed along needs none of ours.
-[ -n "${GRAMPUS_VOLUMED:-}" ] || ensure_volumed
+[ "$wants_volumed" = no ] || ensure_volumed

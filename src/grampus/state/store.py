@@ -21,6 +21,7 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     String,
     Table,
+    bindparam,
     create_engine,
     delete,
     event,
@@ -58,6 +59,24 @@ operations_table = Table(
     Column("started_at", String, nullable=False),
     Column("changed_at", String, nullable=False),
 )
+
+# Built once: building a statement costs several times what SQLite takes to run it.
+_OF_KIND = records_table.c.kind == bindparam("kind")
+_OF_LAB = records_table.c.lab == bindparam("lab")
+_OF_NAME = records_table.c.name == bindparam("name")
+_INSERT = insert(records_table)
+_PUT = _INSERT.on_conflict_do_update(
+    index_elements=["kind", "lab", "name"], set_={"body": _INSERT.excluded.body}
+)
+_GET = select(records_table.c.body).where(_OF_KIND, _OF_LAB, _OF_NAME)
+_ALL = (
+    select(records_table.c.name, records_table.c.body)
+    .where(_OF_KIND)
+    .order_by(records_table.c.name)
+)
+_ALL_OF_LAB = _ALL.where(_OF_LAB)
+_REMOVE = delete(records_table).where(_OF_KIND, _OF_LAB, _OF_NAME)
+_REMOVE_LAB = delete(records_table).where(_OF_LAB)
 
 RecordT = TypeVar("RecordT", bound=BaseModel)
 
@@ -104,51 +123,34 @@ class Store:
 
     def put(self, kind: str, lab: str, name: str, record: BaseModel) -> None:
         """Write the record of `kind` named `name` in `lab`, replacing an older one."""
-        body = record.model_dump_json()
-        statement = insert(records_table).values(kind=kind, lab=lab, name=name, body=body)
-        statement = statement.on_conflict_do_update(
-            index_elements=["kind", "lab", "name"], set_={"body": body}
-        )
+        values = {"kind": kind, "lab": lab, "name": name, "body": record.model_dump_json()}
         with self.transaction() as connection:
-            connection.execute(statement)
+            connection.execute(_PUT, values)
 
     def get(self, kind: str, lab: str, name: str, model: type[RecordT]) -> RecordT | None:
         """The record, or None. Raises GrampusError with code `state-unreadable`."""
-        query = select(records_table.c.body).where(
-            records_table.c.kind == kind,
-            records_table.c.lab == lab,
-            records_table.c.name == name,
-        )
         with self.transaction() as connection:
-            body = connection.execute(query).scalar_one_or_none()
+            body = connection.execute(
+                _GET, {"kind": kind, "lab": lab, "name": name}
+            ).scalar_one_or_none()
         return None if body is None else self._parse(kind, name, body, model)
 
     def all(self, kind: str, lab: str | None, model: type[RecordT]) -> dict[str, RecordT]:
         """Records of `kind` by name, of one lab or (None) of all labs, sorted by name."""
-        query = select(records_table.c.name, records_table.c.body).where(
-            records_table.c.kind == kind
-        )
-        if lab is not None:
-            query = query.where(records_table.c.lab == lab)
+        query, values = (_ALL, {}) if lab is None else (_ALL_OF_LAB, {"lab": lab})
         with self.transaction() as connection:
-            rows = connection.execute(query.order_by(records_table.c.name)).all()
+            rows = connection.execute(query, {"kind": kind, **values}).all()
         return {name: self._parse(kind, name, body, model) for name, body in rows}
 
     def remove(self, kind: str, lab: str, name: str) -> None:
         """Forget the record; nothing happens when there is none."""
         with self.transaction() as connection:
-            connection.execute(
-                delete(records_table).where(
-                    records_table.c.kind == kind,
-                    records_table.c.lab == lab,
-                    records_table.c.name == name,
-                )
-            )
+            connection.execute(_REMOVE, {"kind": kind, "lab": lab, "name": name})
 
     def remove_lab(self, lab: str) -> None:
         """Forget every record of `lab`, of whatever kind."""
         with self.transaction() as connection:
-            connection.execute(delete(records_table).where(records_table.c.lab == lab))
+            connection.execute(_REMOVE_LAB, {"lab": lab})
 
     def _parse(self, kind: str, name: str, body: str, model: type[RecordT]) -> RecordT:
         try:
