@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import subprocess
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,8 @@ class VolumeLedger:
         self._stop_file = files / f"{name}.stop"
         self._pid_file = files / f"{name}.pid"
         self._writer: subprocess.Popen[str] | None = None
+        self._counted_bytes = 0
+        self._counts: Counter[str] = Counter()
         for file in (self.ledger, self.stamps, self._stop_file, self._pid_file):
             file.unlink(missing_ok=True)
 
@@ -129,8 +132,14 @@ class VolumeLedger:
 
     def count(self, kind: str) -> int:
         """Stamps so far: of writes (w), flushes (f) or failures (e)."""
-        text = self.stamps.read_text() if self.stamps.exists() else ""
-        return sum(line.startswith(kind) for line in text.splitlines())
+        # Only what is new: in an hour they become millions, and they are counted all the time.
+        if self.stamps.exists():
+            with self.stamps.open("rb") as file:
+                file.seek(self._counted_bytes)
+                whole, newline, _ = file.read().rpartition(b"\n")
+            self._counted_bytes += len(whole + newline)
+            self._counts.update(line[:1].decode() for line in whole.splitlines())
+        return self._counts[kind]
 
     def is_writing(self) -> bool:
         """Whether the writer has not ended yet."""
