@@ -59,6 +59,10 @@ rust: setup-check ## The dataplane: format, clippy, tests, licences
 	extra="$$(scripts/ensure-cargo-deny.sh)" && cd dataplane && PATH="$${extra:+$$extra:}$$PATH" \
 		cargo deny --log-level error check bans licenses sources
 
+.PHONY: races
+races: setup-check ## The data plane's tests under ThreadSanitizer (ten minutes)
+	scripts/check-races.sh
+
 .PHONY: integration
 integration: setup ## Tests on a lab of their own (root)
 	$(VENV)/pytest tests/integration
