@@ -16,6 +16,8 @@ if [ ! -d "$(rustc --print sysroot)/lib/rustlib/src/rust" ]; then
   rustup component add rust-src
 fi
 target=$(rustc --version --verbose | sed -n 's/^host: //p')
-export RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=thread" CARGO_TARGET_DIR=target/races
+# Exported, for the library that the tests of librbd load finds the sanitizer in their program.
+export RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR=target/races
+export RUSTFLAGS="-Zsanitizer=thread -Clink-arg=-Wl,--export-dynamic"
 exec cargo test --locked -Zbuild-std --target "$target" --no-fail-fast --lib --bins --tests \
   -p grampus-blockdev -p grampus-fuse -p grampus-librbd -p grampus-volumed "$@"

@@ -13,6 +13,8 @@ use crate::symbols::{
 
 /// More owners of an exclusive lock than there can be.
 const MAX_OWNERS: usize = 8;
+/// More than an image's id can take.
+const MAX_ID_BYTES: usize = 4096;
 
 /// The version of librbd's interface.
 pub(crate) fn version(rbd: &Rbd) -> (i32, i32, i32) {
@@ -147,6 +149,24 @@ impl Image {
     pub(crate) fn flush(&self) -> i64 {
         // SAFETY: the image is open.
         unsafe { (self.rbd.rbd_flush)(self.handle) }.into()
+    }
+
+    /// The image's id, which stays when it is renamed.
+    pub(crate) fn id(&self) -> Result<String, i64> {
+        let mut capacity = 128;
+        loop {
+            let mut id = vec![0_u8; capacity];
+            // SAFETY: the image is open; at most `capacity` bytes are written, ending in NUL.
+            let answer = unsafe {
+                (self.rbd.rbd_get_id)(self.handle, id.as_mut_ptr().cast::<c_char>(), capacity)
+            };
+            match answer {
+                // How much it takes is not told.
+                code if code == -libc::ERANGE && capacity < MAX_ID_BYTES => capacity *= 2,
+                code if code < 0 => return Err(code.into()),
+                _ => return Ok(CStr::from_bytes_until_nul(&id).map(shown).unwrap_or_default()),
+            }
+        }
     }
 
     /// The image's size in bytes.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::error::RbdError;
 use crate::libraries::Libraries;
 use crate::settings::{c_text, parse_client_address};
-use crate::symbols::{PoolHandle, RadosHandle};
+use crate::symbols::{PoolHandle, Rados, RadosHandle};
 
 /// How to reach a cluster, and as whom.
 #[derive(Debug, Clone, Default)]
@@ -165,11 +165,16 @@ impl Pool {
     pub(crate) fn handle(&self) -> PoolHandle {
         self.handle
     }
+
+    pub(crate) fn rados(&self) -> &Rados {
+        &self.cluster.libraries.rados
+    }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        // SAFETY: made by `open`; the images in it are closed before it is dropped.
+        // SAFETY: made by `open`; images in it are closed, and operations on objects in it have
+        // been answered, before it is dropped.
         unsafe { (self.cluster.libraries.rados.rados_ioctx_destroy)(self.handle) };
     }
 }

@@ -94,4 +94,24 @@ impl RbdError {
             _ => None,
         }
     }
+
+    /// Whether the cluster refused for want of space: it, the pool, or a quota is full.
+    #[must_use]
+    pub fn is_no_space(&self) -> bool {
+        matches!(self.errno(), Some(libc::ENOSPC | libc::EDQUOT))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_cluster_and_a_full_quota_are_want_of_space() {
+        for (code, expected) in [(-28, true), (-122, true), (-5, false), (-108, false), (28, false)]
+        {
+            assert_eq!(RbdError::of("write to", "rbd/x", code).is_no_space(), expected, "{code}");
+        }
+        assert!(!RbdError::Closed.is_no_space());
+    }
 }

@@ -144,6 +144,15 @@ impl RbdImage {
         Ok(Arc::new(Self { core, events, open: Mutex::new(Some(open)) }))
     }
 
+    /// The image's id in its pool and namespace, which stays when the image is renamed.
+    ///
+    /// # Errors
+    /// [`RbdError::Call`], [`RbdError::Fenced`], [`RbdError::Closed`].
+    pub fn id(&self) -> Result<String, RbdError> {
+        let core = self.core.enter()?;
+        core.made("read the id of", core.image.id())
+    }
+
     /// The image's size in bytes, in whole sectors of 512.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {

@@ -13,13 +13,20 @@ use crate::symbols::CompletionHandle;
 use crate::zeros::{ZEROS, decide_piece};
 
 thread_local! {
-    /// Whether this is librbd's thread in the callback below, or one of this crate's own.
+    /// Whether this is a thread of Ceph's in a callback of ours, or one of this crate's own.
     static MUST_NOT_CLOSE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether closing an image would wait for this very thread.
+/// Whether closing an image or a pool would wait for this very thread.
 pub(crate) fn must_not_close() -> bool {
     MUST_NOT_CLOSE.get()
+}
+
+/// Do the work of a callback on one of Ceph's threads.
+pub(crate) fn call_back(work: impl FnOnce()) {
+    let outer = MUST_NOT_CLOSE.replace(true);
+    work();
+    MUST_NOT_CLOSE.set(outer);
 }
 
 /// Mark a thread of this crate.
@@ -196,9 +203,7 @@ unsafe extern "C" fn on_answer(completion: CompletionHandle, argument: *mut c_vo
     let operation = unsafe { Box::from_raw(argument.cast::<Operation>()) };
     // SAFETY: this is the callback of that completion.
     let answer = unsafe { calls::take_answer(&operation.ticket.image.rbd, completion) };
-    let outer = MUST_NOT_CLOSE.replace(true);
-    resume(operation, answer);
-    MUST_NOT_CLOSE.set(outer);
+    call_back(|| resume(operation, answer));
 }
 
 fn resume(mut operation: Box<Operation>, answer: i64) {

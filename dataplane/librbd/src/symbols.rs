@@ -6,7 +6,7 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::path::Path;
 
-use libc::{size_t, ssize_t};
+use libc::{size_t, ssize_t, time_t};
 use libloading::os::unix::Library;
 
 use crate::error::LoadError;
@@ -17,9 +17,11 @@ pub(crate) type RadosHandle = *mut c_void;
 pub(crate) type PoolHandle = *mut c_void;
 /// `rbd_image_t`.
 pub(crate) type ImageHandle = *mut c_void;
-/// `rbd_completion_t`.
+/// `rados_write_op_t`.
+pub(crate) type WriteOpHandle = *mut c_void;
+/// `rbd_completion_t` and `rados_completion_t`.
 pub(crate) type CompletionHandle = *mut c_void;
-/// `rbd_callback_t`.
+/// `rbd_callback_t` and `rados_callback_t`.
 pub(crate) type CompletionCallback = unsafe extern "C" fn(CompletionHandle, *mut c_void);
 /// `rbd_update_callback_t`.
 pub(crate) type WatchCallback = unsafe extern "C" fn(*mut c_void);
@@ -32,6 +34,12 @@ pub(crate) type LockMode = c_int;
 pub(crate) const LOCK_MODE_EXCLUSIVE: LockMode = 0;
 /// `RBD_WRITE_ZEROES_FLAG_THICK_PROVISION`.
 pub(crate) const WRITE_ZEROES_THICK: c_int = 1;
+/// `LIBRADOS_CMPXATTR_OP_EQ`.
+pub(crate) const ATTRIBUTE_EQUALS: u8 = 1;
+/// `LIBRADOS_CREATE_EXCLUSIVE`.
+pub(crate) const CREATE_EXCLUSIVE: c_int = 1;
+/// `LIBRADOS_OPERATION_FULL_TRY`.
+pub(crate) const OPERATION_FULL_TRY: c_int = 64;
 
 /// `rbd_snap_info_t`.
 #[repr(C)]
@@ -96,6 +104,28 @@ table! {
         rados_ioctx_create: fn(RadosHandle, *const c_char, *mut PoolHandle) -> c_int;
         rados_ioctx_set_namespace: fn(PoolHandle, *const c_char);
         rados_ioctx_destroy: fn(PoolHandle);
+        rados_read: fn(PoolHandle, *const c_char, *mut c_char, size_t, u64) -> c_int;
+        rados_getxattr:
+            fn(PoolHandle, *const c_char, *const c_char, *mut c_char, size_t) -> c_int;
+        rados_create_write_op: fn() -> WriteOpHandle;
+        rados_release_write_op: fn(WriteOpHandle);
+        rados_write_op_assert_exists: fn(WriteOpHandle);
+        rados_write_op_cmpext: fn(WriteOpHandle, *const c_char, size_t, u64, *mut c_int);
+        rados_write_op_cmpxattr: fn(WriteOpHandle, *const c_char, u8, *const c_char, size_t);
+        rados_write_op_create: fn(WriteOpHandle, c_int, *const c_char);
+        rados_write_op_write: fn(WriteOpHandle, *const c_char, size_t, u64);
+        rados_write_op_write_full: fn(WriteOpHandle, *const c_char, size_t);
+        rados_write_op_setxattr: fn(WriteOpHandle, *const c_char, *const c_char, size_t);
+        rados_write_op_remove: fn(WriteOpHandle);
+        rados_write_op_operate:
+            fn(WriteOpHandle, PoolHandle, *const c_char, *mut time_t, c_int) -> c_int;
+        rados_aio_write_op_operate: fn(
+            WriteOpHandle, PoolHandle, CompletionHandle, *const c_char, *mut time_t, c_int
+        ) -> c_int;
+        rados_aio_create_completion2:
+            fn(*mut c_void, CompletionCallback, *mut CompletionHandle) -> c_int;
+        rados_aio_get_return_value: fn(CompletionHandle) -> c_int;
+        rados_aio_release: fn(CompletionHandle);
     }
     optional: {
         rados_getaddrs: fn(RadosHandle, *mut *mut c_char) -> c_int;
@@ -111,6 +141,7 @@ table! {
         rbd_open: fn(PoolHandle, *const c_char, *mut ImageHandle, *const c_char) -> c_int;
         rbd_open_read_only: fn(PoolHandle, *const c_char, *mut ImageHandle, *const c_char) -> c_int;
         rbd_close: fn(ImageHandle) -> c_int;
+        rbd_get_id: fn(ImageHandle, *mut c_char, size_t) -> c_int;
         rbd_get_size: fn(ImageHandle, *mut u64) -> c_int;
         rbd_resize2: fn(ImageHandle, u64, bool, ProgressCallback, *mut c_void) -> c_int;
         rbd_update_watch: fn(ImageHandle, *mut u64, WatchCallback, *mut c_void) -> c_int;

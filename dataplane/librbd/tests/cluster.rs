@@ -17,29 +17,87 @@ use grampus_blockdev::{
     MemoryDevice, Offset, Outcome, Request, execute,
 };
 use grampus_librbd::{
-    Cluster, CompareOutcome, ConnectOptions, Errno, ImageSpec, Libraries, QuiesceHandler, RbdError,
-    RbdImage,
+    Cluster, CompareOutcome, ConnectOptions, Errno, GuardedWrite, ImageSpec, Libraries, ObjectDone,
+    Objects, QuiesceHandler, RbdError, RbdImage,
 };
 
 const SOON: Duration = Duration::from_secs(30);
+/// Where objects are made.
+const NAMESPACE: &str = "grampus-test";
+const EPOCH: &str = "epoch";
 
 fn image_name() -> String {
     env::var("GRAMPUS_TEST_IMAGE").expect("set GRAMPUS_TEST_IMAGE")
 }
 
-fn open() -> (Arc<Cluster>, Arc<RbdImage>) {
+fn connect() -> Arc<Cluster> {
     let options = ConnectOptions {
         user: env::var("GRAMPUS_TEST_USER").unwrap_or_else(|_| "admin".to_owned()),
         settings: vec![("rbd_cache".to_owned(), "false".to_owned())],
         timeout: Some(SOON),
         ..ConnectOptions::default()
     };
-    let cluster = Cluster::connect(Libraries::load().unwrap(), &options).unwrap();
+    Cluster::connect(Libraries::load().unwrap(), &options).unwrap()
+}
+
+fn open() -> (Arc<Cluster>, Arc<RbdImage>) {
+    let cluster = connect();
     let name = image_name();
     let (pool, image) = name.split_once('/').unwrap();
     let spec = ImageSpec { pool: pool.to_owned(), image: image.to_owned(), ..ImageSpec::default() };
     let image = RbdImage::open(Arc::clone(&cluster), &spec).unwrap();
     (cluster, image)
+}
+
+/// Objects in the image's pool, by a client of their own.
+fn open_objects() -> (Arc<Cluster>, Arc<Objects>) {
+    let cluster = connect();
+    let name = image_name();
+    let (pool, _) = name.split_once('/').unwrap();
+    let objects = Objects::open(Arc::clone(&cluster), pool, Some(NAMESPACE)).unwrap();
+    (cluster, objects)
+}
+
+/// Names of objects that are removed before and after a test.
+struct Scratch<const COUNT: usize>(Arc<Objects>, [&'static str; COUNT]);
+
+impl<const COUNT: usize> Scratch<COUNT> {
+    fn new(objects: &Arc<Objects>, names: [&'static str; COUNT]) -> Self {
+        let scratch = Self(Arc::clone(objects), names);
+        scratch.clear();
+        scratch
+    }
+
+    fn clear(&self) {
+        for name in self.1 {
+            self.0.remove(name).unwrap();
+        }
+    }
+}
+
+impl<const COUNT: usize> Drop for Scratch<COUNT> {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// A callback, and what it was called with.
+fn told<T: Send + 'static>() -> (ObjectDone<T>, mpsc::Receiver<Result<T, RbdError>>) {
+    let (sender, receiver) = mpsc::channel();
+    (Box::new(move |ended| sender.send(ended).unwrap()), receiver)
+}
+
+fn guarded_write(
+    objects: &Objects,
+    name: &str,
+    epoch: &str,
+    offset_bytes: u64,
+    bytes: &[u8],
+) -> Result<GuardedWrite, RbdError> {
+    let (done, ended) = told();
+    let (epoch, bytes) = (epoch.as_bytes(), bytes.to_vec());
+    objects.start_guarded_write(name, EPOCH, epoch, offset_bytes, bytes, done);
+    ended.recv_timeout(SOON).unwrap()
 }
 
 fn run(program: &str, arguments: &[&str]) -> String {
@@ -248,4 +306,153 @@ fn a_fence_stops_one_client_and_not_its_neighbour() {
     neighbour.close().unwrap();
     run("ceph", &["osd", "blocklist", "rm", &address]);
     assert!(close.is_ok() || matches!(close, Err(RbdError::Fenced)), "{close:?}");
+}
+
+#[test]
+#[ignore = "needs a cluster: tests/integration/test_librbd_binding.py runs it"]
+fn an_image_has_the_id_that_rbd_info_shows() {
+    let (_cluster, image) = open();
+    let info = run("rbd", &["info", &image_name()]);
+    let id = image.id().unwrap();
+    assert!(info.contains(&format!("\tid: {id}\n")), "{id} in {info}");
+    image.close().unwrap();
+}
+
+#[test]
+#[ignore = "needs a cluster: tests/integration/test_librbd_binding.py runs it"]
+fn an_object_is_replaced_only_if_it_is_as_expected_to_the_last_byte() {
+    let (_cluster, objects) = open_objects();
+    let _scratch = Scratch::new(&objects, ["replaced"]);
+    assert_eq!(objects.read("replaced", 100).unwrap(), None);
+    assert!(!objects.replace("replaced", Some(b""), b"new").unwrap());
+    let long = vec![7; 100_000];
+    for (there, expected, is_same) in [
+        (&b"as it was"[..], &b"as it was"[..], true),
+        (b"", b"", true),
+        (&long, &long, true),
+        (b"As it was", b"as it was", false),
+        (b"as it waS", b"as it was", false),
+        (&long, &long[..99_999], false),
+        (b"as it was\0\0", b"as it was", false),
+        (b"as it was", b"as it was\0\0", false),
+        (b"\0", b"", false),
+        (b"", b"\0", false),
+    ] {
+        for later in [false, true] {
+            assert!(objects.replace("replaced", None, there).unwrap());
+            assert!(!objects.replace("replaced", None, b"other").unwrap());
+            let replaced = if later {
+                let (done, ended) = told();
+                objects.start_replace("replaced", expected.to_vec(), b"new".to_vec(), done);
+                ended.recv_timeout(SOON).unwrap()
+            } else {
+                objects.replace("replaced", Some(expected), b"new")
+            };
+            assert_eq!(replaced.unwrap(), is_same, "{later} {} bytes", there.len());
+            let after = if is_same { b"new" } else { there };
+            assert!(objects.read("replaced", 1 << 20).unwrap().as_deref() == Some(after));
+            assert_eq!(objects.read("replaced", 0).unwrap(), Some(vec![]));
+            assert!(objects.remove("replaced").unwrap());
+            assert!(!objects.remove("replaced").unwrap());
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs a cluster: tests/integration/test_librbd_binding.py runs it"]
+fn a_write_is_refused_once_another_client_has_raised_the_guard() {
+    const WRITES: u64 = 64;
+    let (_cluster, objects) = open_objects();
+    let (_other_cluster, other) = open_objects();
+    let _scratch = Scratch::new(&objects, ["guarded"]);
+    let refused = GuardedWrite::Refused;
+    assert_eq!(guarded_write(&objects, "guarded", "1", 0, b"too soon").unwrap(), refused);
+    assert_eq!(objects.attribute("guarded", EPOCH).unwrap(), None);
+    assert!(!objects.swap_attribute("guarded", EPOCH, Some(b"1"), b"2").unwrap());
+    assert!(objects.swap_attribute("guarded", EPOCH, None, b"1").unwrap());
+    assert!(!other.swap_attribute("guarded", EPOCH, None, b"2").unwrap());
+    assert_eq!(objects.attribute("guarded", "absent").unwrap(), None);
+    assert!(!objects.swap_attribute("guarded", "absent", Some(b"1"), b"2").unwrap());
+
+    // While one writes, the other raises the guard: what was written by then stays, and from the
+    // first refusal on there are refusals only.
+    let ends: Vec<_> = (0..WRITES)
+        .map(|number| {
+            let (done, ended) = told();
+            let bytes = vec![1; 4096];
+            objects.start_guarded_write("guarded", EPOCH, b"1", number * 4096, bytes, done);
+            ended
+        })
+        .collect();
+    assert!(other.swap_attribute("guarded", EPOCH, Some(b"1"), b"2").unwrap());
+    let ends = ends.iter().map(|ended| ended.recv_timeout(SOON).unwrap().unwrap());
+    let ends: Vec<GuardedWrite> = ends.collect();
+    let written = ends.iter().take_while(|ended| **ended == GuardedWrite::Written).count();
+    assert!(ends[written..].iter().all(|ended| *ended == refused), "{ends:?}");
+    let there = other.read("guarded", 1 << 20).unwrap().unwrap();
+    assert!(there == vec![1; written * 4096], "{} bytes, {written} written", there.len());
+
+    assert_eq!(other.attribute("guarded", EPOCH).unwrap(), Some(b"2".to_vec()));
+    assert!(!objects.swap_attribute("guarded", EPOCH, Some(b"1"), b"3").unwrap());
+    assert_eq!(guarded_write(&objects, "guarded", "1", 0, b"late").unwrap(), refused);
+    assert!(other.read("guarded", 1 << 20).unwrap().unwrap() == there);
+    let written = guarded_write(&other, "guarded", "2", 3, b"mine").unwrap();
+    assert_eq!(written, GuardedWrite::Written);
+    assert_eq!(&objects.read("guarded", 7).unwrap().unwrap()[3..], b"mine");
+    let long = [0, 255, 10].repeat(1000);
+    assert!(objects.swap_attribute("guarded", EPOCH, Some(b"2"), &long).unwrap());
+    assert_eq!(other.attribute("guarded", EPOCH).unwrap(), Some(long));
+}
+
+#[test]
+#[ignore = "needs a cluster: tests/integration/test_librbd_binding.py runs it"]
+fn of_two_racing_clients_one_wins_each_round() {
+    let (_cluster, objects) = open_objects();
+    let (_other_cluster, other) = open_objects();
+    let _scratch = Scratch::new(&objects, ["raced"]);
+    assert!(objects.replace("raced", None, b"nobody").unwrap());
+    for round in 0..50 {
+        let was = objects.read("raced", 100).unwrap().unwrap();
+        let is = [0, 1].map(|racer| format!("round {round}, racer {racer}").into_bytes());
+        let racers = [&objects, &other];
+        // The one to start first is not always the same.
+        let mut ends = [0, 1].map(|place| {
+            let racer = (place + round) % 2;
+            let (done, ended) = told();
+            racers[racer].start_replace("raced", was.clone(), is[racer].clone(), done);
+            (racer, ended)
+        });
+        ends.sort_by_key(|(racer, _)| *racer);
+        let wins = ends.map(|(_, ended)| ended.recv_timeout(SOON).unwrap().unwrap());
+        let winner = usize::from(wins[1]);
+        assert_eq!(wins, [winner == 0, winner == 1], "round {round}");
+        assert_eq!(objects.read("raced", 100).unwrap().as_ref(), Some(&is[winner]));
+    }
+}
+
+#[test]
+#[ignore = "needs a cluster: tests/integration/test_librbd_binding.py runs it"]
+fn a_fenced_client_changes_and_reads_no_object() {
+    let (cluster, objects) = open_objects();
+    let (_neighbour_cluster, neighbour) = open_objects();
+    let _scratch = Scratch::new(&neighbour, ["fenced"]);
+    assert!(objects.swap_attribute("fenced", EPOCH, None, b"1").unwrap());
+    let address = cluster.client_address().unwrap();
+    run("ceph", &["osd", "blocklist", "add", &address, "60"]);
+    // The OSDs learn of it within a moment.
+    let mut written = guarded_write(&objects, "fenced", "1", 0, b"mine");
+    for _ in 0..2000 {
+        if written.is_err() {
+            break;
+        }
+        written = guarded_write(&objects, "fenced", "1", 0, b"mine");
+    }
+    assert!(matches!(written, Err(RbdError::Fenced)), "{written:?}");
+    let swapped = objects.swap_attribute("fenced", EPOCH, Some(b"1"), b"2");
+    assert!(matches!(swapped, Err(RbdError::Fenced)), "{swapped:?}");
+    let read = objects.read("fenced", 9);
+    assert!(matches!(read, Err(RbdError::Fenced)), "{read:?}");
+    assert_eq!(neighbour.attribute("fenced", EPOCH).unwrap(), Some(b"1".to_vec()));
+    drop(objects);
+    run("ceph", &["osd", "blocklist", "rm", &address]);
 }

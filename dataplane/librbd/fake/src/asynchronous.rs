@@ -2,30 +2,74 @@
 
 use std::ffi::{c_char, c_int, c_void};
 use std::slice;
-use std::sync::PoisonError;
+use std::sync::{MutexGuard, PoisonError};
 
 use libc::{size_t, ssize_t};
 
 use crate::image::is_open;
 use crate::state::{CHANGED, State, call_back, enter, post, state};
 
-type Callback = unsafe extern "C" fn(*mut c_void, *mut c_void);
+pub(crate) type Callback = unsafe extern "C" fn(*mut c_void, *mut c_void);
 
-struct Completion {
+pub(crate) struct Completion {
     callback: Callback,
     argument: *mut c_void,
     answer: i64,
 }
 
+impl Completion {
+    pub(crate) fn open(callback: Callback, argument: *mut c_void) -> *mut c_void {
+        Box::into_raw(Box::new(Self { callback, argument, answer: 0 })).cast()
+    }
+
+    /// # Safety
+    /// `completion` was made by `open` and is not released.
+    pub(crate) unsafe fn answer(completion: *mut c_void) -> i64 {
+        // SAFETY: as the caller says.
+        unsafe { (*completion.cast::<Self>()).answer }
+    }
+
+    /// # Safety
+    /// `completion` was made by `open`, and is released once.
+    pub(crate) unsafe fn release(completion: *mut c_void) {
+        // SAFETY: as the caller says.
+        drop(unsafe { Box::from_raw(completion.cast::<Self>()) });
+    }
+
+    /// Answer.
+    ///
+    /// # Safety
+    /// As for `answer`; the callback may release it.
+    pub(crate) unsafe fn call_back(completion: &Carried<Self>, answer: i64) {
+        // SAFETY: as the caller says.
+        let (callback, argument) = unsafe {
+            let completion = completion.pointer();
+            (*completion).answer = answer;
+            ((*completion).callback, (*completion).argument)
+        };
+        // SAFETY: the binding gave this callback with this argument.
+        call_back(|| unsafe { callback(completion.pointer().cast(), argument) });
+    }
+}
+
+/// The state, once nothing is held any more.
+pub(crate) fn wait_while_held() -> MutexGuard<'static, State> {
+    let mut state = state();
+    while state.is_held {
+        state = CHANGED.wait(state).unwrap_or_else(PoisonError::into_inner);
+    }
+    state
+}
+
 /// A pointer of the caller that goes to the library's thread and back.
-struct Carried<T>(*mut T);
+pub(crate) struct Carried<T>(pub(crate) *mut T);
 
 // SAFETY: the caller promises that the memory is left alone until the callback.
 unsafe impl<T> Send for Carried<T> {}
 
 impl<T> Carried<T> {
     /// As a method, so that closures take the whole and not the pointer in it.
-    fn pointer(&self) -> *mut T {
+    pub(crate) fn pointer(&self) -> *mut T {
         self.0
     }
 }
@@ -40,9 +84,8 @@ unsafe extern "C" fn rbd_aio_create_completion(
         Err(answer) => c_int::try_from(answer).unwrap_or(-libc::EIO),
         Ok(mut state) => {
             state.open_completions += 1;
-            let made = Box::into_raw(Box::new(Completion { callback, argument, answer: 0 }));
             // SAFETY: the caller gives a place for a handle.
-            unsafe { *completion = made.cast() };
+            unsafe { *completion = Completion::open(callback, argument) };
             0
         }
     }
@@ -51,7 +94,7 @@ unsafe extern "C" fn rbd_aio_create_completion(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rbd_aio_get_return_value(completion: *mut c_void) -> ssize_t {
     // SAFETY: a completion that was not released.
-    let answer = unsafe { (*completion.cast::<Completion>()).answer };
+    let answer = unsafe { Completion::answer(completion) };
     ssize_t::try_from(answer).unwrap_or(-1)
 }
 
@@ -59,7 +102,7 @@ unsafe extern "C" fn rbd_aio_get_return_value(completion: *mut c_void) -> ssize_
 unsafe extern "C" fn rbd_aio_release(completion: *mut c_void) {
     state().open_completions -= 1;
     // SAFETY: made by `rbd_aio_create_completion`, released once.
-    drop(unsafe { Box::from_raw(completion.cast::<Completion>()) });
+    unsafe { Completion::release(completion) };
 }
 
 /// Do `work` later and answer with what it answers.
@@ -81,10 +124,7 @@ fn start(
     };
     let completion = Carried(completion.cast::<Completion>());
     post(Box::new(move || {
-        let mut state = state();
-        while state.is_held {
-            state = CHANGED.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
+        let mut state = wait_while_held();
         let answer = match refusal {
             Some(answer) => answer,
             None if state.is_blocklisted => -i64::from(libc::ESHUTDOWN),
@@ -95,13 +135,7 @@ fn start(
         };
         drop(state);
         // SAFETY: the completion lives until its callback releases it.
-        let (callback, argument) = unsafe {
-            let completion = completion.pointer();
-            (*completion).answer = answer;
-            ((*completion).callback, (*completion).argument)
-        };
-        // SAFETY: the binding gave this callback with this argument.
-        call_back(|| unsafe { callback(completion.pointer().cast(), argument) });
+        unsafe { Completion::call_back(&completion, answer) };
     }));
     0
 }

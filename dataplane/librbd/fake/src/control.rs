@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_void};
 use std::sync::PoisonError;
 
-use crate::state::{CHANGED, Watch, call_back, post, state, text_of};
+use crate::state::{CHANGED, Watch, call_back, deliver, post, state, text_of};
 
 /// Let every watcher know of a change, on the library's thread.
 pub(crate) fn notify_update() {
@@ -15,6 +15,11 @@ pub(crate) fn notify_update() {
 fn tell(watches: Vec<Watch>, which: usize) {
     post(Box::new(move || {
         for watch in watches {
+            // As Ceph's own: once a watch has been ended, its callback neither runs nor begins.
+            let _delivering = deliver();
+            if !state().is_watched(watch.id) {
+                continue;
+            }
             let argument: *mut c_void = watch.argument;
             if let Some(Some(callback)) = watch.callbacks.get(which) {
                 // SAFETY: the binding gave this callback with this argument.
@@ -32,12 +37,16 @@ fn tell(watches: Vec<Watch>, which: usize) {
 /// - `blocklist`: this client is shut out.
 /// - `owner ADDRESS`: another client takes the lock.
 /// - `size BYTES`: another client resizes the image.
+/// - `id TEXT`: the image has this id.
 /// - `quiesce`: another client is about to take a snapshot; the answer is the handler's.
 /// - `unquiesce`: it has taken it.
+/// - `append NAME TEXT`: another client adds to an object of the default namespace, making it if it
+///   is not there.
+/// - `full ERRNO`: there is no space for objects, and this says so; 0 for enough.
 /// - `count FUNCTION`: how often it was called.
 /// - `setting KEY=VALUE`: whether it was set.
 /// - `violations`: how many there were.
-/// - `open`: how many connections, pools, images and completions there are.
+/// - `open`: how many connections, pools, images, completions and operations there are.
 /// - `shut-down`: waits until there is no connection.
 ///
 /// # Safety
@@ -66,6 +75,7 @@ pub unsafe extern "C" fn fake_control(command: *const c_char) -> i64 {
             drop(state);
             notify_update();
         }
+        "id" => rest.clone_into(&mut state.image_id),
         "quiesce" => {
             let (watches, before) = (state.quiesce_watches.clone(), state.quiesce_answers.len());
             let expected = before + watches.len();
@@ -79,6 +89,12 @@ pub unsafe extern "C" fn fake_control(command: *const c_char) -> i64 {
             let watches = state.quiesce_watches.clone();
             tell(watches, 1);
         }
+        "append" => {
+            let (name, text) = rest.split_once(' ').unwrap_or((rest, ""));
+            let object = state.objects.entry((String::new(), name.to_owned())).or_default();
+            object.bytes.extend_from_slice(text.as_bytes());
+        }
+        "full" => state.full_errno = rest.parse().unwrap_or(libc::ENOSPC),
         "count" => return state.calls.get(rest).copied().unwrap_or(0),
         "setting" => return i64::from(state.settings.iter().any(|setting| setting == rest)),
         "violations" => return i64::try_from(state.violations.len()).unwrap_or(i64::MAX),
@@ -89,7 +105,8 @@ pub unsafe extern "C" fn fake_control(command: *const c_char) -> i64 {
         }
         "open" => {
             let things = [state.open_clusters, state.open_pools, state.open_images];
-            return things.iter().sum::<i64>() + state.open_completions;
+            let operations = state.open_completions + state.open_operations;
+            return things.iter().sum::<i64>() + operations;
         }
         _ => return -1,
     }

@@ -7,11 +7,13 @@ use std::{ptr, slice};
 use libc::{size_t, ssize_t};
 
 use crate::control::notify_update;
-use crate::state::{CHANGED, State, Watch, enter, text_of};
+use crate::rados::PoolHandle;
+use crate::state::{CHANGED, State, Watch, deliver, enter, text_of};
 
 /// An image's handle; never freed, so that its use after the end can be told.
 struct Handle {
     is_open: AtomicBool,
+    pool: &'static PoolHandle,
 }
 
 /// `rbd_snap_info_t`.
@@ -57,17 +59,23 @@ fn on_image(
     }
 }
 
-fn open(function: &'static str, name: *const c_char, image: *mut *mut c_void) -> c_int {
-    // SAFETY: a C text.
-    let name = unsafe { text_of(name) };
+fn open(
+    function: &'static str,
+    pool: *mut c_void,
+    name: *const c_char,
+    image: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: a pool's handle and a C text.
+    let (pool, name) = unsafe { (PoolHandle::at(pool), text_of(name)) };
     match enter(function) {
         Err(answer) => c_int::try_from(answer).unwrap_or(-libc::EIO),
         Ok(_) if name != "disk" => -libc::ENOENT,
         Ok(mut state) => {
             state.open_images += 1;
-            let handle = Box::into_raw(Box::new(Handle { is_open: AtomicBool::new(true) }));
+            pool.open_images.fetch_add(1, Ordering::SeqCst);
+            let handle = Handle { is_open: AtomicBool::new(true), pool };
             // SAFETY: the caller gives a place for a handle.
-            unsafe { *image = handle.cast() };
+            unsafe { *image = Box::into_raw(Box::new(handle)).cast() };
             0
         }
     }
@@ -81,22 +89,22 @@ unsafe extern "C" fn rbd_version(major: *mut c_int, minor: *mut c_int, extra: *m
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rbd_open(
-    _pool: *mut c_void,
+    pool: *mut c_void,
     name: *const c_char,
     image: *mut *mut c_void,
     _snapshot: *const c_char,
 ) -> c_int {
-    open("rbd_open", name, image)
+    open("rbd_open", pool, name, image)
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rbd_open_read_only(
-    _pool: *mut c_void,
+    pool: *mut c_void,
     name: *const c_char,
     image: *mut *mut c_void,
     _snapshot: *const c_char,
 ) -> c_int {
-    open("rbd_open_read_only", name, image)
+    open("rbd_open_read_only", pool, name, image)
 }
 
 #[unsafe(no_mangle)]
@@ -106,11 +114,13 @@ unsafe extern "C" fn rbd_close(image: *mut c_void) -> c_int {
         Err(answer) => c_int::try_from(answer).unwrap_or(-libc::EIO),
     };
     let mut state = crate::state::state();
+    // SAFETY: handles are never freed.
+    let handle = unsafe { &*image.cast::<Handle>() };
     if is_open(&mut state, image, "rbd_close") {
         state.open_images -= 1;
+        handle.pool.open_images.fetch_sub(1, Ordering::SeqCst);
     }
-    // SAFETY: handles are never freed.
-    unsafe { &*image.cast::<Handle>() }.is_open.store(false, Ordering::SeqCst);
+    handle.is_open.store(false, Ordering::SeqCst);
     if state.open_completions > 0 {
         state.violations.push("an image was closed with requests in flight".to_owned());
     }
@@ -121,6 +131,19 @@ unsafe extern "C" fn rbd_close(image: *mut c_void) -> c_int {
         state.owner = None;
     }
     answer
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn rbd_get_id(image: *mut c_void, into: *mut c_char, length: size_t) -> c_int {
+    on_image("rbd_get_id", image, |state| {
+        let id = format!("{}\0", state.image_id);
+        if id.len() > length {
+            return -libc::ERANGE;
+        }
+        // SAFETY: the caller gives a place, with room for it.
+        unsafe { ptr::copy_nonoverlapping(id.as_ptr().cast(), into, id.len()) };
+        0
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -393,6 +416,7 @@ unsafe extern "C" fn rbd_update_unwatch(_image: *mut c_void, id: u64) -> c_int {
     if let Ok(mut state) = enter("rbd_update_unwatch") {
         state.update_watches.retain(|watch| watch.id != id);
     }
+    drop(deliver());
     0
 }
 
@@ -425,6 +449,7 @@ unsafe extern "C" fn rbd_quiesce_unwatch(_image: *mut c_void, id: u64) -> c_int 
     if let Ok(mut state) = enter("rbd_quiesce_unwatch") {
         state.quiesce_watches.retain(|watch| watch.id != id);
     }
+    drop(deliver());
     0
 }
 

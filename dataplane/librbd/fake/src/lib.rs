@@ -2,7 +2,7 @@
 //!
 //! It answers on a thread of its own, as librbd does, and counts as a *violation* whatever the
 //! real library may hang or crash on: a call from within a callback, on a closed handle, or an
-//! image closed with requests in flight. [`fake_control`] makes it misbehave on command.
+//! image or pool closed with requests in flight. [`fake_control`] makes it misbehave on command.
 //!
 //! Each loaded copy of the file has a state of its own: tests copy it to stay apart.
 #![allow(unsafe_code, reason = "it is a C library")]
@@ -10,6 +10,7 @@
 mod asynchronous;
 mod control;
 mod image;
+mod objects;
 mod rados;
 mod state;
 

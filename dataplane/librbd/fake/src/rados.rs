@@ -2,6 +2,8 @@
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use crate::state::{CHANGED, enter, state, text_of};
 
@@ -9,9 +11,29 @@ fn int(answer: i64) -> c_int {
     c_int::try_from(answer).unwrap_or(-libc::EIO)
 }
 
-/// A handle that is never freed, so that its use after the end can be told.
-fn new_handle() -> *mut c_void {
-    Box::into_raw(Box::new(0_u64)).cast()
+/// A connection's handle; never freed, so that its use after the end can be told.
+#[derive(Default)]
+struct ClusterHandle {
+    open_pools: AtomicI64,
+}
+
+/// A pool's handle; never freed either.
+pub(crate) struct PoolHandle {
+    cluster: &'static ClusterHandle,
+    pub(crate) is_open: AtomicBool,
+    pub(crate) namespace: Mutex<String>,
+    pub(crate) open_images: AtomicI64,
+    /// Operations on objects that were started through it and have not been carried out.
+    pub(crate) in_flight: AtomicI64,
+}
+
+impl PoolHandle {
+    /// # Safety
+    /// `pool` was made by `rados_ioctx_create`.
+    pub(crate) unsafe fn at(pool: *mut c_void) -> &'static Self {
+        // SAFETY: as the caller says; handles are never freed.
+        unsafe { &*pool.cast::<Self>() }
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -26,7 +48,7 @@ unsafe extern "C" fn rados_create2(
         Ok(mut state) => {
             state.open_clusters += 1;
             // SAFETY: the caller gives a place for a handle.
-            unsafe { *cluster = new_handle() };
+            unsafe { *cluster = Box::into_raw(Box::<ClusterHandle>::default()).cast() };
             0
         }
     }
@@ -67,9 +89,11 @@ unsafe extern "C" fn rados_connect(_cluster: *mut c_void) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn rados_shutdown(_cluster: *mut c_void) {
+unsafe extern "C" fn rados_shutdown(cluster: *mut c_void) {
+    // SAFETY: a connection's handle.
+    let cluster = unsafe { &*cluster.cast::<ClusterHandle>() };
     if let Ok(mut state) = enter("rados_shutdown") {
-        if state.open_pools > 0 {
+        if cluster.open_pools.load(Ordering::SeqCst) > 0 {
             state.violations.push("a cluster was shut down with an open pool".to_owned());
         }
         state.open_clusters -= 1;
@@ -79,7 +103,7 @@ unsafe extern "C" fn rados_shutdown(_cluster: *mut c_void) {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rados_ioctx_create(
-    _cluster: *mut c_void,
+    cluster: *mut c_void,
     name: *const c_char,
     pool: *mut *mut c_void,
 ) -> c_int {
@@ -90,26 +114,46 @@ unsafe extern "C" fn rados_ioctx_create(
         Ok(_) if name != "rbd" => -libc::ENOENT,
         Ok(mut state) => {
             state.open_pools += 1;
+            // SAFETY: a connection's handle; handles are never freed.
+            let cluster = unsafe { &*cluster.cast::<ClusterHandle>() };
+            cluster.open_pools.fetch_add(1, Ordering::SeqCst);
+            let handle = PoolHandle {
+                cluster,
+                is_open: AtomicBool::new(true),
+                namespace: Mutex::default(),
+                open_images: AtomicI64::new(0),
+                in_flight: AtomicI64::new(0),
+            };
             // SAFETY: the caller gives a place for a handle.
-            unsafe { *pool = new_handle() };
+            unsafe { *pool = Box::into_raw(Box::new(handle)).cast() };
             0
         }
     }
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn rados_ioctx_set_namespace(_pool: *mut c_void, name: *const c_char) {
-    // SAFETY: a C text.
-    let name = unsafe { text_of(name) };
+unsafe extern "C" fn rados_ioctx_set_namespace(pool: *mut c_void, name: *const c_char) {
+    // SAFETY: a pool's handle and a C text.
+    let (pool, name) = unsafe { (PoolHandle::at(pool), text_of(name)) };
     state().settings.push(format!("namespace={name}"));
+    *pool.namespace.lock().unwrap_or_else(PoisonError::into_inner) = name;
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn rados_ioctx_destroy(_pool: *mut c_void) {
+unsafe extern "C" fn rados_ioctx_destroy(pool: *mut c_void) {
+    // SAFETY: a pool's handle.
+    let pool = unsafe { PoolHandle::at(pool) };
     if let Ok(mut state) = enter("rados_ioctx_destroy") {
-        if state.open_images > 0 {
+        if pool.open_images.load(Ordering::SeqCst) > 0 {
             state.violations.push("a pool was closed with an open image".to_owned());
         }
+        if pool.in_flight.load(Ordering::SeqCst) > 0 {
+            state.violations.push("a pool was closed with operations in flight".to_owned());
+        }
+        if !pool.is_open.swap(false, Ordering::SeqCst) {
+            state.violations.push("a pool was closed twice".to_owned());
+        }
+        pool.cluster.open_pools.fetch_sub(1, Ordering::SeqCst);
         state.open_pools -= 1;
     }
 }

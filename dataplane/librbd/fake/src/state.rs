@@ -8,6 +8,8 @@ use std::ops::Range;
 use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 
+use crate::objects::Object;
+
 const PAGE_BYTES: u64 = 4096;
 
 /// What a callback of a watch is called with.
@@ -23,6 +25,7 @@ unsafe impl Send for Watch {}
 
 /// All state of one copy: one pool `rbd`, one image `disk`.
 pub(crate) struct State {
+    pub(crate) image_id: String,
     pub(crate) size_bytes: u64,
     /// Sparse; pages that are not there read as zeros.
     pages: BTreeMap<u64, Vec<u8>>,
@@ -34,6 +37,10 @@ pub(crate) struct State {
     pub(crate) quiesce_watches: Vec<Watch>,
     pub(crate) quiesce_answers: Vec<i32>,
     pub(crate) watches_made: u64,
+    /// By namespace and name.
+    pub(crate) objects: HashMap<(String, String), Object>,
+    /// What a change of an object that takes space is answered; 0 where there is space.
+    pub(crate) full_errno: i32,
     /// Answers to give instead of doing the work, by function.
     pub(crate) failures: HashMap<String, Vec<i64>>,
     /// Calls so far, by function.
@@ -47,6 +54,8 @@ pub(crate) struct State {
     pub(crate) open_pools: i64,
     pub(crate) open_images: i64,
     pub(crate) open_completions: i64,
+    /// Operations on objects, and completions of these.
+    pub(crate) open_operations: i64,
 }
 
 /// Work for the library's own thread.
@@ -56,6 +65,7 @@ pub(crate) static CHANGED: Condvar = Condvar::new();
 
 static STATE: LazyLock<Mutex<State>> = LazyLock::new(|| {
     Mutex::new(State {
+        image_id: "10a6f5b3c2d1".to_owned(),
         size_bytes: 64 << 20,
         pages: BTreeMap::new(),
         metadata: HashMap::new(),
@@ -66,6 +76,8 @@ static STATE: LazyLock<Mutex<State>> = LazyLock::new(|| {
         quiesce_watches: Vec::new(),
         quiesce_answers: Vec::new(),
         watches_made: 0,
+        objects: HashMap::new(),
+        full_errno: 0,
         failures: HashMap::new(),
         calls: HashMap::new(),
         settings: Vec::new(),
@@ -75,6 +87,7 @@ static STATE: LazyLock<Mutex<State>> = LazyLock::new(|| {
         open_pools: 0,
         open_images: 0,
         open_completions: 0,
+        open_operations: 0,
     })
 });
 
@@ -83,6 +96,8 @@ static JOBS: LazyLock<Mutex<mpsc::Sender<Job>>> = LazyLock::new(|| {
     thread::spawn(move || receiver.into_iter().for_each(|job| job()));
     Mutex::new(sender)
 });
+
+static DELIVERING: Mutex<()> = Mutex::new(());
 
 thread_local! {
     static IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
@@ -104,6 +119,11 @@ pub(crate) fn call_back(callback: impl FnOnce()) {
     IN_CALLBACK.set(false);
 }
 
+/// Held while a watch's callback runs, and by whoever must wait until none does.
+pub(crate) fn deliver() -> MutexGuard<'static, ()> {
+    DELIVERING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Note a call; Err is the answer to give at once.
 pub(crate) fn enter(function: &str) -> Result<MutexGuard<'static, State>, i64> {
     let mut state = state();
@@ -118,6 +138,10 @@ pub(crate) fn enter(function: &str) -> Result<MutexGuard<'static, State>, i64> {
 }
 
 impl State {
+    pub(crate) fn is_watched(&self, id: u64) -> bool {
+        self.update_watches.iter().chain(&self.quiesce_watches).any(|watch| watch.id == id)
+    }
+
     pub(crate) fn read(&self, offset_bytes: u64, into: &mut [u8]) {
         for (number, start, part) in parts(offset_bytes, into.len()) {
             let (Some(into), page) = (into.get_mut(part), self.pages.get(&number)) else {
