@@ -7,7 +7,7 @@ use grampus_fuse::{ServeOptions, TransportChoice};
 use serde_json::{Map, Value};
 use tracing::level_filters::LevelFilter;
 
-use crate::rbd::RbdSource;
+use crate::rbd::{RbdSource, WritePath};
 use crate::serve::{Settings, Source};
 
 /// An RBD image as a block device: one process a volume.
@@ -30,6 +30,11 @@ pub enum Verb {
     #[command(after_help = "Example:\n  volumed ctl --socket /run/volumes/disk/control status\n\n\
         Exit codes: 0 done, 1 refused or failed, 2 wrong use, 3 no daemon there")]
     Ctl(CtlArguments),
+    /// Bring what the journal of an image that nobody serves holds into it; what was done is
+    /// printed as JSON
+    Replay(ImageArguments),
+    /// Remove the journal of an image that is to go, with all that it holds
+    RemoveJournal(ImageArguments),
     /// Say what this machine offers, as JSON
     Probe,
 }
@@ -42,15 +47,12 @@ pub struct ServeArguments {
     #[arg(long, group = "source", requires = "user", value_name = "POOL[/NAMESPACE]/IMAGE",
         value_parser = parse_image)]
     image: Option<ImageName>,
-    /// The Ceph user, without "client."
-    #[arg(long, value_name = "ID")]
-    user: Option<String>,
-    /// ceph.conf; Ceph looks for it when not given
-    #[arg(long, value_name = "FILE")]
-    conf: Option<PathBuf>,
-    /// An option of Ceph's, before those of ceph.conf; may be repeated
-    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_ceph_option)]
-    ceph_option: Vec<(String, String)>,
+    /// How to reach its cluster.
+    #[command(flatten)]
+    connection: Connection,
+    /// How writes come to the image
+    #[arg(long, value_enum, default_value_t = WritePathName::Direct)]
+    write_path: WritePathName,
     /// Do not take the image's exclusive lock: another client may write too
     #[arg(long)]
     no_lock: bool,
@@ -83,6 +85,58 @@ pub struct ServeArguments {
     /// How much is logged: off, error, warn, info, debug, trace
     #[arg(long, default_value_t = LevelFilter::INFO)]
     log_level: LevelFilter,
+}
+
+/// How to reach a cluster.
+#[derive(Debug, Args)]
+struct Connection {
+    /// The Ceph user, without "client."
+    #[arg(long, value_name = "ID")]
+    user: Option<String>,
+    /// ceph.conf; Ceph looks for it when not given
+    #[arg(long, value_name = "FILE")]
+    conf: Option<PathBuf>,
+    /// An option of Ceph's, before those of ceph.conf; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_ceph_option)]
+    ceph_option: Vec<(String, String)>,
+}
+
+/// Arguments of what is done to an image that nobody serves.
+#[derive(Debug, Args)]
+pub struct ImageArguments {
+    /// The image
+    #[arg(long, requires = "user", value_name = "POOL[/NAMESPACE]/IMAGE",
+        value_parser = parse_image)]
+    image: ImageName,
+    /// How to reach its cluster.
+    #[command(flatten)]
+    connection: Connection,
+}
+
+impl ImageArguments {
+    /// Which image. None when the parser let through what it must not.
+    #[must_use]
+    pub fn source(&self) -> Option<RbdSource> {
+        source_of(&self.image, &self.connection, true, WritePath::Direct)
+    }
+}
+
+fn source_of(
+    name: &ImageName,
+    connection: &Connection,
+    lock: bool,
+    write_path: WritePath,
+) -> Option<RbdSource> {
+    Some(RbdSource {
+        pool: name.pool.clone(),
+        namespace: name.namespace.clone(),
+        image: name.image.clone(),
+        user: connection.user.clone()?,
+        conf: connection.conf.clone(),
+        ceph_options: connection.ceph_option.clone(),
+        lock,
+        write_path,
+    })
 }
 
 /// Arguments of `ctl`.
@@ -147,6 +201,15 @@ pub enum TransportName {
     Classic,
 }
 
+/// Which write path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum WritePathName {
+    /// A write is a write to the image
+    Direct,
+    /// A flush appends what was written to a journal beside the image
+    Journal,
+}
+
 /// Which log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
@@ -199,18 +262,16 @@ impl ServeArguments {
     /// What is to be served, and how. None when the parser let through what it must not.
     #[must_use]
     pub fn settings(&self) -> Option<Settings> {
-        let source = match (&self.image, &self.user, self.memory, &self.file) {
-            (Some(name), Some(user), None, None) => Source::Rbd(RbdSource {
-                pool: name.pool.clone(),
-                namespace: name.namespace.clone(),
-                image: name.image.clone(),
-                user: user.clone(),
-                conf: self.conf.clone(),
-                ceph_options: self.ceph_option.clone(),
-                lock: !self.no_lock,
-            }),
-            (None, _, Some(size_bytes), None) => Source::Memory(size_bytes),
-            (None, _, None, Some(path)) => Source::File(path.clone()),
+        let write_path = match self.write_path {
+            WritePathName::Direct => WritePath::Direct,
+            WritePathName::Journal => WritePath::Journal,
+        };
+        let source = match (&self.image, self.memory, &self.file) {
+            (Some(name), None, None) => {
+                Source::Rbd(source_of(name, &self.connection, !self.no_lock, write_path)?)
+            }
+            (None, Some(size_bytes), None) => Source::Memory(size_bytes),
+            (None, None, Some(path)) => Source::File(path.clone()),
             _ => return None,
         };
         let source_name = match &source {
@@ -299,7 +360,15 @@ mod tests {
         );
         assert!(!source.lock);
         let plain = settings("--image p/i --user u");
-        assert!(matches!(&plain.source, Source::Rbd(source) if source.lock));
+        assert!(matches!(
+            &plain.source,
+            Source::Rbd(source) if source.lock && source.write_path == WritePath::Direct
+        ));
+        let journaled = settings("--image p/i --user u --write-path journal");
+        assert!(matches!(
+            &journaled.source,
+            Source::Rbd(source) if source.write_path == WritePath::Journal
+        ));
         assert_eq!(plain.front.source_name, "p/i");
         assert_eq!(settings("--memory 4096").source, Source::Memory(4096));
         assert_eq!(settings("--file /f").source, Source::File("/f".into()));
@@ -332,6 +401,8 @@ mod tests {
             assert!(parse(&line).is_err(), "{wrong}");
         }
         assert!(parse("volumed serve --memory 1 --socket /s").is_err());
+        assert!(parse("volumed replay --image p/i").is_err(), "as whom?");
+        assert!(parse("volumed remove-journal --user u").is_err());
         assert!(parse("volumed ctl status").is_err());
     }
 

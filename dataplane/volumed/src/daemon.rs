@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::clock::{Clock, seconds};
 use crate::gate::{FlushError, Gate, Hold, Refusal};
 use crate::in_flight::InFlight;
+use crate::journal_report::JournalStatus;
 use crate::meter::Meter;
 use crate::metrics::render_prometheus;
 use crate::process::Hardening;
@@ -20,7 +21,7 @@ use crate::protocol::{Command, Refused};
 use crate::report::{Statistics, Status, Transport};
 use crate::server::Commands;
 use crate::state::{State, decide_state};
-use crate::volume::{Identity, LockView, SnapshotGuard, Volume, VolumeError};
+use crate::volume::{Identity, JournalView, LockView, SnapshotGuard, Volume, VolumeError};
 
 /// How long a snapshot may wait for what is in flight; librbd's own patience is 50 s.
 const SNAPSHOT_PATIENCE: Duration = Duration::from_secs(30);
@@ -192,6 +193,8 @@ impl Daemon {
             state_reason,
             image: identity.image,
             device: identity.device,
+            write_path: identity.write_path,
+            journal: self.journal().map(JournalStatus::from),
             size_bytes: geometry.map(Geometry::size_bytes),
             block_size_bytes: geometry.map(|geometry| geometry.block_size().bytes()),
             client_address: identity.client_address,
@@ -216,6 +219,10 @@ impl Daemon {
             uptime_s: self.uptime_s(),
             hardening: self.hardening,
         }
+    }
+
+    fn journal(&self) -> Option<JournalView> {
+        self.offered().and_then(|offered| offered.volume.journal())
     }
 
     fn uptime_s(&self) -> f64 {
@@ -245,7 +252,8 @@ impl Commands for Daemon {
             Command::Status => to_json(&self.status()),
             Command::Statistics => {
                 let (.., in_flight) = self.state();
-                to_json(&Statistics::of(&self.meter, &in_flight, self.uptime_s()))
+                let journal = self.journal().map(|view| view.statistics.into());
+                to_json(&Statistics::of(&self.meter, &in_flight, self.uptime_s(), journal))
             }
             Command::Metrics => {
                 let (.., in_flight) = self.state();

@@ -6,11 +6,16 @@ use std::time::Duration;
 
 use clap::Parser;
 use grampus_volumed::client::{AskError, ask};
-use grampus_volumed::command_line::{CommandLine, CtlArguments, LogFormat, ServeArguments, Verb};
+use grampus_volumed::command_line::{
+    CommandLine, CtlArguments, ImageArguments, LogFormat, ServeArguments, Verb,
+};
+use grampus_volumed::journaled_volume::{remove_journal, replay_volume};
 use grampus_volumed::probe::observe_machine;
 use grampus_volumed::process;
+use grampus_volumed::rbd::RbdSource;
 use grampus_volumed::serve::{End, ServeError, serve};
-use serde_json::Value;
+use grampus_volumed::volume::VolumeError;
+use serde_json::{Value, json};
 use tracing::level_filters::LevelFilter;
 
 /// Past what the daemon itself waits, of which `stop` does three times: users, flush, close.
@@ -24,6 +29,13 @@ fn main() -> ExitCode {
     match CommandLine::parse().verb {
         Verb::Serve(arguments) => run_daemon(&arguments),
         Verb::Ctl(arguments) => run_ctl(&arguments),
+        Verb::Replay(arguments) => run_on_image(&arguments, |source| {
+            let replayed = replay_volume(source)?;
+            Ok(json!({"replayed_frames": replayed.frames, "replayed_bytes": replayed.frame_bytes}))
+        }),
+        Verb::RemoveJournal(arguments) => {
+            run_on_image(&arguments, |source| Ok(json!({"removed": remove_journal(source)?})))
+        }
         Verb::Probe => print(&observe_machine()),
     }
 }
@@ -45,6 +57,24 @@ fn run_daemon(arguments: &ServeArguments) -> ExitCode {
         }
         Err(error) => {
             failed(&error);
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+fn run_on_image(
+    arguments: &ImageArguments,
+    action: impl FnOnce(&RbdSource) -> Result<Value, VolumeError>,
+) -> ExitCode {
+    start_log(LogFormat::Text, LevelFilter::INFO);
+    let Some(source) = arguments.source() else {
+        tracing::error!("No image was named. See `volumed replay --help`.");
+        return ExitCode::from(2);
+    };
+    match action(&source) {
+        Ok(result) => print(&result),
+        Err(error) => {
+            tracing::error!("{error}");
             ExitCode::from(FAILED)
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::clock::seconds;
 use crate::in_flight::InFlight;
+use crate::journal_report::JournalStatus;
 use crate::kind::Kind;
 use crate::meter::{KindTotals, Meter};
 use crate::report::Status;
@@ -49,6 +50,9 @@ pub fn render_prometheus(status: &Status, meter: &Meter, in_flight: &InFlight) -
     for (kind, totals) in &totals {
         page.latency(*kind, totals);
     }
+    if let Some(journal) = &status.journal {
+        page.journal(journal);
+    }
     page.text
 }
 
@@ -83,6 +87,32 @@ impl Page {
         self.sample("volumed_latency_seconds_count", &kind, count);
     }
 
+    fn journal(&mut self, journal: &JournalStatus) {
+        let gauges = [
+            ("volumed_journal_used_bytes", "Used of the ring in the cluster.", journal.used_bytes),
+            ("volumed_journal_capacity_bytes", "What the ring holds.", journal.capacity_bytes),
+            ("volumed_journal_held_bytes", "Memory held.", journal.held_bytes),
+            (
+                "volumed_journal_lag_bytes",
+                "Acknowledged, not yet durable in the cluster.",
+                journal.lag_bytes,
+            ),
+        ];
+        for (name, help, value) in gauges {
+            self.family(name, "gauge", help);
+            self.sample(name, "", value);
+        }
+        let counters = [
+            ("volumed_journal_sealed_total", "Batches sealed.", journal.sealed),
+            ("volumed_journal_replicated_total", "Batches on all copies.", journal.replicated),
+            ("volumed_journal_applied_total", "Batches in the image.", journal.applied),
+        ];
+        for (name, help, value) in counters {
+            self.family(name, "counter", help);
+            self.sample(name, "", value);
+        }
+    }
+
     fn line(&mut self, line: std::fmt::Arguments<'_>) {
         self.text.push_str(&line.to_string());
         self.text.push('\n');
@@ -112,6 +142,8 @@ mod tests {
             state_reason: None,
             image: Some("pool/im\"age".to_owned()),
             device: "rbd",
+            write_path: "direct",
+            journal: None,
             size_bytes: Some(4096),
             block_size_bytes: Some(4096),
             client_address: None,

@@ -46,6 +46,29 @@ pub struct RbdSource {
     pub ceph_options: Vec<(String, String)>,
     /// Whether to take the exclusive lock.
     pub lock: bool,
+    /// How writes come to the image.
+    pub write_path: WritePath,
+}
+
+/// How writes come to the image.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum WritePath {
+    /// A write is a write to the image.
+    #[default]
+    Direct,
+    /// A flush appends what was written to a journal beside the image, which is applied behind it.
+    Journal,
+}
+
+impl WritePath {
+    /// As the command line and the protocol spell it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::Journal => "journal",
+        }
+    }
 }
 
 impl RbdSource {
@@ -67,6 +90,7 @@ impl RbdSource {
 /// An open image, locked unless that was not wanted.
 #[derive(Debug)]
 pub struct RbdVolume {
+    cluster: Arc<Cluster>,
     image: Arc<RbdImage>,
     identity: Identity,
     locked: bool,
@@ -100,7 +124,7 @@ impl RbdVolume {
             snapshot: None,
             read_only: false,
         };
-        let image = RbdImage::open(cluster, &spec).map_err(|error| {
+        let image = RbdImage::open(Arc::clone(&cluster), &spec).map_err(|error| {
             let advice = "`rbd info` shows whether it is there and --user may open it.";
             VolumeError::new(format!("{}. {advice}", chain(&error)))
         })?;
@@ -109,11 +133,21 @@ impl RbdVolume {
         }
         let identity = Identity {
             device: "rbd",
+            write_path: source.write_path.name(),
             image: Some(source.name()),
             client_address,
             librbd_version: Some(format!("{major}.{minor}.{extra}")),
         };
-        Ok(Self { image, identity, locked: source.lock })
+        Ok(Self { cluster, image, identity, locked: source.lock })
+    }
+
+    pub(crate) fn image(&self) -> &Arc<RbdImage> {
+        &self.image
+    }
+
+    /// Its connection: what else goes through it is fenced with it.
+    pub(crate) fn cluster(&self) -> &Arc<Cluster> {
+        &self.cluster
     }
 
     fn view_lock(&self) -> Result<LockView, RbdError> {
@@ -145,7 +179,7 @@ fn refused_lock(name: &str, error: &RbdError) -> VolumeError {
 }
 
 /// An error with all its causes, without an end of sentence.
-fn chain(error: &dyn Error) -> String {
+pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -156,7 +190,7 @@ fn chain(error: &dyn Error) -> String {
     text
 }
 
-fn failed(error: &RbdError) -> VolumeError {
+pub(crate) fn failed(error: &RbdError) -> VolumeError {
     VolumeError::new(format!("{}. `rbd status` and `ceph health` may say more.", chain(error)))
 }
 
@@ -233,6 +267,7 @@ mod tests {
             conf: None,
             ceph_options: vec![("rbd_cache".to_owned(), "true".to_owned())],
             lock: true,
+            write_path: WritePath::Direct,
         };
         // Ceph takes the last one.
         let last = source.settings().into_iter().rfind(|(key, _)| key == "rbd_cache");

@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::clock::microseconds;
 use crate::histogram::Distribution;
 use crate::in_flight::InFlight;
+use crate::journal_report::{JournalStatistics, JournalStatus};
 use crate::kind::Kind;
 use crate::meter::{KindTotals, Meter};
 use crate::process::Hardening;
@@ -27,6 +28,10 @@ pub struct Status {
     pub image: Option<String>,
     /// `rbd`, `memory` or `file`.
     pub device: &'static str,
+    /// `direct` or `journal`.
+    pub write_path: &'static str,
+    /// The write journal; None without one.
+    pub journal: Option<JournalStatus>,
     /// None until the volume is open.
     pub size_bytes: Option<u64>,
     /// None until the volume is open.
@@ -75,6 +80,8 @@ pub struct Statistics {
     pub since_s: f64,
     /// By kind of request.
     pub kinds: BTreeMap<&'static str, KindStatistics>,
+    /// What the write journal has done; None without one.
+    pub journal: Option<JournalStatistics>,
 }
 
 /// Of one kind of request.
@@ -139,7 +146,12 @@ impl Latency {
 impl Statistics {
     /// What `meter` counted in `since_s` seconds, and what is in flight.
     #[must_use]
-    pub fn of(meter: &Meter, in_flight: &InFlight, since_s: f64) -> Self {
+    pub fn of(
+        meter: &Meter,
+        in_flight: &InFlight,
+        since_s: f64,
+        journal: Option<JournalStatistics>,
+    ) -> Self {
         let of_kind = |kind: Kind| {
             let KindTotals { bytes, errors, latency } = meter.totals(kind);
             let statistics = KindStatistics {
@@ -151,7 +163,7 @@ impl Statistics {
             };
             (kind.name(), statistics)
         };
-        Self { since_s, kinds: Kind::ALL.into_iter().map(of_kind).collect() }
+        Self { since_s, kinds: Kind::ALL.into_iter().map(of_kind).collect(), journal }
     }
 }
 
@@ -169,7 +181,7 @@ mod tests {
         meter.record(write);
         meter.record(Measurement { latency_ns: 500, ok: false, ..write });
         let answer =
-            serde_json::to_value(Statistics::of(&meter, &InFlight::default(), 2.5)).unwrap();
+            serde_json::to_value(Statistics::of(&meter, &InFlight::default(), 2.5, None)).unwrap();
         assert_eq!(answer["since_s"], json!(2.5));
         assert_eq!(
             answer["kinds"]["write"],

@@ -11,10 +11,11 @@ use serde_json::{Value, json};
 use crate::clock::{Clock, seconds};
 use crate::daemon::{Daemon, Event, Offered};
 use crate::gate::{Gate, GateOptions, Refusal};
+use crate::journaled_volume::{JournaledVolume, open_direct};
 use crate::meter::Meter;
 use crate::process;
 use crate::protocol::{DEFAULT_STOP_TIMEOUT, Refused};
-use crate::rbd::{RbdSource, RbdVolume};
+use crate::rbd::{RbdSource, WritePath};
 use crate::server::{ControlError, ControlSocket, Limits};
 use crate::signals::StopSignals;
 use crate::state::{StallEvent, StallWatch, State, must_cut_off};
@@ -39,18 +40,20 @@ pub enum Source {
 
 impl Source {
     fn identity(&self) -> Identity {
-        match self {
-            Self::Rbd(source) => {
-                Identity { device: "rbd", image: Some(source.name()), ..Identity::default() }
-            }
-            Self::Memory(_) => Identity { device: "memory", ..Identity::default() },
-            Self::File(_) => Identity { device: "file", ..Identity::default() },
-        }
+        let (device, image, write_path) = match self {
+            Self::Rbd(source) => ("rbd", Some(source.name()), source.write_path),
+            Self::Memory(_) => ("memory", None, WritePath::Direct),
+            Self::File(_) => ("file", None, WritePath::Direct),
+        };
+        Identity { device, image, write_path: write_path.name(), ..Identity::default() }
     }
 
     fn open(&self) -> Result<Arc<dyn Volume>, VolumeError> {
         Ok(match self {
-            Self::Rbd(source) => Arc::new(RbdVolume::open(source)?),
+            Self::Rbd(source) => match source.write_path {
+                WritePath::Direct => Arc::new(open_direct(source)?),
+                WritePath::Journal => Arc::new(JournaledVolume::open(source)?),
+            },
             Self::Memory(size_bytes) => Arc::new(LocalVolume::memory(*size_bytes)?),
             Self::File(path) => Arc::new(LocalVolume::file(path)?),
         })

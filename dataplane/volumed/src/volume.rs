@@ -25,6 +25,8 @@ impl VolumeError {
 pub struct Identity {
     /// `rbd`, `memory` or `file`.
     pub device: &'static str,
+    /// `direct` or `journal`: how writes come to it.
+    pub write_path: &'static str,
     /// `pool/image` or `pool/namespace/image`; None without a cluster.
     pub image: Option<String>,
     /// As the cluster's blocklist spells it; None without a cluster.
@@ -54,6 +56,21 @@ pub enum LockView {
         /// Why.
         reason: String,
     },
+}
+
+/// A look at a volume's write journal.
+#[derive(Debug, Clone, Copy)]
+pub struct JournalView {
+    /// How it is.
+    pub status: grampus_journal::Status,
+    /// What it has done since it was opened.
+    pub statistics: grampus_journal::Statistics,
+    /// Which owner of the volume this is.
+    pub epoch: grampus_journal::Epoch,
+    /// What the ring in the cluster holds.
+    pub capacity_bytes: u64,
+    /// The most memory that it holds.
+    pub max_held_bytes: u64,
 }
 
 /// Called around the snapshots that any client takes.
@@ -93,6 +110,11 @@ pub trait Volume: Send + Sync {
     /// # Errors
     /// [`VolumeError`] when the volume cannot tell of snapshots.
     fn guard_snapshots(&self, guard: Arc<dyn SnapshotGuard>) -> Result<(), VolumeError>;
+
+    /// The write journal, where writes go through one.
+    fn journal(&self) -> Option<JournalView> {
+        None
+    }
 
     /// Wait for what is in flight, let go of the lock, close. Nothing else is called after it.
     ///
@@ -152,7 +174,7 @@ impl Volume for LocalVolume {
     }
 
     fn identity(&self) -> Identity {
-        Identity { device: self.name, ..Identity::default() }
+        Identity { device: self.name, write_path: "direct", ..Identity::default() }
     }
 
     fn refresh_size(&self) -> Result<u64, VolumeError> {

@@ -1,0 +1,276 @@
+//! The device.
+
+use std::fmt;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use grampus_blockdev::{
+    BlockDevice, ByteRange, Completion, Durability, Geometry, Outcome, Request,
+};
+use grampus_journal::{
+    Config, Epoch, Event, Journal, Opened, Progress, Ring, Statistics, Status, VolumeId,
+};
+
+use crate::engine::{Door, Engine};
+use crate::error::{OpenError, QuiesceError};
+use crate::intake::{Change, Intake};
+use crate::opening::recover;
+use crate::ports::{LocalLog, Slots};
+use crate::reading;
+use crate::threads::{self, Ports};
+use crate::waiting::Waiter;
+
+/// Which volume, and how its journal works.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// Its name, should it have no journal yet; else its journal says so.
+    pub volume: VolumeId,
+    /// The settings. With `cache`, a log on the host is needed.
+    pub config: Config,
+}
+
+/// A volume behind its write journal.
+///
+/// Changes are answered once they are in memory, unless they ask for more; flushes and FUA once
+/// the journal is durable. What the journal cannot take now waits, in order of arrival, without
+/// holding its thread up. After a failure every request fails until the volume is opened again
+/// (INV-6).
+///
+/// Requests may come from any thread but those that answer for the image, the slots or the log.
+///
+/// Dropped without [`Self::close`] it stops at once, and the next opening brings back what the
+/// journal holds. Changes of the image that are under way then may still land: before the volume is
+/// opened again, the image must have been closed, or its client fenced.
+pub struct JournaledDevice {
+    engine: Arc<Engine>,
+    ports: Arc<Ports>,
+    opened: Opened,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// Open a volume: shut every earlier owner out of its journal, bring what the journal holds into
+/// the image, start. Waits for the cluster.
+///
+/// The caller holds the image's exclusive lock, so that nobody else can change the image; `local`
+/// is the log on this host, if one may lie there.
+///
+/// # Errors
+/// [`OpenError`]. It can be tried again.
+pub fn open(
+    image: Arc<dyn BlockDevice>,
+    slots: Arc<dyn Slots>,
+    local: Option<Arc<dyn LocalLog>>,
+    options: Options,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<JournaledDevice, OpenError> {
+    let Options { config, .. } = options;
+    config.validate()?;
+    if config.cache.is_some() && local.is_none() {
+        return Err(OpenError::NoLocalLog);
+    }
+    let opened = recover(&*image, &*slots, local.as_deref(), options, progress)?;
+    let clock = Instant::now();
+    let journal = Journal::new(config, opened, Duration::ZERO)?;
+    let engine = Engine::new(journal, config.max_write_bytes, clock);
+    let local = local.filter(|_| config.cache.is_some());
+    let ports = Arc::new(Ports { image, slots, local });
+    let device = JournaledDevice { engine, ports, opened, threads: Mutex::default() };
+    let log_threads = config.cache.map_or(0, |cache| cache.max_appends);
+    let mut started = Vec::new();
+    let result = threads::start(&device.engine, &device.ports, log_threads, &mut started);
+    *device.threads.lock().unwrap_or_else(PoisonError::into_inner) = started;
+    result.map_err(OpenError::Thread)?; // dropped, the device stops those that were started
+    Ok(device)
+}
+
+impl JournaledDevice {
+    /// What the journal is doing.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.engine.act(Some(&self.ports), |core, now, _| {
+            // Ages are counted up to the journal's last look at the clock.
+            core.handle(now, Event::Tick);
+            core.journal.status()
+        })
+    }
+
+    /// What it has done since it was opened.
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        self.engine.lock().journal.statistics()
+    }
+
+    /// Changes that wait to be let in: the journal is full, paced or quiesced.
+    #[must_use]
+    pub fn parked(&self) -> usize {
+        self.engine.lock().parked()
+    }
+
+    /// The epoch that this owner opened the volume at.
+    #[must_use]
+    pub fn epoch(&self) -> Epoch {
+        self.opened.record.epoch
+    }
+
+    /// The shape of the journal in the cluster, as it was made.
+    #[must_use]
+    pub fn ring(&self) -> Ring {
+        self.opened.record.ring
+    }
+
+    /// Take no more changes, bring everything into the image, durable, and let it stay so until
+    /// [`Self::unquiesce`]. Changes wait meanwhile; reads and flushes go on. It may be asked for
+    /// several times; the last one to end it ends it.
+    ///
+    /// # Errors
+    /// [`QuiesceError`]: then it is over, and there is nothing to end.
+    pub fn quiesce(&self, timeout: Duration) -> Result<(), QuiesceError> {
+        let (sender, answer) = mpsc::channel();
+        let token = self.engine.act(Some(&self.ports), |core, now, _| {
+            if core.is_stopped() {
+                return Err(QuiesceError::Closed);
+            }
+            if let Some(failure) = core.failed() {
+                return Err(QuiesceError::Failed(failure));
+            }
+            let token = core.waiters.token();
+            core.waiters.add(token, Waiter::Quiesce(sender));
+            core.holds += 1;
+            core.handle(now, Event::Quiesce(token));
+            Ok(token)
+        })?;
+        let answered = answer.recv_timeout(timeout).or_else(|error| {
+            let waits = || self.engine.act(None, |core, _, _| core.waiters.take(token).is_some());
+            match error {
+                RecvTimeoutError::Timeout if waits() => Err(error),
+                // Its answer is on its way.
+                _ => answer.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            }
+        });
+        match answered {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(_)) | Err(_) => self.unquiesce(),
+        }
+        Err(match answered {
+            Err(RecvTimeoutError::Timeout) => QuiesceError::TimedOut { after: timeout },
+            Ok(Err(failure)) if !self.engine.lock().is_stopped() => QuiesceError::Failed(failure),
+            _ => QuiesceError::Closed,
+        })
+    }
+
+    /// End a [`Self::quiesce`] that succeeded.
+    pub fn unquiesce(&self) {
+        self.engine.act(Some(&self.ports), |core, now, _| {
+            if core.holds == 1 {
+                core.handle(now, Event::Unquiesce);
+            }
+            core.holds = core.holds.saturating_sub(1);
+        });
+    }
+
+    /// The image's size has changed. To make it smaller: quiesce, resize, this, unquiesce.
+    pub fn resized(&self, size_bytes: u64) {
+        self.engine.event(Event::Resized(size_bytes));
+    }
+
+    /// A fence was noticed elsewhere: fail everything at once.
+    pub fn fenced(&self) {
+        self.engine.event(Event::Fenced);
+    }
+
+    /// Bring everything into the image, then stop: the journal is left empty. Requests that come
+    /// later, or wait still, are dropped. A second call does nothing.
+    ///
+    /// # Errors
+    /// [`QuiesceError`]: it was stopped without; the journal has what the image lacks.
+    pub fn close(&self, timeout: Duration) -> Result<(), QuiesceError> {
+        if self.engine.lock().is_stopped() {
+            return Ok(());
+        }
+        let drained = self.quiesce(timeout);
+        self.stop();
+        drained
+    }
+
+    fn stop(&self) {
+        self.engine.stop();
+        let threads =
+            std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        for thread in threads {
+            // A front end may let go of the device in an answer, on one of these threads.
+            if thread.thread().id() != thread::current().id() && thread.join().is_err() {
+                tracing::error!("a thread of the journal died of a fault of its own");
+            }
+        }
+    }
+
+    fn flush(&self, completion: Completion) {
+        self.engine.act(Some(&self.ports), |core, now, effects| {
+            let waiter = Waiter::Request { completion, buffer: None };
+            if let Some(error) = core.refusal() {
+                return effects.answer(waiter.refused(error));
+            }
+            let token = core.waiters.token();
+            core.waiters.add(token, waiter);
+            core.journal.flush(now, token);
+        });
+    }
+
+    fn change(&self, change: Change, completion: Completion) {
+        self.engine.take_in(Intake::new(change, completion), Door::Front(&self.ports));
+    }
+
+    fn read_or_change(&self, request: Request, range: ByteRange, completion: Completion) {
+        let span = range.into();
+        match request {
+            Request::Read { offset, buffer } => {
+                reading::read(&self.engine, &self.ports.image, (offset, buffer), range, completion);
+            }
+            Request::Write { offset, buffer, durability } => {
+                self.change(Change::Write { offset, buffer, durability }, completion);
+            }
+            Request::WriteZeroes { durability, .. } => {
+                self.change(Change::Zero { span, give_back: false, durability }, completion);
+            }
+            Request::Discard { .. } => {
+                let durability = Durability::OnFlush;
+                self.change(Change::Zero { span, give_back: true, durability }, completion);
+            }
+            Request::Flush => self.flush(completion),
+        }
+    }
+}
+
+impl BlockDevice for JournaledDevice {
+    fn geometry(&self) -> Geometry {
+        self.ports.image.geometry()
+    }
+
+    fn submit(&self, request: Request, completion: Completion) {
+        let Some(range) = request.range() else { return self.flush(completion) };
+        let admitted = self.geometry().require(range);
+        if admitted.is_err() || range.is_empty() {
+            let outcome = Outcome { result: admitted, buffer: request.into_buffer() };
+            return completion.complete(outcome);
+        }
+        self.read_or_change(request, range, completion);
+    }
+}
+
+impl Drop for JournaledDevice {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl fmt::Debug for JournaledDevice {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("JournaledDevice")
+            .field("epoch", &self.epoch())
+            .field("ports", &self.ports)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,81 @@
+//! What the shell needs of the world: the journal's objects in the cluster, a log on the host.
+
+use std::fmt;
+
+use grampus_journal::{Aside, Epoch, Failure};
+
+/// Called once with what came of an operation, on any thread. It must not wait.
+pub type Done<T> = Box<dyn FnOnce(Result<T, Failure>) + Send>;
+
+/// The journal of one volume in the cluster: a record, and the slots of its ring.
+///
+/// Calls named `start_` return at once; the others wait for the cluster.
+pub trait Slots: Send + Sync + fmt::Debug {
+    /// The record's bytes; None when the volume has no journal yet.
+    ///
+    /// # Errors
+    /// [`Failure`].
+    fn read_record(&self) -> Result<Option<Vec<u8>>, Failure>;
+
+    /// Replace the record, in one operation, if it is `expected` to the byte (None: if there is
+    /// none); whether it was.
+    ///
+    /// # Errors
+    /// [`Failure`]; the record is one of the two then.
+    fn swap_record(&self, expected: Option<&[u8]>, record: &[u8]) -> Result<bool, Failure>;
+
+    /// As `swap_record`, for a record that is there.
+    fn start_swap_record(&self, expected: Vec<u8>, record: Vec<u8>, done: Done<bool>);
+
+    /// Raise a slot's epoch, making the slot if it is missing; nothing to do where it is `epoch`.
+    ///
+    /// # Errors
+    /// [`Failure::Fenced`] when the slot has a higher epoch; other [`Failure`]s.
+    fn raise_epoch(&self, slot: u32, epoch: Epoch) -> Result<(), Failure>;
+
+    /// A slot's bytes; none when it is missing or was never written.
+    ///
+    /// # Errors
+    /// [`Failure`].
+    fn read_slot(&self, slot: u32) -> Result<Vec<u8>, Failure>;
+
+    /// Write `bytes` into a slot in one operation that fails with [`Failure::Fenced`], changing
+    /// nothing, unless the slot's epoch is `epoch`; done when they are durable on all copies.
+    fn start_append(&self, slot: u32, offset: u64, epoch: Epoch, bytes: Vec<u8>, done: Done<()>);
+}
+
+/// The log of one volume on the host's disk; one process uses it at a time, by a lock that the
+/// implementation holds. All calls wait for the disk, and are made from threads of the shell.
+pub trait LocalLog: Send + Sync + fmt::Debug {
+    /// The record's bytes, whatever they are; None when there is no log.
+    ///
+    /// # Errors
+    /// [`Failure`].
+    fn read_record(&self) -> Result<Option<Vec<u8>>, Failure>;
+
+    /// Write the record; durable when it returns.
+    ///
+    /// # Errors
+    /// [`Failure`].
+    fn write_record(&self, record: &[u8]) -> Result<(), Failure>;
+
+    /// A slot's bytes; zeros where it was never written.
+    ///
+    /// # Errors
+    /// [`Failure`].
+    fn read_slot(&self, slot: u32) -> Result<Vec<u8>, Failure>;
+
+    /// Write `bytes`, whole aligned blocks, into a slot; durable when it returns. Several threads
+    /// may append at once, to different places.
+    ///
+    /// # Errors
+    /// [`Failure::NoSpace`], [`Failure::Io`].
+    fn append(&self, slot: u32, offset: u64, bytes: &[u8]) -> Result<(), Failure>;
+
+    /// Move the log out of the way under a name that says whose it was, keep it, and begin an
+    /// empty one.
+    ///
+    /// # Errors
+    /// [`Failure`].
+    fn set_aside(&self, why: Aside) -> Result<(), Failure>;
+}

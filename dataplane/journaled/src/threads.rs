@@ -1,0 +1,153 @@
+//! The threads, and the calls that they make.
+//!
+//! One for the journal: appends, records, time, and changes that were parked. One for the image,
+//! so that a slow image holds up no append. In `cache` mode some for the log on the host, whose
+//! calls wait for the disk.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use grampus_blockdev::{
+    BlockDevice, Buffer, ByteRange, Completion, Durability, Length, LimitError, Offset, Request,
+    Token,
+};
+use grampus_journal::{Change, Failure, Frame, Place, Record, Span};
+
+use crate::engine::{Door, Engine, Next};
+use crate::ports::{LocalLog, Slots};
+use crate::work::{Asked, ImageSink, ImageWork, LogWork, Outbound, Reply};
+
+/// More threads than any disk wants writes at once.
+const MAX_LOG_THREADS: usize = 16;
+
+/// The world. Held by the device and its threads alone.
+pub(crate) struct Ports {
+    pub(crate) image: Arc<dyn BlockDevice>,
+    pub(crate) slots: Arc<dyn Slots>,
+    /// In `cache` mode.
+    pub(crate) local: Option<Arc<dyn LocalLog>>,
+}
+
+impl fmt::Debug for Ports {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Ports").field("slots", &self.slots).finish_non_exhaustive()
+    }
+}
+
+/// Start all threads.
+///
+/// # Errors
+/// Those that were started are in `into` all the same, and must be stopped.
+pub(crate) fn start(
+    engine: &Arc<Engine>,
+    ports: &Arc<Ports>,
+    log_threads: usize,
+    into: &mut Vec<JoinHandle<()>>,
+) -> io::Result<()> {
+    let mut spawn = |name: String, run: fn(&Arc<Engine>, &Ports)| {
+        let (engine, ports) = (Arc::clone(engine), Arc::clone(ports));
+        let thread = thread::Builder::new().name(name).spawn(move || run(&engine, &ports))?;
+        into.push(thread);
+        io::Result::Ok(())
+    };
+    spawn("journal".into(), run_journal)?;
+    spawn("journal-image".into(), run_image)?;
+    if ports.local.is_some() {
+        for number in 0..log_threads.clamp(1, MAX_LOG_THREADS) {
+            spawn(format!("journal-log-{number}"), run_log)?;
+        }
+    }
+    Ok(())
+}
+
+fn run_journal(engine: &Arc<Engine>, ports: &Ports) {
+    loop {
+        match engine.next() {
+            Next::Send(Outbound::Append { frame, place }) => {
+                send_append(engine, ports, &frame, place);
+            }
+            Next::Send(Outbound::Record { expected, record }) => {
+                send_record(engine, ports, &expected, &record);
+            }
+            Next::Offer(intake) => engine.take_in(intake, Door::Parked),
+            Next::CarryOut(effects) => engine.carry_out(effects, None),
+            Next::Sleep(_) => {} // slept
+            Next::Stop => return,
+        }
+    }
+}
+
+/// Encode a frame and send it on its way.
+pub(crate) fn send_append(engine: &Arc<Engine>, ports: &Ports, frame: &Frame, place: Place) {
+    let (_, last) = frame.sequences();
+    let reply = Reply::new(engine, Asked::Append(last));
+    let mut bytes = Vec::new();
+    frame.encode(&mut bytes);
+    let done = Box::new(move |result| reply.answer(result));
+    ports.slots.start_append(place.slot, place.offset, frame.epoch(), bytes, done);
+}
+
+fn send_record(engine: &Arc<Engine>, ports: &Ports, expected: &Record, record: &Record) {
+    let reply = Reply::new(engine, Asked::Record);
+    let done = Box::new(move |swapped: Result<bool, Failure>| {
+        reply.answer(
+            swapped.and_then(|swapped| if swapped { Ok(()) } else { Err(Failure::Fenced) }),
+        );
+    });
+    ports.slots.start_swap_record(expected.encode().to_vec(), record.encode().to_vec(), done);
+}
+
+fn run_image(engine: &Arc<Engine>, ports: &Ports) {
+    while let Some(work) = engine.image_work.pop() {
+        let (asked, request) = match work {
+            ImageWork::Apply { id, span, change } => (Asked::Apply(id), request_of(span, &change)),
+            ImageWork::Flush => (Asked::FlushImage, Ok(Request::Flush)),
+        };
+        match request {
+            Ok(request) => {
+                let sink = ImageSink { engine: Arc::clone(engine), asked };
+                ports.image.submit(request, Completion::new(Arc::new(sink), Token(0)));
+            }
+            // What the journal took lies on a device and fits a buffer, so this never happens.
+            Err(_) => engine.event(asked.answered(Err(Failure::Io))),
+        }
+    }
+}
+
+/// A change of the image as a request.
+pub(crate) fn request_of(span: Span, change: &Change) -> Result<Request, LimitError> {
+    let offset = Offset::new(span.start())?;
+    let durability = Durability::OnFlush;
+    let range = ByteRange { offset, length: Length::new(span.length())? };
+    Ok(match change {
+        Change::Data(payloads) => {
+            let capacity = usize::try_from(span.length()).unwrap_or_default();
+            let mut bytes = Vec::with_capacity(capacity);
+            for payload in payloads {
+                bytes.extend_from_slice(payload.as_slice());
+            }
+            Request::Write { offset, buffer: Buffer::try_from(bytes)?, durability }
+        }
+        Change::Zeros => Request::WriteZeroes { range, durability },
+        Change::Discard => Request::Discard { range },
+    })
+}
+
+fn run_log(engine: &Arc<Engine>, ports: &Ports) {
+    let Some(local) = &ports.local else { return };
+    let mut bytes = Vec::new();
+    while let Some(work) = engine.log_work.pop() {
+        let (asked, result) = match work {
+            LogWork::Append { frame, place } => {
+                bytes.clear();
+                frame.encode(&mut bytes);
+                let (_, last) = frame.sequences();
+                (Asked::AppendLocally(last), local.append(place.slot, place.offset, &bytes))
+            }
+            LogWork::Record(record) => (Asked::RecordLocally, local.write_record(&record.encode())),
+        };
+        engine.event(asked.answered(result));
+    }
+}

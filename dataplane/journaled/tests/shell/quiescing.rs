@@ -1,0 +1,223 @@
+//! Quiet, size, end.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use grampus_blockdev::{DeviceError, Durability};
+use grampus_journal::{Config, State};
+use grampus_journaled::{QuiesceError, needs_replay};
+
+use crate::random::Random;
+use crate::user::{CACHE, CONFIG, LAZY, await_status, flush, opened, read, submit, write, writing};
+use crate::world::{Kind, PATIENCE, World};
+
+const SIZE: usize = 64 << 10;
+const SHORT: Duration = Duration::from_millis(30);
+
+/// INV-4, with writers that do not stop.
+#[test]
+fn a_quiesced_image_holds_what_was_answered_and_nothing_else() {
+    for config in [CONFIG, CACHE] {
+        let roomy = Config { max_held_bytes: 32 << 20, ..config };
+        let world = World::new(SIZE, 1);
+        let device = Arc::new(opened(&world.take_over(), roomy));
+        let (model, over) = (Arc::new(Mutex::new(vec![0; SIZE])), Arc::new(AtomicBool::new(false)));
+        let writers: Vec<_> = (0..2)
+            .map(|seed| {
+                let (device, model, over) =
+                    (Arc::clone(&device), Arc::clone(&model), Arc::clone(&over));
+                std::thread::spawn(move || {
+                    let mut random = Random::new(seed);
+                    while !over.load(Ordering::Relaxed) {
+                        let at = random.below(SIZE - 2000);
+                        let bytes = vec![u8::try_from(random.below(256)).unwrap(); 2000];
+                        let mut model = model.lock().unwrap();
+                        let pending = write(&*device, at, &bytes);
+                        if pending.is_answered() {
+                            model[at..at + 2000].copy_from_slice(&bytes);
+                            drop(model);
+                        } else {
+                            // It waits for the end of the quiet; nobody may write meanwhile, or
+                            // the order of the two would be unknown.
+                            pending.result().unwrap();
+                            model[at..at + 2000].copy_from_slice(&bytes);
+                        }
+                        if random.below(5) == 0 {
+                            flush(&*device).result().unwrap();
+                        }
+                    }
+                })
+            })
+            .collect();
+        for _ in 0..20 {
+            device.quiesce(PATIENCE).unwrap();
+            {
+                let state = world.lock();
+                let image = state.image.clone();
+                assert_eq!(image, state.durable, "and it is durable");
+                drop(state);
+                // A writer that waits holds the model, without its write in it.
+                let seen = read(&*device, 0, SIZE);
+                assert!(image == seen, "the image lacks what was written");
+                assert_eq!(device.status().state, State::Quiesced);
+            }
+            device.unquiesce();
+        }
+        over.store(true, Ordering::Relaxed);
+        for writer in writers {
+            writer.join().unwrap();
+        }
+        device.close(PATIENCE).unwrap();
+        assert_eq!(world.lock().image, *model.lock().unwrap());
+        world.end();
+    }
+}
+
+#[test]
+fn quiet_lasts_until_the_last_one_ends_it() {
+    let world = World::new(SIZE, 1);
+    let device = opened(&world.take_over(), LAZY);
+    device.unquiesce(); // nothing to end
+    write(&device, 0, &[1; 512]).result().unwrap();
+    device.quiesce(PATIENCE).unwrap();
+    assert_eq!(world.lock().image[..512], [1; 512]);
+    device.quiesce(PATIENCE).unwrap();
+    let waiting = write(&device, 0, &[2; 512]);
+    let durable = submit(&device, writing(512, &[3; 512], Durability::Fua));
+    flush(&device).result().unwrap();
+    assert_eq!(read(&device, 0, 1024), [[1; 512], [0; 512]].concat());
+    device.unquiesce();
+    assert!(!waiting.is_answered(), "another one still wants quiet");
+    assert_eq!(device.parked(), 2);
+    device.unquiesce();
+    waiting.result().unwrap();
+    durable.result().unwrap();
+    assert_eq!(read(&device, 0, 1024), [[2; 512], [3; 512]].concat());
+    world.end();
+}
+
+/// They are not left until they happen to ask again, which is every half second.
+#[test]
+fn changes_that_waited_for_the_end_of_the_quiet_come_in_at_once() {
+    let world = World::new(SIZE, 1);
+    let device = opened(&world.take_over(), CONFIG);
+    let start = Instant::now();
+    for turn in 0..12 {
+        device.quiesce(PATIENCE).unwrap();
+        let waiting = [write(&device, 0, &[turn; 512]), write(&device, 512, &[turn; 512])];
+        device.unquiesce();
+        for waiting in waiting {
+            waiting.result().unwrap();
+        }
+    }
+    let taken = start.elapsed();
+    assert!(taken < Duration::from_secs(3), "{taken:?} for 12 times");
+    world.end();
+}
+
+#[test]
+fn a_quiesce_that_takes_too_long_lets_writes_go_on_but_not_through_anothers_quiet() {
+    let world = World::new(SIZE, 1);
+    let device = opened(&world.take_over(), CONFIG);
+    world.hold(Kind::Change);
+    write(&device, 0, &[1; 512]).result().unwrap();
+    assert_eq!(device.quiesce(SHORT), Err(QuiesceError::TimedOut { after: SHORT }));
+    write(&device, 512, &[2; 512]).result().unwrap();
+    flush(&device).result().unwrap();
+    std::thread::scope(|scope| {
+        let patient = scope.spawn(|| device.quiesce(PATIENCE));
+        await_status(&device, "quiescing", |status| status.state == State::Quiescing);
+        assert_eq!(device.quiesce(SHORT), Err(QuiesceError::TimedOut { after: SHORT }));
+        let waiting = write(&device, 0, &[3; 512]);
+        world.release(Kind::Change);
+        patient.join().unwrap().unwrap();
+        assert!(!waiting.is_answered());
+        assert_eq!(world.lock().image[..1024], [[1; 512], [2; 512]].concat());
+        device.unquiesce();
+        waiting.result().unwrap();
+    });
+    device.close(PATIENCE).unwrap();
+    world.end();
+}
+
+#[test]
+fn a_volume_is_resized_while_it_is_quiet() {
+    let world = World::new(SIZE, 1);
+    let device = opened(&world.take_over(), LAZY);
+    for (size, mark) in [(2 * SIZE, 1), (SIZE / 2, 2)] {
+        device.quiesce(PATIENCE).unwrap();
+        let past = write(&device, size, &[9; 512]);
+        let last = write(&device, size - 512, &[mark; 512]);
+        world.lock().resize(size);
+        device.resized(u64::try_from(size).unwrap());
+        device.unquiesce();
+        assert!(matches!(past.result(), Err(DeviceError::OutOfRange { .. })));
+        if size > SIZE {
+            // Past the end when it was asked for.
+            assert!(matches!(last.result(), Err(DeviceError::OutOfRange { .. })));
+            write(&device, size - 512, &[mark; 512]).result().unwrap();
+        } else {
+            last.result().unwrap();
+        }
+        assert_eq!(read(&device, size - 512, 512), [mark; 512]);
+    }
+    device.close(PATIENCE).unwrap();
+    world.end();
+}
+
+/// Threads hold on to the ports: when they are gone, so are the threads.
+#[test]
+fn an_end_leaves_no_thread_behind_and_an_empty_journal() {
+    let world = World::new(SIZE, 1);
+    let idle = Arc::strong_count(&world);
+    let port = world.take_over();
+    let device = opened(&port, CACHE);
+    write(&device, 0, &[1; 512]).result().unwrap();
+    device.close(PATIENCE).unwrap();
+    assert_eq!(device.close(PATIENCE), Ok(()), "again");
+    for request in [write(&device, 0, &[2; 512]), flush(&device)] {
+        assert!(matches!(request.result(), Err(DeviceError::Abandoned)));
+    }
+    assert_eq!(device.quiesce(PATIENCE), Err(QuiesceError::Closed));
+    assert!(!needs_replay(&port).unwrap());
+    drop(device);
+    drop(port);
+    assert_eq!(Arc::strong_count(&world), idle);
+    assert_eq!(world.lock().image[..512], [1; 512]);
+    world.end();
+}
+
+#[test]
+fn an_end_that_does_not_drain_answers_everyone_and_leaves_no_thread_behind() {
+    for close in [true, false] {
+        let world = World::new(SIZE, 1);
+        let idle = Arc::strong_count(&world);
+        let port = world.take_over();
+        let device = opened(&port, CONFIG);
+        write(&device, 0, &[1; 512]).result().unwrap();
+        flush(&device).result().unwrap();
+        for kind in [Kind::Append, Kind::Change] {
+            world.hold(kind);
+        }
+        write(&device, 512, &[2; 512]).result().unwrap();
+        let flushed = flush(&device);
+        drop(world.await_pending(Kind::Append, 1));
+        if close {
+            assert_eq!(device.close(SHORT), Err(QuiesceError::TimedOut { after: SHORT }));
+        }
+        drop(device);
+        assert!(matches!(flushed.result(), Err(DeviceError::Abandoned)));
+        // Answers that come to nobody.
+        for kind in [Kind::Append, Kind::Change] {
+            world.release(kind);
+        }
+        drop(world.wait_until("nothing under way", |state| {
+            state.pending(Kind::Append) + state.pending(Kind::Change) == 0
+        }));
+        assert!(needs_replay(&port).unwrap());
+        drop(port);
+        drop(world.wait_until("no thread", |_| Arc::strong_count(&world) <= idle));
+        world.end();
+    }
+}

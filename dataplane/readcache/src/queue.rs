@@ -1,0 +1,105 @@
+//! A queue between threads, bounded by weight.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+#[derive(Debug)]
+struct State<T> {
+    waiting: VecDeque<(T, usize)>,
+    weight: usize,
+    closed: bool,
+}
+
+/// First in, first out.
+#[derive(Debug)]
+pub(crate) struct Queue<T> {
+    state: Mutex<State<T>>,
+    changed: Condvar,
+    limit: usize,
+}
+
+impl<T> Queue<T> {
+    pub(crate) fn new(limit: usize) -> Self {
+        let state = State { waiting: VecDeque::new(), weight: 0, closed: false };
+        Self { state: Mutex::new(state), changed: Condvar::new(), limit }
+    }
+
+    /// Put `item` in, or get it back: the queue is full, or closed.
+    pub(crate) fn push(&self, item: T, weight: usize) -> Result<(), T> {
+        let mut state = self.state();
+        if state.closed || state.weight.saturating_add(weight) > self.limit {
+            return Err(item);
+        }
+        state.weight += weight;
+        state.waiting.push_back((item, weight));
+        drop(state);
+        self.changed.notify_one();
+        Ok(())
+    }
+
+    /// Whether there is room for `weight` at the moment.
+    pub(crate) fn has_room(&self, weight: usize) -> bool {
+        let state = self.state();
+        !state.closed && state.weight.saturating_add(weight) <= self.limit
+    }
+
+    /// Wait for the next; None when the queue is closed and empty.
+    pub(crate) fn pop(&self) -> Option<T> {
+        let mut state = self.state();
+        loop {
+            if let Some((item, weight)) = state.waiting.pop_front() {
+                state.weight -= weight;
+                return Some(item);
+            }
+            if state.closed {
+                return None;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Take nothing more in.
+    pub(crate) fn close(&self) {
+        self.state().closed = true;
+        self.changed.notify_all();
+    }
+
+    // No code that can panic runs under this lock: poison means nothing.
+    fn state(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn it_is_bounded_and_ends() {
+        let queue = Queue::new(10);
+        assert_eq!(queue.push('a', 6), Ok(()));
+        assert_eq!(queue.push('b', 5), Err('b'));
+        assert!(queue.has_room(4) && !queue.has_room(5));
+        assert_eq!(queue.push('c', 4), Ok(()));
+        assert_eq!(queue.pop(), Some('a'));
+        assert_eq!(queue.push('b', 5), Ok(()));
+        queue.close();
+        assert_eq!(queue.push('d', 1), Err('d'));
+        assert_eq!((queue.pop(), queue.pop(), queue.pop()), (Some('c'), Some('b'), None));
+    }
+
+    #[test]
+    fn who_waits_is_woken() {
+        let queue = Queue::new(10);
+        thread::scope(|scope| {
+            let waiting = [0, 1].map(|_| scope.spawn(|| queue.pop()));
+            assert_eq!(queue.push('a', 1), Ok(()));
+            queue.close();
+            let mut got = waiting.map(|thread| thread.join().unwrap());
+            got.sort_unstable();
+            assert_eq!(got, [None, Some('a')]);
+        });
+    }
+}

@@ -1,0 +1,103 @@
+//! Reads that are answered from the file, on threads of their own.
+
+use std::io;
+use std::sync::Arc;
+
+use grampus_blockdev::{Buffer, ByteRange, Completion, Length, Offset, Outcome};
+
+use crate::index::{Place, Verdict};
+use crate::sectors::{SECTOR_BYTES, overlap};
+use crate::shared::Shared;
+use crate::sinks::forward_read;
+use crate::store::Store;
+
+/// A read of which every sector was in the cache when it came in.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) offset: Offset,
+    pub(crate) buffer: Buffer,
+    pub(crate) completion: Completion,
+    pub(crate) places: Vec<Place>,
+}
+
+enum Answered {
+    /// The buffer is full.
+    Here,
+    /// The block is not here any more, or not as it was.
+    NotHere,
+    /// The disk failed.
+    Failed(io::Error),
+}
+
+/// Answer reads until the queue is closed.
+pub(crate) fn serve(shared: &Arc<Shared>, mut scratch: Buffer) {
+    while let Some(mut job) = shared.reads.pop() {
+        let answered = shared
+            .store()
+            .map_or(Answered::NotHere, |store| fill_buffer(shared, store, &mut job, &mut scratch));
+        if let Answered::Here = answered {
+            shared.counters.hits.add(1);
+            shared.counters.hit_bytes.add(Length::of(&job.buffer).bytes());
+            job.completion.complete(Outcome { result: Ok(()), buffer: Some(job.buffer) });
+            continue;
+        }
+        if let Answered::Failed(error) = answered {
+            shared.turn_off(format!("its file cannot be read: {error}"));
+        }
+        forward_read(shared, job.offset, job.buffer, job.completion);
+    }
+}
+
+fn fill_buffer(
+    shared: &Shared,
+    store: &dyn Store,
+    job: &mut Job,
+    scratch: &mut Buffer,
+) -> Answered {
+    let range = ByteRange { offset: job.offset, length: Length::of(&job.buffer) };
+    for place in &job.places {
+        match read_place(shared, store, *place, scratch) {
+            Ok(Verdict::Sound) => {}
+            Ok(Verdict::Moved) => {
+                shared.counters.moved.add(1);
+                return Answered::NotHere;
+            }
+            Ok(Verdict::Rotten) => {
+                shared.found_rot();
+                return Answered::NotHere;
+            }
+            Err(error) => return Answered::Failed(error),
+        }
+        let (within, request) = overlap(place.sectors, range, shared.block_bytes);
+        match (scratch.get(within), job.buffer.get_mut(request)) {
+            (Some(from), Some(to)) => to.copy_from_slice(from),
+            _ => return Answered::NotHere, // not reached: both lie in the request
+        }
+    }
+    Answered::Here
+}
+
+fn read_place(
+    shared: &Shared,
+    store: &dyn Store,
+    place: Place,
+    scratch: &mut Buffer,
+) -> io::Result<Verdict> {
+    let bytes = usize::try_from(place.sectors.bytes()).unwrap_or(usize::MAX);
+    scratch.set_len(bytes).map_err(io::Error::other)?;
+    store.read(scratch, place_in_file(place, shared.block_bytes))?;
+    let checksums = checksums(scratch);
+    Ok(shared.index().judge(place, &checksums))
+}
+
+/// Where a place begins in the file.
+pub(crate) fn place_in_file(place: Place, block_bytes: u32) -> u64 {
+    u64::from(place.slot) * u64::from(block_bytes)
+        + u64::from(place.sectors.first) * u64::from(SECTOR_BYTES)
+}
+
+/// Of each sector.
+pub(crate) fn checksums(bytes: &[u8]) -> Vec<u32> {
+    let sector = usize::try_from(SECTOR_BYTES).unwrap_or(usize::MAX);
+    bytes.chunks(sector).map(crc32c::crc32c).collect()
+}

@@ -1,0 +1,124 @@
+//! What the cache's threads, and requests on their way, have in common.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use grampus_blockdev::{BlockDevice, ByteRange};
+
+use crate::counters::Counters;
+use crate::fills::Fill;
+use crate::index::Index;
+use crate::queue::Queue;
+use crate::reads::Job;
+use crate::sectors::blocks;
+use crate::store::Store;
+
+/// Reads of the file that may wait; more go below.
+const MAX_WAITING_READS: usize = 256;
+
+pub(crate) struct Shared {
+    pub(crate) below: Arc<dyn BlockDevice>,
+    /// None when there never was one.
+    store: Option<Box<dyn Store>>,
+    pub(crate) block_bytes: u32,
+    index: Mutex<Index>,
+    pub(crate) fills: Queue<Fill>,
+    pub(crate) reads: Queue<Job>,
+    pub(crate) counters: Counters,
+    /// Why it is off.
+    off: OnceLock<String>,
+    told_of_rot: AtomicBool,
+    /// The device's size when it was looked at last.
+    size_bytes: AtomicU64,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        below: Arc<dyn BlockDevice>,
+        store: Option<Box<dyn Store>>,
+        index: Index,
+        block_bytes: u32,
+        max_waiting_bytes: usize,
+    ) -> Self {
+        let size_bytes = AtomicU64::new(below.geometry().size_bytes());
+        Self {
+            below,
+            store,
+            block_bytes,
+            index: Mutex::new(index),
+            fills: Queue::new(max_waiting_bytes),
+            reads: Queue::new(MAX_WAITING_READS),
+            counters: Counters::default(),
+            off: OnceLock::new(),
+            told_of_rot: AtomicBool::new(false),
+            size_bytes,
+        }
+    }
+
+    /// The file; None when the cache is off.
+    pub(crate) fn store(&self) -> Option<&dyn Store> {
+        self.store.as_deref().filter(|_| self.is_on())
+    }
+
+    pub(crate) fn is_on(&self) -> bool {
+        self.off.get().is_none()
+    }
+
+    pub(crate) fn off_reason(&self) -> Option<&str> {
+        self.off.get().map(String::as_str)
+    }
+
+    /// For good: nobody invalidates anything from now on.
+    pub(crate) fn turn_off(&self, reason: String) {
+        if self.off.set(reason).is_ok() {
+            let reason = self.off_reason();
+            tracing::warn!(reason, "the read cache is off: reads go to the volume itself");
+        }
+    }
+
+    // Nothing that panics runs under this lock: poison means nothing.
+    pub(crate) fn index(&self) -> MutexGuard<'_, Index> {
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn invalidate(&self, range: ByteRange) {
+        self.invalidate_blocks(blocks(range, self.block_bytes));
+    }
+
+    pub(crate) fn invalidate_blocks(&self, blocks: Range<u64>) {
+        let count = self.index().invalidate(blocks);
+        self.counters.invalidations.add(count);
+    }
+
+    /// What lies past the end that the device had, or has now, is not what it was: a device that
+    /// shrinks and grows again reads as zeros there.
+    pub(crate) fn notice_size(&self, now_bytes: u64) {
+        if self.size_bytes.load(Ordering::Acquire) == now_bytes {
+            return;
+        }
+        let before_bytes = self.size_bytes.swap(now_bytes, Ordering::AcqRel);
+        if before_bytes != now_bytes {
+            let end_bytes = before_bytes.min(now_bytes);
+            self.invalidate_blocks(end_bytes / u64::from(self.block_bytes)..u64::MAX);
+        }
+    }
+
+    /// A disk that rots does so in many places: once is enough to say.
+    pub(crate) fn found_rot(&self) {
+        self.counters.checksum_failures.add(1);
+        if !self.told_of_rot.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "the read cache's disk brought back something else than was written to it; such \
+                 blocks are read from the volume again, and not mentioned again"
+            );
+        }
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Shared").field("off", &self.off).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,142 @@
+//! The journal of a volume as RADOS objects beside its image.
+
+use std::sync::Arc;
+
+use grampus_journal::{Epoch, Failure};
+use grampus_journaled::{Done, Slots};
+use grampus_librbd::{GuardedWrite, Objects, RbdError};
+
+/// The attribute of a slot that its appends are conditional on.
+const EPOCH_KEY: &str = "grampus.epoch";
+/// More than any record takes.
+const RECORD_LIMIT_BYTES: usize = 4096;
+/// More than any slot holds: the journal's format allows 1 GiB.
+const SLOT_LIMIT_BYTES: usize = 1 << 30;
+
+/// The objects `grampus_journal.IMAGE-ID` (the record) and `grampus_journal.IMAGE-ID.SLOT`.
+#[derive(Debug)]
+pub struct RadosSlots {
+    objects: Arc<Objects>,
+    prefix: String,
+}
+
+impl RadosSlots {
+    /// The journal of the image with this id, whether there is one or not.
+    #[must_use]
+    pub fn new(objects: Arc<Objects>, image_id: &str) -> Self {
+        Self { objects, prefix: format!("grampus_journal.{image_id}") }
+    }
+
+    /// What the names of its objects begin with; the record's is just this.
+    #[must_use]
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// Remove slots `0..slots`, and then the record; what is not there is gone already.
+    ///
+    /// # Errors
+    /// [`Failure`].
+    pub fn remove(&self, slots: u32) -> Result<(), Failure> {
+        for slot in 0..slots {
+            self.objects.remove(&self.slot(slot)).map_err(|error| failure(&error))?;
+        }
+        self.objects.remove(&self.prefix).map(drop).map_err(|error| failure(&error))
+    }
+
+    fn slot(&self, slot: u32) -> String {
+        format!("{}.{slot:04x}", self.prefix)
+    }
+}
+
+/// An epoch as an attribute's value: of one length, so that equal means equal.
+fn encode_epoch(epoch: Epoch) -> Vec<u8> {
+    format!("{:020}", epoch.0).into_bytes()
+}
+
+fn decode_epoch(value: &[u8]) -> Option<Epoch> {
+    std::str::from_utf8(value).ok()?.parse().ok().map(Epoch)
+}
+
+fn failure(error: &RbdError) -> Failure {
+    let failure = match error {
+        RbdError::Fenced => Failure::Fenced,
+        error if error.is_no_space() => Failure::NoSpace,
+        _ => Failure::Io,
+    };
+    // The journal's core knows three failures; which object and why is said here alone.
+    tracing::warn!(%error, "the journal's objects");
+    failure
+}
+
+impl Slots for RadosSlots {
+    fn read_record(&self) -> Result<Option<Vec<u8>>, Failure> {
+        self.objects.read(&self.prefix, RECORD_LIMIT_BYTES).map_err(|error| failure(&error))
+    }
+
+    fn swap_record(&self, expected: Option<&[u8]>, record: &[u8]) -> Result<bool, Failure> {
+        self.objects.replace(&self.prefix, expected, record).map_err(|error| failure(&error))
+    }
+
+    fn start_swap_record(&self, expected: Vec<u8>, record: Vec<u8>, done: Done<bool>) {
+        let done = Box::new(move |answer: Result<bool, RbdError>| {
+            done(answer.map_err(|error| failure(&error)));
+        });
+        self.objects.start_replace(&self.prefix, expected, record, done);
+    }
+
+    fn raise_epoch(&self, slot: u32, epoch: Epoch) -> Result<(), Failure> {
+        let name = self.slot(slot);
+        let value = encode_epoch(epoch);
+        loop {
+            let found =
+                self.objects.attribute(&name, EPOCH_KEY).map_err(|error| failure(&error))?;
+            match found.as_deref().map(decode_epoch) {
+                Some(None) => {
+                    tracing::error!(slot = name, "the slot's epoch cannot be read");
+                    return Err(Failure::Io);
+                }
+                Some(Some(found)) if found > epoch => return Err(Failure::Fenced),
+                Some(Some(found)) if found == epoch => return Ok(()),
+                Some(Some(_)) | None => {}
+            }
+            let raised = self.objects.swap_attribute(&name, EPOCH_KEY, found.as_deref(), &value);
+            // Lost to another recovery: look again whose it is.
+            if raised.map_err(|error| failure(&error))? {
+                return Ok(());
+            }
+        }
+    }
+
+    fn read_slot(&self, slot: u32) -> Result<Vec<u8>, Failure> {
+        let bytes = self.objects.read(&self.slot(slot), SLOT_LIMIT_BYTES);
+        bytes.map(Option::unwrap_or_default).map_err(|error| failure(&error))
+    }
+
+    fn start_append(&self, slot: u32, offset: u64, epoch: Epoch, bytes: Vec<u8>, done: Done<()>) {
+        let done = Box::new(move |answer: Result<GuardedWrite, RbdError>| {
+            done(match answer {
+                Ok(GuardedWrite::Written) => Ok(()),
+                Ok(GuardedWrite::Refused) => Err(Failure::Fenced),
+                Err(error) => Err(failure(&error)),
+            });
+        });
+        let (name, epoch) = (self.slot(slot), encode_epoch(epoch));
+        self.objects.start_guarded_write(&name, EPOCH_KEY, &epoch, offset, bytes, done);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn epochs_have_one_length_and_come_back() {
+        for epoch in [Epoch(0), Epoch(7), Epoch(u64::MAX)] {
+            assert_eq!(encode_epoch(epoch).len(), 20);
+            assert_eq!(decode_epoch(&encode_epoch(epoch)), Some(epoch));
+        }
+        assert_eq!(decode_epoch(b"x"), None);
+        assert_eq!(decode_epoch(&[0xff]), None);
+    }
+}
