@@ -71,6 +71,7 @@ integration: setup ## Tests on a lab of their own (root)
 soak: setup ## The faults of a volume over and over, and an hour under load (root; two hours)
 	GRAMPUS_TEST_REPEATS=5 GRAMPUS_TEST_SOAK_S=3600 $(VENV)/pytest --timeout 7200 \
 		tests/integration/test_volumed_faults.py tests/integration/test_volumed_fence.py \
+		tests/integration/test_volumed_journal.py \
 		tests/integration/test_volumed_live.py
 
 .PHONY: acceptance

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.system.command_line import CommandLine
-from tests.system.endurance import REPEATS
+from tests.system.endurance import REPEATS, WRITE_PATHS
 from tests.system.exerciser import DEVICE_FAILED, NS_PER_S, Exerciser, VolumeLedger
 from tests.system.lab_machine import LabMachine
 from tests.system.machine import wait_for
@@ -61,10 +61,12 @@ class Written:
         return None
 
 
-@pytest.fixture(scope="module")
-def exerciser(lab: CommandLine, exerciser_program: Path) -> Iterator[Exerciser]:
+@pytest.fixture(scope="module", params=WRITE_PATHS)
+def exerciser(
+    lab: CommandLine, exerciser_program: Path, request: pytest.FixtureRequest
+) -> Iterator[Exerciser]:
     """The exerciser on h1, and a volume attached there."""
-    with attached_volume(lab, "ledgered"):
+    with attached_volume(lab, "ledgered", create=("--write-path", str(request.param))):
         yield Exerciser(LabMachine(lab, "h1"), exerciser_program)
 
 

@@ -8,3 +8,6 @@ import os
 REPEATS = int(os.environ.get("GRAMPUS_TEST_REPEATS", "1"))
 # How long a volume is kept under load while its daemon's memory is watched.
 SOAK_S = int(os.environ.get("GRAMPUS_TEST_SOAK_S", "15"))
+# Which write paths the faults of a volume are provoked with; `test_volumed_journal.py` has the
+# ones that matter most for `journal` in each run.
+WRITE_PATHS = ("direct",) if REPEATS == 1 else ("direct", "journal")

@@ -12,10 +12,18 @@ from tests.system.lab_machine import LabMachine
 
 @contextmanager
 def attached_volume(
-    lab: CommandLine, name: str, *options: str, host: str = "h1", size: str = "512M"
+    lab: CommandLine,
+    name: str,
+    *options: str,
+    host: str = "h1",
+    size: str = "512M",
+    create: tuple[str, ...] = (),
 ) -> Iterator[dict[str, Any]]:
-    """A new volume, attached to `host` through volumed; gone afterwards. Its document."""
-    lab.ok("volume", "create", name, "--size", size)
+    """A new volume, attached to `host` through volumed; gone afterwards. Its document.
+
+    `options` are of `volume attach`, `create` of `volume create`.
+    """
+    lab.ok("volume", "create", name, "--size", size, *create)
     try:
         yield attach(lab, name, host, *options)
     finally:

@@ -255,6 +255,7 @@ class LabFacts:
                 "image": f"{record.spec.pool}/{record.spec.image}",
                 "image size (bytes)": str(record.spec.size_bytes),
                 "file system": record.spec.filesystem,
+                "write path": record.spec.write_path,
                 "driver": attachment.driver if attachment else "detached",
                 "driver reason": attachment.driver_reason if attachment else "",
                 "transport": (attachment.transport or "") if attachment else "",

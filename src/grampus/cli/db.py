@@ -12,17 +12,23 @@ from grampus.cli.app import command, confirm, make_noun
 from grampus.cli.options import (
     FORMAT_DEFAULT,
     LAB_DEFAULT,
+    WRITE_PATHS,
     DryRunOption,
     FormatOption,
     LabOption,
+    WritePathOption,
+    WritePathWord,
     YesOption,
 )
 from grampus.cli.output import make_output, show_plan
+from grampus.cli.volume import details_of_journal, details_of_losses
 from grampus.cli.work import work_on_databases
 from grampus.core.errors import RefusedError
 from grampus.core.units import format_bytes, parse_bytes
 from grampus.databases.request import CreateRequest, require_request
 from grampus.databases.view import CreatedDatabase, DatabaseView
+from grampus.volumes.live import JournalStatus
+from grampus.volumes.write_paths import explain_losses
 
 db_app = make_noun("db", "MySQL and MariaDB databases on Ceph volumes.")
 NameArgument = Annotated[str, typer.Argument(help="The database's name.")]
@@ -49,6 +55,7 @@ def db_create(
         bool,
         typer.Option("--protect", metavar="", help="Refuse to delete it until `db unprotect`."),
     ] = False,
+    write_path: WritePathOption = WritePathWord.DIRECT,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
@@ -62,6 +69,7 @@ def db_create(
         flavour=flavour,
         host=host,
         protect=protect,
+        write_path=WRITE_PATHS[write_path],
     )
     require_request(request)
     with work_on_databases(lab) as (_, databases):
@@ -116,10 +124,19 @@ def db_show(
     lab: LabOption = LAB_DEFAULT,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """One database: server, limits, volume."""
-    with work_on_databases(lab) as (_, databases):
+    """One database: server, limits, volume, and what its write path may lose."""
+    with work_on_databases(lab) as (session, databases):
         view = databases.show(name)
-    make_output(output_format).details(database_document(view), _pairs(view))
+        live = session.volumes().observe_live(name) if view.volume else None
+    journal = live.journal if live is not None else None
+    losses = explain_losses(view.record.spec.write_path)
+    document = {
+        **database_document(view),
+        "lost_if_host_fails": losses.host_fails,
+        "lost_if_copies_fail": losses.copies_fail,
+        "journal": journal.model_dump(mode="json") if journal else None,
+    }
+    make_output(output_format).details(document, pairs_of_database(view, journal))
 
 
 @command(db_app, "connect", "grampus db connect shop -e 'select version()'")
@@ -227,6 +244,29 @@ def db_stop(
     )
 
 
+@command(db_app, "set", "grampus db set shop --write-path journal")
+def db_set(
+    name: NameArgument,
+    write_path: WritePathOption,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Choose how a database's volume is written to; a running one is stopped and started."""
+    chosen = WRITE_PATHS[write_path]
+    with work_on_databases(lab) as (_, databases):
+        if dry_run:
+            change = databases.plan_write_path(name, chosen)
+            show_plan(output_format, databases.describe("db.set", change) if change else [])
+            return
+        databases.set_write_path(name, chosen)
+        view = databases.show(name)
+    make_output(output_format).text(
+        database_document(view),
+        f"The database '{name}' is {view.status}; its write path is {chosen}.",
+    )
+
+
 def database_document(view: DatabaseView) -> dict[str, Any]:
     """The JSON document of a database; it holds no secret."""
     spec, volume = view.record.spec, view.volume
@@ -245,6 +285,7 @@ def database_document(view: DatabaseView) -> dict[str, Any]:
         "cpus": spec.cpus,
         "buffer_pool_bytes": view.record.buffer_pool_bytes,
         "protected": spec.protected,
+        "write_path": spec.write_path,
         "created_at": view.record.created_at.isoformat(),
         "volume": {
             "pool": volume.spec.pool,
@@ -258,7 +299,8 @@ def database_document(view: DatabaseView) -> dict[str, Any]:
     }
 
 
-def _pairs(view: DatabaseView) -> dict[str, str]:
+def pairs_of_database(view: DatabaseView, journal: JournalStatus | None) -> dict[str, str]:
+    """A database as names and values, for people."""
     spec, volume = view.record.spec, view.volume
     attachment = volume.attachment if volume else None
     return {
@@ -274,6 +316,9 @@ def _pairs(view: DatabaseView) -> dict[str, str]:
         if volume
         else "-",
         "driver": f"{attachment.driver} ({attachment.driver_reason})" if attachment else "-",
+        "write path": spec.write_path,
+        **(details_of_losses(volume) if volume else {}),
+        **details_of_journal(journal),
         "protected": "yes" if spec.protected else "no",
         "created": view.record.created_at.isoformat(timespec="seconds"),
     }

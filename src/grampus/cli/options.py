@@ -9,7 +9,7 @@ import typer
 
 from grampus.cli.output import OutputFormat
 from grampus.lab.model import DEFAULT_LAB
-from grampus.volumes.model import DriverName, TransportName
+from grampus.volumes.model import DriverName, TransportName, WritePath
 
 LabOption = Annotated[
     str,
@@ -50,6 +50,13 @@ class TransportWord(StrEnum):
     CLASSIC = "classic"
 
 
+class WritePathWord(StrEnum):
+    """--write-path."""
+
+    DIRECT = "direct"
+    JOURNAL = "journal"
+
+
 DRIVER_NAMES: dict[DriverWord | None, DriverName | None] = {
     None: None,
     DriverWord.VOLUMED: "volumed",
@@ -63,6 +70,10 @@ TRANSPORT_NAMES: dict[TransportWord | None, TransportName | None] = {
     TransportWord.URING: "uring",
     TransportWord.CLASSIC: "classic",
 }
+WRITE_PATHS: dict[WritePathWord, WritePath] = {
+    WritePathWord.DIRECT: "direct",
+    WritePathWord.JOURNAL: "journal",
+}
 DriverOption = Annotated[
     DriverWord | None,
     typer.Option(
@@ -75,6 +86,15 @@ TransportOption = Annotated[
     typer.Option(
         "--transport",
         help="How volumed talks to the kernel (asks for --driver volumed); auto takes the best.",
+    ),
+]
+WritePathOption = Annotated[
+    WritePathWord,
+    typer.Option(
+        "--write-path",
+        metavar="PATH",
+        help="How writes come to the image: direct, or journal (which answers flushes sooner; "
+        "volumed alone serves it).",
     ),
 ]
 LAB_DEFAULT = DEFAULT_LAB

@@ -14,23 +14,28 @@ from grampus.cli.options import (
     FORMAT_DEFAULT,
     LAB_DEFAULT,
     TRANSPORT_NAMES,
+    WRITE_PATHS,
     DriverOption,
     DryRunOption,
     FormatOption,
     LabOption,
     TransportOption,
+    WritePathOption,
+    WritePathWord,
     YesOption,
 )
 from grampus.cli.output import make_output, show_plan
 from grampus.cli.work import work_on_volumes
-from grampus.core.errors import NotFoundError, RefusedError
+from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.core.names import require_name
 from grampus.core.units import format_bytes, parse_bytes
 from grampus.lab.model import DATABASE_POOL
 from grampus.volumes.attaching import decide_asked
 from grampus.volumes.fencing import FenceOrder
-from grampus.volumes.live import LiveVolume
+from grampus.volumes.live import JournalStatus, LiveVolume
 from grampus.volumes.model import VolumeRecord
+from grampus.volumes.service import VolumeService
+from grampus.volumes.write_paths import explain_losses
 
 volume_app = make_noun("volume", "RBD images attached to hosts.")
 NameArgument = Annotated[str, typer.Argument(help="The volume's name.")]
@@ -43,6 +48,7 @@ def volume_create(
     pool: Annotated[
         str, typer.Option(metavar="POOL", help="The pool for the image.")
     ] = DATABASE_POOL,
+    write_path: WritePathOption = WritePathWord.DIRECT,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
@@ -51,7 +57,7 @@ def volume_create(
     require_name("volume", name)
     size_bytes = parse_bytes(size)
     with work_on_volumes(lab) as (_, volumes):
-        spec = volumes.plan_create(name, pool, size_bytes)
+        spec = volumes.plan_create(name, pool, size_bytes, write_path=WRITE_PATHS[write_path])
         if dry_run:
             show_plan(
                 output_format,
@@ -95,11 +101,22 @@ def volume_show(
     """The image, where it is attached, through which driver, and how that does now."""
     volumes = Session(lab).volumes()
     record, live = volumes.get(name), volumes.observe_live(name)
+    is_unapplied = _observe_unapplied(volumes, record)
+    losses = explain_losses(record.spec.write_path)
     document = {
         **volume_document(record),
+        "lost_if_host_fails": losses.host_fails,
+        "lost_if_copies_fail": losses.copies_fail,
+        "has_unapplied_journal": is_unapplied,
         "live": live.model_dump(mode="json") if live is not None else None,
     }
-    make_output(output_format).details(document, details_of_record(record) | details_of_live(live))
+    pairs = details_of_record(record) | details_of_losses(record)
+    if is_unapplied:
+        pairs["journal"] = (
+            f"holds what the image does not: the next attach applies it, or "
+            f"`grampus volume replay {name}`"
+        )
+    make_output(output_format).details(document, pairs | details_of_live(live))
 
 
 @command(volume_app, "attach", "grampus volume attach scratch --host h1 --driver volumed")
@@ -150,6 +167,61 @@ def volume_resize(
             volumes.resize(volumes.plan_resize(name, size_bytes))
         record = volumes.get(name)
     make_output(output_format).details(volume_document(record), details_of_record(record))
+
+
+@command(volume_app, "set", "grampus volume set scratch --write-path journal")
+def volume_set(
+    name: NameArgument,
+    write_path: WritePathOption,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Choose how a detached volume is written to, from its next attachment on."""
+    chosen = WRITE_PATHS[write_path]
+    with work_on_volumes(lab) as (session, volumes):
+        if _holds_database(session, name):
+            raise RefusedError(
+                f"The volume '{name}' holds the database '{name}', which is set as a whole.",
+                f"`grampus db set {name} --write-path {chosen}` stops it, and starts it again.",
+                code="in-use",
+            )
+        spec = volumes.plan_write_path(name, chosen)
+        if dry_run:
+            is_so = volumes.get(name).spec == spec
+            step = f"Set the write path of the volume '{name}' to {chosen}"
+            show_plan(output_format, [] if is_so else [step])
+            return
+        record = volumes.ensure_write_path(name, chosen)
+    make_output(output_format).details(
+        volume_document(record), details_of_record(record) | details_of_losses(record)
+    )
+
+
+@command(volume_app, "replay", "grampus volume replay scratch")
+def volume_replay(
+    name: NameArgument,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Bring what the journal of a detached volume still holds into its image.
+
+    Attaching through volumed does it too. This is for a volume that is to be used otherwise.
+    """
+    with work_on_volumes(lab) as (_, volumes):
+        if dry_run:
+            order = volumes.plan_replay(name)
+            show_plan(output_format, [] if order is None else volumes.describe_replay(order))
+            return
+        replayed = volumes.replay(name)
+    frames, size = replayed.replayed_frames, format_bytes(replayed.replayed_bytes)
+    make_output(output_format).text(
+        replayed.model_dump(mode="json"),
+        f"Applied {frames} frames of the journal, {size}: the image has everything."
+        if frames
+        else "The journal held nothing: the image has everything.",
+    )
 
 
 @command(volume_app, "fence", "grampus volume fence scratch --yes")
@@ -206,7 +278,7 @@ def volume_delete(
 ) -> None:
     """Delete a volume and all that is on it."""
     with work_on_volumes(lab) as (session, volumes):
-        record = volumes.get(name)
+        volumes.get(name)
         if _holds_database(session, name):
             raise RefusedError(
                 f"The volume '{name}' holds the database '{name}'.",
@@ -214,8 +286,7 @@ def volume_delete(
                 code="in-use",
             )
         if dry_run:
-            image = f"{record.spec.pool}/{record.spec.image}"
-            show_plan(output_format, ["Detach", f"Remove the image {image}"])
+            show_plan(output_format, volumes.describe_delete(name))
             return
         session.progress.close()
         confirm(f"Delete the volume '{name}' and all that is on it?", yes=yes)
@@ -233,6 +304,7 @@ def volume_document(record: VolumeRecord) -> dict[str, Any]:
         "size_bytes": record.spec.size_bytes,
         "filesystem": record.spec.filesystem,
         "filesystem_bytes": record.spec.filesystem_bytes,
+        "write_path": record.spec.write_path,
         "ceph_user": record.ceph_user,
         "host": record.host,
         "driver": attachment.driver if attachment else None,
@@ -270,6 +342,26 @@ def details_of_record(record: VolumeRecord) -> dict[str, str]:
     return _shown(document)
 
 
+def details_of_losses(record: VolumeRecord) -> dict[str, str]:
+    """What is lost if what fails, for people."""
+    losses = explain_losses(record.spec.write_path)
+    return {"lost if host fails": losses.host_fails, "lost if copies fail": losses.copies_fail}
+
+
+def details_of_journal(journal: JournalStatus | None) -> dict[str, str]:
+    """A write journal now, for people."""
+    if journal is None:
+        return {}
+    retrying = f", trying again: {journal.retrying}" if journal.retrying else ""
+    used, capacity = format_bytes(journal.used_bytes), format_bytes(journal.capacity_bytes)
+    return {
+        "journal": f"{journal.state}, {journal.fill_ratio:.0%} full{retrying}",
+        "journal holds": f"{used} of {capacity} in the cluster, "
+        f"{format_bytes(journal.held_bytes)} in memory",
+        "journal lag": f"{format_bytes(journal.lag_bytes)}, oldest {journal.lag_ms:.0f} ms",
+    }
+
+
 def details_of_live(live: LiveVolume | None) -> dict[str, str]:
     """State and statistics, for people."""
     if live is None:
@@ -279,6 +371,7 @@ def details_of_live(live: LiveVolume | None) -> dict[str, str]:
         "in flight": str(live.in_flight)
         + (f", oldest {live.oldest_in_flight_ms:.0f} ms" if live.oldest_in_flight_ms else ""),
         "transport reason": live.transport_reason,
+        **details_of_journal(live.journal),
     }
     for name, kind in live.kinds.items():
         if kind.operations and kind.p50_us is not None and kind.p99_us is not None:
@@ -288,6 +381,16 @@ def details_of_live(live: LiveVolume | None) -> dict[str, str]:
                 f"p50 {kind.p50_us:.0f} us, p99 {kind.p99_us:.0f} us{errors}"
             )
     return _shown(pairs)
+
+
+def _observe_unapplied(volumes: VolumeService, record: VolumeRecord) -> bool | None:
+    """Of a volume that may have a journal; None when it is attached, or nobody can say."""
+    if record.spec.write_path == "direct":
+        return None
+    try:
+        return volumes.observe_unapplied(record.spec.name)
+    except GrampusError:
+        return None  # the rest is known without the cluster, and worth showing without it
 
 
 def _shown(document: Mapping[str, Any]) -> dict[str, str]:

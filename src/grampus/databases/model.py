@@ -7,6 +7,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, SecretStr
 
+from grampus.volumes.model import WritePath
+
 FlavourName = Literal["mysql", "mariadb"]
 DatabaseStatus = Literal["creating", "running", "stopped", "volume-lost", "host-down", "deleting"]
 DatabasePhase = Literal["creating", "ready", "deleting"]
@@ -31,6 +33,7 @@ class DatabaseSpec(BaseModel):
     image_id: str | None = None  # host image that holds the server; None: the host's own
     server_id: int
     protected: bool = False
+    write_path: WritePath = "direct"  # of its volume
 
 
 class DatabaseRecord(BaseModel):
@@ -55,6 +58,24 @@ class ScratchSpec(BaseModel):
     database: DatabaseSpec
     address: str  # its own IPv4 address, on the database's host
     server_id: int
+
+
+class WritePathChange(BaseModel):
+    """A change of a database's write path, as its steps need it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    changed: DatabaseSpec  # as it shall be
+    former: WritePath
+    restarts: bool  # it shall run, so it is stopped before the change and started after it
+
+    @property
+    def address(self) -> str:
+        return self.changed.address
+
+
+# What operations on databases are journaled with.
+Journaled = DatabaseSpec | ScratchSpec | WritePathChange
 
 
 class Endpoint(BaseModel):

@@ -49,6 +49,7 @@ class CreatePlanner:
         self.require_name_free(request.name)
         host = self._choose_host(request.host)
         require_machine_holds(request, _observe_machine(host), host.name)
+        self._volumes.require_served(host.name, request.write_path)
         self._cluster.check_room(request.size_bytes)
         address = decide_address(self._fleet.database_addresses(), used_addresses)
         return DatabaseSpec(
@@ -63,6 +64,7 @@ class CreatePlanner:
             image_id=self._images.image_for(flavour),  # last: it may take minutes
             server_id=decide_server_id(address),
             protected=request.protect,
+            write_path=request.write_path,
         )
 
     def settle_address(self, spec: DatabaseSpec, used_addresses: Collection[str]) -> DatabaseSpec:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from grampus.databases.model import FlavourName
-from grampus.volumes.model import Attachment, VolumeRecord, VolumeSpec
+from grampus.volumes.model import Attachment, VolumeRecord, VolumeSpec, WritePath
 
 
 class VolumePort(Protocol):
@@ -42,6 +42,17 @@ class VolumePort(Protocol):
 
     def ensure_size(self, name: str, size_bytes: int) -> None:
         """At least that size, also under a running writer; a bigger volume stays as it is."""
+        ...
+
+    def require_served(self, host: str, write_path: WritePath) -> None:
+        """Raise GrampusError when no volume with that write path could be attached to `host`."""
+        ...
+
+    def ensure_write_path(self, name: str, write_path: WritePath) -> VolumeRecord:
+        """How a detached volume is written to from its next attachment on.
+
+        Raises NotFoundError, RefusedError with code `attached`.
+        """
         ...
 
     def set_metadata(self, name: str, facts: Mapping[str, str]) -> None:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pydantic import BaseModel
-
 from grampus.core.errors import not_found
-from grampus.databases.model import DatabaseRecord, DatabaseSpec, ScratchSpec
+from grampus.databases.model import (
+    DatabaseRecord,
+    DatabaseSpec,
+    Journaled,
+    ScratchSpec,
+    WritePathChange,
+)
 from grampus.state.store import Store
 
 DATABASE_KIND = "database"
@@ -68,13 +72,13 @@ class DatabaseRecords:
         }
 
 
-def parse_journaled(document: Mapping[str, object]) -> DatabaseSpec | ScratchSpec:
-    """The spec that an operation was journaled with."""
-    model: type[BaseModel] = ScratchSpec if "database" in document else DatabaseSpec
-    spec = model.model_validate(document)
-    if not isinstance(spec, DatabaseSpec | ScratchSpec):
-        raise TypeError(f"unexpected spec {model.__name__}")
-    return spec
+def parse_journaled(document: Mapping[str, object]) -> Journaled:
+    """What an operation was journaled with."""
+    if "database" in document:
+        return ScratchSpec.model_validate(document)
+    if "changed" in document:
+        return WritePathChange.model_validate(document)
+    return DatabaseSpec.model_validate(document)
 
 
 def describe_facts(spec: DatabaseSpec, owner: str) -> dict[str, str]:
@@ -91,4 +95,5 @@ def describe_facts(spec: DatabaseSpec, owner: str) -> dict[str, str]:
         "server-id": str(spec.server_id),
         "owner": owner,
         "protected": "yes" if spec.protected else "no",
+        "write-path": spec.write_path,
     }

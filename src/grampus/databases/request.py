@@ -10,6 +10,7 @@ from grampus.core.errors import RefusedError, UsageError, closest_name
 from grampus.core.names import MAX_NAME_LENGTH, require_name
 from grampus.core.units import GIB, MIB, TIB, format_bytes
 from grampus.databases.model import FlavourName
+from grampus.volumes.model import WritePath
 
 FLAVOURS: tuple[FlavourName, ...] = get_args(FlavourName)
 # A fresh data directory with its redo log and undo is about 0.3 GiB.
@@ -33,6 +34,7 @@ class CreateRequest:
     flavour: str = "mysql"
     host: str | None = None
     protect: bool = False
+    write_path: WritePath = "direct"
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,14 @@ from grampus.databases.layout import (
     scratch_directory,
     server_daemon_name,
 )
-from grampus.databases.model import DatabaseRecord, DatabaseSpec, Endpoint, ScratchSpec
+from grampus.databases.model import (
+    DatabaseRecord,
+    DatabaseSpec,
+    Endpoint,
+    Journaled,
+    ScratchSpec,
+    WritePathChange,
+)
 from grampus.databases.placement import decide_address, decide_server_id
 from grampus.databases.planning import CreatePlanner
 from grampus.databases.ports import ClusterPort, ImagePort, VolumePort
@@ -45,7 +52,7 @@ from grampus.state.home import Home
 from grampus.state.locks import hold_lock
 from grampus.state.operations import Operation, OperationJournal
 from grampus.state.store import Store
-from grampus.volumes.model import VolumeRecord
+from grampus.volumes.model import VolumeRecord, WritePath
 
 # `list` is a method of the service: inside it, the type goes by these names.
 Sentences = list[str]
@@ -54,8 +61,10 @@ Views = list[DatabaseView]
 KIND_PREFIX = "db."
 # Finished when found cut off; the others are undone.
 _FINISHED_KINDS: frozenset[OperationKind] = frozenset(
-    {"db.delete", "db.start", "db.stop", "db.protect", "db.resize", "db.scratch-stop"}
+    {"db.delete", "db.start", "db.stop", "db.protect", "db.resize", "db.set", "db.scratch-stop"}
 )
+# Of those, undone when finishing them fails.
+_UNDONE_ON_FAILURE: frozenset[OperationKind] = frozenset({"db.start", "db.set"})
 _WHAT: dict[OperationKind, str] = {
     "db.create": "creation of the database",
     "db.delete": "deletion of the database",
@@ -63,6 +72,7 @@ _WHAT: dict[OperationKind, str] = {
     "db.stop": "stop of the database",
     "db.protect": "change of protection of the database",
     "db.resize": "resize of the database",
+    "db.set": "change of the write path of the database",
     "db.scratch": "start of the scratch instance of",
     "db.scratch-stop": "stop of the scratch instance of",
 }
@@ -127,7 +137,7 @@ class DatabaseService:
             client_command=render_client_command(spec.flavour, str(self.option_file(spec.name))),
         )
 
-    def describe(self, kind: OperationKind, spec: DatabaseSpec) -> Sentences:
+    def describe(self, kind: OperationKind, spec: Journaled) -> Sentences:
         """What an operation would do, one line a step, for `--dry-run`."""
         return [step.title for step in build_steps(self._ports, kind, _journaled(spec))]
 
@@ -225,6 +235,34 @@ class DatabaseService:
             self._settle(name)
             spec = self.plan_resize(name, size_bytes)
             self._apply(self._begin("db.resize", spec), spec, undo_on_failure=False)
+
+    def plan_write_path(self, name: str, write_path: WritePath) -> WritePathChange | None:
+        """What it takes to write by that path from now on; None when it does so already.
+
+        Raises NotFoundError, RefusedError with code `not-ready`, HostUnreachableError, and
+        GrampusError with code `no-volumed` or `no-driver` when its host cannot serve that path.
+        """
+        record = self._ready(name)
+        if record.spec.write_path == write_path:
+            return None
+        self._require_reachable(record.spec.host)
+        self._volumes.require_served(record.spec.host, write_path)
+        return WritePathChange(
+            changed=record.spec.model_copy(update={"write_path": write_path}),
+            former=record.spec.write_path,
+            restarts=record.desired == "running",
+        )
+
+    def set_write_path(self, name: str, write_path: WritePath) -> None:
+        """Write by that path from now on; a database that shall run is stopped and started.
+
+        On failure it runs again as it did before. Raises what `plan_write_path` raises.
+        """
+        with self._locked(name):
+            self._settle(name)
+            change = self.plan_write_path(name, write_path)
+            if change is not None:
+                self._apply(self._begin("db.set", change), change, undo_on_failure=True)
 
     def start(self, name: str) -> None:
         """Run the database, now and after every restart; nothing happens when it runs.
@@ -378,13 +416,10 @@ class DatabaseService:
         address = decide_address(self._fleet.database_addresses(), self._used_addresses())
         return ScratchSpec(database=spec, address=address, server_id=decide_server_id(address))
 
-    def _begin(self, kind: OperationKind, spec: DatabaseSpec | ScratchSpec) -> Operation:
-        name = spec.database.name if isinstance(spec, ScratchSpec) else spec.name
-        return self._journal.begin(kind, self._lab, name, _journaled(spec))
+    def _begin(self, kind: OperationKind, spec: Journaled) -> Operation:
+        return self._journal.begin(kind, self._lab, _subject(spec), _journaled(spec))
 
-    def _apply(
-        self, operation: Operation, spec: DatabaseSpec | ScratchSpec, *, undo_on_failure: bool
-    ) -> None:
+    def _apply(self, operation: Operation, spec: Journaled, *, undo_on_failure: bool) -> None:
         steps = build_steps(self._ports, _kind(operation), _journaled(spec))
         self._journal.apply(operation, steps, self._progress, undo_on_failure=undo_on_failure)
 
@@ -400,7 +435,7 @@ class DatabaseService:
             steps = build_steps(self._ports, kind, operation.spec)
             if kind in _FINISHED_KINDS and operation.status == "running":
                 self._journal.apply(
-                    operation, steps, self._progress, undo_on_failure=kind == "db.start"
+                    operation, steps, self._progress, undo_on_failure=kind in _UNDONE_ON_FAILURE
                 )
                 done = "finished"
             else:
@@ -495,5 +530,14 @@ def _kind(operation: Operation) -> OperationKind:
     return cast(OperationKind, operation.kind)
 
 
-def _journaled(spec: DatabaseSpec | ScratchSpec) -> dict[str, Any]:
+def _subject(spec: Journaled) -> str:
+    match spec:
+        case ScratchSpec():
+            return spec.database.name
+        case WritePathChange():
+            return spec.changed.name
+    return spec.name
+
+
+def _journaled(spec: Journaled) -> dict[str, Any]:
     return spec.model_dump(mode="json")

@@ -25,7 +25,13 @@ from grampus.databases.layout import (
     plan_scratch_instance,
     scratch_directory,
 )
-from grampus.databases.model import DatabaseRecord, DatabaseSpec, DesiredState, ScratchSpec
+from grampus.databases.model import (
+    DatabaseRecord,
+    DatabaseSpec,
+    DesiredState,
+    ScratchSpec,
+    WritePathChange,
+)
 from grampus.databases.ports import VolumePort
 from grampus.databases.records import DatabaseRecords, describe_facts, parse_journaled
 from grampus.databases.settings import decide_server_settings
@@ -40,6 +46,7 @@ OperationKind = Literal[
     "db.stop",
     "db.protect",
     "db.resize",
+    "db.set",
     "db.scratch",
     "db.scratch-stop",
 ]
@@ -67,6 +74,8 @@ def build_steps(
     spec = parse_journaled(document)
     if isinstance(spec, ScratchSpec):
         return _SCRATCH_BUILDERS[kind](ports, spec)
+    if isinstance(spec, WritePathChange):
+        return _set_steps(ports, spec)
     return _BUILDERS[kind](ports, spec)
 
 
@@ -172,6 +181,40 @@ def _resize_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
     ]
 
 
+def _set_steps(ports: StepPorts, change: WritePathChange) -> list[Step]:
+    """A change of the write path, which is settled while the volume is attached nowhere.
+
+    It keeps what the user wants of the database: undone, it runs again as it did before.
+    """
+    spec = change.changed
+    former = spec.model_copy(update={"write_path": change.former})
+    name, work, former_work = spec.name, _DatabaseWork(ports, spec), _DatabaseWork(ports, former)
+
+    def detach() -> None:
+        ports.volumes.ensure_detached(name)
+
+    stop = Step("server", "Stop the server", work.stop_server, former_work.bring_up)
+    change_steps = [
+        Step("detach", "Detach the volume", detach),
+        Step(
+            "volume",
+            f"Set the write path of the volume to {spec.write_path}",
+            lambda: _ignore(ports.volumes.ensure_write_path(name, spec.write_path)),
+            lambda: _ignore(ports.volumes.ensure_write_path(name, former.write_path)),
+        ),
+        Step(
+            "record",
+            f"Record it with {name}",
+            lambda: ports.records.change(name, spec=spec),
+            lambda: ports.records.change(name, spec=former),
+        ),
+        Step("metadata", "Note it on the image", work.write_facts, former_work.write_facts),
+    ]
+    if not change.restarts:
+        return change_steps
+    return [stop, *change_steps, *_start_steps(ports, spec)[1:]]
+
+
 def _scratch_steps(ports: StepPorts, scratch: ScratchSpec) -> list[Step]:
     name = scratch.database.name
     work = _ScratchWork(ports, scratch)
@@ -240,6 +283,7 @@ class _DatabaseWork:
                 pool=spec.pool,
                 image=f"{IMAGE_PREFIX}{spec.name}",
                 size_bytes=spec.size_bytes,
+                write_path=spec.write_path,
             )
         )
         self.write_facts()
@@ -307,6 +351,11 @@ class _DatabaseWork:
     def serve(self) -> None:
         version = ensure_serving(self._host(), self._plan(), self._ports.clock)
         self._ports.records.change(self._spec.name, server_version=version)
+
+    def bring_up(self) -> None:
+        """As a start, but for what the user wants of it."""
+        for step in _start_steps(self._ports, self._spec)[1:]:
+            step.apply()
 
     def stop_server(self) -> None:
         self._host().ensure_daemon_absent(self._names().daemon)

@@ -13,17 +13,22 @@ from grampus.hosts.port import Fleet, Host, HostUnreachableError
 from grampus.volumes.decide_client import decide_client_address
 from grampus.volumes.decide_driver import (
     DriverChoice,
+    HostCapabilities,
     decide_drivers,
     explain_absence,
+    explain_need,
+    require_driver_serves,
 )
 from grampus.volumes.drivers.port import Driver, Mapped, MapRequest
 from grampus.volumes.drivers.table import build_drivers
-from grampus.volumes.drivers.volumed import VolumedProgram
+from grampus.volumes.drivers.volumed import NOT_BUILT, VolumedProgram
 from grampus.volumes.model import (
     Attachment,
     DriverName,
     TransportName,
     VolumeRecord,
+    VolumeSpec,
+    WritePath,
 )
 from grampus.volumes.places import (
     keyring_file,
@@ -32,6 +37,7 @@ from grampus.volumes.places import (
     observe_mounted_source,
 )
 from grampus.volumes.records import VolumeRecords
+from grampus.volumes.write_paths import JournalFacts, parse_journal_facts
 
 # The watch of a client that died without a word lasts 30 s (`osd_client_watch_timeout`).
 DEAD_WATCH_S = 35.0
@@ -95,7 +101,8 @@ class Attacher:
             _require_as_asked(name, current, asked, transport)
             self._clear_fenced(record, None)
             return current
-        choices = self._decide(target, asked)
+        journal = self.observe_journal(record.spec)
+        choices = self._decide(target, asked, record.spec, journal)
         record = self._clear_fenced(record, target)
         if record.host is None:
             # The intent first: whoever finds it half done knows where to clear up.
@@ -104,9 +111,12 @@ class Attacher:
             self._clear(record, target, self._drivers_to_clear(record))
             self._fence_dead_client(record)
             record = self._put(record.model_copy(update={"attachment": None}))
-        others = self._require_unlocked(record)
-        target.write_file(keyring_file(target, record), self.ensure_client(record), mode=0o600)
-        choice, mapped = self._map(record, target, choices, transport or "auto")
+        others = self.require_unlocked(record)
+        self.write_keyring(record, target)
+        if journal.is_unapplied:
+            self._progress.note(f"{_image(record.spec)} has a journal that is applied first.")
+        request = self._request(record, transport or "auto", is_unapplied=journal.is_unapplied)
+        choice, mapped = self._map(target, choices, request)
         is_new = not record.is_formatted
         record = self._ensure_formatted(record, target, mapped.device)
         path = mount_path(target, name)
@@ -149,6 +159,14 @@ class Attacher:
         if not was_alive:  # one that was stopped cleanly has let go of the image itself
             self._fence_dead_client(record)
         self._put(record.model_copy(update={"host": None, "attachment": None}))
+        if was_alive and record.spec.write_path == "journal":
+            self._note_undrained(record.spec)
+
+    def ensure_fenced_cleared(self, name: str) -> None:
+        """Clear what fences left wherever it can be done now; what cannot is noted and stays."""
+        record = self._records.find(name)
+        if record is not None:
+            self._clear_fenced(record, None)
 
     def require_cleared(self, name: str) -> None:
         """Clear what fences left. Raises HostUnreachableError when a host of it is away."""
@@ -198,18 +216,52 @@ class Attacher:
             return None
         return self._drivers[record.attachment.driver], self._request(record)
 
-    def describe_drivers(self, host: Host, *, asked: DriverName | None) -> list[DriverName]:
+    def observe_journal(self, spec: VolumeSpec) -> JournalFacts:
+        """What the image says of its journal."""
+        return parse_journal_facts(self._images.metadata(spec.pool, spec.image))
+
+    def describe_drivers(
+        self, host: Host, spec: VolumeSpec, journal: JournalFacts, *, asked: DriverName | None
+    ) -> list[DriverName]:
         """The drivers that an attach would try, the best first; nothing is changed.
 
-        Raises GrampusError with code `no-driver`.
+        Raises GrampusError with code `no-driver`, and what `require_driver_serves` raises.
         """
-        return [choice.driver for choice in self._decide(host, asked, changes_nothing=True)]
+        choices = self._decide(host, asked, spec, journal, changes_nothing=True)
+        return [choice.driver for choice in choices]
+
+    def require_served(self, host: Host, write_path: WritePath) -> None:
+        """Raise GrampusError with code `no-driver` when no driver there can serve that path."""
+        capabilities = observe_capabilities(host, self._program, changes_nothing=True)
+        if not decide_drivers(capabilities, write_path=write_path):
+            raise _no_driver(host, capabilities, explain_need(write_path, is_unapplied=False))
+
+    def require_volumed(self, write_path: WritePath) -> None:
+        """Raise GrampusError with code `no-volumed` when the path needs it and it is not built."""
+        if write_path == "journal" and not self._program.is_built():
+            raise GrampusError(
+                f"Only volumed serves the write path journal, and {NOT_BUILT}.",
+                "Build it, or choose the write path direct.",
+                code="no-volumed",
+            )
 
     def _decide(
-        self, host: Host, asked: DriverName | None, *, changes_nothing: bool = False
+        self,
+        host: Host,
+        asked: DriverName | None,
+        spec: VolumeSpec,
+        journal: JournalFacts,
+        *,
+        changes_nothing: bool = False,
     ) -> list[DriverChoice]:
+        require_driver_serves(asked, spec, is_unapplied=journal.is_unapplied)
         capabilities = observe_capabilities(host, self._program, changes_nothing=changes_nothing)
-        choices = decide_drivers(capabilities, asked=asked)
+        choices = decide_drivers(
+            capabilities,
+            asked=asked,
+            write_path=spec.write_path,
+            is_unapplied=journal.is_unapplied,
+        )
         if choices:
             return choices
         if asked is not None:
@@ -219,20 +271,12 @@ class Attacher:
                 "Leave --driver and --transport out, or choose another.",
                 code="no-driver",
             )
-        raise GrampusError(
-            f"{host.name} has no way to attach an RBD image: no rbd, nbd or FUSE in its kernel.",
-            "Load one of the modules rbd, nbd or fuse on that host.",
-            code="no-driver",
-        )
+        need = explain_need(spec.write_path, is_unapplied=journal.is_unapplied)
+        raise _no_driver(host, capabilities, need)
 
     def _map(
-        self,
-        record: VolumeRecord,
-        host: Host,
-        choices: list[DriverChoice],
-        transport: TransportName,
+        self, host: Host, choices: list[DriverChoice], request: MapRequest
     ) -> tuple[DriverChoice, Mapped]:
-        request = self._request(record, transport)
         refused: list[str] = []
         for choice in choices[:-1]:
             driver = self._drivers[choice.driver]
@@ -301,7 +345,11 @@ class Attacher:
         if address in self._watchers(record):
             self._cluster.ensure_blocklisted(address)
 
-    def _require_unlocked(self, record: VolumeRecord) -> list[str]:
+    def write_keyring(self, record: VolumeRecord, host: Host) -> None:
+        """The key of the volume's cephx user, which is made if need be, on the host."""
+        host.write_file(keyring_file(host, record), self.ensure_client(record), mode=0o600)
+
+    def require_unlocked(self, record: VolumeRecord) -> list[str]:
         """Who watches the image, none of whom may write to it.
 
         Not every driver asks for the lock and keeps it. Raises RefusedError with code `in-use`.
@@ -354,12 +402,26 @@ class Attacher:
     def _watchers(self, record: VolumeRecord) -> list[str]:
         return self._images.watchers(record.spec.pool, record.spec.image)
 
-    def _request(self, record: VolumeRecord, transport: TransportName = "auto") -> MapRequest:
+    def _note_undrained(self, spec: VolumeSpec) -> None:
+        if self.observe_journal(spec).is_unapplied:
+            self._progress.note(
+                f"The journal of {_image(spec)} was not applied in time. Nothing is lost: the next "
+                f"attach does it, or `grampus volume replay {spec.name}`."
+            )
+
+    def _request(
+        self,
+        record: VolumeRecord,
+        transport: TransportName = "auto",
+        *,
+        is_unapplied: bool = False,
+    ) -> MapRequest:
         return MapRequest(
             volume=record.spec,
             ceph_user=record.ceph_user,
             reference=f"grampus/{self._tag}/volume-{record.spec.name}",
             transport=transport,
+            is_unapplied=is_unapplied,
         )
 
     def _put(self, record: VolumeRecord) -> VolumeRecord:
@@ -380,6 +442,26 @@ def decide_asked(driver: DriverName | None, transport: TransportName | None) -> 
             "Leave --transport out, or use --driver volumed.",
         )
     return "volumed"
+
+
+def _no_driver(host: Host, capabilities: HostCapabilities, need: str | None) -> GrampusError:
+    """No driver at all, or not the one that is needed: `need` says why volumed is."""
+    if need is not None:
+        return GrampusError(
+            f"{host.name} cannot attach the volume: {need}, and there "
+            f"{explain_absence(capabilities, 'volumed')}.",
+            "Choose a host where volumed can be used; `volumed probe` says why it cannot.",
+            code="no-driver",
+        )
+    return GrampusError(
+        f"{host.name} has no way to attach an RBD image: no rbd, nbd or FUSE in its kernel.",
+        "Load one of the modules rbd, nbd or fuse on that host.",
+        code="no-driver",
+    )
+
+
+def _image(spec: VolumeSpec) -> str:
+    return f"{spec.pool}/{spec.image}"
 
 
 def _require_as_asked(

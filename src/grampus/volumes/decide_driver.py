@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from grampus.volumes.model import DriverName
+from grampus.core.errors import RefusedError
+from grampus.volumes.model import DriverName, VolumeSpec, WritePath
 
 
 @dataclass(frozen=True)
@@ -26,14 +27,20 @@ class DriverChoice:
 
 
 def decide_drivers(
-    capabilities: HostCapabilities, *, asked: DriverName | None = None
+    capabilities: HostCapabilities,
+    *,
+    asked: DriverName | None = None,
+    write_path: WritePath = "direct",
+    is_unapplied: bool = False,
 ) -> list[DriverChoice]:
     """Drivers that can work on the host, the best first; empty when there is none.
 
     krbd needs no process of ours and is the fastest (about 1.4 times librbd at 4K, 2019);
     volumed passes on what librbd delivers, and can be resized, fenced and asked; nbd goes
     through librbd in a process too; qemu-storage-daemon's FUSE export is the slowest. A driver
-    that was `asked` for is the only choice.
+    that was `asked` for is the only choice. A journal is known to volumed alone, so it is the
+    only choice for a volume that writes through one, or whose image lacks what one still holds
+    (`is_unapplied`).
     """
     choices: list[DriverChoice] = []
     missing: list[str] = []
@@ -51,9 +58,49 @@ def decide_drivers(
         missing.append("nbd")
     if capabilities.has_fuse:
         choices.append(DriverChoice("qsd", _because(missing, absence, "FUSE is there")))
+    need = explain_need(write_path, is_unapplied=is_unapplied)
+    if need is not None:
+        choices = [DriverChoice("volumed", need) for choice in choices if _is_volumed(choice)]
     if asked is None:
         return choices
     return [DriverChoice(asked, "asked for") for choice in choices if choice.driver == asked]
+
+
+def explain_need(write_path: WritePath, *, is_unapplied: bool) -> str | None:
+    """Why only volumed can serve the volume, as a part of a sentence; None when others can."""
+    if write_path == "journal":
+        return "only volumed serves the write path journal"
+    if is_unapplied:
+        return "only volumed can apply the journal that the image has"
+    return None
+
+
+def require_driver_serves(
+    asked: DriverName | None, spec: VolumeSpec, *, is_unapplied: bool
+) -> None:
+    """Raise RefusedError when the driver `asked` for would leave the volume's journal out.
+
+    The code is `unapplied-journal` when the image lacks what its journal holds: through another
+    driver it would be an old, torn state. It is `write-path` when the journal is empty, and the
+    volume shall write through it all the same.
+    """
+    if asked in (None, "volumed"):
+        return
+    image = f"{spec.pool}/{spec.image}"
+    if is_unapplied:
+        raise RefusedError(
+            f"The journal of {image} may hold writes that are not in the image yet, and the "
+            f"driver {asked} knows nothing of it.",
+            f"Apply it first: `grampus volume replay {spec.name}`; or leave --driver out.",
+            code="unapplied-journal",
+        )
+    if spec.write_path == "journal":
+        raise RefusedError(
+            f"The volume '{spec.name}' has the write path journal, which the driver {asked} "
+            "cannot serve: only volumed can.",
+            f"Leave --driver out, or first `grampus volume set {spec.name} --write-path direct`.",
+            code="write-path",
+        )
 
 
 def explain_absence(capabilities: HostCapabilities, driver: DriverName) -> str:
@@ -65,6 +112,10 @@ def explain_absence(capabilities: HostCapabilities, driver: DriverName) -> str:
         "qsd": "its kernel has no FUSE",
     }
     return reasons[driver]
+
+
+def _is_volumed(choice: DriverChoice) -> bool:
+    return choice.driver == "volumed"
 
 
 def _because(missing: list[str], volumed_absence: str | None, found: str) -> str:

@@ -29,6 +29,27 @@ class KindStatistics(BaseModel):
     p99_us: float | None
 
 
+class JournalStatus(BaseModel):
+    """A write journal now. Batches are counted from the first of the volume."""
+
+    model_config = ConfigDict(frozen=True)
+
+    state: str  # running, quiescing, quiesced or failed
+    epoch: int  # which owner of the volume this is
+    fill_ratio: float  # 0 to 1, of memory or of the ring in the cluster, whichever is fuller
+    held_bytes: int  # of memory
+    used_bytes: int  # of the ring in the cluster
+    capacity_bytes: int  # of that ring
+    lag_bytes: int  # acknowledged, and not yet durable in the cluster
+    lag_ms: float  # the age of the oldest of it
+    freed_bytes_per_s: float
+    retrying: str | None = None  # what fails now and is tried again
+    sealed: int
+    replicated: int
+    applied: int
+    trimmed: int
+
+
 class LiveVolume(BaseModel):
     """State and statistics of a living attachment.
 
@@ -49,6 +70,8 @@ class LiveVolume(BaseModel):
     uptime_s: float | None = None
     version: str | None = None
     librbd_version: str | None = None
+    write_path: str | None = None
+    journal: JournalStatus | None = None
     kinds: dict[str, KindStatistics] = {}
 
 

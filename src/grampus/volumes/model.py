@@ -13,6 +13,8 @@ DriverName = Literal["krbd", "volumed", "nbd", "qsd"]
 # Between the kernel and volumed; `auto` is what the host can do best.
 TransportName = Literal["auto", "uring", "classic"]
 FilesystemName = Literal["xfs"]
+# How a write comes to the image: as it is, or through a journal beside it.
+WritePath = Literal["direct", "journal"]
 
 
 class VolumeSpec(BaseModel):
@@ -28,6 +30,7 @@ class VolumeSpec(BaseModel):
     # The file system covers only the first so many bytes; the rest is free for raw use.
     # None: all of it.
     filesystem_bytes: int | None = None
+    write_path: WritePath = "direct"
 
 
 class Attachment(BaseModel):

@@ -21,6 +21,7 @@ from grampus.state.store import Store
 from grampus.volumes.attaching import Attacher
 from grampus.volumes.drivers.volumed import VolumedProgram
 from grampus.volumes.fencing import FenceOrder, Fencing
+from grampus.volumes.journals import Journals, Replayed, ReplayOrder, require_detached
 from grampus.volumes.live import LiveVolume
 from grampus.volumes.model import (
     Attachment,
@@ -28,6 +29,7 @@ from grampus.volumes.model import (
     TransportName,
     VolumeRecord,
     VolumeSpec,
+    WritePath,
     whole_mib,
 )
 from grampus.volumes.places import mount_path
@@ -36,7 +38,17 @@ from grampus.volumes.resizing import Resizing
 
 OPERATION_KINDS = "volume."
 CREATE, DELETE, RESIZE, FENCE = "volume.create", "volume.delete", "volume.resize", "volume.fence"
-_WHAT = {CREATE: "creation", DELETE: "deletion", RESIZE: "resize", FENCE: "fence"}
+REPLAY = "volume.replay"
+_WHAT = {
+    CREATE: "creation",
+    DELETE: "deletion",
+    RESIZE: "resize",
+    FENCE: "fence",
+    REPLAY: "replay",
+}
+# Undone when found cut off; the others are finished. What a replay has brought into the image
+# stays, and the journal holds the rest: only its traces on the host are taken away.
+_UNDONE = frozenset({CREATE, REPLAY})
 LOCK_TIMEOUT_S = 10.0
 MIN_VOLUME_SIZE_BYTES = 320 * MIB  # XFS makes no smaller file system (mkfs.xfs 6.0 and later)
 
@@ -80,6 +92,7 @@ class VolumeService:
         )
         self._resizing = Resizing(self._records, fleet, images, self._attacher)
         self._fencing = Fencing(self._records, fleet, cluster, images, clock)
+        self._journals = Journals(self._records, fleet, images, self._attacher, program)
 
     def all(self) -> list[VolumeRecord]:
         """Every volume, by name."""
@@ -103,20 +116,30 @@ class VolumeService:
                 code="pool-full",
             )
 
-    def plan_create(self, name: str, pool: str, size_bytes: int) -> VolumeSpec:
+    def plan_create(
+        self, name: str, pool: str, size_bytes: int, *, write_path: WritePath = "direct"
+    ) -> VolumeSpec:
         """A new volume, its size rounded up to whole MiB.
 
-        Raises UsageError, or RefusedError when the name, the image or the room is taken.
+        Raises UsageError, RefusedError when the name, the image or the room is taken, and
+        GrampusError with code `no-volumed` when the write path needs it and it is not built.
         """
         require_name("volume", name)
         self._require_new(name)
+        self._attacher.require_volumed(write_path)
         if size_bytes < MIN_VOLUME_SIZE_BYTES:
             raise RefusedError(
                 f"A volume of {format_bytes(size_bytes)} is too small for a file system.",
                 f"Ask for at least {format_bytes(MIN_VOLUME_SIZE_BYTES)}.",
                 code="too-small",
             )
-        spec = VolumeSpec(name=name, pool=pool, image=name, size_bytes=whole_mib(size_bytes))
+        spec = VolumeSpec(
+            name=name,
+            pool=pool,
+            image=name,
+            size_bytes=whole_mib(size_bytes),
+            write_path=write_path,
+        )
         self.check_room(pool, spec.size_bytes)
         self._require_no_image(spec)
         return spec
@@ -144,6 +167,10 @@ class VolumeService:
             self._journal.apply(
                 operation, self._delete_steps(record.spec), self._progress, undo_on_failure=False
             )
+
+    def describe_delete(self, name: str) -> list[str]:
+        """What `delete` would do, step by step. Raises NotFoundError."""
+        return [step.title for step in self._delete_steps(self.get(name).spec)]
 
     def plan_resize(self, name: str, size_bytes: int) -> VolumeSpec:
         """The volume as it shall be, its size rounded up to whole MiB.
@@ -216,6 +243,85 @@ class VolumeService:
                 self._journal.apply(operation, steps, self._progress, undo_on_failure=False)
             return self.get(name)
 
+    def plan_write_path(self, name: str, write_path: WritePath) -> VolumeSpec:
+        """The volume as it shall be.
+
+        Raises NotFoundError, RefusedError with code `attached`, and GrampusError with code
+        `no-volumed` when the write path needs it and it is not built.
+        """
+        record = self.get(name)
+        if record.spec.write_path != write_path:
+            require_detached(record, "its write path is settled when it is attached")
+            self._attacher.require_volumed(write_path)
+        return record.spec.model_copy(update={"write_path": write_path})
+
+    def ensure_write_path(self, name: str, write_path: WritePath) -> VolumeRecord:
+        """How a detached volume is written to from its next attachment on.
+
+        A journal that holds something is applied by that attachment, whatever the write path.
+        Raises what `plan_write_path` raises.
+        """
+        self.get(name)
+        with self._locked(name):
+            self._settle(name)
+            spec = self.plan_write_path(name, write_path)
+            record = self.get(name)
+            if record.spec != spec:
+                # Nothing but the record: the operation journal has nothing to undo.
+                record = record.model_copy(update={"spec": spec})
+                self._records.put(record)
+            return record
+
+    def require_served(self, host: str, write_path: WritePath) -> None:
+        """Raise GrampusError when no volume with that write path could be attached to `host`.
+
+        The code is `no-volumed` or `no-driver`. What can be said only by trying is not tried.
+        """
+        if write_path != "direct":
+            self._attacher.require_volumed(write_path)
+            self._attacher.require_served(self._fleet.host(host), write_path)
+
+    def plan_replay(self, name: str) -> ReplayOrder | None:
+        """Where the journal of a detached volume would be replayed; None: it holds nothing.
+
+        Raises NotFoundError, RefusedError with code `attached`, HostUnreachableError, and
+        GrampusError with code `no-volumed`.
+        """
+        return self._journals.plan_replay(name)
+
+    def describe_replay(self, order: ReplayOrder) -> list[str]:
+        """What the replay would do, step by step."""
+        return [step.title for step in self._journals.replay_steps(order, _discard)]
+
+    def replay(self, name: str) -> Replayed:
+        """Bring what the journal of a detached volume holds into its image.
+
+        Cut off, its traces are cleared away by the next command, and the journal keeps what is
+        not in the image. Raises what `plan_replay` raises, RefusedError with code `in-use`, and
+        GrampusError with code `volumed-failed`.
+        """
+        self.get(name)
+        with self._locked(name):
+            self._settle(name)
+            order = self._journals.plan_replay(name)
+            kept: list[Replayed] = []
+            if order is not None:
+                operation = self._begin(REPLAY, order)
+                steps = self._journals.replay_steps(order, kept.append)
+                self._journal.apply(operation, steps, self._progress, undo_on_failure=True)
+            return kept[-1] if kept else Replayed()
+
+    def observe_unapplied(self, name: str) -> bool | None:
+        """Whether the journal of a detached volume may hold what its image does not.
+
+        None when it is attached: then that is as it should be. Raises NotFoundError, and
+        GrampusError when the cluster does not answer.
+        """
+        record = self.get(name)
+        if record.host is not None:
+            return None
+        return self._attacher.observe_journal(record.spec).is_unapplied
+
     def observe_live(self, name: str) -> LiveVolume | None:
         """State and statistics of an attachment now; None when there is nobody to ask."""
         record = self.get(name)
@@ -268,7 +374,8 @@ class VolumeService:
         A `transport` other than None asks for volumed. A volume never used gets its file system
         here. What is left of an attachment that died
         (driver killed, machine rebooted) is cleared away first. Raises NotFoundError,
-        RefusedError when it is attached to another host, HostUnreachableError.
+        RefusedError when it is attached to another host, and with code `unapplied-journal` or
+        `write-path` when the driver asked for leaves out its journal, HostUnreachableError.
         """
         self.get(name)
         with self._locked(name):
@@ -280,17 +387,21 @@ class VolumeService:
     ) -> list[str]:
         """What `ensure_attached` would do now, step by step.
 
-        Raises NotFoundError, and GrampusError with code `no-driver`.
+        Raises NotFoundError, GrampusError with code `no-driver`, and RefusedError when the
+        driver asked for leaves out the volume's journal.
         """
         record, target = self.get(name), self._fleet.host(host)
         image = f"{record.spec.pool}/{record.spec.image}"
-        drivers = self._attacher.describe_drivers(target, asked=driver)
+        journal = self._attacher.observe_journal(record.spec)
+        drivers = self._attacher.describe_drivers(target, record.spec, journal, asked=driver)
         steps = [
             f"Clear away what the fence left on {left.host}, if it can be reached"
             for left in record.fenced
         ]
         if record.attachment is not None:
             steps.append(f"Keep the attachment to {record.host} if it is alive, else clear it away")
+        if journal.is_unapplied:
+            steps.append("Apply what its journal holds")
         steps.append(f"Map {image} on {host} through {' or '.join(drivers)}")
         if not record.is_formatted:
             steps.append(f"Make an {record.spec.filesystem} file system")
@@ -301,8 +412,10 @@ class VolumeService:
         record = self.get(name)
         if record.host is None:
             return []
+        drain = ["Apply what its journal holds"] if record.spec.write_path == "journal" else []
         return [
             f"Unmount {mount_path(self._fleet.host(record.host), name)}",
+            *drain,
             f"Unmap {record.spec.pool}/{record.spec.image} from {record.host}",
         ]
 
@@ -312,8 +425,15 @@ class VolumeService:
             with self._locked(name):
                 self._attacher.detach(name)
 
+    def ensure_fenced_cleared(self, name: str) -> None:
+        """Clear away what fences left on hosts that can be reached; what stays is said."""
+        record = self.find(name)
+        if record is not None and record.fenced:
+            with self._locked(name):
+                self._attacher.ensure_fenced_cleared(name)
+
     def ensure_absent(self, name: str) -> None:
-        """Detach, remove the image and the cephx user, forget the volume."""
+        """Detach, remove journal, image and cephx user, forget the volume."""
         if self.find(name) is not None:
             with self._locked(name):
                 self._ensure_absent(name)
@@ -339,7 +459,7 @@ class VolumeService:
         with hold_lock(self._home, lock, self._clock, timeout_s=timeout_s):
             yield
 
-    def _begin(self, kind: str, order: VolumeSpec | FenceOrder) -> Operation:
+    def _begin(self, kind: str, order: VolumeSpec | FenceOrder | ReplayOrder) -> Operation:
         return self._journal.begin(kind, self._lab, order.name, order.model_dump(mode="json"))
 
     def _settle(self, name: str, *, only: str | None = None) -> list[str]:
@@ -354,9 +474,10 @@ class VolumeService:
                 continue
             steps = self._steps(operation)
             what = f"The interrupted {_WHAT[operation.kind]} of volume '{name}'"
-            if operation.kind == CREATE:
+            if operation.kind in _UNDONE:
                 self._journal.undo(operation, steps, self._progress, error="interrupted")
-                done.append(f"{what} was undone.")
+                rest = "" if operation.kind == CREATE else "; the journal keeps what is to come"
+                done.append(f"{what} was undone{rest}.")
             else:
                 self._journal.apply(operation, steps, self._progress, undo_on_failure=False)
                 done.append(f"{what} was finished.")
@@ -366,6 +487,9 @@ class VolumeService:
         """The steps of a journaled operation."""
         if operation.kind == FENCE:
             return self._fencing.steps(FenceOrder.model_validate(operation.spec))
+        if operation.kind == REPLAY:
+            order = ReplayOrder.model_validate(operation.spec)
+            return self._journals.replay_steps(order, _discard)
         spec = VolumeSpec.model_validate(operation.spec)
         if operation.kind == RESIZE:
             return self._resizing.steps(spec)
@@ -404,9 +528,14 @@ class VolumeService:
             return
         self._attacher.detach(name)
         self._attacher.require_cleared(name)
+        self._journals.ensure_removed(name)
         self._images.ensure_absent(record.spec.pool, record.spec.image)
         self._cluster.ensure_client_absent(record.ceph_user)
         self._records.remove(name)
+
+    def _remove_journal(self, name: str) -> None:
+        self._attacher.require_cleared(name)
+        self._journals.ensure_removed(name)
 
     def _create_steps(self, spec: VolumeSpec) -> list[Step]:
         return [
@@ -421,6 +550,11 @@ class VolumeService:
     def _delete_steps(self, spec: VolumeSpec) -> list[Step]:
         return [
             Step("detach", "Detach", lambda: self._attacher.detach(spec.name)),
+            Step(
+                "journal",
+                "Remove its journal, if it has one",
+                lambda: self._remove_journal(spec.name),
+            ),
             Step(
                 "image",
                 f"Remove the image {spec.pool}/{spec.image}",

@@ -9,9 +9,18 @@ from pathlib import Path
 import pytest
 
 from grampus.cli.composition import BUILT_VOLUMED, VOLUMED_VARIABLE, volumed_program
-from grampus.cli.volume import details_of_live, details_of_record, volume_document
+from grampus.cli.db import database_document, pairs_of_database
+from grampus.cli.volume import (
+    details_of_journal,
+    details_of_live,
+    details_of_losses,
+    details_of_record,
+    volume_document,
+)
 from grampus.core.units import GIB, MIB
-from grampus.volumes.live import KindStatistics, LiveVolume
+from grampus.databases.model import DatabaseRecord, DatabaseSpec
+from grampus.databases.view import DatabaseView
+from grampus.volumes.live import JournalStatus, KindStatistics, LiveVolume
 from grampus.volumes.model import Attachment, FencedAttachment, VolumeRecord, VolumeSpec
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -38,7 +47,7 @@ ATTACHED = DETACHED.model_copy(update={"host": "h1", "attachment": ATTACHMENT})
 KEYS = {
     *("name", "pool", "image", "size_bytes", "filesystem", "filesystem_bytes", "ceph_user"),
     *("host", "driver", "driver_reason", "transport", "device", "export_path", "mount_path"),
-    *("client_address", "fenced"),
+    *("client_address", "fenced", "write_path"),
 }
 
 
@@ -99,3 +108,75 @@ def test_program_is_that_of_the_checkout_unless_told(
     if setting is not None:
         monkeypatch.setenv(VOLUMED_VARIABLE, setting)
     assert volumed_program() == path
+
+
+JOURNAL = JournalStatus(
+    state="running",
+    epoch=3,
+    fill_ratio=0.126,
+    held_bytes=8 * MIB,
+    used_bytes=32 * MIB,
+    capacity_bytes=256 * MIB,
+    lag_bytes=40960,
+    lag_ms=12.4,
+    freed_bytes_per_s=1.5,
+    sealed=9,
+    replicated=9,
+    applied=7,
+    trimmed=6,
+)
+
+
+def test_a_journal_for_people() -> None:
+    assert details_of_journal(None) == {}
+    assert details_of_journal(JOURNAL) == {
+        "journal": "running, 13% full",
+        "journal holds": "32 MiB of 256 MiB in the cluster, 8 MiB in memory",
+        "journal lag": "40 KiB, oldest 12 ms",
+    }
+    failing = JOURNAL.model_copy(update={"state": "failed", "retrying": "no space"})
+    assert details_of_journal(failing)["journal"] == "failed, 13% full, trying again: no space"
+    shown = details_of_live(LiveVolume(state="running", journal=JOURNAL))
+    assert shown["journal"] == "running, 13% full"
+
+
+def test_the_write_path_is_shown_with_what_it_may_lose() -> None:
+    assert details_of_record(DETACHED)["write path"] == "direct"
+    journaled = DETACHED.model_copy(
+        update={"spec": SPEC.model_copy(update={"write_path": "journal"})}
+    )
+    assert volume_document(journaled)["write_path"] == "journal"
+    direct, journal = details_of_losses(DETACHED), details_of_losses(journaled)
+    assert list(direct) == list(journal) == ["lost if host fails", "lost if copies fail"]
+    assert all(
+        text.startswith("nothing that was") for text in (*direct.values(), *journal.values())
+    )
+    assert direct["lost if host fails"] != journal["lost if host fails"]
+
+
+def test_a_database_shows_its_volumes_write_path() -> None:
+    spec = DatabaseSpec(
+        name="demo",
+        flavour="mysql",
+        size_bytes=GIB,
+        memory_bytes=GIB,
+        cpus=1,
+        pool="databases",
+        host="h1",
+        address="10.9.0.10",
+        server_id=1,
+        write_path="journal",
+    )
+    record = DatabaseRecord(
+        spec=spec, user="demo", server_version="9.7", buffer_pool_bytes=1, created_at=NOW
+    )
+    journaled = ATTACHED.model_copy(
+        update={"spec": SPEC.model_copy(update={"write_path": "journal"})}
+    )
+    view = DatabaseView(record=record, status="running", volume=journaled)
+    assert database_document(view)["write_path"] == "journal"
+    shown = pairs_of_database(view, JOURNAL)
+    assert (shown["write path"], shown["journal"]) == ("journal", "running, 13% full")
+    assert "after the last flush" in shown["lost if host fails"]
+    without = pairs_of_database(DatabaseView(record=record, status="creating", volume=None), None)
+    assert "lost if host fails" not in without

@@ -26,7 +26,7 @@ from grampus.hosts.port import (
     RunningCommand,
     Usage,
 )
-from grampus.volumes.model import Attachment, VolumeRecord, VolumeSpec
+from grampus.volumes.model import Attachment, VolumeRecord, VolumeSpec, WritePath
 from tests.unit.clock import FakeClock as FakeClock
 
 MEMINFO = PurePosixPath("/proc/meminfo")
@@ -319,6 +319,8 @@ class FakeVolumes:
         self._fuse = fuse
         self.images: dict[str, FakeImage] = {}
         self.dead_drivers: set[str] = set()
+        self.hosts_without_volumed: set[str] = set()
+        self.failing_paths: set[WritePath] = set()  # attaching by them fails
 
     def is_attached(self, name: str) -> bool:
         self._fuse.burn()
@@ -340,6 +342,8 @@ class FakeVolumes:
             if any(d.name == f"mysqld-{name}" and d.state == "running" for d in daemons):
                 raise GrampusError("umount: target is busy.")
             self.dead_drivers.discard(name)
+        if image.record.spec.write_path in self.failing_paths:
+            raise GrampusError("The driver ended.", code="driver-failed")
         mount = PurePosixPath(f"/data/volumes/{name}")
         if image.record.attachment is None:
             self._fleet.by_name[host].files.update(
@@ -390,6 +394,20 @@ class FakeVolumes:
         grown = spec.model_copy(update={"size_bytes": max(spec.size_bytes, size_bytes)})
         image.record = image.record.model_copy(update={"spec": grown})
         self._fuse.burn()
+
+    def require_served(self, host: str, write_path: WritePath) -> None:
+        if write_path == "journal" and host in self.hosts_without_volumed:
+            raise GrampusError(f"{host} cannot attach the volume.", code="no-driver")
+
+    def ensure_write_path(self, name: str, write_path: WritePath) -> VolumeRecord:
+        self._fuse.burn()
+        image = self._image(name)
+        if image.record.attachment is not None:
+            raise RefusedError("It is attached.", code="attached")
+        spec = image.record.spec.model_copy(update={"write_path": write_path})
+        image.record = image.record.model_copy(update={"spec": spec})
+        self._fuse.burn()
+        return image.record
 
     def set_metadata(self, name: str, facts: Mapping[str, str]) -> None:
         image = self._image(name)

@@ -49,6 +49,8 @@ CASES: list[tuple[str, Act, Act, bool]] = [
     ("start", _stopped, lambda w: w.service().start("demo"), True),
     ("protect", _created, lambda w: w.service().protect("demo", True), True),
     ("resize", _created, lambda w: w.service().resize("demo", 20 * GIB), True),
+    ("set", _created, lambda w: w.service().set_write_path("demo", "journal"), True),
+    ("set-stopped", _stopped, lambda w: w.service().set_write_path("demo", "journal"), True),
     ("scratch", _created, lambda w: w.service().ensure_local_instance("demo"), False),
     (
         "scratch-stop",
@@ -113,6 +115,57 @@ def test_create_undoes_itself_on_ctrl_c_and_on_any_error(
             continue
         world.close()
         return
+
+
+SET_STEPS = [
+    *("server", "detach", "volume", "record", "metadata"),
+    *("attach", "files", "address", "serve", "finish"),
+]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError("disk gone")])
+def test_set_that_fails_anywhere_leaves_it_running_as_it_was(
+    tmp_path: Path, error: BaseException
+) -> None:
+    before, _ = _ends(tmp_path, _created, lambda w: w.service().protect("demo", False))
+    for point in burn_points():
+        world = World(tmp_path / str(point))
+        world.create()
+        world.fuse.left, world.fuse.error = point, error
+        try:
+            world.service().set_write_path("demo", "journal")
+        except type(error):
+            assert world.inventory() == before, f"stopped at {point}"
+            world.close()
+            continue
+        world.close()
+        assert point > 10, "nothing was ever stopped"
+        return
+
+
+@pytest.mark.parametrize("step", SET_STEPS)
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_set_undone_at_each_step_and_its_undo_killed_is_undone_in_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, when: str
+) -> None:
+    before, after = _ends(
+        tmp_path, _created, lambda w: w.service().set_write_path("demo", "journal")
+    )
+    world = World(tmp_path / "home")
+    world.create()
+    point = f"db.set/{step}/{when}"
+    monkeypatch.setenv(VARIABLE, f"{point}=error, db.set/server/undo=error")
+    with pytest.raises(FailpointError):
+        world.service().set_write_path("demo", "journal")
+    monkeypatch.delenv(VARIABLE)
+    sentences = world.service().converge()
+    assert sentences == [
+        "The change of the write path of the database demo had been cut off; it is now undone."
+    ]
+    assert world.inventory() == before
+    world.service().set_write_path("demo", "journal")
+    assert world.inventory() == after
+    world.close()
 
 
 @pytest.mark.parametrize(
@@ -196,3 +249,16 @@ def test_the_address_of_a_cut_off_create_is_not_given_away(
     assert world.create("second").record.spec.address == "10.9.0.11"
     world.service().converge()
     assert world.create("third").record.spec.address == "10.9.0.10"
+
+
+def test_a_cut_off_set_that_cannot_be_finished_runs_again_as_before(world: World) -> None:
+    world.create()
+    before = world.inventory()
+    change = world.service().plan_write_path("demo", "journal")
+    assert change is not None
+    world.journal.begin("db.set", LAB, "demo", change.model_dump(mode="json"))
+    world.volumes.failing_paths = {"journal"}
+    (said,) = world.service().converge()
+    assert "could not be settled: The driver ended." in said
+    assert world.inventory() == before
+    assert world.service().converge() == []

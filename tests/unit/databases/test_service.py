@@ -6,6 +6,7 @@ import pytest
 
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.core.units import GIB, MIB
+from grampus.databases.model import DatabaseRecord
 from grampus.databases.request import CreateRequest
 from grampus.hosts.port import HostUnreachableError
 from grampus.state.locks import hold_lock
@@ -378,3 +379,106 @@ def test_what_the_volume_refuses_is_refused_before_anything_is_changed(world: Wo
         world.service().resize("none", GIB)
     assert world.service().get("demo").spec.size_bytes == 10 * GIB
     assert world.journal.unfinished("t") == []
+
+
+def test_a_database_is_made_with_its_write_path(world: World) -> None:
+    world.create(write_path="journal")
+    assert world.volumes.get("demo").spec.write_path == "journal"
+    assert world.volumes.images["demo"].facts["write-path"] == "journal"
+    world.create("other")
+    assert world.volumes.get("other").spec.write_path == "direct"
+
+
+def test_a_host_that_cannot_serve_the_write_path_is_refused_before_anything(world: World) -> None:
+    world.create(host="h1")
+    world.volumes.hosts_without_volumed = {"h1", "h2"}
+    before = world.inventory()
+    for act in (
+        lambda: world.create("other", write_path="journal"),
+        lambda: world.service().plan_write_path("demo", "journal"),
+        lambda: world.service().set_write_path("demo", "journal"),
+    ):
+        with pytest.raises(GrampusError) as caught:
+            act()
+        assert caught.value.code == "no-driver"
+    assert world.inventory() == before
+
+
+def test_set_stops_and_starts_it_with_another_write_path_and_its_data(world: World) -> None:
+    world.create()
+    rows = PurePosixPath("/data/volumes/demo/data/t1")
+    world.hosts["h1"].files[rows] = FakeFile("rows")
+    before = world.service().show("demo").record
+    for path in ("journal", "direct"):
+        world.service().set_write_path("demo", path)
+        view = world.service().show("demo")
+        assert (view.status, view.record.spec.write_path) == ("running", path)
+        assert view.volume is not None
+        assert view.volume.spec.write_path == path
+        assert world.volumes.images["demo"].facts["write-path"] == path
+        assert world.hosts["h1"].files[rows].content == "rows"
+    assert world.service().get("demo") == before
+
+
+def test_set_to_what_it_is_already_does_not_stop_it(world: World) -> None:
+    world.create()
+    commands = len(world.hosts["h1"].commands)
+    assert world.service().plan_write_path("demo", "direct") is None
+    world.service().set_write_path("demo", "direct")
+    assert len(world.hosts["h1"].commands) == commands
+
+
+def test_set_leaves_a_stopped_database_stopped(world: World) -> None:
+    world.create()
+    world.service().stop("demo")
+    world.service().set_write_path("demo", "journal")
+    view = world.service().show("demo")
+    assert (view.status, view.record.desired) == ("stopped", "stopped")
+    world.service().start("demo")
+    assert world.service().show("demo").status == "running"
+
+
+def test_the_plan_of_a_set_says_what_is_stopped_and_started(world: World) -> None:
+    world.create()
+    before = world.inventory()
+    service = world.service()
+    change = service.plan_write_path("demo", "journal")
+    assert change is not None
+    lines = service.describe("db.set", change)
+    assert lines[:3] == [
+        "Stop the server",
+        "Detach the volume",
+        "Set the write path of the volume to journal",
+    ]
+    assert lines[-2] == "Start the mysql server"
+    assert world.inventory() == before
+    service.stop("demo")
+    change = service.plan_write_path("demo", "journal")
+    assert change is not None
+    lines = service.describe("db.set", change)
+    assert not [line for line in lines if line.startswith(("Start", "Stop"))]
+
+
+def test_set_whose_volume_cannot_be_attached_runs_again_as_before(world: World) -> None:
+    world.create()
+    before = world.inventory()
+    world.volumes.failing_paths = {"journal"}
+    with pytest.raises(GrampusError, match="driver ended"):
+        world.service().set_write_path("demo", "journal")
+    assert world.inventory() == before
+    assert world.service().show("demo").status == "running"
+
+
+def test_set_needs_its_host(world: World) -> None:
+    world.create()
+    world.hosts["h1"].up = False
+    with pytest.raises(HostUnreachableError):
+        world.service().set_write_path("demo", "journal")
+    assert world.journal.unfinished(LAB) == []
+
+
+def test_records_of_an_earlier_version_write_directly(world: World) -> None:
+    world.create()
+    document = world.service().get("demo").model_dump(mode="json")
+    del document["spec"]["write_path"]
+    assert DatabaseRecord.model_validate(document) == world.service().get("demo")

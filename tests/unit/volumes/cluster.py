@@ -55,6 +55,19 @@ class Image:
     filesystem_bytes: int = 0
     was_mounted: bool = False  # from then on it may hold data
     data: str = ""
+    metadata: dict[str, str] = field(default_factory=dict)
+    frames: int = 0  # that its journal holds and it lacks
+
+    @property
+    def is_journal_open(self) -> bool:
+        return self.metadata.get("grampus.journal") == "open"
+
+    def apply_journal(self) -> int:
+        """As volumed does before it serves, and before it ends; how many frames there were."""
+        applied, self.frames = self.frames, 0
+        if self.is_journal_open:
+            self.metadata["grampus.journal"] = "drained"
+        return applied
 
 
 class FakeCluster:
@@ -64,6 +77,7 @@ class FakeCluster:
         self._fuse = fuse
         self._clock = clock
         self.images: dict[str, Image] = {}
+        self.journals: set[str] = set()  # images that have objects of a journal beside them
         self.users: dict[str, dict[str, str]] = {}
         self.blocklist: list[str] = []
         self.forgets_blocklist = False
@@ -190,8 +204,11 @@ class FakeCluster:
                 assert name not in self.images
                 self.images[name] = Image(int(size.removesuffix("B")))
                 return 0, ""
-            case ["image-meta", "set", image, _, _]:
-                return (0, "") if image in self.images else (ENOENT, "no such image")
+            case ["image-meta", "set", image, key, value]:
+                if image not in self.images:
+                    return ENOENT, "no such image"
+                self.images[image].metadata[key] = value
+                return 0, ""
             case [*_] if name not in self.images:
                 return ENOENT, f"rbd: error opening image {name}"
             case ["info", "--format", "json", _]:
@@ -199,6 +216,8 @@ class FakeCluster:
                 return 0, json.dumps(
                     {"size": size_bytes, "object_size": 4194304, "features": ["exclusive-lock"]}
                 )
+            case ["image-meta", "list", "--format", "json", _]:
+                return 0, json.dumps(self.images[name].metadata)
             case ["status", "--format", "json", _]:
                 watchers = [{"address": address} for address in self.watchers(name)]
                 return 0, json.dumps({"watchers": watchers})
@@ -215,6 +234,7 @@ class FakeCluster:
             case ["remove", "--no-progress", _]:
                 if self.watchers(name):
                     return 16, "rbd: error: image still has watchers"
+                assert name not in self.journals, "the objects of its journal would be left"
                 del self.images[name]
                 return 0, ""
         raise AssertionError(f"a command that no cluster was told of: {argv}")

@@ -2,7 +2,8 @@
 
 It refuses what a real one refuses (a busy mount, loop device or mapping), and fails the test on
 what a real one silently does wrong: a loop device over the empty file under an export, a second
-mount over the first, a file system made anew over data, a driver stopped under a file system.
+mount over the first, a file system made anew over data, a driver stopped under a file system, an
+image used without what its journal holds.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ class Daemon:
     size_bytes: int = 0  # as it serves it
     socket: Path | None = None  # of a volumed
     transport: str = ""
+    write_path: str = "direct"
     state: DaemonState = "running"
     client: Client | None = None
     log: str = ""
@@ -84,6 +86,7 @@ class FakeHost:
     probe: str = '{"fuse": true, "uring": true, "reason": "", "librbd_version": "1.20.0"}'
     is_volumed_mute: bool = False  # its control socket does not answer
     volumed_answers: str = ""  # what it says instead of status and statistics
+    drains: bool = True  # False: a journal's volumed runs out of time as it ends
     files: dict[Path, tuple[str, int]] = field(default_factory=dict)
     directories: set[Path] = field(default_factory=set)
     daemons: dict[str, Daemon] = field(default_factory=dict)
@@ -157,7 +160,7 @@ class FakeHost:
                 is_dead = kill and self.cluster.is_fenced(daemon.client)
                 assert not self._loops_of(daemon) or is_dead, f"{name} stopped under its loop"
                 self.mounts.pop(daemon.export, None)
-                self._close(daemon)
+                self._end(daemon)
             del self.daemons[name]
         self.fuse.burn()
 
@@ -239,7 +242,7 @@ class FakeHost:
             case ["timeout", _, program, *rest]:
                 if Path(program) not in self.programs:
                     return 127, f"timeout: failed to run command {program}"
-                return self._volumed_ctl(rest)
+                return self._volumed_ctl(rest) if rest[0] == "ctl" else self._volumed_tool(rest)
             case [program, "probe"] if Path(program) in self.programs:
                 return (0, self.probe) if self.probe else (1, "volumed: cannot run")
             case ["rbd", "device", verb, "--device-type", kind, *rest]:
@@ -355,6 +358,7 @@ class FakeHost:
                     return 95, "rbd: map failed: (95) Operation not supported"
                 number = self._number()
                 device = f"/dev/{'rbd' if kind == 'krbd' else 'nbd'}{number}"
+                self._require_applied(image)
                 client = self.cluster.open_image(image, user, self.address)
                 self.mappings[device] = Mapping(kind, number, image, client=client)
                 if kind in self.late_maps:
@@ -389,6 +393,7 @@ class FakeHost:
         if self.volumed_answers and command != "stop":
             return 0, self.volumed_answers
         assert daemon.client is not None
+        image = self.cluster.images[daemon.image]
         state = "fenced" if self.cluster.is_fenced(daemon.client) else "running"
         latency = {"count": 3, "p50": 100.0, "p99": 900.0}
         match command:
@@ -403,6 +408,10 @@ class FakeHost:
                         "transport": {"name": daemon.transport, "reason": "the kernel has it"},
                         "in_flight": 2,
                         "oldest_in_flight_ms": 1.5,
+                        "write_path": daemon.write_path,
+                        "journal": _journal_status(image.frames)
+                        if daemon.write_path == "journal"
+                        else None,
                         "a later version says more": {},
                     }
                 )
@@ -427,7 +436,7 @@ class FakeHost:
                 assert not self._loops_of(daemon), "volumed stopped under its loop device"
                 assert state == "running", "a fenced daemon was asked to flush"
                 self.mounts.pop(daemon.export, None)
-                self._close(daemon)
+                self._end(daemon)
                 daemon.state = "stopped"
                 return 0, "{}"
         raise AssertionError(f"volumed ctl {command}")
@@ -444,14 +453,24 @@ class FakeHost:
         daemon.socket = Path(options["--socket"])
         assert len(str(daemon.socket)) < 108
         daemon.transport = options["--transport"].replace("auto", "uring")
+        daemon.write_path = options.get("--write-path", "direct")
         if self.volumed_failure:
             daemon.state, daemon.log = "stopped", self.volumed_failure
             return daemon
-        return self._serve(daemon, options["--user"])
+        self._serve(daemon, options["--user"])
+        if daemon.client is not None:
+            image = self.cluster.images[name]
+            image.apply_journal()
+            if daemon.write_path == "journal":
+                self.cluster.journals.add(name)
+                image.metadata["grampus.journal.objects"] = f"journal.{name}"
+                image.metadata["grampus.journal"] = "open"
+        return daemon
 
     def _start_qsd(self, spec: DaemonSpec) -> Daemon:
         image, export = (json.loads(spec.argv[index]) for index in (2, 4))
         name, file = f"{image['pool']}/{image['image']}", Path(export["mountpoint"])
+        self._require_applied(name)
         return self._serve(Daemon(spec, name, file), image["user"])
 
     def _serve(self, daemon: Daemon, user: str) -> Daemon:
@@ -459,8 +478,7 @@ class FakeHost:
         assert file in self.files, "the export needs a file to be mounted on"
         binds = daemon.spec.binds
         assert any(bind.source == str(file.parent) and bind.shared for bind in binds)
-        keyring = self.data_dir / "etc-ceph" / f"ceph.client.{user}.keyring"
-        if self.daemon_failure or self.files.get(keyring, ("", 0))[1] != 0o600:
+        if self.daemon_failure or not self._has_key(user):
             daemon.state = "stopped"
             daemon.log = self.daemon_failure or "error connecting: no keyring that is private"
             return daemon
@@ -470,6 +488,45 @@ class FakeHost:
             assert file not in self.mounts, f"{file} mounted twice"
             self.mounts[file] = "/dev/fuse"
         return daemon
+
+    def _volumed_tool(self, words: list[str]) -> tuple[int, str]:
+        verb, *options = words
+        match options:
+            case ["--image", name, "--user", user, "--conf", "/etc/ceph/ceph.conf"]:
+                if self.volumed_failure or not self._has_key(user):
+                    return 1, self.volumed_failure or "volumed: no keyring that is private"
+                image, client = (
+                    self.cluster.images[name],
+                    self.cluster.open_image(name, user, self.address),
+                )
+                self.cluster.close_image(name, client)
+                if verb == "replay":
+                    frames = image.apply_journal()
+                    said = {"replayed_frames": frames, "replayed_bytes": frames * 4096}
+                    return 0, self.volumed_answers or json.dumps(said)
+                if verb == "remove-journal":
+                    image.apply_journal()
+                    image.metadata["grampus.journal.objects"] = ""
+                    was_there = name in self.cluster.journals
+                    self.cluster.journals.discard(name)
+                    return 0, json.dumps({"removed": was_there})
+        raise AssertionError(f"volumed {words}")
+
+    def _has_key(self, user: str) -> bool:
+        keyring = self.data_dir / "etc-ceph" / f"ceph.client.{user}.keyring"
+        return self.files.get(keyring, ("", 0))[1] == 0o600
+
+    def _require_applied(self, name: str) -> None:
+        image = self.cluster.images[name]
+        assert not image.is_journal_open, "an image used without what its journal holds"
+
+    def _end(self, daemon: Daemon) -> None:
+        """In good order: a journal is drained first, if there is time."""
+        image = self.cluster.images.get(daemon.image)
+        has_journal = daemon.write_path == "journal" and not self.cluster.is_fenced(daemon.client)
+        if image is not None and has_journal and self.drains:
+            image.apply_journal()
+        self._close(daemon)
 
     def _close(self, daemon: Daemon) -> None:
         if daemon.client is not None:
@@ -486,6 +543,25 @@ class FakeHost:
     def _require_up(self) -> None:
         if not self.up:
             raise HostUnreachableError(f"The host {self.name} is down.", "Start it.")
+
+
+def _journal_status(frames: int) -> dict[str, object]:
+    return {
+        "state": "running",
+        "epoch": 1,
+        "fill_ratio": 0.25,
+        "held_bytes": frames * 4096,
+        "used_bytes": frames * 4096,
+        "capacity_bytes": 1 << 28,
+        "lag_bytes": 0,
+        "lag_ms": 0.5,
+        "freed_bytes_per_s": 0,
+        "retrying": None,
+        "sealed": frames,
+        "replicated": frames,
+        "applied": 0,
+        "trimmed": 0,
+    }
 
 
 class FakeFleet:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from grampus.core.errors import UsageError
+from grampus.core.errors import RefusedError, UsageError
 from grampus.core.units import GIB, MIB
 from grampus.volumes.attaching import decide_asked
 from grampus.volumes.decide_client import decide_client_address
@@ -11,9 +11,11 @@ from grampus.volumes.decide_driver import (
     HostCapabilities,
     decide_drivers,
     explain_absence,
+    require_driver_serves,
 )
 from grampus.volumes.decide_fence import FenceTargets, decide_fence_targets
-from grampus.volumes.model import DriverName, TransportName, whole_mib
+from grampus.volumes.model import DriverName, TransportName, VolumeSpec, WritePath, whole_mib
+from grampus.volumes.write_paths import JournalFacts, explain_losses, parse_journal_facts
 
 NONE = "none"
 OURS, ADMIN = "client.grampus.t.demo", "client.admin"
@@ -175,3 +177,78 @@ def test_a_fence_hits_the_volumes_own_client_and_no_other(
         watchers=watchers,
         entities=entities,
     )
+
+
+EVERYTHING = HostCapabilities(True, True, True, None)
+WITHOUT_VOLUMED = HostCapabilities(True, True, True, NONE)
+
+
+@pytest.mark.parametrize(
+    ("write_path", "is_unapplied", "reason"),
+    [
+        ("journal", False, "only volumed serves the write path journal"),
+        ("journal", True, "only volumed serves the write path journal"),
+        ("direct", True, "only volumed can apply the journal that the image has"),
+    ],
+)
+def test_what_a_journal_holds_is_known_to_volumed_alone(
+    write_path: WritePath, is_unapplied: bool, reason: str
+) -> None:
+    choices = decide_drivers(EVERYTHING, write_path=write_path, is_unapplied=is_unapplied)
+    assert choices == [DriverChoice("volumed", reason)]
+    assert decide_drivers(WITHOUT_VOLUMED, write_path=write_path, is_unapplied=is_unapplied) == []
+    for asked in ("krbd", "nbd", "qsd"):
+        assert not decide_drivers(
+            EVERYTHING,
+            asked=asked,  # type: ignore[arg-type]
+            write_path=write_path,
+            is_unapplied=is_unapplied,
+        )
+
+
+@pytest.mark.parametrize(
+    ("asked", "write_path", "is_unapplied", "code"),
+    [
+        (None, "journal", True, None),
+        ("volumed", "journal", True, None),
+        ("qsd", "direct", False, None),
+        ("qsd", "direct", True, "unapplied-journal"),
+        ("krbd", "journal", True, "unapplied-journal"),
+        ("nbd", "journal", False, "write-path"),
+    ],
+)
+def test_a_driver_that_would_leave_the_journal_out_is_refused_with_what_to_do(
+    asked: DriverName | None, write_path: WritePath, is_unapplied: bool, code: str | None
+) -> None:
+    spec = VolumeSpec(name="demo", pool="p", image="i", size_bytes=GIB, write_path=write_path)
+    if code is None:
+        require_driver_serves(asked, spec, is_unapplied=is_unapplied)
+        return
+    with pytest.raises(RefusedError) as caught:
+        require_driver_serves(asked, spec, is_unapplied=is_unapplied)
+    assert caught.value.code == code
+    advice = "replay demo" if code == "unapplied-journal" else "set demo --write-path direct"
+    assert f"`grampus volume {advice}`" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("metadata", "expected"),
+    [
+        ({}, JournalFacts(False, False)),
+        ({"journal": "open", "journal.objects": "j.1"}, JournalFacts(True, True)),
+        ({"journal": "drained", "journal.objects": "j.1"}, JournalFacts(True, False)),
+        ({"journal": "drained", "journal.objects": ""}, JournalFacts(False, False)),
+        ({"journal": "open"}, JournalFacts(False, True)),
+    ],
+)
+def test_what_an_image_says_of_its_journal(
+    metadata: dict[str, str], expected: JournalFacts
+) -> None:
+    assert parse_journal_facts(metadata) == expected
+
+
+def test_losses_are_said_for_each_write_path() -> None:
+    direct, journal = explain_losses("direct"), explain_losses("journal")
+    assert "after the last flush" in journal.host_fails
+    assert "of the journal" in journal.copies_fail
+    assert "journal" not in direct.host_fails + direct.copies_fail

@@ -76,6 +76,41 @@ def _fenced(world: World) -> None:
     world.service().fence("demo")
 
 
+def _with_journal(world: World) -> None:
+    world.build_volumed()
+    world.create(write_path="journal")
+
+
+def _attached_journal(world: World) -> None:
+    _with_journal(world)
+    world.attach()
+
+
+def _journal_killed(world: World) -> None:
+    _attached_journal(world)
+    world.h1.kill_daemon("volumed-demo")
+
+
+def _journal_left(world: World) -> None:
+    """Detached, with a journal that nobody has applied."""
+    _journal_killed(world)
+    world.service().ensure_detached("demo")
+
+
+def _journal_fenced(world: World) -> None:
+    _attached_journal(world)
+    world.service().fence("demo")
+
+
+def _replay(world: World) -> None:
+    world.service().replay("demo")
+
+
+def _journal_left_direct(world: World) -> None:
+    _journal_left(world)
+    world.service().ensure_write_path("demo", "direct")
+
+
 def _with_refused_volumed(world: World) -> None:
     world.h1.volumed_failure = "volumed: no librbd there"
     _with_volumed(world)
@@ -163,6 +198,16 @@ CASES: dict[str, tuple[Act, Act, Act]] = {
     "attach-fenced-elsewhere": (_fenced, _attach_elsewhere, _attach_elsewhere),
     "detach-fenced": (_fenced, _detach, _detach),
     "delete-fenced": (_fenced, _delete, _nothing),
+    "attach-journal": (_with_journal, _attach, _attach),
+    "mend-killed-journal": (_journal_killed, _attach, _attach),
+    "detach-journal": (_attached_journal, _detach, _detach),
+    "delete-journal": (_attached_journal, _delete, _nothing),
+    "delete-unapplied-journal": (_journal_left, _delete, _nothing),
+    "delete-fenced-journal": (_journal_fenced, _delete, _nothing),
+    "replay": (_journal_left, _replay, _replay),
+    "replay-fenced": (_journal_fenced, _replay, _replay),
+    "replay-then-delete": (_journal_left, _replay, _delete),
+    "attach-direct-after-journal": (_journal_left_direct, _attach, _attach),
 }
 
 
@@ -213,7 +258,13 @@ def test_killed_at_any_call_the_next_process_makes_it_whole(tmp_path: Path, case
         world.close()
 
 
-@pytest.mark.parametrize("case", ["create", "delete-attached", "attach", "mend-killed-driver"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        *("create", "delete-attached", "attach", "mend-killed-driver"),
+        *("replay", "delete-journal", "mend-killed-journal"),
+    ],
+)
 def test_failing_at_any_call_is_said_and_the_next_try_makes_it_whole(
     tmp_path: Path, case: str
 ) -> None:
@@ -246,6 +297,8 @@ def test_failing_at_any_call_is_said_and_the_next_try_makes_it_whole(
         ("volume.delete/begun", _attached, _delete),
         ("volume.delete/detach/before", _attached, _delete),
         ("volume.delete/detach/after", _attached, _delete),
+        ("volume.delete/journal/before", _attached_journal, _delete),
+        ("volume.delete/journal/after", _attached_journal, _delete),
         ("volume.delete/image/before", _attached, _delete),
         ("volume.delete/image/after", _attached, _delete),
     ],
@@ -287,6 +340,26 @@ def test_resize_and_fence_stopped_at_a_step_are_finished_by_the_next_command(
         f"The interrupted {operation} of volume 'demo' was finished."
     ]
     world.clock.sleep(60)
+    assert world.inventory() == expected
+    world.close()
+
+
+@pytest.mark.parametrize("failpoint", ["begun", "replay/before", "replay/after", "clear/after"])
+@pytest.mark.parametrize("prepare", [_journal_left, _journal_fenced])
+def test_replay_stopped_at_a_step_leaves_nothing_and_can_be_done_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prepare: Act, failpoint: str
+) -> None:
+    expected = _expected(tmp_path / "whole", prepare, _nothing, _replay)
+    world = World(tmp_path / "home")
+    prepare(world)
+    monkeypatch.setenv(VARIABLE, f"volume.replay/{failpoint}=error")
+    with pytest.raises(FailpointError):
+        _replay(world)
+    monkeypatch.delenv(VARIABLE)
+    world.service().converge()
+    assert world.service().get("demo").host is None
+    assert not [path for path in world.h1.files if path.name.endswith(".keyring")]
+    _replay(world)
     assert world.inventory() == expected
     world.close()
 

@@ -49,6 +49,22 @@ STATUS = {
     "librbd_version": "1.20.0",
     "uptime_s": 3.5,
 }
+JOURNAL = {
+    "state": "quiescing",
+    "epoch": 7,
+    "fill_ratio": 0.125,
+    "held_bytes": MIB,
+    "used_bytes": 32 * MIB,
+    "capacity_bytes": 256 * MIB,
+    "lag_bytes": 4096,
+    "lag_ms": 1.5,
+    "freed_bytes_per_s": 1000,
+    "retrying": "no space",
+    "sealed": 9,
+    "replicated": 8,
+    "applied": 7,
+    "trimmed": 6,
+}
 LATENCY = {"count": 9, "sum": 900, "min": 50, "max": 300, "p50": 90, "p90": 200, "p99": 290.5}
 READ = {"operations": 9, "bytes": 36864, "errors": 1, "in_flight": 0, "latency_us": LATENCY}
 
@@ -200,6 +216,33 @@ def test_status_and_statistics_are_read() -> None:
     assert (kinds["read"].p50_us, kinds["read"].p99_us, kinds["read"].errors) == (90, 290.5, 1)
 
 
+def test_a_journal_is_read_and_none_of_an_older_volumed() -> None:
+    live = parse_status({**STATUS, "write_path": "journal", "journal": JOURNAL})
+    assert live.write_path == "journal"
+    assert live.journal is not None
+    assert live.journal.model_dump() == JOURNAL
+    live = parse_status({**STATUS, "write_path": "direct", "journal": None})
+    assert (live.write_path, live.journal) == ("direct", None)
+    assert (parse_status(STATUS).write_path, parse_status(STATUS).journal) == (None, None)
+
+
+def test_write_path_goes_to_the_daemon_with_the_memory_for_it(prepared: World) -> None:
+    volume = REQUEST.volume.model_copy(update={"write_path": "journal"})
+    _driver(prepared).ensure_mapped(prepared.h1, MapRequest(volume, "u", REQUEST.reference))
+    spec = prepared.h1.daemons["volumed-demo"].spec
+    index = spec.argv.index("--write-path")
+    assert spec.argv[index : index + 2] == ("--write-path", "journal")
+    assert spec.limits.memory_bytes == memory_limit_bytes(2, "journal")
+    assert spec.stop_timeout_s == 120.0
+
+
+def test_a_journal_that_is_applied_first_is_waited_for(prepared: World) -> None:
+    prepared.h1.is_volumed_mute = True
+    request = MapRequest(REQUEST.volume, "u", REQUEST.reference, is_unapplied=True)
+    with pytest.raises(GrampusError, match="export of databases/demo on h1 after 600 s"):
+        _driver(prepared).ensure_mapped(prepared.h1, request)
+
+
 def test_percentiles_of_nothing_are_none() -> None:
     idle = {**READ, "operations": 0, "latency_us": {**LATENCY, "count": 0}}
     assert parse_statistics({"kinds": {"flush": idle}})["flush"].p50_us is None
@@ -212,7 +255,15 @@ def test_an_answer_that_is_no_document_is_a_clear_error(text: str) -> None:
     assert caught.value.code == "volumed-answer"
 
 
-@pytest.mark.parametrize("document", [{}, {"state": 7}, {"state": "running", "in_flight": "x"}])
+@pytest.mark.parametrize(
+    "document",
+    [
+        {},
+        {"state": 7},
+        {"state": "running", "in_flight": "x"},
+        {"state": "running", "journal": {"state": "running"}},
+    ],
+)
 def test_a_status_of_another_form_is_a_clear_error(document: dict[str, object]) -> None:
     with pytest.raises(GrampusError, match="cannot be read"):
         parse_status(document)
@@ -251,8 +302,9 @@ def test_possible_cpus_are_counted(cpu_list: str, count: int) -> None:
 
 
 def test_memory_limit_grows_with_the_queues() -> None:
-    assert memory_limit_bytes(2) == 896 * MIB
-    assert memory_limit_bytes(128) > 8 * GIB
+    assert memory_limit_bytes(2, "direct") == 896 * MIB
+    assert memory_limit_bytes(2, "journal") == (896 + 256) * MIB
+    assert memory_limit_bytes(128, "direct") > 8 * GIB
 
 
 def test_a_socket_path_that_no_socket_can_have_is_refused() -> None:

@@ -12,7 +12,7 @@ from grampus.core.units import GIB
 from grampus.state.home import Home
 from grampus.state.operations import OperationJournal
 from grampus.state.store import Store
-from grampus.volumes.model import Attachment
+from grampus.volumes.model import Attachment, WritePath
 from grampus.volumes.service import VolumeService
 
 from .cluster import POOL, FakeClock, FakeCluster, Fuse, Image
@@ -60,9 +60,9 @@ class World:
         self.volumed.parent.mkdir(exist_ok=True)
         self.volumed.write_bytes(b"ELF")
 
-    def create(self, name: str = "demo") -> None:
+    def create(self, name: str = "demo", write_path: WritePath = "direct") -> None:
         service = self.service()
-        service.create(service.plan_create(name, POOL, GIB))
+        service.create(service.plan_create(name, POOL, GIB, write_path=write_path))
 
     def attach(self, name: str = "demo", host: str = "h1") -> Attachment:
         """Attach, and write something as soon as there is a file system."""
@@ -70,6 +70,8 @@ class World:
         image = self.fleet.by_name[host].image_of(attachment.device)
         assert image is not None
         image.data = image.data or "precious"
+        if image.is_journal_open:
+            image.frames = 3
         return attachment
 
     def resize(self, name: str, size_bytes: int) -> None:
@@ -96,6 +98,11 @@ class World:
             "images": sorted(
                 f"{name}:{image.size_bytes}" for name, image in self.cluster.images.items()
             ),
+            "journals": sorted(self.cluster.journals),
+            "unapplied": sorted(
+                name for name, image in self.cluster.images.items() if image.is_journal_open
+            ),
+            "write paths": sorted(f"{r.spec.name}:{r.spec.write_path}" for r in service.all()),
             "sizes": sorted(f"{r.spec.name}:{r.spec.size_bytes}" for r in service.all()),
             "not filled": sorted(
                 f"{h.name}:{device}"

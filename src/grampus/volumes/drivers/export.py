@@ -19,6 +19,8 @@ from grampus.volumes.drivers.port import Mapped, MapRequest
 from grampus.volumes.live import LiveVolume
 
 START_TIMEOUT_S = 30.0
+# At most the whole ring of a journal is read, 256 MiB, and written to the image in small pieces.
+REPLAY_TIMEOUT_S = 600.0
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ class ExportDriver:
                 self._clock,
                 lambda: self._is_exported(host, request, file),
                 what=f"the export of {request.image} on {host.name}",
-                timeout_s=START_TIMEOUT_S,
+                timeout_s=REPLAY_TIMEOUT_S if request.is_unapplied else START_TIMEOUT_S,
                 interval_s=0.05,
             )
             device = ensure_loop_device(host, file, reference=request.reference)

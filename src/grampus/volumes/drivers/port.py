@@ -18,6 +18,8 @@ class MapRequest:
     ceph_user: str
     reference: str  # unique in the lab; marks what is ours
     transport: TransportName = "auto"
+    # Before it serves, the driver has to bring an earlier owner's journal into the image.
+    is_unapplied: bool = False
 
     @property
     def image(self) -> str:

@@ -18,12 +18,15 @@ from grampus.volumes.live import (
     parse_statistics,
     parse_status,
 )
+from grampus.volumes.model import WritePath
 
 NOT_BUILT = "it has not been built (`make setup` builds it)"
 # What `volumed ctl` ends with when no daemon listens.
 CTL_NO_DAEMON = 3
 ASK_TIMEOUT_S = 10.0
 STOP_TIMEOUT_S = 60.0
+# How long a volumed that ends applies what its journal holds; the rest stays in the journal.
+DRAIN_TIMEOUT_S = 60.0
 # sockaddr_un(7): 108 bytes with the last NUL.
 MAX_SOCKET_PATH_LENGTH = 107
 # Its own memory is fixed at the start: per possible CPU a ring of 32 requests of at most 1 MiB,
@@ -31,6 +34,8 @@ MAX_SOCKET_PATH_LENGTH = 107
 # limit lies far above: it only keeps a defect from taking the host's memory.
 BASE_MEMORY_LIMIT_BYTES = 768 * MIB
 MEMORY_PER_CPU_BYTES = 2 * 32 * MIB
+# A journal holds at most 128 MiB, and as much again is on its way to the cluster.
+JOURNAL_MEMORY_BYTES = 2 * 128 * MIB
 
 
 class VolumedProgram:
@@ -64,7 +69,7 @@ class VolumedProgram:
         argv = [str(self.ensure_on(host)), "probe"]
         result = host.run(argv, check=False, timeout_s=ASK_TIMEOUT_S)
         if result.returncode != 0:
-            return f"`volumed probe` failed: {_last_line(result)}"
+            return f"`volumed probe` failed: {last_line(result)}"
         return explain_probe(result.stdout)
 
 
@@ -82,6 +87,8 @@ class Volumed:
     def prepare(self, host: Host, request: MapRequest, file: PurePosixPath) -> DaemonSpec:
         program, socket = self._program.ensure_on(host), control_socket(file)
         allocator = _observe_allocator(host)
+        write_path = request.volume.write_path
+        cpus = _observe_possible_cpus(host)
         return DaemonSpec(
             name=self.daemon(request),
             argv=(
@@ -93,6 +100,7 @@ class Volumed:
                 *("--mountpoint", str(file)),
                 *("--socket", str(socket)),
                 *("--transport", request.transport),
+                *(() if write_path == "direct" else ("--write-path", write_path)),
                 *("--log-format", "text"),
             ),
             binds=(
@@ -101,9 +109,9 @@ class Volumed:
                 Bind(str(file.parent), str(file.parent), shared=True),
             ),
             env={} if allocator is None else {"LD_PRELOAD": allocator},
-            limits=Limits(memory_bytes=memory_limit_bytes(_observe_possible_cpus(host))),
+            limits=Limits(memory_bytes=memory_limit_bytes(cpus, write_path)),
             privileged=True,
-            stop_timeout_s=STOP_TIMEOUT_S,
+            stop_timeout_s=STOP_TIMEOUT_S + _drain_timeout_s(write_path),
         )
 
     def is_ready(self, host: Host, request: MapRequest, file: PurePosixPath) -> bool:
@@ -142,9 +150,8 @@ class Volumed:
             return
         # The file system above has flushed as it was unmounted. A stop that fails or takes too
         # long is tried again by signal, then by force.
-        self._ask(
-            host, file, "stop", "--timeout-s", f"{STOP_TIMEOUT_S:g}", timeout_s=STOP_TIMEOUT_S + 5
-        )
+        timeout_s = STOP_TIMEOUT_S + _drain_timeout_s(request.volume.write_path) + 5
+        self._ask(host, file, "stop", "--timeout-s", f"{STOP_TIMEOUT_S:g}", timeout_s=timeout_s)
 
     def observe_live(
         self, host: Host, request: MapRequest, file: PurePosixPath
@@ -215,15 +222,20 @@ def explain_probe(text: str) -> str | None:
     return None
 
 
-def memory_limit_bytes(possible_cpus: int) -> int:
+def memory_limit_bytes(possible_cpus: int, write_path: WritePath) -> int:
     """What a volumed on a host with so many possible CPUs may use."""
-    return BASE_MEMORY_LIMIT_BYTES + possible_cpus * MEMORY_PER_CPU_BYTES
+    journal_bytes = 0 if write_path == "direct" else JOURNAL_MEMORY_BYTES
+    return BASE_MEMORY_LIMIT_BYTES + possible_cpus * MEMORY_PER_CPU_BYTES + journal_bytes
 
 
 def parse_cpu_count(cpu_list: str) -> int:
     """How many CPUs a list such as `0-3,8` names (cpuset(7)); at least 1."""
     ranges = re.findall(r"(\d+)(?:-(\d+))?", cpu_list)
     return max(1, sum(int(last or first) - int(first) + 1 for first, last in ranges))
+
+
+def _drain_timeout_s(write_path: WritePath) -> float:
+    return 0.0 if write_path == "direct" else DRAIN_TIMEOUT_S
 
 
 def _observe_possible_cpus(host: Host) -> int:
@@ -237,6 +249,7 @@ def _observe_allocator(host: Host) -> str | None:
     return found[0] if found else None
 
 
-def _last_line(result: CommandResult) -> str:
+def last_line(result: CommandResult) -> str:
+    """The last thing that a command said, or its code when it said nothing."""
     lines = (result.stderr.strip() or result.stdout.strip()).splitlines()
     return lines[-1] if lines else f"code {result.returncode}"

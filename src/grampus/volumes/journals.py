@@ -1,0 +1,167 @@
+"""Journals of volumes that nobody serves: brought into the image, or removed with it.
+
+volumed does both, as a command on any host that can be reached, and as the volume's own user: so
+a fence of the volume hits it too. While it works, the volume's record names the host, as while a
+volume is being attached: whoever finds it cut off knows where to clear up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from grampus.ceph.rbd import RbdImages
+from grampus.core.errors import GrampusError, RefusedError
+from grampus.hosts.port import Fleet, Host, HostUnreachableError
+from grampus.state.operations import Step
+from grampus.volumes.attaching import Attacher
+from grampus.volumes.drivers.volumed import VolumedProgram, last_line
+from grampus.volumes.live import parse_result
+from grampus.volumes.model import VolumeRecord
+from grampus.volumes.records import VolumeRecords
+
+REPLAY_TIMEOUT_S = 600.0
+REMOVE_TIMEOUT_S = 120.0
+
+
+class Replayed(BaseModel):
+    """What a replay brought into the image; nothing when there was nothing to bring."""
+
+    model_config = ConfigDict(frozen=True)
+
+    replayed_frames: int = 0
+    replayed_bytes: int = 0  # as they lay in the journal
+
+
+class ReplayOrder(BaseModel):
+    """A replay as it is journaled."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    host: str  # where volumed runs for it
+
+
+class Journals:
+    """The journals of the volumes of one lab or cluster."""
+
+    def __init__(
+        self,
+        records: VolumeRecords,
+        fleet: Fleet,
+        images: RbdImages,
+        attacher: Attacher,
+        program: VolumedProgram,
+    ) -> None:
+        self._records = records
+        self._fleet = fleet
+        self._images = images
+        self._attacher = attacher
+        self._program = program
+
+    def plan_replay(self, name: str) -> ReplayOrder | None:
+        """Where the journal would be replayed; None when it holds nothing.
+
+        Raises NotFoundError, RefusedError with code `attached`, HostUnreachableError, and
+        GrampusError with code `no-volumed`.
+        """
+        record = self._records.get(name)
+        require_detached(record, "detaching applies its journal")
+        if not self._attacher.observe_journal(record.spec).is_unapplied:
+            return None
+        self._attacher.require_volumed("journal")
+        return ReplayOrder(name=name, host=self._any_host().name)
+
+    def replay_steps(self, order: ReplayOrder, keep: Callable[[Replayed], None]) -> list[Step]:
+        """The replay, whose outcome goes to `keep`.
+
+        Undone, it leaves nothing on the host. What it had brought into the image stays there,
+        and the journal says whether more is to come.
+        """
+        return [
+            Step(
+                "replay",
+                f"Apply the journal of '{order.name}', from {order.host}",
+                lambda: keep(self._replay(order)),
+                lambda: self._attacher.detach(order.name),
+            ),
+            Step(
+                "clear",
+                f"Leave nothing of it on {order.host}",
+                lambda: self._attacher.detach(order.name),
+            ),
+        ]
+
+    def ensure_removed(self, name: str) -> None:
+        """Remove the journal of a detached volume whose image is to go.
+
+        Raises HostUnreachableError, GrampusError with code `no-volumed` or `volumed-failed`.
+        """
+        record = self._records.find(name)
+        if record is None or self._images.find(record.spec.pool, record.spec.image) is None:
+            return
+        if not self._attacher.observe_journal(record.spec).has_objects:
+            return
+        self._attacher.require_volumed("journal")
+        self._run(record, self._any_host(), "remove-journal", "removed", REMOVE_TIMEOUT_S)
+        self._attacher.detach(name)
+
+    def _replay(self, order: ReplayOrder) -> Replayed:
+        record, host = self._records.get(order.name), self._fleet.host(order.host)
+        said = self._run(record, host, "replay", "applied", REPLAY_TIMEOUT_S)
+        try:
+            return Replayed.model_validate(parse_result(said))
+        except ValidationError as error:
+            raise GrampusError(
+                f"volumed answered what cannot be read: {said[:200]!r}.",
+                "Build the volumed that belongs to this Grampus: `make setup`.",
+                code="volumed-answer",
+            ) from error
+
+    def _run(self, record: VolumeRecord, host: Host, verb: str, done: str, timeout_s: float) -> str:
+        """What `volumed VERB` on the image prints. Raises GrampusError `volumed-failed`."""
+        record = record.model_copy(update={"host": host.name})
+        self._records.put(record)
+        self._attacher.require_unlocked(record)
+        self._attacher.write_keyring(record, host)
+        image = f"{record.spec.pool}/{record.spec.image}"
+        argv = [
+            str(self._program.ensure_on(host)),
+            verb,
+            *("--image", image),
+            *("--user", record.ceph_user),
+            *("--conf", "/etc/ceph/ceph.conf"),
+        ]
+        # timeout(1) ends it on the host too, with code 124.
+        limited = ["timeout", f"{timeout_s:g}", *argv]
+        result = host.run(limited, check=False, timeout_s=timeout_s + 10)
+        if result.returncode != 0:
+            raise GrampusError(
+                f"The journal of {image} could not be {done} on {host.name}: {last_line(result)}",
+                "Nothing in it is lost: mend what the message says, then try again.",
+                code="volumed-failed",
+            )
+        return result.stdout
+
+    def _any_host(self) -> Host:
+        for host in self._fleet.hosts():
+            if self._fleet.is_reachable(host.name):
+                return host
+        raise HostUnreachableError(
+            "No host of the cluster can be reached.", "`grampus lab status` shows which are down."
+        )
+
+
+def require_detached(record: VolumeRecord, why: str) -> None:
+    """Raise RefusedError with code `attached` when the volume is attached, or half so.
+
+    `why` ends the sentence, after a colon.
+    """
+    if record.host is not None:
+        name = record.spec.name
+        raise RefusedError(
+            f"The volume '{name}' is attached to {record.host}: {why}.",
+            f"Detach it: `grampus volume detach {name}`; of a database: `grampus db stop {name}`.",
+            code="attached",
+        )
