@@ -177,7 +177,7 @@ class DatabaseService:
             raise RefusedError(
                 f"The database {name} is not running ({view.status}).",
                 f"`grampus db start {name}` starts it."
-                if view.status == "stopped"
+                if view.status in ("stopped", "volume-lost")
                 else "Bring its host back, then try again.",
                 code="not-running",
             )
@@ -497,11 +497,13 @@ class DatabaseService:
     ) -> DatabaseView:
         name = record.spec.name
         daemon = (daemons or {}).get(server_daemon_name(name), "absent")
+        # One that is being made may have none yet.
+        shall_run = record.phase == "ready" and record.desired == "running"
         status = classify_status(
             record.phase,
             host_reachable=daemons is not None,
             daemon=daemon,
-            volume_alive=daemon != "running" or self._volumes.is_attached(name),
+            volume_alive=not shall_run or daemons is None or self._volumes.is_attached(name),
         )
         return DatabaseView(record=record, status=status, volume=self._find_volume(name))
 

@@ -50,15 +50,16 @@ def classify_status(
 ) -> DatabaseStatus:
     """The one word for a database's state. A database under way says so whatever its host does.
 
-    A server outlives its volume's driver until it next reads or writes: that is `volume-lost`.
+    `volume-lost`: it shall run, and its volume is not there. Its server may run on until it next
+    reads or writes. `volume_alive` says nothing of a database that shall not run.
     """
     if phase != "ready":
         return phase
     if not host_reachable:
         return "host-down"
-    if daemon != "running":
-        return "stopped"
-    return "running" if volume_alive else "volume-lost"
+    if not volume_alive:
+        return "volume-lost"
+    return "running" if daemon == "running" else "stopped"
 
 
 def render_connection_string(endpoint: Endpoint) -> str:

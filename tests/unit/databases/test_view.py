@@ -45,9 +45,14 @@ def test_the_connection_string_is_a_url() -> None:
     assert "s3cret" not in repr(endpoint)
 
 
-def test_a_server_without_its_volume_is_not_called_running() -> None:
-    status = classify_status("ready", host_reachable=True, daemon="running", volume_alive=False)
+@pytest.mark.parametrize("daemon", ["running", "stopped", "absent"])
+def test_a_database_without_its_volume_says_so_whether_its_server_has_noticed_or_not(
+    daemon: DaemonState,
+) -> None:
+    status = classify_status("ready", host_reachable=True, daemon=daemon, volume_alive=False)
     assert status == "volume-lost"
+    away = classify_status("ready", host_reachable=False, daemon=daemon, volume_alive=False)
+    assert away == "host-down"
 
 
 def test_client_commands_name_a_file_and_no_password() -> None:
