@@ -4,7 +4,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 VENV := .venv/bin
 PYTHON_SOURCES := src tests
-CARGO := cd dataplane && cargo
+# Without what make says of its own jobs, which cargo would try to share, and warn.
+CARGO := cd dataplane && MAKEFLAGS= cargo
 
 .PHONY: help
 help: ## Show the tasks
