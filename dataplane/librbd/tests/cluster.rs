@@ -7,24 +7,25 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 #![allow(clippy::indexing_slicing, reason = "tests")]
 
+mod support;
+
 use std::env;
 use std::process::Command;
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
 
 use grampus_blockdev::{
-    BlockDevice, BlockSize, Buffer, ByteRange, DeviceError, Durability, Geometry, Length,
-    MemoryDevice, Offset, Outcome, Request, execute,
+    BlockDevice, BlockSize, Buffer, DeviceError, Durability, Geometry, MemoryDevice, Offset,
+    Outcome, Request, execute,
 };
 use grampus_librbd::{
-    Cluster, CompareOutcome, ConnectOptions, Errno, GuardedWrite, ImageSpec, Libraries, ObjectDone,
-    Objects, QuiesceHandler, RbdError, RbdImage,
+    Cluster, CompareOutcome, ConnectOptions, Errno, GuardedWrite, ImageSpec, Libraries, Objects,
+    QuiesceHandler, RbdError, RbdImage,
 };
+use support::guarded::{EPOCH, SOON, guarded_write, told};
+use support::{range, read};
 
-const SOON: Duration = Duration::from_secs(30);
 /// Where objects are made.
 const NAMESPACE: &str = "grampus-test";
-const EPOCH: &str = "epoch";
 
 fn image_name() -> String {
     env::var("GRAMPUS_TEST_IMAGE").expect("set GRAMPUS_TEST_IMAGE")
@@ -81,37 +82,10 @@ impl<const COUNT: usize> Drop for Scratch<COUNT> {
     }
 }
 
-/// A callback, and what it was called with.
-fn told<T: Send + 'static>() -> (ObjectDone<T>, mpsc::Receiver<Result<T, RbdError>>) {
-    let (sender, receiver) = mpsc::channel();
-    (Box::new(move |ended| sender.send(ended).unwrap()), receiver)
-}
-
-fn guarded_write(
-    objects: &Objects,
-    name: &str,
-    epoch: &str,
-    offset_bytes: u64,
-    bytes: &[u8],
-) -> Result<GuardedWrite, RbdError> {
-    let (done, ended) = told();
-    let (epoch, bytes) = (epoch.as_bytes(), bytes.to_vec());
-    objects.start_guarded_write(name, EPOCH, epoch, offset_bytes, bytes, done);
-    ended.recv_timeout(SOON).unwrap()
-}
-
 fn run(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output().unwrap();
     assert!(output.status.success(), "{program} {arguments:?}: {output:?}");
     String::from_utf8(output.stdout).unwrap()
-}
-
-fn range(offset: u64, length: u64) -> ByteRange {
-    ByteRange { offset: Offset::new(offset).unwrap(), length: Length::new(length).unwrap() }
-}
-
-fn read(offset: u64, length: usize) -> Request {
-    Request::Read { offset: Offset::new(offset).unwrap(), buffer: Buffer::zeroed(length).unwrap() }
 }
 
 fn write(offset: u64, bytes: Vec<u8>, durability: Durability) -> Request {

@@ -6,22 +6,13 @@ mod support;
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
-use std::time::Duration;
 
-use grampus_librbd::{GuardedWrite, ObjectDone, Objects, RbdError, RbdImage};
+use grampus_librbd::{GuardedWrite, Objects, RbdError, RbdImage};
+use support::guarded::{EPOCH, SOON, guarded_write, told};
 use support::{Fake, spec};
-
-const SOON: Duration = Duration::from_secs(20);
-const EPOCH: &str = "epoch";
 
 fn open(fake: &Fake) -> Arc<Objects> {
     Objects::open(fake.cluster(), "rbd", None).unwrap()
-}
-
-/// A `done`, and what it was called with.
-fn told<T: Send + 'static>() -> (ObjectDone<T>, mpsc::Receiver<Result<T, RbdError>>) {
-    let (sender, receiver) = mpsc::channel();
-    (Box::new(move |ended| sender.send(ended).unwrap()), receiver)
 }
 
 fn replace_later(
@@ -32,19 +23,6 @@ fn replace_later(
 ) -> Result<bool, RbdError> {
     let (done, ended) = told();
     objects.start_replace(name, expected.to_vec(), bytes.to_vec(), done);
-    ended.recv_timeout(SOON).unwrap()
-}
-
-fn write(
-    objects: &Objects,
-    name: &str,
-    epoch: &str,
-    offset_bytes: u64,
-    bytes: &[u8],
-) -> Result<GuardedWrite, RbdError> {
-    let (done, ended) = told();
-    let (epoch, bytes) = (epoch.as_bytes(), bytes.to_vec());
-    objects.start_guarded_write(name, EPOCH, epoch, offset_bytes, bytes, done);
     ended.recv_timeout(SOON).unwrap()
 }
 
@@ -181,14 +159,17 @@ fn an_attribute_is_made_with_its_object_and_swapped_only_if_it_is_as_expected() 
 fn a_write_is_refused_once_the_guard_was_raised() {
     let fake = Fake::load();
     let (objects, other) = (open(&fake), open(&fake));
-    assert_eq!(write(&objects, "slot", "1", 0, b"too soon").unwrap(), GuardedWrite::Refused);
+    assert_eq!(
+        guarded_write(&objects, "slot", "1", 0, b"too soon").unwrap(),
+        GuardedWrite::Refused
+    );
     assert_eq!(content(&objects, "slot"), None);
     assert!(objects.swap_attribute("slot", EPOCH, None, b"1").unwrap());
-    assert_eq!(write(&objects, "slot", "1", 0, b"first").unwrap(), GuardedWrite::Written);
-    assert_eq!(write(&objects, "slot", "1", 8, b"second").unwrap(), GuardedWrite::Written);
+    assert_eq!(guarded_write(&objects, "slot", "1", 0, b"first").unwrap(), GuardedWrite::Written);
+    assert_eq!(guarded_write(&objects, "slot", "1", 8, b"second").unwrap(), GuardedWrite::Written);
     assert!(other.swap_attribute("slot", EPOCH, Some(b"1"), b"2").unwrap());
-    assert_eq!(write(&objects, "slot", "1", 0, b"late").unwrap(), GuardedWrite::Refused);
-    assert_eq!(write(&other, "slot", "2", 14, b"!").unwrap(), GuardedWrite::Written);
+    assert_eq!(guarded_write(&objects, "slot", "1", 0, b"late").unwrap(), GuardedWrite::Refused);
+    assert_eq!(guarded_write(&other, "slot", "2", 14, b"!").unwrap(), GuardedWrite::Written);
     assert_eq!(content(&other, "slot").as_deref(), Some(&b"first\0\0\0second!"[..]));
     drop((objects, other));
     fake.assert_clean();
@@ -282,7 +263,7 @@ const MAKE: Try = |objects| objects.replace("new", None, b"new").map(drop);
 const REPLACE: Try = |objects| objects.replace("slot", Some(b"old"), b"longer").map(drop);
 const REPLACE_LATER: Try = |objects| replace_later(objects, "slot", b"old", b"longer").map(drop);
 const SWAP: Try = |objects| objects.swap_attribute("slot", EPOCH, Some(b"1"), b"2").map(drop);
-const WRITE: Try = |objects| write(objects, "slot", "1", 0, b"longer").map(drop);
+const WRITE: Try = |objects| guarded_write(objects, "slot", "1", 0, b"longer").map(drop);
 const REMOVE: Try = |objects| objects.remove("slot").map(drop);
 
 #[test]
@@ -346,10 +327,10 @@ fn a_full_pool_refuses_what_takes_space_and_nothing_else() {
         }
         assert!(objects.replace("record", Some(b"old"), b"new").unwrap());
         assert!(objects.swap_attribute("slot", EPOCH, Some(b"1"), b"2").unwrap());
-        assert_eq!(write(&objects, "slot", "1", 0, b"x").unwrap(), GuardedWrite::Refused);
+        assert_eq!(guarded_write(&objects, "slot", "1", 0, b"x").unwrap(), GuardedWrite::Refused);
         assert!(objects.remove("record").unwrap());
         fake.tell("full 0");
-        assert_eq!(write(&objects, "slot", "2", 0, b"x").unwrap(), GuardedWrite::Written);
+        assert_eq!(guarded_write(&objects, "slot", "2", 0, b"x").unwrap(), GuardedWrite::Written);
         drop(objects);
         // Among these: an operation that the real library would not answer until there is space.
         fake.assert_clean();
@@ -367,7 +348,7 @@ fn what_rados_cannot_take_or_tell_apart_is_refused() {
         |objects| objects.replace("a\0b", None, b"new").map(drop),
         |objects| objects.swap_attribute("slot", "a\0b", None, b"1").map(drop),
         |objects| replace_later(objects, "a\0b", b"", b"new").map(drop),
-        |objects| write(objects, "a\0b", "1", 0, b"new").map(drop),
+        |objects| guarded_write(objects, "a\0b", "1", 0, b"new").map(drop),
         |objects| objects.remove("a\0b").map(drop),
         |objects| {
             let (done, ended) = told();
@@ -384,7 +365,7 @@ fn what_rados_cannot_take_or_tell_apart_is_refused() {
         |objects| objects.swap_attribute("slot", EPOCH, None, b"").map(drop),
         |objects| objects.swap_attribute("slot", EPOCH, Some(b"1"), b"").map(drop),
         |objects| objects.swap_attribute("slot", "absent", Some(b""), b"1").map(drop),
-        |objects| write(objects, "slot", "", 0, b"new").map(drop),
+        |objects| guarded_write(objects, "slot", "", 0, b"new").map(drop),
     ];
     for try_it in calls {
         assert_eq!(try_it(&objects).unwrap_err().errno(), Some(22));

@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 #![allow(clippy::indexing_slicing, reason = "tests")]
 
+pub(crate) mod guarded;
+
 use std::ffi::{CString, c_char};
 use std::fs;
 use std::path::PathBuf;
