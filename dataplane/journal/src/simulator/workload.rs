@@ -3,7 +3,7 @@
 use grampus_blockdev::{Durability, Offset, Token};
 
 use super::history::Op;
-use super::world::{Owner, Todo, Waiting, World};
+use super::world::{Owner, Waiting, Work, World};
 use crate::content::Payload;
 use crate::span::Span;
 use crate::throttle::Admission;
@@ -144,8 +144,8 @@ impl World {
                 Source::Zeros => expected.iter().all(|byte| *byte == 0),
                 Source::Image => {
                     let since = self.history.len();
-                    let todo = Todo::Read { span: *piece, expected, since };
-                    self.begin(index, todo, 100, 2000);
+                    let work = Work::Read { span: *piece, expected, since };
+                    self.begin(index, work, 100, 2000);
                     true
                 }
             };

@@ -105,7 +105,7 @@ pub(super) struct Owner {
 
 /// Something under way.
 #[derive(Debug)]
-pub(super) enum Todo {
+pub(super) enum Work {
     Append { frame: Frame, place: Place },
     AppendLocally { frame: Frame, place: Place },
     Apply { id: u64, span: Span, bytes: Vec<u8> },
@@ -121,7 +121,7 @@ pub(super) struct Pending {
     pub(super) owner: u64,
     epoch: Epoch,
     host: usize,
-    pub(super) todo: Todo,
+    pub(super) work: Work,
 }
 
 pub(super) struct World {
@@ -297,24 +297,24 @@ impl World {
                 Action::Append { frame, place } => {
                     self.tally.laps =
                         self.tally.laps.max(place.position / self.config.ring.capacity_bytes());
-                    self.begin(index, Todo::Append { frame, place }, 200, 3000);
+                    self.begin(index, Work::Append { frame, place }, 200, 3000);
                 }
                 Action::AppendLocally { frame, place } => {
-                    self.begin(index, Todo::AppendLocally { frame, place }, 30, 300);
+                    self.begin(index, Work::AppendLocally { frame, place }, 30, 300);
                 }
                 Action::Apply { id, span, change } => {
                     let bytes = bytes_of(span, &change);
-                    self.begin(index, Todo::Apply { id, span, bytes }, 300, 6000);
+                    self.begin(index, Work::Apply { id, span, bytes }, 300, 6000);
                 }
                 Action::FlushImage => {
                     let through = self.image.begin_flush();
-                    self.begin(index, Todo::FlushImage { through }, 300, 2000);
+                    self.begin(index, Work::FlushImage { through }, 300, 2000);
                 }
                 Action::Record { expected, record } => {
-                    self.begin(index, Todo::Record { expected, record }, 200, 2000);
+                    self.begin(index, Work::Record { expected, record }, 200, 2000);
                 }
                 Action::RecordLocally { record } => {
-                    self.begin(index, Todo::RecordLocally { record }, 30, 300);
+                    self.begin(index, Work::RecordLocally { record }, 30, 300);
                 }
                 Action::Complete { token, result } => self.completed(index, token, result),
                 Action::Report(report) => self.reported(index, report),
@@ -322,22 +322,22 @@ impl World {
         }
     }
 
-    pub(super) fn begin(&mut self, index: usize, todo: Todo, least_us: u64, limit_us: u64) {
+    pub(super) fn begin(&mut self, index: usize, work: Work, least_us: u64, limit_us: u64) {
         // Now and then the network or a disk takes its time.
         let slow = if self.random.chance(3) { 10 } else { 1 };
         let at = self.now + self.random.us(least_us, limit_us) * slow;
         let Owner { id, epoch, host, .. } = self.owners[index];
         let key = (at, self.unique());
-        self.queue.insert(key, Pending { owner: id, epoch, host, todo });
+        self.queue.insert(key, Pending { owner: id, epoch, host, work });
     }
 
-    fn happen(&mut self, Pending { owner, epoch, host, todo }: Pending) {
+    fn happen(&mut self, Pending { owner, epoch, host, work }: Pending) {
         let fails = self.random.chance(self.failures);
-        if !matches!(todo, Todo::Deliver(_)) {
-            self.trace(|| format!("epoch {epoch}{}: {todo:?}", if fails { " FAILS" } else { "" }));
+        if !matches!(work, Work::Deliver(_)) {
+            self.trace(|| format!("epoch {epoch}{}: {work:?}", if fails { " FAILS" } else { "" }));
         }
-        let event = match todo {
-            Todo::Deliver(event) => {
+        let event = match work {
+            Work::Deliver(event) => {
                 if let Some(index) = self.owners.iter().position(|alive| alive.id == owner) {
                     self.trace(|| format!("owner {index} is told {event:?}"));
                     self.owners[index].journal.handle(self.now, event);
@@ -345,14 +345,14 @@ impl World {
                 }
                 return;
             }
-            Todo::Read { span, expected, since } => {
+            Work::Read { span, expected, since } => {
                 let fenced = epoch < self.image.fenced_below();
                 if !fenced && self.owners.last().is_some_and(|alive| alive.id == owner) {
                     self.check_read(span, &expected, since);
                 }
                 return;
             }
-            Todo::Append { frame, place } => {
+            Work::Append { frame, place } => {
                 let last = frame.last;
                 let result = match (fails, self.random.below(8)) {
                     // It landed, but the answer was lost.
@@ -364,12 +364,12 @@ impl World {
                 self.tally.fenced_appends += u64::from(result == Err(Failure::Fenced));
                 Event::Appended { last, result }
             }
-            Todo::AppendLocally { frame, place } => {
+            Work::AppendLocally { frame, place } => {
                 let disk = &mut self.disks[host];
                 disk.broken |= fails && self.random.chance(60);
                 Event::AppendedLocally { last: frame.last, result: disk.append(&frame, place) }
             }
-            Todo::Apply { id, span, bytes } => {
+            Work::Apply { id, span, bytes } => {
                 let result = if fails {
                     self.image.write_torn(epoch, span.start(), &bytes, &mut self.random);
                     Err(if self.random.chance(50) { Failure::Io } else { Failure::NoSpace })
@@ -378,7 +378,7 @@ impl World {
                 };
                 Event::Applied { id, result }
             }
-            Todo::FlushImage { through } => {
+            Work::FlushImage { through } => {
                 if fails && self.random.chance(20) {
                     Event::ImageFlushed(Err(Failure::Io))
                 } else {
@@ -386,20 +386,20 @@ impl World {
                     Event::ImageFlushed(Ok(()))
                 }
             }
-            Todo::Record { expected, record } => Event::Recorded(if fails {
+            Work::Record { expected, record } => Event::Recorded(if fails {
                 Err(if self.random.chance(20) { Failure::Io } else { Failure::NoSpace })
             } else if self.cluster.swap_record(Some(expected), record) {
                 Ok(())
             } else {
                 Err(Failure::Fenced)
             }),
-            Todo::RecordLocally { record } => {
+            Work::RecordLocally { record } => {
                 Event::RecordedLocally(self.disks[host].write_record(&record))
             }
         };
         let at = self.now + self.random.us(0, 300);
         let key = (at, self.unique());
-        self.queue.insert(key, Pending { owner, epoch, host, todo: Todo::Deliver(event) });
+        self.queue.insert(key, Pending { owner, epoch, host, work: Work::Deliver(event) });
     }
 
     /// A read of the image must bring what the user last wrote, unless that changed meanwhile.
@@ -495,21 +495,21 @@ impl World {
         let queue = std::mem::take(&mut self.queue);
         for (key, pending) in queue {
             let fate = self.random.below(10);
-            match &pending.todo {
-                Todo::AppendLocally { frame, place } if fate > 2 => {
+            match &pending.work {
+                Work::AppendLocally { frame, place } if fate > 2 => {
                     self.disks[pending.host].append_torn(frame, *place, &mut self.random);
                 }
-                Todo::RecordLocally { record } if fate > 4 => {
+                Work::RecordLocally { record } if fate > 4 => {
                     self.disks[pending.host].write_record(record).unwrap_or_default();
                 }
-                Todo::Append { frame, place } if fate < 3 => {
+                Work::Append { frame, place } if fate < 3 => {
                     self.cluster.append_torn(frame, *place, &mut self.random);
                 }
-                Todo::Apply { span, bytes, .. } if fate < 3 => {
+                Work::Apply { span, bytes, .. } if fate < 3 => {
                     let random = &mut self.random;
                     self.image.write_torn(pending.epoch, span.start(), bytes, random);
                 }
-                Todo::Append { .. } | Todo::Apply { .. } | Todo::Record { .. } if fate < 7 => {
+                Work::Append { .. } | Work::Apply { .. } | Work::Record { .. } if fate < 7 => {
                     self.queue.insert(key, pending);
                 }
                 _ => {}
