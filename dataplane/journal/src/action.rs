@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use grampus_blockdev::Token;
+use serde::Serialize;
 
 use crate::error::Failure;
 use crate::frame::Frame;
@@ -168,8 +169,8 @@ pub struct Status {
     pub freed_bytes_per_s: u64,
 }
 
-/// Counts since the journal was opened.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// Counts since the journal was opened. The names of its fields are those of volumed's protocol.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Statistics {
     /// Changes taken: writes, zeros, discards.
     pub changes: u64,

@@ -252,7 +252,7 @@ impl Commands for Daemon {
             Command::Status => to_json(&self.status()),
             Command::Statistics => {
                 let (.., in_flight) = self.state();
-                let journal = self.journal().map(|view| view.statistics.into());
+                let journal = self.journal().map(|view| view.statistics);
                 to_json(&Statistics::of(&self.meter, &in_flight, self.uptime_s(), journal))
             }
             Command::Metrics => {

@@ -1,8 +1,8 @@
-//! What `status` and `statistics` say of a write journal: shapes of the protocol.
+//! What `status` says of a write journal: a shape of the protocol.
 
 use std::time::Duration;
 
-use grampus_journal::{State, Statistics};
+use grampus_journal::State;
 use serde::Serialize;
 
 use crate::volume::JournalView;
@@ -64,63 +64,6 @@ impl From<JournalView> for JournalStatus {
             replicated: status.replicated,
             applied: status.applied,
             trimmed: status.trimmed,
-        }
-    }
-}
-
-/// Part of the answer to `statistics`: counts since the volume was opened.
-#[derive(Debug, Clone, Copy, Serialize)]
-pub struct JournalStatistics {
-    /// Writes, zeros, discards.
-    pub changes: u64,
-    /// Data in them.
-    pub change_bytes: u64,
-    /// Flushes asked for.
-    pub flushes: u64,
-    /// Batches sealed.
-    pub batches: u64,
-    /// Appends to the cluster.
-    pub appends: u64,
-    /// Bytes of them.
-    pub append_bytes: u64,
-    /// Appends to the local log.
-    pub local_appends: u64,
-    /// Bytes of them.
-    pub local_append_bytes: u64,
-    /// Changes of the image.
-    pub applies: u64,
-    /// Bytes of them.
-    pub apply_bytes: u64,
-    /// Flushes of the image.
-    pub image_flushes: u64,
-    /// Records written to the cluster.
-    pub records: u64,
-    /// Bytes overwritten within one batch.
-    pub coalesced_in_batch_bytes: u64,
-    /// Bytes overwritten between append and apply.
-    pub coalesced_settled_bytes: u64,
-    /// Writes asked to come back later because the journal was filling up.
-    pub delayed: u64,
-}
-
-impl From<Statistics> for JournalStatistics {
-    fn from(counted: Statistics) -> Self {
-        Self {
-            changes: counted.changes,
-            change_bytes: counted.change_bytes,
-            flushes: counted.flushes,
-            batches: counted.batches,
-            appends: counted.appends,
-            append_bytes: counted.append_bytes,
-            local_appends: counted.local_appends,
-            local_append_bytes: counted.local_append_bytes,
-            applies: counted.applies,
-            apply_bytes: counted.apply_bytes,
-            image_flushes: counted.image_flushes,
-            records: counted.records,
-            coalesced_in_batch_bytes: counted.coalesced_in_batch_bytes,
-            coalesced_settled_bytes: counted.coalesced_settled_bytes,
-            delayed: counted.delayed,
         }
     }
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::clock::microseconds;
 use crate::histogram::Distribution;
 use crate::in_flight::InFlight;
-use crate::journal_report::{JournalStatistics, JournalStatus};
+use crate::journal_report::JournalStatus;
 use crate::kind::Kind;
 use crate::meter::{KindTotals, Meter};
 use crate::process::Hardening;
@@ -81,7 +81,7 @@ pub struct Statistics {
     /// By kind of request.
     pub kinds: BTreeMap<&'static str, KindStatistics>,
     /// What the write journal has done; None without one.
-    pub journal: Option<JournalStatistics>,
+    pub journal: Option<grampus_journal::Statistics>,
 }
 
 /// Of one kind of request.
@@ -150,7 +150,7 @@ impl Statistics {
         meter: &Meter,
         in_flight: &InFlight,
         since_s: f64,
-        journal: Option<JournalStatistics>,
+        journal: Option<grampus_journal::Statistics>,
     ) -> Self {
         let of_kind = |kind: Kind| {
             let KindTotals { bytes, errors, latency } = meter.totals(kind);
