@@ -69,8 +69,14 @@ impl JournaledVolume {
 /// [`VolumeError`].
 pub fn open_direct(source: &RbdSource) -> Result<RbdVolume, VolumeError> {
     let rbd = RbdVolume::open(source)?;
-    // Without the lock the journal's owner may be alive: its user has asked for just that.
-    if source.lock && is_open(&rbd)? {
+    if is_open(&rbd)? {
+        if !source.lock {
+            return Err(VolumeError::new(format!(
+                "The image {} lacks what its journal holds, and what is written to it now would be \
+                 overwritten by that. Run `volumed replay` first, or leave out --no-lock.",
+                source.name()
+            )));
+        }
         replay_into(source, &rbd)?;
     }
     Ok(rbd)
