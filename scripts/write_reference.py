@@ -95,7 +95,8 @@ def _required(options: list[Any]) -> list[str]:
 
 
 def _row(names: str, param: Any) -> str:
-    meaning = _plain(param.help or "").replace("|", "\\|")
+    # In a table a bar would end the cell, even inside code.
+    names, meaning = (text.replace("|", "\\|") for text in (names, _plain(param.help or "")))
     if getattr(param, "envvar", None):
         meaning += f" Variable: `{param.envvar}`."
     return f"| `{names}` | {meaning} | {_default(param)} |".replace("|  |", "| |")
@@ -113,9 +114,8 @@ def _option_names(param: Any) -> str:
 
 
 def _value_name(param: Any) -> str:
-    # In a table a bar would end the cell, even inside code.
     choices = param.type_descriptor.choices or ()
-    return param.metavar or "\\|".join(choice.value for choice in choices) or param.name.upper()
+    return param.metavar or "|".join(choice.value for choice in choices) or param.name.upper()
 
 
 def _default(param: Any) -> str:

@@ -92,9 +92,9 @@ WritePathOption = Annotated[
     WritePathWord,
     typer.Option(
         "--write-path",
-        metavar="PATH",
-        help="How writes come to the image: direct, or journal (which answers flushes sooner; "
-        "volumed alone serves it).",
+        metavar="direct|journal",
+        help="How writes come to the image: each by itself, or held until a flush appends them "
+        "all to a journal beside it (volumed alone does that).",
     ),
 ]
 LAB_DEFAULT = DEFAULT_LAB
