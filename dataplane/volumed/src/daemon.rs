@@ -167,7 +167,9 @@ impl Daemon {
         match self.offered() {
             Some(offered) => {
                 let in_flight = offered.gate.in_flight();
-                let (state, reason) = decide_state(offered.gate.mode(), &in_flight, stopping);
+                let mode = offered.gate.mode();
+                let trouble = offered.volume.journal().and_then(|journal| journal.trouble());
+                let (state, reason) = decide_state(mode, &in_flight, stopping, trouble.as_deref());
                 (state, reason, in_flight)
             }
             None if stopping => (State::Stopping, None, InFlight::default()),

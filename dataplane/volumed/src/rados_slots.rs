@@ -6,6 +6,8 @@ use grampus_journal::{Epoch, Failure};
 use grampus_journaled::{Done, Slots};
 use grampus_librbd::{GuardedWrite, Objects, RbdError};
 
+use crate::rbd::chain;
+
 /// The attribute of a slot that its appends are conditional on.
 const EPOCH_KEY: &str = "grampus.epoch";
 /// More than any record takes.
@@ -58,15 +60,17 @@ fn decode_epoch(value: &[u8]) -> Option<Epoch> {
     std::str::from_utf8(value).ok()?.parse().ok().map(Epoch)
 }
 
+/// The journal knows three failures, and reports and shows them. What it cannot tell, which object
+/// and why, is said here, and only of what it does not expect.
 fn failure(error: &RbdError) -> Failure {
-    let failure = match error {
+    match error {
         RbdError::Fenced => Failure::Fenced,
         error if error.is_no_space() => Failure::NoSpace,
-        _ => Failure::Io,
-    };
-    // The journal's core knows three failures; which object and why is said here alone.
-    tracing::warn!(%error, "the journal's objects");
-    failure
+        error => {
+            tracing::warn!(error = chain(error), "an object of the journal");
+            Failure::Io
+        }
+    }
 }
 
 impl Slots for RadosSlots {

@@ -370,7 +370,7 @@ fn watch(daemon: &Daemon, ended: &Receiver<()>) {
         let (state, reason, in_flight) = daemon.state();
         match stalls.observe(in_flight.oldest_ns) {
             Some(StallEvent::Began) => {
-                tracing::warn!(in_flight = in_flight.active, "stalled: the volume does not answer");
+                tracing::warn!(reason, "stalled: the volume does not answer");
             }
             Some(StallEvent::Ended { worst_ns }) => {
                 tracing::info!(worst_s = seconds(worst_ns), "the volume answers again");

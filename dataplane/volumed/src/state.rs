@@ -62,9 +62,14 @@ impl State {
 
 /// The state of a volume that is offered, and why it is not `running`. The gravest reason wins:
 /// a fence stays a fence while the daemon ends, and a stall tells more than the pause behind
-/// which it happens.
+/// which it happens. `trouble` is what the volume itself says is wrong, as a sentence's part.
 #[must_use]
-pub fn decide_state(mode: Mode, in_flight: &InFlight, stopping: bool) -> (State, Option<String>) {
+pub fn decide_state(
+    mode: Mode,
+    in_flight: &InFlight,
+    stopping: bool,
+    trouble: Option<&str>,
+) -> (State, Option<String>) {
     let reason = |text: &str| Some(text.to_owned());
     match mode.refusal() {
         Some(Refusal::Fenced) => {
@@ -74,7 +79,8 @@ pub fn decide_state(mode: Mode, in_flight: &InFlight, stopping: bool) -> (State,
             );
         }
         Some(Refusal::Failed) => {
-            return (State::Failed, reason("the device lost data and must be opened again"));
+            let cause = trouble.unwrap_or("the device lost data");
+            return (State::Failed, Some(format!("{cause}; it must be opened again")));
         }
         Some(Refusal::Stopping) => {
             return (State::Stopping, reason("the daemon ends and takes no more requests"));
@@ -86,9 +92,10 @@ pub fn decide_state(mode: Mode, in_flight: &InFlight, stopping: bool) -> (State,
     }
     if let Some(oldest_ns) = in_flight.oldest_ns.filter(|oldest_ns| *oldest_ns > STALL_NS) {
         let text = format!(
-            "{} requests in flight, the oldest for {:.0} s: the cluster does not answer",
+            "{} in flight, the oldest for {:.0} s: {}",
             in_flight.active,
             seconds(oldest_ns),
+            trouble.unwrap_or("the cluster does not answer"),
         );
         return (State::Stalled, Some(text));
     }
@@ -180,9 +187,24 @@ mod tests {
             (&[ending, fenced, failed], &[pause], old, true, State::Fenced),
         ] {
             let mode = Mode::of(refusals, holds);
-            let (decided, reason) = decide_state(mode, &in_flight, stopping);
+            let (decided, reason) = decide_state(mode, &in_flight, stopping, None);
             assert_eq!(decided, state, "{mode:?} {in_flight:?} {stopping}");
             assert_eq!(reason.is_none(), state == State::Running);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_where_it_is_known() {
+        let old = InFlight { active: 2, oldest_ns: Some(9_000_000_000), ..InFlight::default() };
+        let (well, failed) = (Mode::of(&[], &[]), Mode::of(&[Refusal::Failed], &[]));
+        for (mode, trouble, expected) in [
+            (well, None, "2 in flight, the oldest for 9 s: the cluster does not answer"),
+            (well, Some("no space"), "2 in flight, the oldest for 9 s: no space"),
+            (failed, None, "the device lost data; it must be opened again"),
+            (failed, Some("no space"), "no space; it must be opened again"),
+        ] {
+            let (_, reason) = decide_state(mode, &old, false, trouble);
+            assert_eq!(reason.as_deref(), Some(expected));
         }
     }
 

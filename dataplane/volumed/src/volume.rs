@@ -73,6 +73,19 @@ pub struct JournalView {
     pub max_held_bytes: u64,
 }
 
+impl JournalView {
+    /// What is wrong with it, as a sentence's part.
+    #[must_use]
+    pub fn trouble(&self) -> Option<String> {
+        match (self.status.state, self.status.retrying) {
+            (grampus_journal::State::Failed(failure), _) | (_, Some((failure, _))) => {
+                Some(failure.to_string())
+            }
+            _ => None,
+        }
+    }
+}
+
 /// Called around the snapshots that any client takes.
 pub trait SnapshotGuard: Send + Sync {
     /// Hold changes back and make durable what there is.

@@ -161,7 +161,7 @@ fn a_device_that_hangs_shows_as_a_stall_and_its_requests_go_on_later() {
     bench.submit(1, write(4096));
     bench.advance(1_000_000);
     bench.submit(2, read(512));
-    let state = || decide_state(bench.gate.mode(), &bench.gate.in_flight(), false).0;
+    let state = || decide_state(bench.gate.mode(), &bench.gate.in_flight(), false, None).0;
     assert_eq!(state(), State::Running);
 
     bench.advance(STALL_NS);
