@@ -34,6 +34,8 @@ pub struct Config {
     pub seal_after: Duration,
     /// Settled data is left for overwrites to coalesce until this age, if there is room.
     pub apply_after: Duration,
+    /// Once no change has come for so long, it is applied whatever its age: nobody waits.
+    pub idle_after: Duration,
     /// What was applied is flushed and trimmed at least this often.
     pub trim_after: Duration,
     /// What failed for want of space, or in applying, is tried again after this.
@@ -58,6 +60,8 @@ pub struct CacheConfig {
     pub max_lag_bytes: u64,
     /// Batches are gathered for so long before they are shipped, unless there is much to ship.
     pub ship_after: Duration,
+    /// A disk that has not answered for so long is given up.
+    pub give_up_after: Duration,
 }
 
 impl Default for Config {
@@ -72,7 +76,8 @@ impl Default for Config {
             max_applies: 32,
             max_apply_bytes: 1 << 20,
             seal_after: Duration::from_secs(1),
-            apply_after: Duration::from_secs(5),
+            apply_after: Duration::from_secs(30),
+            idle_after: Duration::from_secs(1),
             trim_after: Duration::from_secs(1),
             retry_after: Duration::from_millis(500),
             refuse_after: Duration::from_secs(30),
@@ -82,7 +87,7 @@ impl Default for Config {
 }
 
 impl Default for CacheConfig {
-    /// A log of 256 MiB on the host; at most 100 ms or 32 MiB behind.
+    /// A log of 256 MiB on the host; at most 100 ms or 32 MiB behind; 5 s of patience.
     fn default() -> Self {
         Self {
             ring: Ring { segment_bytes: 8 << 20, segments: 32, align_bytes: 4096 },
@@ -90,11 +95,25 @@ impl Default for CacheConfig {
             max_lag: Duration::from_millis(100),
             max_lag_bytes: 32 << 20,
             ship_after: Duration::from_millis(25),
+            give_up_after: Duration::from_secs(5),
         }
     }
 }
 
 impl Config {
+    /// The defaults for a volume of `size_bytes`: its ring takes a quarter of that, within 256 MiB
+    /// and 1 GiB.
+    ///
+    /// What is written again and again is applied once each time the ring comes round, so a longer
+    /// ring makes fewer writes to the image; and recovery reads all of it.
+    #[must_use]
+    pub fn for_volume(size_bytes: u64) -> Self {
+        let default = Self::default();
+        let wanted = size_bytes / 4 / default.ring.segment_bytes;
+        let segments = u32::try_from(wanted).unwrap_or(u32::MAX).clamp(32, 128);
+        Self { ring: Ring { segments, ..default.ring }, ..default }
+    }
+
     /// # Errors
     /// [`ConfigError`] where one limit makes another unreachable, so that work would stand still.
     pub fn validate(&self) -> Result<(), ConfigError> {
@@ -125,11 +144,13 @@ impl Config {
         for (what, value) in [
             ("seal_after", self.seal_after),
             ("apply_after", self.apply_after),
+            ("idle_after", self.idle_after),
             ("trim_after", self.trim_after),
             ("retry_after", self.retry_after),
             ("refuse_after", self.refuse_after),
             ("cache.max_lag", self.cache.map_or(Duration::ZERO, |cache| cache.max_lag)),
             ("cache.ship_after", self.cache.map_or(Duration::ZERO, |cache| cache.ship_after)),
+            ("cache.give_up_after", self.cache.map_or(Duration::ZERO, |cache| cache.give_up_after)),
         ] {
             if value > LONGEST {
                 return Err(ConfigError::TooLong { what, value });
@@ -158,6 +179,15 @@ fn at_least(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_ring_takes_a_quarter_of_its_volume_within_bounds() {
+        for (size_gib, ring_mib) in [(0, 256), (1, 256), (2, 512), (4, 1024), (1 << 20, 1024)] {
+            let config = Config::for_volume(size_gib << 30);
+            assert_eq!(config.ring.capacity_bytes() >> 20, ring_mib, "{size_gib}");
+            assert_eq!(config.validate(), Ok(()));
+        }
+    }
 
     #[test]
     fn the_defaults_work_and_contradictions_are_named() {

@@ -52,6 +52,9 @@ pub enum Failure {
     /// Anything else; what was written is unknown.
     #[error("the journal or the image could not be written")]
     Io,
+    /// No answer for too long; what was written is unknown.
+    #[error("no answer came in time")]
+    TimedOut,
 }
 
 /// Why a change was not taken. Nothing of it was kept.

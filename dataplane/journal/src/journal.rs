@@ -77,6 +77,8 @@ pub struct Journal {
     pub(crate) actions: VecDeque<Action>,
     pub(crate) freed: FreedRate,
     pace_until: Duration,
+    /// When the last change came.
+    pub(crate) changed: Duration,
     /// When something was last finished, or begun after a pause.
     pub(crate) progress: Duration,
     pub(crate) retrying: Option<(Failure, Duration)>,
@@ -121,6 +123,7 @@ impl Journal {
             actions: VecDeque::new(),
             freed: FreedRate::new(now),
             pace_until: now,
+            changed: now,
             progress: now,
             retrying: None,
             statistics: Statistics::default(),
@@ -230,6 +233,7 @@ impl Journal {
         if self.open.batch.is_empty() {
             self.open.since = self.now;
         }
+        self.changed = self.now;
         self.statistics.changes += 1;
         self.statistics.change_bytes += payload_bytes;
         self.statistics.coalesced_in_batch_bytes += self.open.batch.insert(span, content);
@@ -333,8 +337,11 @@ impl Journal {
         let seal =
             (!self.open.batch.is_empty()).then_some(self.open.since + self.config.seal_after);
         let ship = self.ship_due();
-        let apply = self.settled.oldest().map(|since| since + self.config.apply_after);
-        let due = [seal, ship, apply, self.trim_due(), self.retry_due(), self.refuse_due()];
+        let idle = self.changed + self.config.idle_after;
+        let apply = self.settled.oldest().map(|since| idle.min(since + self.config.apply_after));
+        let give_up = self.give_up_due();
+        let due =
+            [seal, ship, apply, self.trim_due(), self.retry_due(), self.refuse_due(), give_up];
         due.into_iter().flatten().filter(|due| *due > self.now).min()
     }
 
@@ -439,6 +446,7 @@ impl Journal {
             return;
         }
         self.fail_what_waits_too_long();
+        self.give_up_a_disk_that_hangs();
         self.go_outbound();
         self.land();
     }

@@ -83,6 +83,9 @@ impl Journal {
         if self.state == State::Quiescing || self.landing.ring_is_full {
             return self.config.max_applies;
         }
+        if self.now >= self.changed + self.config.idle_after {
+            return self.config.max_applies;
+        }
         let aged = |since| self.now >= since + self.config.apply_after;
         let aged = self.settled.oldest().is_some_and(aged);
         decide_applies(self.fill_permille(), self.config.max_applies, aged)

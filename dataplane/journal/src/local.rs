@@ -1,6 +1,7 @@
 //! The log on the host's own disk.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use crate::frame::Frame;
 use crate::record::Record;
@@ -11,6 +12,7 @@ struct Sent {
     sequence: u64,
     end: u64,
     durable: bool,
+    since: Duration,
 }
 
 /// What lies in the local log, and what may leave it.
@@ -19,7 +21,7 @@ pub(crate) struct Local {
     pub(crate) space: LogSpace,
     /// As it is on the disk.
     pub(crate) record: Record,
-    recording: Option<Record>,
+    recording: Option<(Record, Duration)>,
     /// Oldest first, until the cluster has them.
     frames: VecDeque<Sent>,
     in_flight: usize,
@@ -56,16 +58,23 @@ impl Local {
     }
 
     /// Room for `frame`. None: it waits; should it reach the cluster before, it needs none.
-    pub(crate) fn reserve(&mut self, frame: &Frame) -> Option<Place> {
+    pub(crate) fn reserve(&mut self, frame: &Frame, now: Duration) -> Option<Place> {
         let place = self.space.reserve(frame.length_bytes());
         self.full = place.is_none();
         let place = place?;
         let (_, sequence) = frame.sequences();
         let end = place.position + frame.length_bytes();
-        self.frames.push_back(Sent { sequence, end, durable: false });
+        self.frames.push_back(Sent { sequence, end, durable: false, since: now });
         self.sent = sequence;
         self.in_flight += 1;
         Some(place)
+    }
+
+    /// Since when the disk owes an answer.
+    pub(crate) fn waits_since(&self) -> Option<Duration> {
+        let append = self.frames.iter().find(|frame| !frame.durable).map(|frame| frame.since);
+        let record = self.recording.map(|(_, since)| since);
+        append.into_iter().chain(record).min()
     }
 
     pub(crate) fn appended(&mut self, sequence: u64) {
@@ -94,7 +103,7 @@ impl Local {
 
     /// The record that frees what the cluster has, when it is worth writing. A frame still being
     /// written keeps its place.
-    pub(crate) fn trim(&mut self) -> Option<Record> {
+    pub(crate) fn trim(&mut self, now: Duration) -> Option<Record> {
         let worth = self.full || self.space.used_bytes() * 2 >= self.space.ring.capacity_bytes();
         if self.recording.is_some() || !worth {
             return None;
@@ -108,12 +117,13 @@ impl Local {
             self.frames.pop_front();
             self.sound = self.sound.saturating_sub(1);
         }
-        self.recording = (record != self.record).then_some(record);
-        self.recording
+        let changed = (record != self.record).then_some(record)?;
+        self.recording = Some((changed, now));
+        Some(changed)
     }
 
     pub(crate) fn recorded(&mut self) {
-        if let Some(record) = self.recording.take() {
+        if let Some((record, _)) = self.recording.take() {
             self.space.tail = record.tail;
             self.record = record;
             self.full = false;

@@ -269,12 +269,12 @@ impl Journal {
             let sequences = (sealed.sequence, sealed.sequence);
             let align_bytes = local.record.ring.align_bytes;
             let frame = Frame::new(owner, sequences, sealed.batch.extents(), align_bytes);
-            let Some(place) = local.reserve(&frame) else { break };
+            let Some(place) = local.reserve(&frame, self.now) else { break };
             self.statistics.local_appends += 1;
             self.statistics.local_append_bytes += frame.length_bytes();
             self.actions.push_back(Action::AppendLocally { frame, place });
         }
-        if let Some(record) = local.trim() {
+        if let Some(record) = local.trim(self.now) {
             self.actions.push_back(Action::RecordLocally { record });
         }
     }
@@ -292,6 +292,18 @@ impl Journal {
             (Ok(()), Some(local)) => local.recorded(),
             (Err(failure), Some(_)) => self.degrade(failure),
             (_, None) => {}
+        }
+    }
+
+    /// When the disk of the host is given up, unless it answers.
+    pub(crate) fn give_up_due(&self) -> Option<Duration> {
+        let (local, cache) = (self.local.as_ref()?, self.config.cache?);
+        Some(local.waits_since()? + cache.give_up_after)
+    }
+
+    pub(crate) fn give_up_a_disk_that_hangs(&mut self) {
+        if self.give_up_due().is_some_and(|due| due <= self.now) {
+            self.degrade(Failure::TimedOut);
         }
     }
 

@@ -6,9 +6,13 @@ use crate::error::Refusal;
 use crate::number::{narrow, wide};
 
 /// Thousandths of memory or ring in use from which intake is slowed down.
-pub(crate) const SLOW_FROM_PERMILLE: u64 = 600;
+pub(crate) const SLOW_FROM_PERMILLE: u64 = 700;
 /// Thousandths from which settled data is applied whatever its age.
-pub(crate) const APPLY_FROM_PERMILLE: u64 = 300;
+pub(crate) const APPLY_FROM_PERMILLE: u64 = 400;
+/// Thousandths from which the image gets all it can take.
+pub(crate) const HURRY_FROM_PERMILLE: u64 = 900;
+/// Which part of all applies may be in flight where intake begins to be slowed down.
+const CALM_SHARE: u64 = 4;
 
 /// What to do with a write that would like in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,13 +44,20 @@ pub(crate) fn decide_pace(fill_permille: u64, bytes: u64, freed_bytes_per_s: u64
 }
 
 /// How many applies may be in flight: none while there is room for overwrites to coalesce, one for
-/// what has waited long enough, then more in proportion to the fill, all of them where intake
-/// begins to be slowed down. So appends, which someone waits for, have the cluster to themselves
-/// as long as they can.
+/// what has waited long enough, then more in proportion to the fill: a quarter of all where intake
+/// begins to be slowed down, all of them near the brim. An append, which someone waits for, shares
+/// the copies' disks and CPUs with every apply, so as long as there is room it comes first.
 pub(crate) fn decide_applies(fill_permille: u64, max_applies: usize, aged: bool) -> usize {
-    let over = fill_permille.saturating_sub(APPLY_FROM_PERMILLE);
-    let span = SLOW_FROM_PERMILLE - APPLY_FROM_PERMILLE;
-    let share = wide(max_applies).saturating_mul(over.min(span)) / span;
+    let all = wide(max_applies);
+    let calm = all / CALM_SHARE;
+    let share = if fill_permille < SLOW_FROM_PERMILLE {
+        let over = fill_permille.saturating_sub(APPLY_FROM_PERMILLE);
+        calm * over / (SLOW_FROM_PERMILLE - APPLY_FROM_PERMILLE)
+    } else {
+        let span = HURRY_FROM_PERMILLE - SLOW_FROM_PERMILLE;
+        let over = (fill_permille - SLOW_FROM_PERMILLE).min(span);
+        calm + (all - calm) * over / span
+    };
     let least = usize::from(aged || fill_permille >= APPLY_FROM_PERMILLE);
     narrow(share).max(least)
 }
@@ -99,7 +110,7 @@ mod tests {
         let pace = |fill| decide_pace(fill, 16_384, 16_384_000);
         assert_eq!(pace(0), Duration::ZERO);
         assert_eq!(pace(SLOW_FROM_PERMILLE), Duration::ZERO);
-        assert_eq!(pace(800), Duration::from_micros(555));
+        assert_eq!(pace(850), Duration::from_micros(555));
         assert_eq!(pace(1000), Duration::from_micros(1111));
         let mut last = Duration::ZERO;
         for fill in 0..=1000 {
@@ -110,15 +121,17 @@ mod tests {
     }
 
     #[test]
-    fn applies_rise_from_none_to_all_before_intake_is_slowed_down() {
+    fn applies_rise_from_none_to_all_as_it_fills() {
         for (fill, aged, applies) in [
             (0, false, 0),
             (0, true, 1),
-            (299, false, 0),
-            (300, false, 1),
-            (450, false, 16),
-            (599, false, 31),
-            (600, false, 32),
+            (399, false, 0),
+            (400, false, 1),
+            (550, false, 4),
+            (699, false, 7),
+            (700, false, 8),
+            (800, false, 20),
+            (900, false, 32),
             (u64::MAX, true, 32),
         ] {
             assert_eq!(decide_applies(fill, 32, aged), applies, "{fill} {aged}");

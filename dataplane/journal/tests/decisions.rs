@@ -23,6 +23,7 @@ const CACHE: CacheConfig = CacheConfig {
     max_lag: Duration::from_millis(100),
     max_lag_bytes: 32 << 10,
     ship_after: Duration::from_millis(25),
+    give_up_after: Duration::from_secs(5),
 };
 
 fn ms(number: u64) -> Duration {
@@ -38,6 +39,7 @@ fn config() -> Config {
         max_appends: 2,
         max_applies: 4,
         max_apply_bytes: 64 << 10,
+        idle_after: Duration::from_secs(600),
         ..Config::default()
     }
 }
@@ -423,6 +425,23 @@ fn a_failing_local_log_turns_cache_into_journal() {
 }
 
 #[test]
+fn a_disk_that_hangs_is_given_up() {
+    let mut bench = Bench::new(Config { cache: Some(CACHE), ..config() });
+    bench.write(0, &[1; 512]);
+    bench.flush(1);
+    bench.at(ms(25));
+    bench.appended(1, Ok(()));
+    assert_eq!(bench.answers, [(1, Ok(()))], "the cluster has it");
+    assert_eq!(bench.journal.next_tick(), Some(CACHE.give_up_after));
+    bench.at(CACHE.give_up_after);
+    assert_eq!(bench.reports, [Report::Degraded(Failure::TimedOut)]);
+    bench.locally(1, Ok(())); // too late
+    bench.write(0, &[2; 512]);
+    bench.flush(2);
+    assert_eq!(bench.appends(), [(1, 1), (2, 2)]);
+}
+
+#[test]
 fn a_batch_is_not_acknowledged_over_a_gap_in_the_local_log() {
     let mut bench = Bench::new(Config { cache: Some(CACHE), ..config() });
     bench.write(0, &[1; 512]);
@@ -435,6 +454,26 @@ fn a_batch_is_not_acknowledged_over_a_gap_in_the_local_log() {
     assert_eq!(bench.answers, [(1, Ok(()))], "a scan would end at 1, which is not there");
     bench.locally(1, Ok(()));
     assert_eq!(bench.answers, [(1, Ok(())), (2, Ok(()))]);
+}
+
+#[test]
+fn what_nobody_adds_to_is_applied_soon_and_all_at_once() {
+    let mut bench = Bench::new(Config { idle_after: ms(1000), ..config() });
+    for block in 0..3 {
+        bench.write(block * 8192, &[1; 512]);
+    }
+    bench.flush(1);
+    bench.appended(1, Ok(()));
+    assert_eq!(bench.journal.next_tick(), Some(ms(1000)));
+    bench.at(ms(999));
+    bench.write(0, &[2; 512]); // somebody is still at it
+    bench.at(ms(1998));
+    let applies = |bench: &Bench| {
+        bench.wanted.iter().filter(|action| matches!(action, Action::Apply { .. })).count()
+    };
+    assert_eq!(applies(&bench), 0);
+    bench.at(ms(1999));
+    assert_eq!(applies(&bench), 3);
 }
 
 #[test]

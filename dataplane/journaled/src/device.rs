@@ -10,7 +10,7 @@ use grampus_blockdev::{
     BlockDevice, ByteRange, Completion, Durability, Geometry, Outcome, Request,
 };
 use grampus_journal::{
-    Config, Epoch, Event, Journal, Opened, Progress, Ring, Statistics, Status, VolumeId,
+    Config, Epoch, Event, Failure, Journal, Opened, Progress, Ring, Statistics, Status, VolumeId,
 };
 
 use crate::engine::{Door, Engine};
@@ -198,7 +198,12 @@ impl JournaledDevice {
         self.engine.stop();
         let threads =
             std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        let hangs = self.engine.lock().journal.status().degraded == Some(Failure::TimedOut);
         for thread in threads {
+            // A disk that was given up may hold a thread for ever; nobody needs what it does.
+            if hangs && threads::waits_for_disk(thread.thread()) && !thread.is_finished() {
+                continue;
+            }
             // A front end may let go of the device in an answer, on one of these threads.
             if thread.thread().id() != thread::current().id() && thread.join().is_err() {
                 tracing::error!("a thread of the journal died of a fault of its own");

@@ -63,6 +63,7 @@ pub(crate) fn lost(failure: Failure) -> DeviceError {
     let source = match failure {
         Failure::Fenced => return DeviceError::Fenced,
         Failure::NoSpace => Errno::NOSPC.into(),
+        Failure::TimedOut => Errno::TIMEDOUT.into(),
         Failure::Io => io::Error::other(failure),
     };
     DeviceError::Io { action: "write the journal", source }
@@ -72,7 +73,7 @@ pub(crate) fn lost(failure: Failure) -> DeviceError {
 pub(crate) fn shut(failure: Failure) -> DeviceError {
     match failure {
         Failure::Fenced => DeviceError::Fenced,
-        Failure::NoSpace | Failure::Io => DeviceError::Failed,
+        Failure::NoSpace | Failure::Io | Failure::TimedOut => DeviceError::Failed,
     }
 }
 

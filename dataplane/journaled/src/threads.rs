@@ -7,7 +7,7 @@
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread::{self, JoinHandle, Thread};
 
 use grampus_blockdev::{
     BlockDevice, Buffer, ByteRange, Completion, Durability, Length, LimitError, Offset, Request,
@@ -21,6 +21,14 @@ use crate::work::{Asked, ImageSink, ImageWork, LogWork, Outbound, Reply};
 
 /// More threads than any disk wants writes at once.
 const MAX_LOG_THREADS: usize = 16;
+
+/// What their names begin with.
+const LOG_THREAD: &str = "journal-log-";
+
+/// Whether a thread is one of those that wait for the host's disk.
+pub(crate) fn waits_for_disk(thread: &Thread) -> bool {
+    thread.name().is_some_and(|name| name.starts_with(LOG_THREAD))
+}
 
 /// The world. Held by the device and its threads alone.
 pub(crate) struct Ports {
@@ -56,7 +64,7 @@ pub(crate) fn start(
     spawn("journal-image".into(), run_image)?;
     if ports.local.is_some() {
         for number in 0..log_threads.clamp(1, MAX_LOG_THREADS) {
-            spawn(format!("journal-log-{number}"), run_log)?;
+            spawn(format!("{LOG_THREAD}{number}"), run_log)?;
         }
     }
     Ok(())

@@ -2,8 +2,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts since the cache was made.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+use serde::Serialize;
+
+/// Counts since the cache was made. The names of its fields are those of volumed's protocol.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Statistics {
     /// Whether it still answers and keeps anything.
     pub on: bool,

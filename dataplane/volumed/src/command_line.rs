@@ -1,12 +1,14 @@
 //! The command line.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use grampus_fuse::{ServeOptions, TransportChoice};
 use serde_json::{Map, Value};
 use tracing::level_filters::LevelFilter;
 
+use crate::local_place::{LocalPlace, MAX_LOG_BYTES, MIN_LOG_BYTES};
 use crate::rbd::{RbdSource, WritePath};
 use crate::serve::{Settings, Source};
 
@@ -53,6 +55,9 @@ pub struct ServeArguments {
     /// How writes come to the image
     #[arg(long, value_enum, default_value_t = WritePathName::Direct)]
     write_path: WritePathName,
+    /// What the volume keeps on this host's own disk.
+    #[command(flatten)]
+    local: LocalArguments,
     /// Do not take the image's exclusive lock: another client may write too
     #[arg(long)]
     no_lock: bool,
@@ -87,6 +92,39 @@ pub struct ServeArguments {
     log_level: LevelFilter,
 }
 
+/// What a volume keeps on the host's own disk.
+#[derive(Debug, Args)]
+struct LocalArguments {
+    /// The volume's directory on this host, for `--write-path cache`. A log that an earlier life
+    /// left there is brought into the volume with any write path
+    #[arg(long, value_name = "DIR", required_if_eq("write_path", "cache"))]
+    local_dir: Option<PathBuf>,
+    /// With `cache`: what the loss of this host may cost; flushes wait when the cluster is farther
+    /// behind
+    #[arg(long, value_name = "N", default_value_t = 100,
+        value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    max_lag_ms: u64,
+    /// With `cache`: the size of a log that is made
+    #[arg(long, value_name = "N", default_value_t = 256 << 20,
+        value_parser = clap::value_parser!(u64).range(MIN_LOG_BYTES..=MAX_LOG_BYTES))]
+    local_log_bytes: u64,
+    /// With `cache`: the size of the read cache; 0 for none
+    #[arg(long, value_name = "N", default_value_t = 1 << 30)]
+    read_cache_bytes: u64,
+}
+
+impl LocalArguments {
+    fn place(&self) -> Option<LocalPlace> {
+        let directory = self.local_dir.clone()?;
+        Some(LocalPlace {
+            max_lag: Duration::from_millis(self.max_lag_ms),
+            log_bytes: self.local_log_bytes,
+            read_cache_bytes: self.read_cache_bytes,
+            ..LocalPlace::new(directory)
+        })
+    }
+}
+
 /// How to reach a cluster.
 #[derive(Debug, Args)]
 struct Connection {
@@ -111,13 +149,17 @@ pub struct ImageArguments {
     /// How to reach its cluster.
     #[command(flatten)]
     connection: Connection,
+    /// The volume's directory on this host: a log that an earlier life left there is brought in too
+    #[arg(long, value_name = "DIR")]
+    local_dir: Option<PathBuf>,
 }
 
 impl ImageArguments {
     /// Which image. None when the parser let through what it must not.
     #[must_use]
     pub fn source(&self) -> Option<RbdSource> {
-        source_of(&self.image, &self.connection, true, WritePath::Direct)
+        let local = self.local_dir.clone().map(LocalPlace::new);
+        source_of(&self.image, &self.connection, true, (WritePath::Direct, local))
     }
 }
 
@@ -125,7 +167,7 @@ fn source_of(
     name: &ImageName,
     connection: &Connection,
     lock: bool,
-    write_path: WritePath,
+    (write_path, local): (WritePath, Option<LocalPlace>),
 ) -> Option<RbdSource> {
     Some(RbdSource {
         pool: name.pool.clone(),
@@ -136,6 +178,7 @@ fn source_of(
         ceph_options: connection.ceph_option.clone(),
         lock,
         write_path,
+        local,
     })
 }
 
@@ -208,6 +251,9 @@ pub enum WritePathName {
     Direct,
     /// A flush appends what was written to a journal beside the image
     Journal,
+    /// A flush appends what was written to a log on this host's disk, which is shipped to the
+    /// journal behind it; with a read cache on the same disk
+    Cache,
 }
 
 /// Which log.
@@ -265,10 +311,12 @@ impl ServeArguments {
         let write_path = match self.write_path {
             WritePathName::Direct => WritePath::Direct,
             WritePathName::Journal => WritePath::Journal,
+            WritePathName::Cache => WritePath::Cache,
         };
         let source = match (&self.image, self.memory, &self.file) {
             (Some(name), None, None) => {
-                Source::Rbd(source_of(name, &self.connection, !self.no_lock, write_path)?)
+                let ways = (write_path, self.local.place());
+                Source::Rbd(source_of(name, &self.connection, !self.no_lock, ways)?)
             }
             (None, Some(size_bytes), None) => Source::Memory(size_bytes),
             (None, None, Some(path)) => Source::File(path.clone()),
@@ -369,6 +417,19 @@ mod tests {
             &journaled.source,
             Source::Rbd(source) if source.write_path == WritePath::Journal
         ));
+        let cached = settings(
+            "--image p/i --user u --write-path cache --local-dir /l --max-lag-ms 250 \
+             --read-cache-bytes 0",
+        );
+        assert!(matches!(
+            &cached.source,
+            Source::Rbd(source) if source.write_path == WritePath::Cache
+                && source.local == Some(LocalPlace {
+                    max_lag: Duration::from_millis(250),
+                    read_cache_bytes: 0,
+                    ..LocalPlace::new("/l".into())
+                })
+        ));
         assert_eq!(plain.front.source_name, "p/i");
         assert_eq!(settings("--memory 4096").source, Source::Memory(4096));
         assert_eq!(settings("--file /f").source, Source::File("/f".into()));
@@ -396,6 +457,9 @@ mod tests {
             "--memory 1 --ring-entries 1025",
             "--memory 1 --transport fast",
             "--memory 1 --log-level loud",
+            "--image p/i --user u --write-path cache",
+            "--image p/i --user u --write-path cache --local-dir /l --max-lag-ms 0",
+            "--image p/i --user u --write-path cache --local-dir /l --local-log-bytes 1",
         ] {
             let line = format!("volumed serve --mountpoint /m --socket /s {wrong}");
             assert!(parse(&line).is_err(), "{wrong}");

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::clock::{Clock, seconds};
 use crate::gate::{FlushError, Gate, Hold, Refusal};
 use crate::in_flight::InFlight;
-use crate::journal_report::JournalStatus;
+use crate::journal_report::{JournalStatus, ReadCacheStatus};
 use crate::meter::Meter;
 use crate::metrics::render_prometheus;
 use crate::process::Hardening;
@@ -188,6 +188,7 @@ impl Daemon {
         let geometry = offered.map(|offered| offered.gate.geometry());
         let identity = offered.map_or(&self.expected, |offered| &offered.identity).clone();
         let limit = offered.map_or(0, |offered| offered.gate.capacity());
+        let journal = self.journal();
         Status {
             version: env!("CARGO_PKG_VERSION"),
             pid: std::process::id(),
@@ -196,7 +197,8 @@ impl Daemon {
             image: identity.image,
             device: identity.device,
             write_path: identity.write_path,
-            journal: self.journal().map(JournalStatus::from),
+            journal: journal.as_ref().map(JournalStatus::from),
+            read_cache: journal.as_ref().and_then(ReadCacheStatus::of),
             size_bytes: geometry.map(Geometry::size_bytes),
             block_size_bytes: geometry.map(|geometry| geometry.block_size().bytes()),
             client_address: identity.client_address,

@@ -8,8 +8,24 @@ use serde::Serialize;
 use crate::volume::JournalView;
 
 /// Part of the answer to `status`.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct JournalStatus {
+    /// `cache` while flushes are done once durable on the host, else `journal`.
+    pub mode: &'static str,
+    /// Why a volume with the write path `cache` works as with `journal`, if it does.
+    pub degraded: Option<String>,
+    /// Where the log is that the volume had before and that was not found when it was opened:
+    /// acknowledged writes that only it held, of the last moments before, are not in the volume.
+    pub left_behind: Option<String>,
+    /// Used of the log on the host.
+    pub local_used_bytes: u64,
+    /// What that log holds; 0 without one.
+    pub local_capacity_bytes: u64,
+    /// What the loss of the host may cost; None unless the write path is `cache`.
+    pub max_lag_ms: Option<f64>,
+    /// Logs that were set aside on this host: each may hold what was acknowledged and the volume
+    /// lacks.
+    pub local_asides: Vec<String>,
     /// `running`, `quiescing`, `quiesced` or `failed`.
     pub state: &'static str,
     /// Which owner of the volume this is.
@@ -40,10 +56,20 @@ pub struct JournalStatus {
     pub trimmed: u64,
 }
 
-impl From<JournalView> for JournalStatus {
-    fn from(view: JournalView) -> Self {
+impl From<&JournalView> for JournalStatus {
+    fn from(view: &JournalView) -> Self {
         let status = view.status;
+        let failed = status.degraded.map(|failure| failure.to_string());
+        let refusal = view.local.as_ref().and_then(|local| local.refusal.clone());
+        let local = view.local.as_ref();
         Self {
+            mode: if status.local { "cache" } else { "journal" },
+            degraded: failed.or(refusal),
+            left_behind: view.left_behind.clone(),
+            local_used_bytes: status.local_used_bytes,
+            local_capacity_bytes: local.map_or(0, |local| local.capacity_bytes),
+            max_lag_ms: local.map(|local| milliseconds(local.max_lag)),
+            local_asides: local.map_or_else(Vec::new, |local| local.asides.clone()),
             state: match status.state {
                 State::Running => "running",
                 State::Quiescing => "quiescing",
@@ -65,6 +91,25 @@ impl From<JournalView> for JournalStatus {
             applied: status.applied,
             trimmed: status.trimmed,
         }
+    }
+}
+
+/// Part of the answer to `status`: the read cache on the host's disk.
+#[derive(Debug, Clone, Serialize)]
+pub struct ReadCacheStatus {
+    /// Why it is off, if it is.
+    pub off_reason: Option<String>,
+    /// What it did.
+    #[serde(flatten)]
+    pub counts: grampus_readcache::Statistics,
+}
+
+impl ReadCacheStatus {
+    /// Of a journal's view; None where there is no read cache.
+    #[must_use]
+    pub fn of(view: &JournalView) -> Option<Self> {
+        let (counts, off_reason) = view.reads.clone()?;
+        Some(Self { off_reason, counts })
     }
 }
 

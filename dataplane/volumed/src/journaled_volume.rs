@@ -8,16 +8,23 @@ use grampus_blockdev::BlockDevice;
 use grampus_journal::{Config, Progress, Record, VolumeId};
 use grampus_journaled::{JournaledDevice, OpenError, Options, Slots, open, replay};
 use grampus_librbd::{Objects, RbdImage};
+use grampus_readcache::ReadCache;
 use rustix::rand::{GetRandomFlags, getrandom};
 
+use crate::local_place::{FoundLog, decide_config, find_log};
 use crate::rados_slots::RadosSlots;
-use crate::rbd::{RbdSource, RbdVolume, chain, failed};
-use crate::volume::{Identity, JournalView, LockView, SnapshotGuard, Volume, VolumeError};
+use crate::rbd::{RbdSource, RbdVolume, WritePath, chain, failed};
+use crate::volume::{
+    Identity, JournalView, LocalView, LockView, SnapshotGuard, Volume, VolumeError,
+};
 
 /// Metadata of the image: what the names of its journal's objects begin with.
 pub const OBJECTS_KEY: &str = "grampus.journal.objects";
 /// Metadata of the image: whether its journal may hold what the image does not.
 pub const JOURNAL_KEY: &str = "grampus.journal";
+/// Metadata of the image: where the log on a host's disk is that may hold what was acknowledged and
+/// is nowhere else; empty when there is none.
+pub const LOCAL_KEY: &str = "grampus.journal.local";
 const OPEN: &str = "open";
 const DRAINED: &str = "drained";
 /// How long a snapshot waits until everything is in the image; librbd's own patience is 50 s.
@@ -32,6 +39,11 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 pub struct JournaledVolume {
     rbd: RbdVolume,
     device: Arc<JournaledDevice>,
+    reads: Option<Arc<ReadCache>>,
+    /// Where the log is that was not found.
+    left_behind: Option<String>,
+    /// What does not change of the part on this host's disk; None unless it was asked for.
+    local: Option<LocalView>,
 }
 
 impl JournaledVolume {
@@ -41,24 +53,50 @@ impl JournaledVolume {
     /// [`VolumeError`] says what failed and what to do.
     pub fn open(source: &RbdSource) -> Result<Self, VolumeError> {
         let (rbd, slots) = open_with_slots(source)?;
+        let found_log = find_log(source)?;
         let image = rbd.image();
         let mark = |key, value: &str| image.set_metadata(key, value).map_err(|e| failed(&e));
         mark(OBJECTS_KEY, slots.prefix())?;
         // Before the first write can be in the journal alone: whoever finds the image must know.
         mark(JOURNAL_KEY, OPEN)?;
-        let options = Options { volume: new_volume_id()?, config: Config::default() };
-        let below: Arc<dyn BlockDevice> = Arc::<RbdImage>::clone(image);
+        let config = decide_config(source, &found_log, image.geometry().size_bytes());
+        let options = Options { volume: new_volume_id()?, config };
+        let (below, reads) = below(source, image);
         let mut found = Progress::default();
         let mut announce = announcer();
         let mut progress = |now| {
             found = now;
             announce(now);
         };
-        let device = open(below, slots, None, options, &mut progress)
+        let device = open(below, slots, found_log.port(), options, &mut progress)
             .map_err(|error| refused(source, &error))?;
         let (frames, bytes) = (found.frames, found.frame_bytes);
-        tracing::info!(epoch = device.epoch().0, frames, bytes, "the journal is open");
-        Ok(Self { rbd, device: Arc::new(device) })
+        let shipped = found.shipped_batches;
+        tracing::info!(epoch = device.epoch().0, frames, bytes, shipped, "the journal is open");
+        // Before the first flush: whoever opens the volume without this log must know.
+        let log_now = config.cache.map_or(String::new(), |_| found_log.place());
+        let left_behind = swap_log_mark(image, &found_log, &log_now)?;
+        let place = source.local.as_ref().filter(|_| source.write_path == WritePath::Cache);
+        let local = place.map(|place| LocalView {
+            refusal: found_log.degraded.clone(),
+            capacity_bytes: config.cache.map_or(0, |cache| cache.ring.capacity_bytes()),
+            max_lag: place.max_lag,
+            asides: found_log.asides(),
+        });
+        Ok(Self { rbd, device: Arc::new(device), reads, local, left_behind })
+    }
+}
+
+/// What the journal writes to and reads from: the image, behind a read cache where there is one.
+fn below(
+    source: &RbdSource,
+    image: &Arc<RbdImage>,
+) -> (Arc<dyn BlockDevice>, Option<Arc<ReadCache>>) {
+    let image: Arc<dyn BlockDevice> = Arc::<RbdImage>::clone(image);
+    let place = source.local.as_ref().filter(|_| source.write_path == WritePath::Cache);
+    match place.and_then(|place| place.read_cache(Arc::clone(&image))) {
+        Some(cache) => (Arc::<ReadCache>::clone(&cache), Some(cache)),
+        None => (image, None),
     }
 }
 
@@ -152,9 +190,13 @@ fn is_open(rbd: &RbdVolume) -> Result<bool, VolumeError> {
 
 fn replay_into(source: &RbdSource, rbd: &RbdVolume) -> Result<Progress, VolumeError> {
     let slots = slots_of(source, rbd)?;
-    let options = Options { volume: new_volume_id()?, config: Config::default() };
-    let replayed = replay(&**rbd.image(), &*slots, None, options, &mut announcer())
+    let config = Config::for_volume(rbd.image().geometry().size_bytes());
+    let options = Options { volume: new_volume_id()?, config };
+    let found_log = find_log(source)?;
+    let log = found_log.port();
+    let replayed = replay(&**rbd.image(), &*slots, log.as_deref(), options, &mut announcer())
         .map_err(|error| refused(source, &error))?;
+    swap_log_mark(rbd.image(), &found_log, "")?;
     rbd.image().set_metadata(JOURNAL_KEY, DRAINED).map_err(|error| failed(&error))?;
     tracing::info!(
         frames = replayed.frames,
@@ -162,6 +204,24 @@ fn replay_into(source: &RbdSource, rbd: &RbdVolume) -> Result<Progress, VolumeEr
         "the journal is in the image"
     );
     Ok(replayed)
+}
+
+/// Note where the log is from now on, once what the last one had is in the image. Says where that
+/// one is if it was not `found`: then what only it had is lost to the volume.
+fn swap_log_mark(
+    image: &RbdImage,
+    found: &FoundLog,
+    now: &str,
+) -> Result<Option<String>, VolumeError> {
+    let last = image.metadata(LOCAL_KEY).map_err(|error| failed(&error))?.unwrap_or_default();
+    if last != now {
+        image.set_metadata(LOCAL_KEY, now).map_err(|error| failed(&error))?;
+    }
+    let left_behind = Some(last).filter(|last| !last.is_empty() && found.was_not(last));
+    if let Some(log) = &left_behind {
+        tracing::warn!(log, "the volume's last log is not here: what only it had is missing");
+    }
+    Ok(left_behind)
 }
 
 fn refused(source: &RbdSource, error: &OpenError) -> VolumeError {
@@ -239,6 +299,9 @@ impl Volume for JournaledVolume {
             epoch: self.device.epoch(),
             capacity_bytes: self.device.ring().capacity_bytes(),
             max_held_bytes: Config::default().max_held_bytes,
+            left_behind: self.left_behind.clone(),
+            local: self.local.clone(),
+            reads: self.reads.as_ref().map(|reads| (reads.statistics(), reads.off_reason())),
         })
     }
 
@@ -247,7 +310,10 @@ impl Volume for JournaledVolume {
         match &drained {
             Ok(()) => {
                 let image = self.rbd.image();
-                if let Err(error) = image.set_metadata(JOURNAL_KEY, DRAINED) {
+                let marked = image
+                    .set_metadata(LOCAL_KEY, "")
+                    .and_then(|()| image.set_metadata(JOURNAL_KEY, DRAINED));
+                if let Err(error) = marked {
                     // It is marked as it was: the next one to open it replays nothing.
                     tracing::warn!(%error, "the image cannot be marked as drained");
                 }

@@ -16,6 +16,7 @@ pub mod in_flight;
 pub mod journal_report;
 pub mod journaled_volume;
 pub mod kind;
+pub mod local_place;
 pub mod meter;
 pub mod metrics;
 pub mod probe;

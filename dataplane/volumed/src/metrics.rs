@@ -2,7 +2,7 @@
 
 use crate::clock::seconds;
 use crate::in_flight::InFlight;
-use crate::journal_report::JournalStatus;
+use crate::journal_report::{JournalStatus, ReadCacheStatus};
 use crate::kind::Kind;
 use crate::meter::{KindTotals, Meter};
 use crate::report::Status;
@@ -53,6 +53,9 @@ pub fn render_prometheus(status: &Status, meter: &Meter, in_flight: &InFlight) -
     if let Some(journal) = &status.journal {
         page.journal(journal);
     }
+    if let Some(cache) = &status.read_cache {
+        page.read_cache(cache);
+    }
     page.text
 }
 
@@ -97,11 +100,34 @@ impl Page {
                 "Acknowledged, not yet durable in the cluster.",
                 journal.lag_bytes,
             ),
+            (
+                "volumed_journal_local_used_bytes",
+                "Used of the log on the host.",
+                journal.local_used_bytes,
+            ),
+            (
+                "volumed_journal_local_capacity_bytes",
+                "What the log on the host holds.",
+                journal.local_capacity_bytes,
+            ),
+            (
+                "volumed_journal_local_asides",
+                "Logs that were set aside on the host.",
+                u64::try_from(journal.local_asides.len()).unwrap_or(u64::MAX),
+            ),
         ];
         for (name, help, value) in gauges {
             self.family(name, "gauge", help);
             self.sample(name, "", value);
         }
+        self.family("volumed_journal_lag_seconds", "gauge", "Age of the oldest of that lag.");
+        self.sample("volumed_journal_lag_seconds", "", journal.lag_ms / 1000.0);
+        self.family(
+            "volumed_journal_degraded",
+            "gauge",
+            "1 when the log on the host failed, so that flushes wait for the cluster.",
+        );
+        self.sample("volumed_journal_degraded", "", u8::from(journal.degraded.is_some()));
         let counters = [
             ("volumed_journal_sealed_total", "Batches sealed.", journal.sealed),
             ("volumed_journal_replicated_total", "Batches on all copies.", journal.replicated),
@@ -109,6 +135,27 @@ impl Page {
         ];
         for (name, help, value) in counters {
             self.family(name, "counter", help);
+            self.sample(name, "", value);
+        }
+    }
+
+    fn read_cache(&mut self, cache: &ReadCacheStatus) {
+        let counts = &cache.counts;
+        self.family("volumed_read_cache_on", "gauge", "1 while the read cache is used.");
+        self.sample("volumed_read_cache_on", "", u8::from(counts.on));
+        for (name, help, kind, value) in [
+            ("volumed_read_cache_used_bytes", "Held.", "gauge", counts.used_bytes),
+            ("volumed_read_cache_capacity_bytes", "Can be held.", "gauge", counts.capacity_bytes),
+            ("volumed_read_cache_hits_total", "Reads answered from it.", "counter", counts.hits),
+            ("volumed_read_cache_misses_total", "Reads that it had not.", "counter", counts.misses),
+            (
+                "volumed_read_cache_checksum_failures_total",
+                "Blocks that the disk gave back wrong.",
+                "counter",
+                counts.checksum_failures,
+            ),
+        ] {
+            self.family(name, kind, help);
             self.sample(name, "", value);
         }
     }
@@ -143,7 +190,16 @@ mod tests {
             image: Some("pool/im\"age".to_owned()),
             device: "rbd",
             write_path: "direct",
-            journal: None,
+            journal: Some(JournalStatus {
+                degraded: Some("no space".to_owned()),
+                local_asides: vec!["/log.aside-1-0".to_owned()],
+                lag_ms: 12.5,
+                ..JournalStatus::default()
+            }),
+            read_cache: Some(ReadCacheStatus {
+                off_reason: None,
+                counts: grampus_readcache::Statistics { on: true, hits: 7, ..Default::default() },
+            }),
             size_bytes: Some(4096),
             block_size_bytes: Some(4096),
             client_address: None,
@@ -185,6 +241,11 @@ mod tests {
             r#"volumed_latency_seconds_bucket{image="pool/im\"age",kind="read",le="0.000008192"} 3"#,
             r#"volumed_latency_seconds_bucket{image="pool/im\"age",kind="read",le="68.719476736"} 4"#,
             r#"volumed_latency_seconds_bucket{image="pool/im\"age",kind="read",le="+Inf"} 5"#,
+            r#"volumed_journal_lag_seconds{image="pool/im\"age"} 0.0125"#,
+            r#"volumed_journal_degraded{image="pool/im\"age"} 1"#,
+            r#"volumed_journal_local_asides{image="pool/im\"age"} 1"#,
+            r#"volumed_read_cache_on{image="pool/im\"age"} 1"#,
+            r#"volumed_read_cache_hits_total{image="pool/im\"age"} 7"#,
             r#"volumed_latency_seconds_count{image="pool/im\"age",kind="read"} 5"#,
         ] {
             assert!(text.lines().any(|line| line == expected), "{expected} is not in\n{text}");

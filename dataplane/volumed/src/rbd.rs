@@ -11,6 +11,7 @@ use grampus_librbd::{
     Cluster, ConnectOptions, Errno, ImageSpec, Libraries, QuiesceHandler, RbdError, RbdImage,
 };
 
+use crate::local_place::LocalPlace;
 use crate::volume::{Identity, LockView, SnapshotGuard, Volume, VolumeError};
 
 /// Ceph options that hold unless the command line says otherwise.
@@ -48,6 +49,9 @@ pub struct RbdSource {
     pub lock: bool,
     /// How writes come to the image.
     pub write_path: WritePath,
+    /// What the volume has, or may have, on this host's own disk. Needed with
+    /// [`WritePath::Cache`].
+    pub local: Option<LocalPlace>,
 }
 
 /// How writes come to the image.
@@ -58,6 +62,9 @@ pub enum WritePath {
     Direct,
     /// A flush appends what was written to a journal beside the image, which is applied behind it.
     Journal,
+    /// A flush appends to a log on the host's own disk, which is shipped to the journal behind it;
+    /// a read cache lies beside the log.
+    Cache,
 }
 
 impl WritePath {
@@ -67,6 +74,7 @@ impl WritePath {
         match self {
             Self::Direct => "direct",
             Self::Journal => "journal",
+            Self::Cache => "cache",
         }
     }
 }
@@ -268,6 +276,7 @@ mod tests {
             ceph_options: vec![("rbd_cache".to_owned(), "true".to_owned())],
             lock: true,
             write_path: WritePath::Direct,
+            local: None,
         };
         // Ceph takes the last one.
         let last = source.settings().into_iter().rfind(|(key, _)| key == "rbd_cache");

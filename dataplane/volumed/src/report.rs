@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::clock::microseconds;
 use crate::histogram::Distribution;
 use crate::in_flight::InFlight;
-use crate::journal_report::JournalStatus;
+use crate::journal_report::{JournalStatus, ReadCacheStatus};
 use crate::kind::Kind;
 use crate::meter::{KindTotals, Meter};
 use crate::process::Hardening;
@@ -28,10 +28,12 @@ pub struct Status {
     pub image: Option<String>,
     /// `rbd`, `memory` or `file`.
     pub device: &'static str,
-    /// `direct` or `journal`.
+    /// `direct`, `journal` or `cache`.
     pub write_path: &'static str,
     /// The write journal; None without one.
     pub journal: Option<JournalStatus>,
+    /// The read cache on the host's disk; None without one.
+    pub read_cache: Option<ReadCacheStatus>,
     /// None until the volume is open.
     pub size_bytes: Option<u64>,
     /// None until the volume is open.

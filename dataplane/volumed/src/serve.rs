@@ -52,7 +52,7 @@ impl Source {
         Ok(match self {
             Self::Rbd(source) => match source.write_path {
                 WritePath::Direct => Arc::new(open_direct(source)?),
-                WritePath::Journal => Arc::new(JournaledVolume::open(source)?),
+                WritePath::Journal | WritePath::Cache => Arc::new(JournaledVolume::open(source)?),
             },
             Self::Memory(size_bytes) => Arc::new(LocalVolume::memory(*size_bytes)?),
             Self::File(path) => Arc::new(LocalVolume::file(path)?),

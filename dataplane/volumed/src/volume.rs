@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use grampus_blockdev::{BlockDevice, BlockSize, FileDevice, Geometry, MemoryDevice};
 use thiserror::Error;
@@ -25,7 +26,7 @@ impl VolumeError {
 pub struct Identity {
     /// `rbd`, `memory` or `file`.
     pub device: &'static str,
-    /// `direct` or `journal`: how writes come to it.
+    /// `direct`, `journal` or `cache`: how writes come to it.
     pub write_path: &'static str,
     /// `pool/image` or `pool/namespace/image`; None without a cluster.
     pub image: Option<String>,
@@ -58,8 +59,21 @@ pub enum LockView {
     },
 }
 
+/// What does not change of the part of a volume that lies on the host's disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LocalView {
+    /// Why there is no log, if there is none.
+    pub refusal: Option<String>,
+    /// What the log holds.
+    pub capacity_bytes: u64,
+    /// What the loss of the host may cost.
+    pub max_lag: Duration,
+    /// Logs that were set aside, now or ever.
+    pub asides: Vec<String>,
+}
+
 /// A look at a volume's write journal.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct JournalView {
     /// How it is.
     pub status: grampus_journal::Status,
@@ -71,6 +85,13 @@ pub struct JournalView {
     pub capacity_bytes: u64,
     /// The most memory that it holds.
     pub max_held_bytes: u64,
+    /// Where the log is that the volume had before and that was not found: what only it held is
+    /// not in the volume.
+    pub left_behind: Option<String>,
+    /// With the write path `cache`.
+    pub local: Option<LocalView>,
+    /// Counts of the read cache, where there is one, and why it is off, if it is.
+    pub reads: Option<(grampus_readcache::Statistics, Option<String>)>,
 }
 
 impl JournalView {

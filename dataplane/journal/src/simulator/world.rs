@@ -181,6 +181,7 @@ impl World {
             max_apply_bytes: random.between(4, 17) << 10,
             seal_after: ms(random.between(1, 30)),
             apply_after: ms(random.between(0, 30)),
+            idle_after: ms(random.between(0, 60)),
             trim_after: ms(random.between(1, 20)),
             retry_after: ms(5),
             refuse_after: ms(500),
@@ -242,6 +243,7 @@ impl World {
                 max_lag: Duration::from_millis(lag),
                 max_lag_bytes: 16 << 10,
                 ship_after: Duration::from_millis(lag / 3),
+                give_up_after: Duration::from_millis(self.random.between(2, 200)),
             }),
             ..self.config
         };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use grampus_blockdev::{BlockDevice, DeviceError, Durability};
-use grampus_journal::{Config, Failure, State};
+use grampus_journal::{CacheConfig, Config, Failure, State};
 use grampus_journaled::{JournaledDevice, QuiesceError};
 
 use crate::user::{
@@ -242,6 +242,24 @@ fn a_cache_without_its_disk_goes_on_as_a_journal() {
     let status = device.status();
     assert_eq!((status.local, status.degraded), (false, Some(Failure::NoSpace)));
     assert_eq!((status.replicated, status.state), (status.sealed, State::Running));
+    device.close(PATIENCE).unwrap();
+    assert_eq!(world.lock().image[..1024], [[1; 512], [2; 512]].concat());
+    world.end();
+}
+
+#[test]
+fn a_cache_whose_disk_hangs_goes_on_as_a_journal_and_can_be_closed() {
+    let world = World::new(SIZE, 1);
+    let give_up_after = Duration::from_millis(20);
+    let cache = CACHE.cache.map(|cache| CacheConfig { give_up_after, ..cache });
+    let device = opened(&world.take_over(), Config { cache, ..CACHE });
+    world.lock().faults.local_hangs = true;
+    write(&device, 0, &[1; 512]).result().unwrap();
+    flush(&device).result().unwrap();
+    await_status(&device, "its disk given up", |status| status.degraded.is_some());
+    assert_eq!(device.status().degraded, Some(Failure::TimedOut));
+    write(&device, 512, &[2; 512]).result().unwrap();
+    flush(&device).result().unwrap();
     device.close(PATIENCE).unwrap();
     assert_eq!(world.lock().image[..1024], [[1; 512], [2; 512]].concat());
     world.end();

@@ -25,6 +25,7 @@ pub const CONFIG: Config = Config {
     max_apply_bytes: 64 << 10,
     seal_after: Duration::from_millis(20),
     apply_after: Duration::from_millis(5),
+    idle_after: Duration::from_millis(5),
     trim_after: Duration::from_millis(10),
     retry_after: Duration::from_millis(5),
     refuse_after: Duration::from_secs(20),
@@ -35,6 +36,7 @@ pub const CONFIG: Config = Config {
 pub const LAZY: Config = Config {
     seal_after: Duration::from_secs(600),
     apply_after: Duration::from_secs(600),
+    idle_after: Duration::from_secs(600),
     trim_after: Duration::from_secs(600),
     ..CONFIG
 };
@@ -46,6 +48,7 @@ pub const CACHE: Config = Config {
         max_lag: Duration::from_secs(5),
         max_lag_bytes: 128 << 10,
         ship_after: Duration::from_millis(2),
+        give_up_after: Duration::from_secs(60),
     }),
     ..CONFIG
 };

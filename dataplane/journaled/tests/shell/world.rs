@@ -44,6 +44,8 @@ pub struct Faults {
     pub read: Option<Failure>,
     pub flush: Option<Failure>,
     pub local: Option<Failure>,
+    /// An append to the log on the host takes for ever.
+    pub local_hangs: bool,
 }
 
 pub struct State {
@@ -370,6 +372,7 @@ fn device_error(failure: Failure) -> DeviceError {
     let source = match failure {
         Failure::Fenced => return DeviceError::Fenced,
         Failure::NoSpace => std::io::ErrorKind::StorageFull.into(),
+        Failure::TimedOut => std::io::ErrorKind::TimedOut.into(),
         Failure::Io => std::io::Error::other("as it was told to"),
     };
     DeviceError::Io { action: "do it", source }
@@ -482,6 +485,8 @@ impl LocalLog for Port {
     }
 
     fn append(&self, slot: u32, offset: u64, bytes: &[u8]) -> Result<(), Failure> {
+        let hangs = |state: &mut State| state.faults.local_hangs && !state.over;
+        drop(self.world.changed.wait_while(self.world.lock(), hangs).unwrap());
         self.act(|state| {
             if let Some(failure) = state.faults.local {
                 return Err(failure);
