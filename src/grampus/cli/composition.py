@@ -29,6 +29,7 @@ from grampus.state.operations import OperationJournal
 from grampus.state.runs import RunArchive, Setting
 from grampus.state.store import Store
 from grampus.volumes.service import VolumeService
+from grampus.volumes.write_paths import describe_write_path
 
 # The data directories of a checkout (this package is installed in place, see Makefile).
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -255,7 +256,7 @@ class LabFacts:
                 "image": f"{record.spec.pool}/{record.spec.image}",
                 "image size (bytes)": str(record.spec.size_bytes),
                 "file system": record.spec.filesystem,
-                "write path": record.spec.write_path,
+                "write path": describe_write_path(record.spec.write_path, record.spec.max_lag_ms),
                 "driver": attachment.driver if attachment else "detached",
                 "driver reason": attachment.driver_reason if attachment else "",
                 "transport": (attachment.transport or "") if attachment else "",

@@ -12,23 +12,32 @@ from grampus.cli.app import command, confirm, make_noun
 from grampus.cli.options import (
     FORMAT_DEFAULT,
     LAB_DEFAULT,
-    WRITE_PATHS,
     DryRunOption,
     FormatOption,
     LabOption,
+    MaxLagOption,
     WritePathOption,
-    WritePathWord,
     YesOption,
 )
 from grampus.cli.output import make_output, show_plan
-from grampus.cli.volume import details_of_journal, details_of_losses
+from grampus.cli.volume import (
+    details_of_asides,
+    details_of_counts,
+    details_of_journal,
+    details_of_losses,
+    details_of_read_cache,
+    losses_document,
+    parse_write_options,
+    require_something_to_set,
+)
 from grampus.cli.work import work_on_databases
 from grampus.core.errors import RefusedError
 from grampus.core.units import format_bytes, parse_bytes
+from grampus.databases.model import DatabaseSpec
 from grampus.databases.request import CreateRequest, require_request
 from grampus.databases.view import CreatedDatabase, DatabaseView
-from grampus.volumes.live import JournalStatus
-from grampus.volumes.write_paths import explain_losses
+from grampus.volumes.live import LiveVolume
+from grampus.volumes.write_paths import describe_write_path, explain_losses
 
 db_app = make_noun("db", "MySQL and MariaDB databases on Ceph volumes.")
 NameArgument = Annotated[str, typer.Argument(help="The database's name.")]
@@ -55,12 +64,14 @@ def db_create(
         bool,
         typer.Option("--protect", metavar="", help="Refuse to delete it until `db unprotect`."),
     ] = False,
-    write_path: WritePathOption = WritePathWord.DIRECT,
+    write_path: WritePathOption = None,
+    max_lag: MaxLagOption = None,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Make a database: a volume, an instance with its own address and limits, a user."""
+    path, max_lag_ms = parse_write_options(write_path, max_lag)
     request = CreateRequest(
         name=name,
         size_bytes=parse_bytes(size),
@@ -69,7 +80,8 @@ def db_create(
         flavour=flavour,
         host=host,
         protect=protect,
-        write_path=WRITE_PATHS[write_path],
+        write_path=path or "direct",
+        max_lag_ms=max_lag_ms,
     )
     require_request(request)
     with work_on_databases(lab) as (_, databases):
@@ -80,6 +92,7 @@ def db_create(
         created = databases.create(spec)
         view = databases.show(name)
     document = {**database_document(view), **_connection(created)}
+    chosen, loss = _explain_choice(spec)
     make_output(output_format).details(
         document,
         {
@@ -89,6 +102,7 @@ def db_create(
             "connection": created.connection_string,
             "client": created.client_command,
             "or": f"grampus db connect {name}",
+            **({"write path": chosen, "lost if host fails": loss} if path == "cache" else {}),
         },
     )
 
@@ -127,16 +141,18 @@ def db_show(
     """One database: server, limits, volume, and what its write path may lose."""
     with work_on_databases(lab) as (session, databases):
         view = databases.show(name)
+        spec = view.record.spec
         live = session.volumes().observe_live(name) if view.volume else None
-    journal = live.journal if live is not None else None
-    losses = explain_losses(view.record.spec.write_path)
+        asides = session.volumes().observe_asides(name) if view.volume else []
+    said = live.model_dump(mode="json") if live is not None else {}
     document = {
         **database_document(view),
-        "lost_if_host_fails": losses.host_fails,
-        "lost_if_copies_fail": losses.copies_fail,
-        "journal": journal.model_dump(mode="json") if journal else None,
+        **losses_document(spec.write_path, spec.max_lag_ms),
+        **{key: said.get(key) for key in ("journal", "journal_counts", "read_cache")},
+        "local_asides": [aside.path for aside in asides],
     }
-    make_output(output_format).details(document, pairs_of_database(view, journal))
+    pairs = pairs_of_database(view, live) | details_of_asides(asides)
+    make_output(output_format).details(document, pairs)
 
 
 @command(db_app, "connect", "grampus db connect shop -e 'select version()'")
@@ -244,26 +260,30 @@ def db_stop(
     )
 
 
-@command(db_app, "set", "grampus db set shop --write-path journal")
+@command(db_app, "set", "grampus db set shop --write-path cache --max-lag 50ms")
 def db_set(
     name: NameArgument,
-    write_path: WritePathOption,
+    write_path: WritePathOption = None,
+    max_lag: MaxLagOption = None,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Choose how a database's volume is written to; a running one is stopped and started."""
-    chosen = WRITE_PATHS[write_path]
+    path, max_lag_ms = parse_write_options(write_path, max_lag)
+    require_something_to_set(path, max_lag_ms)
     with work_on_databases(lab) as (_, databases):
         if dry_run:
-            change = databases.plan_write_path(name, chosen)
+            change = databases.plan_write_path(name, path, max_lag_ms=max_lag_ms)
             show_plan(output_format, databases.describe("db.set", change) if change else [])
             return
-        databases.set_write_path(name, chosen)
+        databases.set_write_path(name, path, max_lag_ms=max_lag_ms)
         view = databases.show(name)
+    chosen, loss = _explain_choice(view.record.spec)
     make_output(output_format).text(
         database_document(view),
-        f"The database '{name}' is {view.status}; its write path is {chosen}.",
+        f"The database '{name}' is {view.status}; its write path is {chosen}.\n"
+        f"Lost if its host fails: {loss}.",
     )
 
 
@@ -286,6 +306,7 @@ def database_document(view: DatabaseView) -> dict[str, Any]:
         "buffer_pool_bytes": view.record.buffer_pool_bytes,
         "protected": spec.protected,
         "write_path": spec.write_path,
+        "max_lag_ms": spec.max_lag_ms if spec.write_path == "cache" else None,
         "created_at": view.record.created_at.isoformat(),
         "volume": {
             "pool": volume.spec.pool,
@@ -299,7 +320,7 @@ def database_document(view: DatabaseView) -> dict[str, Any]:
     }
 
 
-def pairs_of_database(view: DatabaseView, journal: JournalStatus | None) -> dict[str, str]:
+def pairs_of_database(view: DatabaseView, live: LiveVolume | None) -> dict[str, str]:
     """A database as names and values, for people."""
     spec, volume = view.record.spec, view.volume
     attachment = volume.attachment if volume else None
@@ -316,12 +337,20 @@ def pairs_of_database(view: DatabaseView, journal: JournalStatus | None) -> dict
         if volume
         else "-",
         "driver": f"{attachment.driver} ({attachment.driver_reason})" if attachment else "-",
-        "write path": spec.write_path,
+        "write path": describe_write_path(spec.write_path, spec.max_lag_ms),
         **(details_of_losses(volume) if volume else {}),
-        **details_of_journal(journal),
+        **(details_of_journal(live.journal) if live else {}),
+        **(details_of_counts(live.journal_counts) if live else {}),
+        **(details_of_read_cache(live.read_cache) if live else {}),
         "protected": "yes" if spec.protected else "no",
         "created": view.record.created_at.isoformat(timespec="seconds"),
     }
+
+
+def _explain_choice(spec: DatabaseSpec) -> tuple[str, str]:
+    """The write path, and what it loses with the host: said by whatever command chooses it."""
+    losses = explain_losses(spec.write_path, spec.max_lag_ms)
+    return describe_write_path(spec.write_path, spec.max_lag_ms), losses.host_fails
 
 
 def _connection(created: CreatedDatabase) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import typer
 
 from grampus.cli.output import OutputFormat
 from grampus.lab.model import DEFAULT_LAB
-from grampus.volumes.model import DriverName, TransportName, WritePath
+from grampus.volumes.model import DriverName, TransportName
 
 LabOption = Annotated[
     str,
@@ -50,13 +50,6 @@ class TransportWord(StrEnum):
     CLASSIC = "classic"
 
 
-class WritePathWord(StrEnum):
-    """--write-path."""
-
-    DIRECT = "direct"
-    JOURNAL = "journal"
-
-
 DRIVER_NAMES: dict[DriverWord | None, DriverName | None] = {
     None: None,
     DriverWord.VOLUMED: "volumed",
@@ -69,10 +62,6 @@ TRANSPORT_NAMES: dict[TransportWord | None, TransportName | None] = {
     TransportWord.AUTO: "auto",
     TransportWord.URING: "uring",
     TransportWord.CLASSIC: "classic",
-}
-WRITE_PATHS: dict[WritePathWord, WritePath] = {
-    WritePathWord.DIRECT: "direct",
-    WritePathWord.JOURNAL: "journal",
 }
 DriverOption = Annotated[
     DriverWord | None,
@@ -88,13 +77,25 @@ TransportOption = Annotated[
         help="How volumed talks to the kernel (asks for --driver volumed); auto takes the best.",
     ),
 ]
+# Words, not a Choice: what is misspelt gets a suggestion (`parse_write_path`).
 WritePathOption = Annotated[
-    WritePathWord,
+    str | None,
     typer.Option(
         "--write-path",
-        metavar="direct|journal",
-        help="How writes come to the image: each by itself, or held until a flush appends them "
-        "all to a journal beside it (volumed alone does that).",
+        metavar="direct|journal|cache",
+        help="How writes come to the image. direct (the default of a new one): each by itself. "
+        "journal: a flush appends them all to a journal beside it; nothing flushed is lost. cache: "
+        "a flush is done once it is on the host's own disk, and in the journal at most --max-lag "
+        "later, which is what a lost host may cost. volumed alone serves the last two.",
+    ),
+]
+MaxLagOption = Annotated[
+    str | None,
+    typer.Option(
+        "--max-lag",
+        metavar="TIME",
+        help="With --write-path cache: how far the cluster may be behind what was flushed, 10ms "
+        "to 60s (default 100ms).",
     ),
 ]
 LAB_DEFAULT = DEFAULT_LAB

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -14,28 +14,34 @@ from grampus.cli.options import (
     FORMAT_DEFAULT,
     LAB_DEFAULT,
     TRANSPORT_NAMES,
-    WRITE_PATHS,
     DriverOption,
     DryRunOption,
     FormatOption,
     LabOption,
+    MaxLagOption,
     TransportOption,
     WritePathOption,
-    WritePathWord,
     YesOption,
 )
 from grampus.cli.output import make_output, show_plan
 from grampus.cli.work import work_on_volumes
-from grampus.core.errors import GrampusError, NotFoundError, RefusedError
+from grampus.core.errors import GrampusError, NotFoundError, RefusedError, UsageError
 from grampus.core.names import require_name
 from grampus.core.units import format_bytes, parse_bytes
 from grampus.lab.model import DATABASE_POOL
 from grampus.volumes.attaching import decide_asked
 from grampus.volumes.fencing import FenceOrder
-from grampus.volumes.live import JournalStatus, LiveVolume
-from grampus.volumes.model import VolumeRecord
+from grampus.volumes.live import JournalCounts, JournalStatus, LiveVolume, ReadCacheStatus
+from grampus.volumes.local_logs import Aside
+from grampus.volumes.model import VolumeRecord, WritePath
 from grampus.volumes.service import VolumeService
-from grampus.volumes.write_paths import explain_losses
+from grampus.volumes.write_paths import (
+    describe_write_path,
+    explain_losses,
+    format_ms,
+    parse_max_lag_ms,
+    parse_write_path,
+)
 
 volume_app = make_noun("volume", "RBD images attached to hosts.")
 NameArgument = Annotated[str, typer.Argument(help="The volume's name.")]
@@ -48,7 +54,8 @@ def volume_create(
     pool: Annotated[
         str, typer.Option(metavar="POOL", help="The pool for the image.")
     ] = DATABASE_POOL,
-    write_path: WritePathOption = WritePathWord.DIRECT,
+    write_path: WritePathOption = None,
+    max_lag: MaxLagOption = None,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
@@ -56,8 +63,11 @@ def volume_create(
     """Make a volume; attaching it the first time gives it an XFS file system."""
     require_name("volume", name)
     size_bytes = parse_bytes(size)
+    path, max_lag_ms = parse_write_options(write_path, max_lag)
     with work_on_volumes(lab) as (_, volumes):
-        spec = volumes.plan_create(name, pool, size_bytes, write_path=WRITE_PATHS[write_path])
+        spec = volumes.plan_create(
+            name, pool, size_bytes, write_path=path or "direct", max_lag_ms=max_lag_ms
+        )
         if dry_run:
             show_plan(
                 output_format,
@@ -65,7 +75,9 @@ def volume_create(
             )
             return
         record = volumes.create(spec)
-    make_output(output_format).details(volume_document(record), details_of_record(record))
+    make_output(output_format).details(
+        volume_document(record), details_of_record(record) | details_of_losses(record)
+    )
 
 
 @command(volume_app, "list", "grampus volume list")
@@ -102,12 +114,12 @@ def volume_show(
     volumes = Session(lab).volumes()
     record, live = volumes.get(name), volumes.observe_live(name)
     is_unapplied = _observe_unapplied(volumes, record)
-    losses = explain_losses(record.spec.write_path)
+    asides = volumes.observe_asides(name)
     document = {
         **volume_document(record),
-        "lost_if_host_fails": losses.host_fails,
-        "lost_if_copies_fail": losses.copies_fail,
+        **losses_document(record.spec.write_path, record.spec.max_lag_ms),
         "has_unapplied_journal": is_unapplied,
+        "local_asides": [aside.path for aside in asides],
         "live": live.model_dump(mode="json") if live is not None else None,
     }
     pairs = details_of_record(record) | details_of_losses(record)
@@ -116,6 +128,7 @@ def volume_show(
             f"holds what the image does not: the next attach applies it, or "
             f"`grampus volume replay {name}`"
         )
+    pairs |= details_of_asides(asides)
     make_output(output_format).details(document, pairs | details_of_live(live))
 
 
@@ -169,30 +182,35 @@ def volume_resize(
     make_output(output_format).details(volume_document(record), details_of_record(record))
 
 
-@command(volume_app, "set", "grampus volume set scratch --write-path journal")
+@command(volume_app, "set", "grampus volume set scratch --write-path cache --max-lag 50ms")
 def volume_set(
     name: NameArgument,
-    write_path: WritePathOption,
+    write_path: WritePathOption = None,
+    max_lag: MaxLagOption = None,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Choose how a detached volume is written to, from its next attachment on."""
-    chosen = WRITE_PATHS[write_path]
+    path, max_lag_ms = parse_write_options(write_path, max_lag)
+    require_something_to_set(path, max_lag_ms)
     with work_on_volumes(lab) as (session, volumes):
         if _holds_database(session, name):
+            options = f" --write-path {path}" if path else ""
+            options += f" --max-lag {max_lag_ms}ms" if max_lag_ms is not None else ""
             raise RefusedError(
                 f"The volume '{name}' holds the database '{name}', which is set as a whole.",
-                f"`grampus db set {name} --write-path {chosen}` stops it, and starts it again.",
+                f"`grampus db set {name}{options}` stops it, and starts it again.",
                 code="in-use",
             )
-        spec = volumes.plan_write_path(name, chosen)
+        spec = volumes.plan_write_path(name, path, max_lag_ms=max_lag_ms)
         if dry_run:
             is_so = volumes.get(name).spec == spec
+            chosen = describe_write_path(spec.write_path, spec.max_lag_ms)
             step = f"Set the write path of the volume '{name}' to {chosen}"
             show_plan(output_format, [] if is_so else [step])
             return
-        record = volumes.ensure_write_path(name, chosen)
+        record = volumes.ensure_write_path(name, path, max_lag_ms=max_lag_ms)
     make_output(output_format).details(
         volume_document(record), details_of_record(record) | details_of_losses(record)
     )
@@ -244,7 +262,7 @@ def volume_fence(
                 show_plan(output_format, [] if order is None else volumes.describe_fence(order))
                 return
             if order is not None:
-                confirm(_fence_question(session, order), yes=yes)
+                confirm(_fence_question(session, order, volumes.get(name)), yes=yes)
         record = volumes.fence(name)
     make_output(output_format).details(volume_document(record), details_of_record(record))
 
@@ -305,6 +323,7 @@ def volume_document(record: VolumeRecord) -> dict[str, Any]:
         "filesystem": record.spec.filesystem,
         "filesystem_bytes": record.spec.filesystem_bytes,
         "write_path": record.spec.write_path,
+        "max_lag_ms": record.spec.max_lag_ms if record.spec.write_path == "cache" else None,
         "ceph_user": record.ceph_user,
         "host": record.host,
         "driver": attachment.driver if attachment else None,
@@ -323,6 +342,7 @@ def volume_document(record: VolumeRecord) -> dict[str, Any]:
             }
             for left in record.fenced
         ],
+        "local_logs": [{"host": log.host, "state": log.state} for log in record.local_logs],
     }
 
 
@@ -333,6 +353,16 @@ def details_of_record(record: VolumeRecord) -> dict[str, str]:
     part_bytes = document.pop("filesystem_bytes")
     if part_bytes is not None:
         document["filesystem"] += f", on the first {format_bytes(part_bytes)}"
+    max_lag_ms = document.pop("max_lag_ms")
+    if max_lag_ms is not None:
+        document["write_path"] = describe_write_path(record.spec.write_path, max_lag_ms)
+    logs = document.pop("local_logs")
+    if logs:
+        document["logs on hosts"] = ", ".join(
+            # That of the host where it is attached is in use: its journal says how it does.
+            log["host"] + ("" if log["host"] == record.host else f" ({_LOG_STATES[log['state']]})")
+            for log in logs
+        )
     left = document.pop("fenced")
     if left:
         document["fenced"] = ", ".join(
@@ -344,8 +374,28 @@ def details_of_record(record: VolumeRecord) -> dict[str, str]:
 
 def details_of_losses(record: VolumeRecord) -> dict[str, str]:
     """What is lost if what fails, for people."""
-    losses = explain_losses(record.spec.write_path)
-    return {"lost if host fails": losses.host_fails, "lost if copies fail": losses.copies_fail}
+    return _shown(losses_document(record.spec.write_path, record.spec.max_lag_ms))
+
+
+def losses_document(write_path: WritePath, max_lag_ms: int) -> dict[str, str]:
+    """What is lost if what fails, as keys of a JSON document."""
+    losses = explain_losses(write_path, max_lag_ms)
+    return {
+        "lost_if_host_fails": losses.host_fails,
+        "lost_if_disk_fails": losses.disk_fails,
+        "lost_if_copies_fail": losses.copies_fail,
+    }
+
+
+def details_of_asides(asides: Sequence[Aside]) -> dict[str, str]:
+    """Logs that were set aside, for people."""
+    if not asides:
+        return {}
+    places = ", ".join(f"{aside.path} on {aside.host}" for aside in asides)
+    return {
+        "set aside": f"{places}: each may hold commits that the volume lacks; deleting the "
+        "volume removes them"
+    }
 
 
 def details_of_journal(journal: JournalStatus | None) -> dict[str, str]:
@@ -354,12 +404,52 @@ def details_of_journal(journal: JournalStatus | None) -> dict[str, str]:
         return {}
     retrying = f", trying again: {journal.retrying}" if journal.retrying else ""
     used, capacity = format_bytes(journal.used_bytes), format_bytes(journal.capacity_bytes)
-    return {
+    bound = "" if journal.max_lag_ms is None else f", of at most {format_ms(journal.max_lag_ms)}"
+    pairs = {
         "journal": f"{journal.state}, {journal.fill_ratio:.0%} full{retrying}",
         "journal holds": f"{used} of {capacity} in the cluster, "
         f"{format_bytes(journal.held_bytes)} in memory",
-        "journal lag": f"{format_bytes(journal.lag_bytes)}, oldest {journal.lag_ms:.0f} ms",
+        "journal lag": f"{format_bytes(journal.lag_bytes)}, oldest {journal.lag_ms:.0f} ms{bound}",
     }
+    if journal.local_capacity_bytes:
+        local = format_bytes(journal.local_used_bytes)
+        pairs["log on host"] = f"{local} of {format_bytes(journal.local_capacity_bytes)}"
+    if journal.left_behind is not None:
+        pairs["left behind"] = (
+            f"the log {journal.left_behind} was not there when the volume was opened: what was "
+            "acknowledged last, at most the lag allowed then, may be missing"
+        )
+    if journal.degraded is not None:
+        pairs["degraded"] = (
+            f"works as with the write path {journal.mode}, not cache: {journal.degraded}"
+        )
+    return pairs
+
+
+def details_of_counts(counts: JournalCounts | None) -> dict[str, str]:
+    """What a write journal has done, for people."""
+    if counts is None or counts.mean_batch_bytes is None:
+        return {}
+    parts = [f"{counts.batches} of {format_bytes(counts.mean_batch_bytes)}"]
+    if counts.coalesced_ratio is not None:
+        parts.append(f"{counts.coalesced_ratio:.0%} of all bytes overwritten before the image")
+    if counts.cluster_writes_per_change is not None:
+        parts.append(f"{counts.cluster_writes_per_change:.2f} writes to RADOS for each write")
+    if counts.delayed:
+        parts.append(f"{counts.delayed} writes had to wait")
+    return {"batches": ", ".join(parts)}
+
+
+def details_of_read_cache(cache: ReadCacheStatus | None) -> dict[str, str]:
+    """The read cache now, for people."""
+    if cache is None:
+        return {}
+    if not cache.on:
+        return {"read cache": f"off ({cache.off_reason or 'no reason given'})"}
+    hits = "nothing read yet" if cache.hit_ratio is None else f"{cache.hit_ratio:.0%} of reads hit"
+    used, capacity = format_bytes(cache.used_bytes), format_bytes(cache.capacity_bytes)
+    bad = f", {cache.checksum_failures} checksums failed" if cache.checksum_failures else ""
+    return {"read cache": f"{hits}, {used} of {capacity}{bad}"}
 
 
 def details_of_live(live: LiveVolume | None) -> dict[str, str]:
@@ -372,6 +462,8 @@ def details_of_live(live: LiveVolume | None) -> dict[str, str]:
         + (f", oldest {live.oldest_in_flight_ms:.0f} ms" if live.oldest_in_flight_ms else ""),
         "transport reason": live.transport_reason,
         **details_of_journal(live.journal),
+        **details_of_counts(live.journal_counts),
+        **details_of_read_cache(live.read_cache),
     }
     for name, kind in live.kinds.items():
         if kind.operations and kind.p50_us is not None and kind.p99_us is not None:
@@ -381,6 +473,24 @@ def details_of_live(live: LiveVolume | None) -> dict[str, str]:
                 f"p50 {kind.p50_us:.0f} us, p99 {kind.p99_us:.0f} us{errors}"
             )
     return _shown(pairs)
+
+
+def parse_write_options(
+    write_path: str | None, max_lag: str | None
+) -> tuple[WritePath | None, int | None]:
+    """--write-path and --max-lag (in ms) as given. Raises UsageError."""
+    return (
+        None if write_path is None else parse_write_path(write_path),
+        None if max_lag is None else parse_max_lag_ms(max_lag),
+    )
+
+
+def require_something_to_set(write_path: WritePath | None, max_lag_ms: int | None) -> None:
+    """Raise UsageError when `set` was given nothing to set."""
+    if write_path is None and max_lag_ms is None:
+        raise UsageError(
+            "There is nothing to set.", "Give --write-path direct, journal or cache, or --max-lag."
+        )
 
 
 def _observe_unapplied(volumes: VolumeService, record: VolumeRecord) -> bool | None:
@@ -408,10 +518,21 @@ def _holds_database(session: Session, name: str) -> bool:
     return True
 
 
-def _fence_question(session: Session, order: FenceOrder) -> str:
+_LOG_STATES = {
+    "current": "may hold what the cluster lacks",
+    "drained": "the image has all that it held",
+    "fenced": "from before the fence: brought in only if nobody opens the volume before",
+}
+
+
+def _fence_question(session: Session, order: FenceOrder, record: VolumeRecord) -> str:
+    if not order.client_addresses:
+        return f"Give up what the log of '{order.name}' on {order.host} alone may hold?"
     place = f"from {order.host}" if order.host else "from its client"
     holds_database = _holds_database(session, order.name)
     loss = f"; the database '{order.name}' fails there at once" if holds_database else ""
+    if record.spec.write_path == "cache":
+        loss += f"; commits of its last {format_ms(record.spec.max_lag_ms)} may be lost"
     return f"Take the volume '{order.name}' away {place}{loss}?"
 
 

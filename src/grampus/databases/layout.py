@@ -134,7 +134,11 @@ def plan_instance(
         memory_bytes=spec.memory_bytes,
         cpus=spec.cpus,
         settings=decide_server_settings(
-            spec.flavour, spec.size_bytes, spec.memory_bytes, spec.cpus
+            spec.flavour,
+            spec.size_bytes,
+            spec.memory_bytes,
+            spec.cpus,
+            write_path=spec.write_path,
         ),
     )
 
@@ -156,6 +160,7 @@ def plan_scratch_instance(scratch: ScratchSpec, data_dir: PurePosixPath) -> Inst
         server_id=scratch.server_id,
         memory_bytes=spec.memory_bytes,
         cpus=spec.cpus,
+        # The host's own disk keeps no order between writes, whatever the database's volume does.
         settings=decide_server_settings(
             spec.flavour, spec.size_bytes, spec.memory_bytes, spec.cpus
         ),

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, SecretStr
 
-from grampus.volumes.model import WritePath
+from grampus.volumes.model import DEFAULT_MAX_LAG_MS, WritePath
 
 FlavourName = Literal["mysql", "mariadb"]
 DatabaseStatus = Literal["creating", "running", "stopped", "volume-lost", "host-down", "deleting"]
@@ -34,6 +34,7 @@ class DatabaseSpec(BaseModel):
     server_id: int
     protected: bool = False
     write_path: WritePath = "direct"  # of its volume
+    max_lag_ms: int = DEFAULT_MAX_LAG_MS  # of its volume, with the write path `cache` alone
 
 
 class DatabaseRecord(BaseModel):
@@ -67,6 +68,7 @@ class WritePathChange(BaseModel):
 
     changed: DatabaseSpec  # as it shall be
     former: WritePath
+    former_max_lag_ms: int = DEFAULT_MAX_LAG_MS
     restarts: bool  # it shall run, so it is stopped before the change and started after it
 
     @property

@@ -24,6 +24,7 @@ from grampus.databases.request import (
     require_request,
 )
 from grampus.hosts.port import Fleet, Host, HostUnreachableError
+from grampus.volumes.write_paths import decide_max_lag_ms
 
 
 class CreatePlanner:
@@ -65,6 +66,7 @@ class CreatePlanner:
             server_id=decide_server_id(address),
             protected=request.protect,
             write_path=request.write_path,
+            max_lag_ms=decide_max_lag_ms(request.write_path, request.max_lag_ms),
         )
 
     def settle_address(self, spec: DatabaseSpec, used_addresses: Collection[str]) -> DatabaseSpec:

@@ -48,7 +48,9 @@ class VolumePort(Protocol):
         """Raise GrampusError when no volume with that write path could be attached to `host`."""
         ...
 
-    def ensure_write_path(self, name: str, write_path: WritePath) -> VolumeRecord:
+    def ensure_write_path(
+        self, name: str, write_path: WritePath, *, max_lag_ms: int | None = None
+    ) -> VolumeRecord:
         """How a detached volume is written to from its next attachment on.
 
         Raises NotFoundError, RefusedError with code `attached`.

@@ -96,4 +96,5 @@ def describe_facts(spec: DatabaseSpec, owner: str) -> dict[str, str]:
         "owner": owner,
         "protected": "yes" if spec.protected else "no",
         "write-path": spec.write_path,
+        "max-lag-ms": str(spec.max_lag_ms),
     }

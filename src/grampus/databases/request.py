@@ -11,6 +11,7 @@ from grampus.core.names import MAX_NAME_LENGTH, require_name
 from grampus.core.units import GIB, MIB, TIB, format_bytes
 from grampus.databases.model import FlavourName
 from grampus.volumes.model import WritePath
+from grampus.volumes.write_paths import decide_max_lag_ms
 
 FLAVOURS: tuple[FlavourName, ...] = get_args(FlavourName)
 # A fresh data directory with its redo log and undo is about 0.3 GiB.
@@ -35,6 +36,7 @@ class CreateRequest:
     host: str | None = None
     protect: bool = False
     write_path: WritePath = "direct"
+    max_lag_ms: int | None = None  # None: the default; with the write path `cache` alone
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ def require_request(request: CreateRequest) -> FlavourName:
             f"Ask for at least {MIN_CPUS:g}.",
             code="too-small",
         )
+    decide_max_lag_ms(request.write_path, request.max_lag_ms)
     return request.flavour
 
 

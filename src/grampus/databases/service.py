@@ -53,6 +53,7 @@ from grampus.state.locks import hold_lock
 from grampus.state.operations import Operation, OperationJournal
 from grampus.state.store import Store
 from grampus.volumes.model import VolumeRecord, WritePath
+from grampus.volumes.write_paths import decide_max_lag_ms
 
 # `list` is a method of the service: inside it, the type goes by these names.
 Sentences = list[str]
@@ -236,31 +237,40 @@ class DatabaseService:
             spec = self.plan_resize(name, size_bytes)
             self._apply(self._begin("db.resize", spec), spec, undo_on_failure=False)
 
-    def plan_write_path(self, name: str, write_path: WritePath) -> WritePathChange | None:
+    def plan_write_path(
+        self, name: str, write_path: WritePath | None, *, max_lag_ms: int | None = None
+    ) -> WritePathChange | None:
         """What it takes to write by that path from now on; None when it does so already.
 
-        Raises NotFoundError, RefusedError with code `not-ready`, HostUnreachableError, and
-        GrampusError with code `no-volumed` or `no-driver` when its host cannot serve that path.
+        What is None stays, or is the default of a new path. Raises NotFoundError, UsageError for
+        a `max_lag_ms` without `cache`, RefusedError with code `not-ready`, HostUnreachableError,
+        and GrampusError with code `no-volumed` or `no-driver` when its host cannot serve that path.
         """
         record = self._ready(name)
-        if record.spec.write_path == write_path:
+        path = write_path or record.spec.write_path
+        lag_ms = decide_max_lag_ms(path, max_lag_ms, former_ms=record.spec.max_lag_ms)
+        changed = record.spec.model_copy(update={"write_path": path, "max_lag_ms": lag_ms})
+        if changed == record.spec:
             return None
         self._require_reachable(record.spec.host)
-        self._volumes.require_served(record.spec.host, write_path)
+        self._volumes.require_served(record.spec.host, path)
         return WritePathChange(
-            changed=record.spec.model_copy(update={"write_path": write_path}),
+            changed=changed,
             former=record.spec.write_path,
+            former_max_lag_ms=record.spec.max_lag_ms,
             restarts=record.desired == "running",
         )
 
-    def set_write_path(self, name: str, write_path: WritePath) -> None:
+    def set_write_path(
+        self, name: str, write_path: WritePath | None, *, max_lag_ms: int | None = None
+    ) -> None:
         """Write by that path from now on; a database that shall run is stopped and started.
 
         On failure it runs again as it did before. Raises what `plan_write_path` raises.
         """
         with self._locked(name):
             self._settle(name)
-            change = self.plan_write_path(name, write_path)
+            change = self.plan_write_path(name, write_path, max_lag_ms=max_lag_ms)
             if change is not None:
                 self._apply(self._begin("db.set", change), change, undo_on_failure=True)
 

@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 
 from grampus.core.units import GIB, KIB, MIB
 from grampus.databases.model import FlavourName
+from grampus.volumes.model import WritePath
 
 # Measured on mysqld 9.7.4 with the settings below, 4 tables, resident anonymous memory: 150 MiB
 # idle without its buffer pool, 0.9 MiB more for each busy client (1.5 leaves room for sorts and
@@ -43,10 +44,16 @@ class ServerSettings:
     binlog_total_bytes: int
     binlog_file_bytes: int
     binlog_expire_s: int
+    flush_method: str
 
 
 def decide_server_settings(
-    flavour: FlavourName, size_bytes: int, memory_bytes: int, cpus: float
+    flavour: FlavourName,
+    size_bytes: int,
+    memory_bytes: int,
+    cpus: float,
+    *,
+    write_path: WritePath = "direct",
 ) -> ServerSettings:
     """Settings for an instance with `memory_bytes` as a hard limit, on a volume of `size_bytes`.
 
@@ -70,6 +77,7 @@ def decide_server_settings(
     - Binlogs: about an eighth of the volume. MySQL bounds them by age alone: that age is how long
       2 MiB/s take to write an eighth; MariaDB bounds their total size itself.
     - Connections: what is left of the memory, at 1.5 MiB each (measured, rounded up).
+    - Pages written: see `_decide_flush_method`.
     """
     buffer_pool_bytes, chunk_bytes, instances = _decide_buffer_pool(memory_bytes, cpus)
     performance_schema = memory_bytes >= PERFORMANCE_SCHEMA_FROM_BYTES
@@ -98,7 +106,23 @@ def decide_server_settings(
         binlog_expire_s=_clamp(
             binlog_total_bytes // ASSUMED_BINLOG_BYTES_PER_S, 300, 7 * 24 * 3600
         ),
+        flush_method=_decide_flush_method(flavour, write_path),
     )
+
+
+def _decide_flush_method(flavour: FlavourName, write_path: WritePath) -> str:
+    """`innodb_flush_method`: O_DIRECT always, so that a page is cached once.
+
+    Behind a write journal the volume is a prefix of its write history after any crash (INV-1), so
+    pages need no fsync for their order to the redo log, and each one saved is one that no commit
+    waits behind. A commit's own fsyncs stay, and so do those after a file was made, grew or was
+    closed: MySQL does them with O_DIRECT_NO_FSYNC too (since 8.0.14), MariaDB does not, and XFS
+    would lose the file's size. Without a journal a write may overtake another (`direct` has
+    several in flight), so there each page's fsync stays.
+    """
+    if flavour == "mysql" and write_path != "direct":
+        return "O_DIRECT_NO_FSYNC"
+    return "O_DIRECT"
 
 
 def _decide_buffer_pool(memory_bytes: int, cpus: float) -> tuple[int, int, int]:
@@ -154,8 +178,7 @@ def render_my_cnf(
 ) -> str:
     """The server's option file, for MySQL 9.7 or MariaDB 11.8.
 
-    O_DIRECT on XFS with fdatasync: Red Hat and Percona advise O_DIRECT, so that a page is cached
-    once; O_DIRECT_NO_FSYNC would lose the file size after a crash on XFS. Every commit is durable
+    O_DIRECT on XFS with fdatasync, as Red Hat and Percona advise. Every commit is durable
     (`sync_binlog` and `innodb_flush_log_at_trx_commit` 1), unlike in the papers' own runs.
     """
     options = {
@@ -202,7 +225,7 @@ def _common_options(
         "innodb_buffer_pool_size": settings.buffer_pool_bytes,
         "innodb_log_buffer_size": settings.log_buffer_bytes,
         "innodb_flush_log_at_trx_commit": 1,
-        "innodb_flush_method": "O_DIRECT",
+        "innodb_flush_method": settings.flush_method,
         "innodb_flush_neighbors": 0,
         "innodb_doublewrite": "ON",
         "innodb_adaptive_hash_index": "OFF",

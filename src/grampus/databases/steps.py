@@ -38,6 +38,7 @@ from grampus.databases.settings import decide_server_settings
 from grampus.hosts.port import Fleet, Host
 from grampus.state.operations import Step
 from grampus.volumes.model import VolumeSpec
+from grampus.volumes.write_paths import describe_write_path
 
 OperationKind = Literal[
     "db.create",
@@ -187,20 +188,27 @@ def _set_steps(ports: StepPorts, change: WritePathChange) -> list[Step]:
     It keeps what the user wants of the database: undone, it runs again as it did before.
     """
     spec = change.changed
-    former = spec.model_copy(update={"write_path": change.former})
+    former = spec.model_copy(
+        update={"write_path": change.former, "max_lag_ms": change.former_max_lag_ms}
+    )
     name, work, former_work = spec.name, _DatabaseWork(ports, spec), _DatabaseWork(ports, former)
 
     def detach() -> None:
         ports.volumes.ensure_detached(name)
+
+    def write_by(path_of: DatabaseSpec) -> None:
+        lag_ms = path_of.max_lag_ms if path_of.write_path == "cache" else None
+        ports.volumes.ensure_write_path(name, path_of.write_path, max_lag_ms=lag_ms)
 
     stop = Step("server", "Stop the server", work.stop_server, former_work.bring_up)
     change_steps = [
         Step("detach", "Detach the volume", detach),
         Step(
             "volume",
-            f"Set the write path of the volume to {spec.write_path}",
-            lambda: _ignore(ports.volumes.ensure_write_path(name, spec.write_path)),
-            lambda: _ignore(ports.volumes.ensure_write_path(name, former.write_path)),
+            f"Set the write path of the volume to "
+            f"{describe_write_path(spec.write_path, spec.max_lag_ms)}",
+            lambda: write_by(spec),
+            lambda: write_by(former),
         ),
         Step(
             "record",
@@ -284,6 +292,7 @@ class _DatabaseWork:
                 image=f"{IMAGE_PREFIX}{spec.name}",
                 size_bytes=spec.size_bytes,
                 write_path=spec.write_path,
+                max_lag_ms=spec.max_lag_ms,
             )
         )
         self.write_facts()

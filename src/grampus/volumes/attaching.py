@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from grampus.ceph.cluster import CephCluster
@@ -19,9 +20,16 @@ from grampus.volumes.decide_driver import (
     explain_need,
     require_driver_serves,
 )
+from grampus.volumes.decide_local_log import (
+    find_current_log,
+    note_current_log,
+    note_opened,
+    require_log_at_hand,
+)
 from grampus.volumes.drivers.port import Driver, Mapped, MapRequest
 from grampus.volumes.drivers.table import build_drivers
 from grampus.volumes.drivers.volumed import NOT_BUILT, VolumedProgram
+from grampus.volumes.local_logs import LocalLogs, is_local_directory
 from grampus.volumes.model import (
     Attachment,
     DriverName,
@@ -69,6 +77,7 @@ class Attacher:
         self._clock = clock
         self._progress = progress
         self._drivers = build_drivers(clock, program)
+        self.local_logs = LocalLogs(records, fleet, progress)
 
     def ensure_client(self, record: VolumeRecord) -> str:
         """The keyring of the volume's cephx user, which is made if need be."""
@@ -102,20 +111,28 @@ class Attacher:
             self._clear_fenced(record, None)
             return current
         journal = self.observe_journal(record.spec)
+        require_log_at_hand(record, host, is_unapplied=journal.is_unapplied)
         choices = self._decide(target, asked, record.spec, journal)
+        has_log = self._has_local_log(record, target, choices)
         record = self._clear_fenced(record, target)
         if record.host is None:
             # The intent first: whoever finds it half done knows where to clear up.
-            record = self._put(record.model_copy(update={"host": host}))
+            record = record.model_copy(update={"host": host})
+            record = self._put(note_opened(record, host, has_log=has_log))
         else:
             self._clear(record, target, self._drivers_to_clear(record))
             self._fence_dead_client(record)
-            record = self._put(record.model_copy(update={"attachment": None}))
+            record = record.model_copy(update={"attachment": None})
+            record = self._put(note_opened(record, host, has_log=has_log))
         others = self.require_unlocked(record)
         self.write_keyring(record, target)
         if journal.is_unapplied:
             self._progress.note(f"{_image(record.spec)} has a journal that is applied first.")
-        request = self._request(record, transport or "auto", is_unapplied=journal.is_unapplied)
+        request = replace(
+            self._request(record, transport or "auto"),
+            is_unapplied=journal.is_unapplied,
+            has_local_log=has_log,
+        )
         choice, mapped = self._map(target, choices, request)
         is_new = not record.is_formatted
         record = self._ensure_formatted(record, target, mapped.device)
@@ -146,6 +163,7 @@ class Attacher:
             return
         record = self._clear_fenced(record, None)
         if record.host is None:
+            self._drop_drained_log(record)
             return
         if not self._fleet.is_reachable(record.host):
             raise HostUnreachableError(
@@ -158,8 +176,9 @@ class Attacher:
         self._clear(record, target, self._drivers_to_clear(record))
         if not was_alive:  # one that was stopped cleanly has let go of the image itself
             self._fence_dead_client(record)
-        self._put(record.model_copy(update={"host": None, "attachment": None}))
-        if was_alive and record.spec.write_path == "journal":
+        record = self._put(record.model_copy(update={"host": None, "attachment": None}))
+        self._drop_drained_log(record)
+        if was_alive and record.spec.write_path != "direct":
             self._note_undrained(record.spec)
 
     def ensure_fenced_cleared(self, name: str) -> None:
@@ -238,9 +257,9 @@ class Attacher:
 
     def require_volumed(self, write_path: WritePath) -> None:
         """Raise GrampusError with code `no-volumed` when the path needs it and it is not built."""
-        if write_path == "journal" and not self._program.is_built():
+        if write_path != "direct" and not self._program.is_built():
             raise GrampusError(
-                f"Only volumed serves the write path journal, and {NOT_BUILT}.",
+                f"Only volumed serves the write path {write_path}, and {NOT_BUILT}.",
                 "Build it, or choose the write path direct.",
                 code="no-volumed",
             )
@@ -402,6 +421,26 @@ class Attacher:
     def _watchers(self, record: VolumeRecord) -> list[str]:
         return self._images.watchers(record.spec.pool, record.spec.image)
 
+    def _has_local_log(self, record: VolumeRecord, host: Host, choices: list[DriverChoice]) -> bool:
+        """Whether the volumed that is to be started gets a directory on the host itself.
+
+        With another write path than `cache` it does when one is there: it may hold what an
+        earlier attachment flushed, and no other driver could bring that in.
+        """
+        if all(choice.driver != "volumed" for choice in choices):
+            return False
+        return record.spec.write_path == "cache" or is_local_directory(host, record.spec.name)
+
+    def _drop_drained_log(self, record: VolumeRecord) -> None:
+        """Remove the volume's directories on hosts that hold nothing which the image lacks."""
+        spec = record.spec
+        if find_current_log(record) is not None:
+            if self._images.find(spec.pool, spec.image) is None:
+                return  # it is being deleted, and the directory with it
+            if not self.observe_journal(spec).is_unapplied:
+                record = self._put(note_current_log(record, "drained"))
+        self.local_logs.ensure_drained_absent(record)
+
     def _note_undrained(self, spec: VolumeSpec) -> None:
         if self.observe_journal(spec).is_unapplied:
             self._progress.note(
@@ -413,15 +452,12 @@ class Attacher:
         self,
         record: VolumeRecord,
         transport: TransportName = "auto",
-        *,
-        is_unapplied: bool = False,
     ) -> MapRequest:
         return MapRequest(
             volume=record.spec,
             ceph_user=record.ceph_user,
             reference=f"grampus/{self._tag}/volume-{record.spec.name}",
             transport=transport,
-            is_unapplied=is_unapplied,
         )
 
     def _put(self, record: VolumeRecord) -> VolumeRecord:

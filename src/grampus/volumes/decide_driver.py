@@ -68,8 +68,8 @@ def decide_drivers(
 
 def explain_need(write_path: WritePath, *, is_unapplied: bool) -> str | None:
     """Why only volumed can serve the volume, as a part of a sentence; None when others can."""
-    if write_path == "journal":
-        return "only volumed serves the write path journal"
+    if write_path != "direct":
+        return f"only volumed serves the write path {write_path}"
     if is_unapplied:
         return "only volumed can apply the journal that the image has"
     return None
@@ -94,10 +94,10 @@ def require_driver_serves(
             f"Apply it first: `grampus volume replay {spec.name}`; or leave --driver out.",
             code="unapplied-journal",
         )
-    if spec.write_path == "journal":
+    if spec.write_path != "direct":
         raise RefusedError(
-            f"The volume '{spec.name}' has the write path journal, which the driver {asked} "
-            "cannot serve: only volumed can.",
+            f"The volume '{spec.name}' has the write path {spec.write_path}, which the driver "
+            f"{asked} cannot serve: only volumed can.",
             f"Leave --driver out, or first `grampus volume set {spec.name} --write-path direct`.",
             code="write-path",
         )

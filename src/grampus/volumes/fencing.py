@@ -30,8 +30,10 @@ from grampus.core.errors import GrampusError, RefusedError
 from grampus.hosts.port import Fleet
 from grampus.state.operations import Step
 from grampus.volumes.decide_fence import decide_fence_targets
+from grampus.volumes.decide_local_log import find_current_log, note_current_log
 from grampus.volumes.model import DriverName, FencedAttachment, VolumeRecord
 from grampus.volumes.records import VolumeRecords
+from grampus.volumes.write_paths import parse_journal_facts
 
 FENCE_EXPIRE_S = 24 * 3600
 # OSDs drop the watch of a blocklisted client with the next map; without one it lasts 30 s.
@@ -49,7 +51,7 @@ class FenceOrder(BaseModel):
     ceph_user: str
     host: str | None  # from which the volume is taken; None: no record says that it has one
     driver: DriverName | None
-    client_addresses: tuple[str, ...]
+    client_addresses: tuple[str, ...]  # none: nobody has it open, a log on `host` is given up
     ordered_at: datetime
 
 
@@ -80,6 +82,9 @@ class Fencing:
         spec, attachment = record.spec, record.attachment
         locks = self._images.locks(spec.pool, spec.image)
         watchers = self._images.watchers(spec.pool, spec.image)
+        needed_log = None if watchers else self._find_needed_log(record)
+        if needed_log is not None:
+            return self._order(record, needed_log, ())
         recorded = attachment.client_address if attachment else None
         seen = {lock.address for lock in locks} | set(watchers)
         targets = decide_fence_targets(
@@ -102,20 +107,19 @@ class Fencing:
         if not targets.addresses:
             _require_fenced(record)
             return None
-        return FenceOrder(
-            name=name,
-            pool=spec.pool,
-            image=spec.image,
-            ceph_user=record.ceph_user,
-            host=record.host,
-            driver=attachment.driver if attachment else None,
-            client_addresses=targets.addresses,
-            ordered_at=self._clock.now(),
-        )
+        return self._order(record, record.host, targets.addresses)
 
     def steps(self, order: FenceOrder) -> list[Step]:
         """The fence; every step may be repeated, none is ever undone."""
         image, clients = f"{order.pool}/{order.image}", " and ".join(order.client_addresses)
+        if not order.client_addresses:
+            return [
+                Step(
+                    "record",
+                    f"Record that '{order.name}' can do without its log on {order.host}",
+                    lambda: self._record(order),
+                )
+            ]
         return [
             Step(
                 "blocklist",
@@ -171,7 +175,7 @@ class Fencing:
         if record is None:
             return
         fenced = record.fenced
-        if order.host is not None:
+        if order.host is not None and order.client_addresses:
             left = FencedAttachment(
                 host=order.host,
                 driver=order.driver,
@@ -181,7 +185,31 @@ class Fencing:
             )
             fenced = (*(other for other in fenced if other != left), left)
         changes = {"host": None, "attachment": None, "fenced": fenced}
-        self._records.put(record.model_copy(update=changes))
+        record = note_current_log(record, "fenced").model_copy(update=changes)
+        self._records.put(record)
+
+    def _order(
+        self, record: VolumeRecord, host: str | None, addresses: tuple[str, ...]
+    ) -> FenceOrder:
+        attachment = record.attachment
+        return FenceOrder(
+            name=record.spec.name,
+            pool=record.spec.pool,
+            image=record.spec.image,
+            ceph_user=record.ceph_user,
+            host=host,
+            driver=attachment.driver if attachment else None,
+            client_addresses=addresses,
+            ordered_at=self._clock.now(),
+        )
+
+    def _find_needed_log(self, record: VolumeRecord) -> str | None:
+        """The host whose log keeps a detached volume from being attached elsewhere."""
+        log = find_current_log(record)
+        if log is None or record.host is not None:
+            return None
+        metadata = self._images.metadata(record.spec.pool, record.spec.image)
+        return log.host if parse_journal_facts(metadata).is_unapplied else None
 
     def _watchers(self, order: FenceOrder) -> list[str]:
         return self._images.watchers(order.pool, order.image)

@@ -16,8 +16,14 @@ from grampus.core.errors import GrampusError, RefusedError
 from grampus.hosts.port import Fleet, Host, HostUnreachableError
 from grampus.state.operations import Step
 from grampus.volumes.attaching import Attacher
+from grampus.volumes.decide_local_log import (
+    decide_replay_hosts,
+    find_current_log,
+    note_opened,
+)
 from grampus.volumes.drivers.volumed import VolumedProgram, last_line
 from grampus.volumes.live import parse_result
+from grampus.volumes.local_logs import is_local_directory, local_directory
 from grampus.volumes.model import VolumeRecord
 from grampus.volumes.records import VolumeRecords
 
@@ -71,7 +77,7 @@ class Journals:
         if not self._attacher.observe_journal(record.spec).is_unapplied:
             return None
         self._attacher.require_volumed("journal")
-        return ReplayOrder(name=name, host=self._any_host().name)
+        return ReplayOrder(name=name, host=self._choose_host(record).name)
 
     def replay_steps(self, order: ReplayOrder, keep: Callable[[Replayed], None]) -> list[Step]:
         """The replay, whose outcome goes to `keep`.
@@ -104,12 +110,18 @@ class Journals:
         if not self._attacher.observe_journal(record.spec).has_objects:
             return
         self._attacher.require_volumed("journal")
-        self._run(record, self._any_host(), "remove-journal", "removed", REMOVE_TIMEOUT_S)
+        # What a log on a host holds goes with the image: the tool is not told of it.
+        argv = ["remove-journal"]
+        self._run(record, self._any_host(), argv, "removed", REMOVE_TIMEOUT_S)
         self._attacher.detach(name)
 
     def _replay(self, order: ReplayOrder) -> Replayed:
         record, host = self._records.get(order.name), self._fleet.host(order.host)
-        said = self._run(record, host, "replay", "applied", REPLAY_TIMEOUT_S)
+        argv = ["replay"]
+        if is_local_directory(host, order.name):
+            argv += ["--local-dir", str(local_directory(host, order.name))]
+            record = note_opened(record, host.name, has_log=True)
+        said = self._run(record, host, argv, "applied", REPLAY_TIMEOUT_S)
         try:
             return Replayed.model_validate(parse_result(said))
         except ValidationError as error:
@@ -119,8 +131,10 @@ class Journals:
                 code="volumed-answer",
             ) from error
 
-    def _run(self, record: VolumeRecord, host: Host, verb: str, done: str, timeout_s: float) -> str:
-        """What `volumed VERB` on the image prints. Raises GrampusError `volumed-failed`."""
+    def _run(
+        self, record: VolumeRecord, host: Host, command: list[str], done: str, timeout_s: float
+    ) -> str:
+        """What a `command` of volumed on the image prints. Raises GrampusError `volumed-failed`."""
         record = record.model_copy(update={"host": host.name})
         self._records.put(record)
         self._attacher.require_unlocked(record)
@@ -128,10 +142,11 @@ class Journals:
         image = f"{record.spec.pool}/{record.spec.image}"
         argv = [
             str(self._program.ensure_on(host)),
-            verb,
+            command[0],
             *("--image", image),
             *("--user", record.ceph_user),
             *("--conf", "/etc/ceph/ceph.conf"),
+            *command[1:],
         ]
         # timeout(1) ends it on the host too, with code 124.
         limited = ["timeout", f"{timeout_s:g}", *argv]
@@ -143,6 +158,22 @@ class Journals:
                 code="volumed-failed",
             )
         return result.stdout
+
+    def _choose_host(self, record: VolumeRecord) -> Host:
+        """Where the log is, if one is needed. Raises HostUnreachableError."""
+        name, log = record.spec.name, find_current_log(record)
+        if log is not None:
+            if self._fleet.is_reachable(log.host):
+                return self._fleet.host(log.host)
+            raise HostUnreachableError(
+                f"The host {log.host} cannot be reached, and its log of the volume '{name}' may "
+                "hold commits that the cluster lacks.",
+                f"Bring it back; if it is lost, give them up: `grampus volume fence {name}`.",
+            )
+        for fenced in decide_replay_hosts(record):
+            if self._fleet.is_reachable(fenced):
+                return self._fleet.host(fenced)
+        return self._any_host()
 
     def _any_host(self) -> Host:
         for host in self._fleet.hosts():

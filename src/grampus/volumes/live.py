@@ -48,6 +48,81 @@ class JournalStatus(BaseModel):
     replicated: int
     applied: int
     trimmed: int
+    # `cache` while flushes are done once they are durable on the host, else `journal`; None: an
+    # older volumed, which knows `journal` alone.
+    mode: str | None = None
+    degraded: str | None = None  # why a volume with the write path `cache` works as with `journal`
+    # Where the log is that the volume had before and that was not found when it was opened: what
+    # was acknowledged last and only it held is not in the volume.
+    left_behind: str | None = None
+    local_used_bytes: int = 0  # of the log on the host
+    local_capacity_bytes: int = 0  # 0: there is no such log
+    max_lag_ms: float | None = None  # None unless the write path is `cache`
+    local_asides: tuple[str, ...] = ()  # logs set aside on the host
+
+
+class JournalCounts(BaseModel):
+    """What a write journal has done since it was opened; 0 also for what volumed does not count."""
+
+    model_config = ConfigDict(frozen=True)
+
+    changes: int = 0  # requests that change the volume
+    change_bytes: int = 0
+    flushes: int = 0
+    batches: int = 0
+    appends: int = 0  # writes of batches to the ring in the cluster
+    append_bytes: int = 0  # with the frames around them
+    records: int = 0  # writes of its own to the cluster: who owns it, and what is applied
+    applies: int = 0  # writes to the image
+    apply_bytes: int = 0
+    image_flushes: int = 0
+    # Overwritten before they got to the image: within one batch, or after they were appended.
+    coalesced_in_batch_bytes: int = 0
+    coalesced_settled_bytes: int = 0
+    local_appends: int = 0  # writes to the log on the host
+    local_append_bytes: int = 0
+    delayed: int = 0  # changes that had to wait for room
+
+    @property
+    def mean_batch_bytes(self) -> float | None:
+        """As appended to the cluster; None: there was no batch yet."""
+        return self.append_bytes / self.batches if self.batches else None
+
+    @property
+    def coalesced_ratio(self) -> float | None:
+        """The part of all bytes written that never had to go to the image, 0 to 1."""
+        coalesced_bytes = self.coalesced_in_batch_bytes + self.coalesced_settled_bytes
+        return coalesced_bytes / self.change_bytes if self.change_bytes else None
+
+    @property
+    def cluster_writes_per_change(self) -> float | None:
+        """Writes to RADOS for each request that changes the volume; 1 or more with `direct`."""
+        writes = self.appends + self.records + self.applies
+        return writes / self.changes if self.changes else None
+
+
+class ReadCacheStatus(BaseModel):
+    """The read cache on the host's own disk, counted since the volume was opened."""
+
+    model_config = ConfigDict(frozen=True)
+
+    on: bool
+    off_reason: str | None = None
+    capacity_bytes: int = 0
+    used_bytes: int = 0
+    hits: int = 0
+    misses: int = 0
+    hit_bytes: int = 0
+    miss_bytes: int = 0
+    fills: int = 0
+    evictions: int = 0
+    checksum_failures: int = 0
+
+    @property
+    def hit_ratio(self) -> float | None:
+        """Of reads, 0 to 1; None: there was none yet."""
+        reads = self.hits + self.misses
+        return self.hits / reads if reads else None
 
 
 class LiveVolume(BaseModel):
@@ -72,6 +147,8 @@ class LiveVolume(BaseModel):
     librbd_version: str | None = None
     write_path: str | None = None
     journal: JournalStatus | None = None
+    journal_counts: JournalCounts | None = None  # from the statistics
+    read_cache: ReadCacheStatus | None = None
     kinds: dict[str, KindStatistics] = {}
 
 
@@ -117,6 +194,20 @@ def parse_statistics(document: Mapping[str, Any]) -> dict[str, KindStatistics]:
         }
     except (KeyError, TypeError, AttributeError, ValidationError) as error:
         raise _unreadable(str(error)) from error
+
+
+def parse_journal_counts(document: Mapping[str, Any]) -> JournalCounts | None:
+    """What the answer to `statistics` counts of the journal; None when there is no journal.
+
+    Raises GrampusError when it is of another form.
+    """
+    counts = document.get("journal")
+    if counts is None:
+        return None
+    try:
+        return JournalCounts.model_validate(counts)
+    except ValidationError as error:
+        raise _unreadable(str(error.errors()[0]["loc"])) from error
 
 
 def _percentile(kind: Mapping[str, Any], name: str) -> float | None:

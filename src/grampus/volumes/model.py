@@ -13,8 +13,14 @@ DriverName = Literal["krbd", "volumed", "nbd", "qsd"]
 # Between the kernel and volumed; `auto` is what the host can do best.
 TransportName = Literal["auto", "uring", "classic"]
 FilesystemName = Literal["xfs"]
-# How a write comes to the image: as it is, or through a journal beside it.
-WritePath = Literal["direct", "journal"]
+# How a write comes to the image: as it is, through a journal beside it, or through a log on the
+# host's own disk and that journal.
+WritePath = Literal["direct", "journal", "cache"]
+# `current`: the volume was last attached there, and its log may hold what the cluster lacks.
+# `drained`: all that it held is in the image. `fenced`: a fence took the volume away from it; what
+# it alone holds is brought in only if nobody else opens the volume before.
+LocalLogState = Literal["current", "drained", "fenced"]
+DEFAULT_MAX_LAG_MS = 100
 
 
 class VolumeSpec(BaseModel):
@@ -31,6 +37,17 @@ class VolumeSpec(BaseModel):
     # None: all of it.
     filesystem_bytes: int | None = None
     write_path: WritePath = "direct"
+    # With `cache` alone: how far the cluster may be behind what was flushed.
+    max_lag_ms: int = DEFAULT_MAX_LAG_MS
+
+
+class LocalLog(BaseModel):
+    """The directory of a volume on a host: its log, logs set aside, and its read cache."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    host: str
+    state: LocalLogState = "current"
 
 
 class Attachment(BaseModel):
@@ -75,6 +92,8 @@ class VolumeRecord(BaseModel):
     is_formatted: bool = False
     attachment: Attachment | None = None
     fenced: tuple[FencedAttachment, ...] = ()
+    # Noted before the directory is made, taken away after it is removed; at most one is `current`.
+    local_logs: tuple[LocalLog, ...] = ()
 
 
 def whole_mib(size_bytes: int) -> int:

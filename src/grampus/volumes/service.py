@@ -19,10 +19,12 @@ from grampus.state.locks import hold_lock
 from grampus.state.operations import Operation, OperationJournal, Step
 from grampus.state.store import Store
 from grampus.volumes.attaching import Attacher
+from grampus.volumes.decide_local_log import require_log_at_hand
 from grampus.volumes.drivers.volumed import VolumedProgram
 from grampus.volumes.fencing import FenceOrder, Fencing
 from grampus.volumes.journals import Journals, Replayed, ReplayOrder, require_detached
 from grampus.volumes.live import LiveVolume
+from grampus.volumes.local_logs import Aside
 from grampus.volumes.model import (
     Attachment,
     DriverName,
@@ -35,6 +37,7 @@ from grampus.volumes.model import (
 from grampus.volumes.places import mount_path
 from grampus.volumes.records import VolumeRecords
 from grampus.volumes.resizing import Resizing
+from grampus.volumes.write_paths import decide_max_lag_ms, decide_written
 
 OPERATION_KINDS = "volume."
 CREATE, DELETE, RESIZE, FENCE = "volume.create", "volume.delete", "volume.resize", "volume.fence"
@@ -117,9 +120,15 @@ class VolumeService:
             )
 
     def plan_create(
-        self, name: str, pool: str, size_bytes: int, *, write_path: WritePath = "direct"
+        self,
+        name: str,
+        pool: str,
+        size_bytes: int,
+        *,
+        write_path: WritePath = "direct",
+        max_lag_ms: int | None = None,
     ) -> VolumeSpec:
-        """A new volume, its size rounded up to whole MiB.
+        """A new volume, its size rounded up to whole MiB; `max_lag_ms` with `cache` alone.
 
         Raises UsageError, RefusedError when the name, the image or the room is taken, and
         GrampusError with code `no-volumed` when the write path needs it and it is not built.
@@ -139,6 +148,7 @@ class VolumeService:
             image=name,
             size_bytes=whole_mib(size_bytes),
             write_path=write_path,
+            max_lag_ms=decide_max_lag_ms(write_path, max_lag_ms),
         )
         self.check_room(pool, spec.size_bytes)
         self._require_no_image(spec)
@@ -243,19 +253,25 @@ class VolumeService:
                 self._journal.apply(operation, steps, self._progress, undo_on_failure=False)
             return self.get(name)
 
-    def plan_write_path(self, name: str, write_path: WritePath) -> VolumeSpec:
-        """The volume as it shall be.
+    def plan_write_path(
+        self, name: str, write_path: WritePath | None, *, max_lag_ms: int | None = None
+    ) -> VolumeSpec:
+        """The volume as it shall be; what is None stays, or is the default of a new path.
 
-        Raises NotFoundError, RefusedError with code `attached`, and GrampusError with code
-        `no-volumed` when the write path needs it and it is not built.
+        Raises NotFoundError, UsageError for a `max_lag_ms` without `cache`, RefusedError with
+        code `attached`, and GrampusError with code `no-volumed` when the write path needs it and
+        it is not built.
         """
         record = self.get(name)
-        if record.spec.write_path != write_path:
+        spec = decide_written(record.spec, write_path, max_lag_ms)
+        if spec != record.spec:
             require_detached(record, "its write path is settled when it is attached")
-            self._attacher.require_volumed(write_path)
-        return record.spec.model_copy(update={"write_path": write_path})
+            self._attacher.require_volumed(spec.write_path)
+        return spec
 
-    def ensure_write_path(self, name: str, write_path: WritePath) -> VolumeRecord:
+    def ensure_write_path(
+        self, name: str, write_path: WritePath | None, *, max_lag_ms: int | None = None
+    ) -> VolumeRecord:
         """How a detached volume is written to from its next attachment on.
 
         A journal that holds something is applied by that attachment, whatever the write path.
@@ -264,7 +280,7 @@ class VolumeService:
         self.get(name)
         with self._locked(name):
             self._settle(name)
-            spec = self.plan_write_path(name, write_path)
+            spec = self.plan_write_path(name, write_path, max_lag_ms=max_lag_ms)
             record = self.get(name)
             if record.spec != spec:
                 # Nothing but the record: the operation journal has nothing to undo.
@@ -322,6 +338,10 @@ class VolumeService:
             return None
         return self._attacher.observe_journal(record.spec).is_unapplied
 
+    def observe_asides(self, name: str) -> list[Aside]:
+        """Logs that were set aside on hosts that can be reached. Raises NotFoundError."""
+        return self._attacher.local_logs.observe_asides(self.get(name))
+
     def observe_live(self, name: str) -> LiveVolume | None:
         """State and statistics of an attachment now; None when there is nobody to ask."""
         record = self.get(name)
@@ -374,8 +394,9 @@ class VolumeService:
         A `transport` other than None asks for volumed. A volume never used gets its file system
         here. What is left of an attachment that died
         (driver killed, machine rebooted) is cleared away first. Raises NotFoundError,
-        RefusedError when it is attached to another host, and with code `unapplied-journal` or
-        `write-path` when the driver asked for leaves out its journal, HostUnreachableError.
+        RefusedError when it is attached to another host, with code `unapplied-journal` or
+        `write-path` when the driver asked for leaves out its journal, and with `local-log` when
+        only another host's log makes it whole, HostUnreachableError.
         """
         self.get(name)
         with self._locked(name):
@@ -393,6 +414,7 @@ class VolumeService:
         record, target = self.get(name), self._fleet.host(host)
         image = f"{record.spec.pool}/{record.spec.image}"
         journal = self._attacher.observe_journal(record.spec)
+        require_log_at_hand(record, host, is_unapplied=journal.is_unapplied)
         drivers = self._attacher.describe_drivers(target, record.spec, journal, asked=driver)
         steps = [
             f"Clear away what the fence left on {left.host}, if it can be reached"
@@ -412,7 +434,7 @@ class VolumeService:
         record = self.get(name)
         if record.host is None:
             return []
-        drain = ["Apply what its journal holds"] if record.spec.write_path == "journal" else []
+        drain = ["Apply what its journal holds"] if record.spec.write_path != "direct" else []
         return [
             f"Unmount {mount_path(self._fleet.host(record.host), name)}",
             *drain,
@@ -529,6 +551,7 @@ class VolumeService:
         self._attacher.detach(name)
         self._attacher.require_cleared(name)
         self._journals.ensure_removed(name)
+        self._attacher.local_logs.ensure_absent(name)
         self._images.ensure_absent(record.spec.pool, record.spec.image)
         self._cluster.ensure_client_absent(record.ceph_user)
         self._records.remove(name)
@@ -536,6 +559,7 @@ class VolumeService:
     def _remove_journal(self, name: str) -> None:
         self._attacher.require_cleared(name)
         self._journals.ensure_removed(name)
+        self._attacher.local_logs.ensure_absent(name)
 
     def _create_steps(self, spec: VolumeSpec) -> list[Step]:
         return [

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from grampus.cli.bench_paths import format_throughput, target_row
+from grampus.ceph.cluster import CephCluster
+from grampus.cli.bench_paths import LabPathsCluster, format_throughput, target_row
 from grampus.cli.main import app
+from grampus.core.errors import GrampusError
+from grampus.hosts.port import CommandResult
 from grampus.state.runs import RunArchive
-from tests.unit.report.made_paths import made_paths_run, made_target
+from tests.unit.report.made_paths import made_paths_run, made_target, made_write_paths_run
 from tests.unit.report.made_runs import made_run
 
 RUN_ID = "20260301-140509-paths-tiny"
@@ -41,6 +45,7 @@ def keep(home: Path, *run_ids: str) -> RunArchive:
         ("bench run quick --db x --host h1", "--host has no meaning"),
         ("bench run quick --db x --rounds 5", "--rounds has no meaning"),
         ("bench run quick --db x --measures *", "--measures has no meaning"),
+        ("bench run quick --db x --arms journal", "--arms has no meaning"),
         ("bench run quick --db x --seed 0", "--seed has no meaning"),
         ("bench run quick --db x --keep-data", "--keep-data has no meaning"),
         ("bench run quick", "The suite quick measures a database, and none is named."),
@@ -71,6 +76,22 @@ def test_a_run_is_shown_for_people(home: Path) -> None:
     assert any(line.startswith("librbd-throughput 16k-randread-qd1") for line in lines)
     assert any(line.endswith("51 us 20 to 88 FAIL") for line in lines)
     assert "Note: The intervals hold the true median with 93.8%, not 95%." in lines
+    assert not any(line.startswith("mysql-update-index") for line in lines)
+    assert "Note: 1 targets were not measured; --format json names them." in lines
+
+
+def test_the_write_paths_have_a_table_of_their_own(home: Path) -> None:
+    RunArchive(home / "runs").save(made_write_paths_run())
+    code, shown, _ = invoke("bench show latest")
+    assert code == 0
+    lines = [" ".join(line.split()) for line in shown.splitlines()]
+    assert "WRITE PATHS DIRECT JOURNAL" in lines
+    assert "16k-randwrite-uniform 1,800/s 1,900/s" in lines
+    assert "osd-cpu-us-per-write 800 us 200 us" in lines
+    assert any("journal / direct <= 0.3 x 0.25 x" in line for line in lines)
+    code, shown, _ = invoke("bench show latest --format json")
+    comparison = json.loads(shown)["comparisons"][1]
+    assert (comparison["quantity"], comparison["ratio"]) == ("cost", 0.25)
 
 
 def test_a_run_is_shown_for_programs(home: Path) -> None:
@@ -145,6 +166,45 @@ def test_a_damaged_run_is_named(home: Path) -> None:
     assert "cannot be read" in errors
 
 
+class PlayedOsds:
+    """Answers `ceph osd ls` and `ceph tell osd.N perf dump osd`; None: that OSD is down."""
+
+    def __init__(self, writes: dict[int, int | None]) -> None:
+        self._writes = writes
+
+    def cluster(self) -> CephCluster:
+        return CephCluster(self)
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: str | None = None,
+        timeout_s: float = 60.0,
+        check: bool = True,
+    ) -> CommandResult:
+        words = [word for word in argv if word not in ("--format", "json")]
+        if words[-2:] == ["osd", "ls"]:
+            return CommandResult(tuple(argv), 0, json.dumps(list(self._writes)), "")
+        assert words[-3:] == ["perf", "dump", "osd"]
+        writes = self._writes[int(words[-4].removeprefix("osd."))]
+        if writes is None:
+            raise GrampusError("Error ENXIO: problem getting command descriptions.")
+        answer = {"osd": {"op_w": writes, "op_rw": 1, "subop_w": 7}}
+        return CommandResult(tuple(argv), 0, json.dumps(answer), "")
+
+
+@pytest.mark.parametrize(
+    ("writes", "expected"),
+    [({0: 10, 2: 5}, {0: 11, 2: 6}), ({0: 10, 2: None}, {}), ({}, {})],
+)
+def test_writes_are_read_from_every_osd_or_not_at_all(
+    writes: dict[int, int | None], expected: dict[int, int]
+) -> None:
+    cluster = LabPathsCluster(PlayedOsds(writes))  # type: ignore[arg-type]
+    assert cluster.observe_writes() == expected
+
+
 @pytest.mark.parametrize(
     ("value", "unit", "text"),
     [
@@ -153,6 +213,8 @@ def test_a_damaged_run_is_named(home: Path) -> None:
         (36.46 * 1024**2, "bytes-per-s", "36 MiB/s"),
         (3.64 * 1024**2, "bytes-per-s", "3.6 MiB/s"),
         (194.4, "tps", "194 tps"),
+        (2.314, "writes-per-operation", "2.31"),
+        (31.4, "us-per-operation", "31 us"),
     ],
 )
 def test_throughput(value: float | None, unit: str, text: str) -> None:

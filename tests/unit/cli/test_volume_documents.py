@@ -11,17 +11,37 @@ import pytest
 from grampus.cli.composition import BUILT_VOLUMED, VOLUMED_VARIABLE, volumed_program
 from grampus.cli.db import database_document, pairs_of_database
 from grampus.cli.volume import (
+    details_of_asides,
+    details_of_counts,
     details_of_journal,
     details_of_live,
     details_of_losses,
+    details_of_read_cache,
     details_of_record,
+    losses_document,
+    parse_write_options,
+    require_something_to_set,
     volume_document,
 )
+from grampus.core.errors import UsageError
 from grampus.core.units import GIB, MIB
 from grampus.databases.model import DatabaseRecord, DatabaseSpec
 from grampus.databases.view import DatabaseView
-from grampus.volumes.live import JournalStatus, KindStatistics, LiveVolume
-from grampus.volumes.model import Attachment, FencedAttachment, VolumeRecord, VolumeSpec
+from grampus.volumes.live import (
+    JournalCounts,
+    JournalStatus,
+    KindStatistics,
+    LiveVolume,
+    ReadCacheStatus,
+)
+from grampus.volumes.local_logs import Aside
+from grampus.volumes.model import (
+    Attachment,
+    FencedAttachment,
+    LocalLog,
+    VolumeRecord,
+    VolumeSpec,
+)
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 SPEC = VolumeSpec(name="demo", pool="databases", image="demo", size_bytes=4 * GIB)
@@ -47,7 +67,7 @@ ATTACHED = DETACHED.model_copy(update={"host": "h1", "attachment": ATTACHMENT})
 KEYS = {
     *("name", "pool", "image", "size_bytes", "filesystem", "filesystem_bytes", "ceph_user"),
     *("host", "driver", "driver_reason", "transport", "device", "export_path", "mount_path"),
-    *("client_address", "fenced", "write_path"),
+    *("client_address", "fenced", "write_path", "max_lag_ms", "local_logs"),
 }
 
 
@@ -147,10 +167,9 @@ def test_the_write_path_is_shown_with_what_it_may_lose() -> None:
     )
     assert volume_document(journaled)["write_path"] == "journal"
     direct, journal = details_of_losses(DETACHED), details_of_losses(journaled)
-    assert list(direct) == list(journal) == ["lost if host fails", "lost if copies fail"]
-    assert all(
-        text.startswith("nothing that was") for text in (*direct.values(), *journal.values())
-    )
+    what = ["lost if host fails", "lost if disk fails", "lost if copies fail"]
+    assert list(direct) == list(journal) == what
+    assert all(text.startswith("nothing") for text in (*direct.values(), *journal.values()))
     assert direct["lost if host fails"] != journal["lost if host fails"]
 
 
@@ -175,8 +194,121 @@ def test_a_database_shows_its_volumes_write_path() -> None:
     )
     view = DatabaseView(record=record, status="running", volume=journaled)
     assert database_document(view)["write_path"] == "journal"
-    shown = pairs_of_database(view, JOURNAL)
+    shown = pairs_of_database(view, LiveVolume(state="running", journal=JOURNAL))
     assert (shown["write path"], shown["journal"]) == ("journal", "running, 13% full")
     assert "after the last flush" in shown["lost if host fails"]
     without = pairs_of_database(DatabaseView(record=record, status="creating", volume=None), None)
     assert "lost if host fails" not in without
+
+
+CACHED = DETACHED.model_copy(
+    update={
+        "spec": SPEC.model_copy(update={"write_path": "cache", "max_lag_ms": 250}),
+        "local_logs": (LocalLog(host="h1", state="fenced"), LocalLog(host="h2")),
+    }
+)
+
+
+def test_cache_says_how_far_the_cluster_may_be_behind_and_where_its_logs_are() -> None:
+    document = volume_document(CACHED)
+    assert (document["write_path"], document["max_lag_ms"]) == ("cache", 250)
+    assert document["local_logs"] == [
+        {"host": "h1", "state": "fenced"},
+        {"host": "h2", "state": "current"},
+    ]
+    assert volume_document(DETACHED)["max_lag_ms"] is None
+    shown = details_of_record(CACHED)
+    assert shown["write path"] == "cache, at most 250 ms behind"
+    assert shown["logs on hosts"].startswith("h1 (from before the fence")
+    assert "h2 (may hold what the cluster lacks)" in shown["logs on hosts"]
+    attached = CACHED.model_copy(update={"host": "h2", "attachment": ATTACHMENT})
+    assert details_of_record(attached)["logs on hosts"].endswith(", h2")
+    assert not {"logs on hosts", "max lag ms", "local logs"} & set(details_of_record(DETACHED))
+    assert "last 250 ms" in losses_document("cache", 250)["lost_if_host_fails"]
+    assert "last 250 ms" in details_of_losses(CACHED)["lost if host fails"]
+
+
+def test_a_cache_for_people() -> None:
+    cache = JOURNAL.model_copy(
+        update={
+            "mode": "cache",
+            "local_used_bytes": 8 * MIB,
+            "local_capacity_bytes": 256 * MIB,
+            "max_lag_ms": 100.0,
+        }
+    )
+    shown = details_of_journal(cache)
+    assert shown["journal lag"] == "40 KiB, oldest 12 ms, of at most 100 ms"
+    assert shown["log on host"] == "8 MiB of 256 MiB"
+    assert "degraded" not in shown
+    assert "left behind" not in shown
+    without = cache.model_copy(update={"left_behind": "h1:/data/cache/v/log"})
+    assert details_of_journal(without)["left behind"].startswith("the log h1:/data/cache/v/log was")
+    failed = cache.model_copy(update={"mode": "journal", "degraded": "Input/output error"})
+    assert details_of_journal(failed)["degraded"] == (
+        "works as with the write path journal, not cache: Input/output error"
+    )
+
+
+def test_what_a_journal_has_done_for_people() -> None:
+    assert details_of_counts(None) == details_of_counts(JournalCounts()) == {}
+    counts = JournalCounts(
+        changes=100,
+        change_bytes=MIB,
+        batches=4,
+        append_bytes=MIB,
+        appends=5,
+        applies=20,
+        coalesced_settled_bytes=MIB // 4,
+        delayed=3,
+    )
+    assert details_of_counts(counts)["batches"] == (
+        "4 of 256 KiB, 25% of all bytes overwritten before the image, "
+        "0.25 writes to RADOS for each write, 3 writes had to wait"
+    )
+    shown = details_of_live(LiveVolume(state="running", journal=JOURNAL, journal_counts=counts))
+    assert shown["batches"].startswith("4 of")
+
+
+@pytest.mark.parametrize(
+    ("cache", "shown"),
+    [
+        (ReadCacheStatus(on=False, off_reason="no room"), "off (no room)"),
+        (ReadCacheStatus(on=False), "off (no reason given)"),
+        (
+            ReadCacheStatus(on=True, capacity_bytes=GIB, used_bytes=MIB),
+            "nothing read yet, 1 MiB of 1 GiB",
+        ),
+        (
+            ReadCacheStatus(on=True, capacity_bytes=GIB, used_bytes=GIB, hits=3, misses=1),
+            "75% of reads hit, 1 GiB of 1 GiB",
+        ),
+        (
+            ReadCacheStatus(on=True, capacity_bytes=GIB, hits=1, checksum_failures=2),
+            "100% of reads hit, 0 B of 1 GiB, 2 checksums failed",
+        ),
+    ],
+)
+def test_a_read_cache_for_people(cache: ReadCacheStatus, shown: str) -> None:
+    assert details_of_read_cache(cache) == {"read cache": shown}
+    live = details_of_live(LiveVolume(state="running", read_cache=cache))
+    assert live["read cache"] == shown
+    assert details_of_read_cache(None) == {}
+
+
+def test_logs_set_aside_are_named_with_their_host() -> None:
+    assert details_of_asides([]) == {}
+    shown = details_of_asides([Aside("h1", "/d/log.aside-1-1"), Aside("h2", "/d/log.aside-2-1")])
+    assert shown["set aside"].startswith("/d/log.aside-1-1 on h1, /d/log.aside-2-1 on h2: each")
+
+
+def test_options_of_a_write_path() -> None:
+    assert parse_write_options(None, None) == (None, None)
+    assert parse_write_options("cache", "0.5s") == ("cache", 500)
+    with pytest.raises(UsageError, match="'cahce' is not a write path") as caught:
+        parse_write_options("cahce", None)
+    assert caught.value.remedy == "Did you mean 'cache'?"
+    with pytest.raises(UsageError, match="nothing to set"):
+        require_something_to_set(None, None)
+    require_something_to_set("direct", None)
+    require_something_to_set(None, 100)

@@ -27,6 +27,7 @@ from grampus.hosts.port import (
     Usage,
 )
 from grampus.volumes.model import Attachment, VolumeRecord, VolumeSpec, WritePath
+from grampus.volumes.write_paths import decide_written
 from tests.unit.clock import FakeClock as FakeClock
 
 MEMINFO = PurePosixPath("/proc/meminfo")
@@ -396,15 +397,17 @@ class FakeVolumes:
         self._fuse.burn()
 
     def require_served(self, host: str, write_path: WritePath) -> None:
-        if write_path == "journal" and host in self.hosts_without_volumed:
+        if write_path != "direct" and host in self.hosts_without_volumed:
             raise GrampusError(f"{host} cannot attach the volume.", code="no-driver")
 
-    def ensure_write_path(self, name: str, write_path: WritePath) -> VolumeRecord:
+    def ensure_write_path(
+        self, name: str, write_path: WritePath, *, max_lag_ms: int | None = None
+    ) -> VolumeRecord:
         self._fuse.burn()
         image = self._image(name)
         if image.record.attachment is not None:
             raise RefusedError("It is attached.", code="attached")
-        spec = image.record.spec.model_copy(update={"write_path": write_path})
+        spec = decide_written(image.record.spec, write_path, max_lag_ms)
         image.record = image.record.model_copy(update={"spec": spec})
         self._fuse.burn()
         return image.record

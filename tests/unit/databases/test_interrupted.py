@@ -50,6 +50,12 @@ CASES: list[tuple[str, Act, Act, bool]] = [
     ("protect", _created, lambda w: w.service().protect("demo", True), True),
     ("resize", _created, lambda w: w.service().resize("demo", 20 * GIB), True),
     ("set", _created, lambda w: w.service().set_write_path("demo", "journal"), True),
+    (
+        "set-max-lag",
+        _created,
+        lambda w: w.service().set_write_path("demo", "cache", max_lag_ms=20),
+        True,
+    ),
     ("set-stopped", _stopped, lambda w: w.service().set_write_path("demo", "journal"), True),
     ("scratch", _created, lambda w: w.service().ensure_local_instance("demo"), False),
     (

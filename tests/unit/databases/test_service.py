@@ -4,12 +4,13 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from grampus.core.errors import GrampusError, NotFoundError, RefusedError
+from grampus.core.errors import GrampusError, NotFoundError, RefusedError, UsageError
 from grampus.core.units import GIB, MIB
 from grampus.databases.model import DatabaseRecord
 from grampus.databases.request import CreateRequest
 from grampus.hosts.port import HostUnreachableError
 from grampus.state.locks import hold_lock
+from grampus.volumes.model import WritePath
 
 from .fakes import FakeFile
 from .world import LAB, World
@@ -393,6 +394,58 @@ def test_a_database_is_made_with_its_write_path(world: World) -> None:
     assert world.volumes.get("other").spec.write_path == "direct"
 
 
+def test_a_database_keeps_its_max_lag_and_its_volume_gets_it(world: World) -> None:
+    world.create(write_path="cache", max_lag_ms=50)
+    spec = world.volumes.get("demo").spec
+    assert (spec.write_path, spec.max_lag_ms) == ("cache", 50)
+    assert world.volumes.images["demo"].facts["max-lag-ms"] == "50"
+    assert world.service().get("demo").spec.max_lag_ms == 50
+    before = world.inventory()
+    with pytest.raises(UsageError, match="has no max-lag"):
+        world.create("other", write_path="journal", max_lag_ms=50)
+    with pytest.raises(UsageError, match="has no max-lag"):
+        world.service().plan_write_path("demo", "journal", max_lag_ms=50)
+    assert world.inventory() == before
+
+
+@pytest.mark.parametrize(
+    ("path", "lag_ms", "expected"),
+    [
+        ("cache", 20, ("cache", 20)),
+        (None, 20, ("cache", 20)),
+        ("cache", None, None),
+        (None, 50, None),
+        ("journal", None, ("journal", 100)),
+    ],
+)
+def test_set_changes_path_and_max_lag(
+    world: World, path: WritePath | None, lag_ms: int | None, expected: tuple[str, int] | None
+) -> None:
+    world.create(write_path="cache", max_lag_ms=50)
+    change = world.service().plan_write_path("demo", path, max_lag_ms=lag_ms)
+    world.service().set_write_path("demo", path, max_lag_ms=lag_ms)
+    if expected is None:
+        assert change is None
+        return
+    assert change is not None
+    assert (change.changed.write_path, change.changed.max_lag_ms) == expected
+    assert (change.former, change.former_max_lag_ms) == ("cache", 50)
+    spec, volume = world.service().get("demo").spec, world.volumes.get("demo").spec
+    assert (spec.write_path, spec.max_lag_ms) == expected
+    assert (volume.write_path, volume.max_lag_ms) == expected
+    lines = world.service().describe("db.set", change)
+    assert any("at most 20 ms behind" in line for line in lines) == (expected[0] == "cache")
+
+
+def test_set_to_cache_that_fails_has_its_former_lag_again(world: World) -> None:
+    world.create(write_path="cache", max_lag_ms=50)
+    before = world.inventory()
+    world.volumes.failing_paths = {"journal"}
+    with pytest.raises(GrampusError, match="driver ended"):
+        world.service().set_write_path("demo", "journal")
+    assert world.inventory() == before
+
+
 def test_a_host_that_cannot_serve_the_write_path_is_refused_before_anything(world: World) -> None:
     world.create(host="h1")
     world.volumes.hosts_without_volumed = {"h1", "h2"}
@@ -430,6 +483,23 @@ def test_set_to_what_it_is_already_does_not_stop_it(world: World) -> None:
     assert world.service().plan_write_path("demo", "direct") is None
     world.service().set_write_path("demo", "direct")
     assert len(world.hosts["h1"].commands) == commands
+
+
+def test_the_servers_settings_follow_the_write_path(world: World) -> None:
+    world.create(write_path="cache")
+    method = "innodb_flush_method"
+    for path, value in (("cache", "O_DIRECT_NO_FSYNC"), ("direct", "O_DIRECT")):
+        world.service().set_write_path("demo", path)  # type: ignore[arg-type]
+        lines = world.hosts["h1"].files[DEMO / "my.cnf"].content.splitlines()
+        assert [line for line in lines if line.startswith(method)] == [f"{method} = {value}"]
+    world.service().set_write_path("demo", "journal")
+    world.service().ensure_local_instance("demo")
+    (config,) = [
+        file
+        for path, file in world.hosts["h1"].files.items()
+        if path.name == "my.cnf" and path.parent != DEMO
+    ]
+    assert f"{method} = O_DIRECT\n" in config.content
 
 
 def test_set_leaves_a_stopped_database_stopped(world: World) -> None:
@@ -485,4 +555,5 @@ def test_records_of_an_earlier_version_write_directly(world: World) -> None:
     world.create()
     document = world.service().get("demo").model_dump(mode="json")
     del document["spec"]["write_path"]
+    del document["spec"]["max_lag_ms"]
     assert DatabaseRecord.model_validate(document) == world.service().get("demo")

@@ -16,6 +16,7 @@ from grampus.databases.settings import (
     decide_server_settings,
     render_my_cnf,
 )
+from grampus.volumes.model import WritePath
 
 PLACES = ServerPlaces(
     volume=PurePosixPath("/var/lib/mysql"),
@@ -128,3 +129,24 @@ def test_options_that_only_one_flavour_knows_stay_with_it() -> None:
     unknown_to_mariadb = {"mysqlx", "gtid_mode", "partial_revokes", "innodb_redo_log_capacity"}
     assert not unknown_to_mariadb & set(mariadb)
     assert not {"max_binlog_total_size", "innodb_log_file_size"} & set(mysql)
+
+
+@pytest.mark.parametrize(
+    ("flavour", "write_path", "flush_method"),
+    [
+        ("mysql", "direct", "O_DIRECT"),
+        ("mysql", "journal", "O_DIRECT_NO_FSYNC"),
+        ("mysql", "cache", "O_DIRECT_NO_FSYNC"),
+        ("mariadb", "journal", "O_DIRECT"),
+    ],
+)
+def test_pages_are_synced_one_by_one_only_where_nothing_else_keeps_their_order(
+    flavour: FlavourName, write_path: WritePath, flush_method: str
+) -> None:
+    settings = decide_server_settings(flavour, 10 * GIB, GIB, 1, write_path=write_path)
+    config = render_my_cnf(
+        flavour, settings, PLACES, address="10.213.0.100", port=3306, server_id=7
+    )
+    assert f"innodb_flush_method = {flush_method}\n" in config
+    assert "sync_binlog = 1\n" in config
+    assert "innodb_flush_log_at_trx_commit = 1\n" in config

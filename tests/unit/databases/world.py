@@ -87,12 +87,13 @@ class World:
             ],
             "write paths": [
                 f"{name}:{image.record.spec.write_path}:{image.facts.get('write-path')}"
+                f":{image.record.spec.max_lag_ms}:{image.facts.get('max-lag-ms')}"
                 for name, image in sorted(self.volumes.images.items())
             ],
             "secrets": sorted(p.name for p in secrets.glob("*")) if secrets.exists() else [],
             "records": [
                 f"{v.record.spec.name}:{v.status}:{v.record.spec.size_bytes}"
-                f":{v.record.spec.write_path}:{v.record.desired}"
+                f":{v.record.spec.write_path}:{v.record.spec.max_lag_ms}:{v.record.desired}"
                 for v in self.service().list()
             ],
             "unfinished": [op.kind for op in self.journal.unfinished(LAB)],

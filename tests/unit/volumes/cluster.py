@@ -57,6 +57,7 @@ class Image:
     data: str = ""
     metadata: dict[str, str] = field(default_factory=dict)
     frames: int = 0  # that its journal holds and it lacks
+    epoch: int = 0  # of the last owner of its journal
 
     @property
     def is_journal_open(self) -> bool:

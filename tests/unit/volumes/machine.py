@@ -28,6 +28,8 @@ from grampus.hosts.port import (
 )
 
 from .cluster import FSID, POOL, Client, FakeCluster, Fuse, Image
+from .local_disk import Log, drain_log, list_asides, open_log, require_removable, write_log
+from .volumed_answers import STATISTICS, journal_status
 
 Path = PurePosixPath
 
@@ -43,6 +45,7 @@ class Daemon:
     socket: Path | None = None  # of a volumed
     transport: str = ""
     write_path: str = "direct"
+    local: Path | None = None  # a volumed's directory on the host
     state: DaemonState = "running"
     client: Client | None = None
     log: str = ""
@@ -86,6 +89,7 @@ class FakeHost:
     probe: str = '{"fuse": true, "uring": true, "reason": "", "librbd_version": "1.20.0"}'
     is_volumed_mute: bool = False  # its control socket does not answer
     volumed_answers: str = ""  # what it says instead of status and statistics
+    failing_removals: tuple[Path, ...] = ()  # directories that a failing disk cannot remove
     drains: bool = True  # False: a journal's volumed runs out of time as it ends
     files: dict[Path, tuple[str, int]] = field(default_factory=dict)
     directories: set[Path] = field(default_factory=set)
@@ -261,8 +265,14 @@ class FakeHost:
     def _file_command(self, argv: list[str]) -> tuple[int, str]:
         path = Path(argv[-1])
         match argv:
-            case ["mkdir", "-p", _]:
+            case ["mkdir", "-p", _] | ["mkdir", "-p", "-m", "700", _]:
                 self.directories.add(path)
+            case ["test", "-d", _]:
+                return int(path not in self.directories), ""
+            case ["sync", *_]:
+                pass
+            case ["find", directory, "-maxdepth", "1", "-name", "log.aside-*"]:
+                return 0, list_asides(self.files, Path(directory))
             case ["touch", _]:
                 assert path.parent in self.directories
                 self.files.setdefault(path, ("", 0o644))
@@ -270,11 +280,17 @@ class FakeHost:
                 if path not in self.directories or path in self.mounts:
                     return 1, "rmdir: failed"
                 self.directories.discard(path)
-            case ["rm", "-f", _]:
-                self.files.pop(path, None)
+            case ["rm", "-f", *names]:
+                for name in names:
+                    self.files.pop(Path(name), None)
+            case ["rm", "-rf", "--one-file-system", _] if path in self.failing_removals:
+                return 1, "rm: Input/output error"
             case ["rm", "-rf", "--one-file-system", _]:
                 below = [mount for mount in self.mounts if mount.is_relative_to(path)]
                 assert not below, f"rm -r through {below}"
+                if path.parent.name == "cache":
+                    image = self.cluster.images.get(f"{POOL}/{path.name}")
+                    require_removable(self.files, path, image)
                 self.files = {f: c for f, c in self.files.items() if not f.is_relative_to(path)}
                 self.directories = {d for d in self.directories if not d.is_relative_to(path)}
             case _:
@@ -395,7 +411,6 @@ class FakeHost:
         assert daemon.client is not None
         image = self.cluster.images[daemon.image]
         state = "fenced" if self.cluster.is_fenced(daemon.client) else "running"
-        latency = {"count": 3, "p50": 100.0, "p99": 900.0}
         match command:
             case "status":
                 return 0, json.dumps(
@@ -409,24 +424,14 @@ class FakeHost:
                         "in_flight": 2,
                         "oldest_in_flight_ms": 1.5,
                         "write_path": daemon.write_path,
-                        "journal": _journal_status(image.frames)
-                        if daemon.write_path == "journal"
+                        "journal": journal_status(image.frames, daemon.write_path)
+                        if daemon.write_path != "direct"
                         else None,
                         "a later version says more": {},
                     }
                 )
             case "statistics":
-                kind = {"operations": 3, "bytes": 12288, "errors": 0, "in_flight": 1}
-                idle = {"operations": 0, "bytes": 0, "errors": 0, "in_flight": 0}
-                return 0, json.dumps(
-                    {
-                        "since_s": 1.0,
-                        "kinds": {
-                            "read": {**kind, "latency_us": latency},
-                            "flush": {**idle, "latency_us": {"count": 0}},
-                        },
-                    }
-                )
+                return 0, json.dumps(STATISTICS)
             case "resize":
                 daemon.size_bytes = self.cluster.images[daemon.image].size_bytes
                 if options != ["--size-bytes", str(daemon.size_bytes)]:
@@ -454,14 +459,24 @@ class FakeHost:
         assert len(str(daemon.socket)) < 108
         daemon.transport = options["--transport"].replace("auto", "uring")
         daemon.write_path = options.get("--write-path", "direct")
+        if "--local-dir" in options:
+            daemon.local = Path(options["--local-dir"])
+            assert daemon.local in self.directories
+            assert any(bind.source == str(daemon.local) for bind in spec.binds)
+        assert daemon.local or daemon.write_path != "cache", "a cache without its directory"
         if self.volumed_failure:
             daemon.state, daemon.log = "stopped", self.volumed_failure
             return daemon
         self._serve(daemon, options["--user"])
         if daemon.client is not None:
             image = self.cluster.images[name]
+            if daemon.local is not None:
+                open_log(self.files, daemon.local, image)
             image.apply_journal()
-            if daemon.write_path == "journal":
+            image.epoch += 1
+            if daemon.write_path == "cache" and daemon.local is not None:
+                write_log(self.files, daemon.local, Log(image.epoch, 0))
+            if daemon.write_path != "direct":
                 self.cluster.journals.add(name)
                 image.metadata["grampus.journal.objects"] = f"journal.{name}"
                 image.metadata["grampus.journal"] = "open"
@@ -492,7 +507,7 @@ class FakeHost:
     def _volumed_tool(self, words: list[str]) -> tuple[int, str]:
         verb, *options = words
         match options:
-            case ["--image", name, "--user", user, "--conf", "/etc/ceph/ceph.conf"]:
+            case ["--image", name, "--user", user, "--conf", "/etc/ceph/ceph.conf", *local]:
                 if self.volumed_failure or not self._has_key(user):
                     return 1, self.volumed_failure or "volumed: no keyring that is private"
                 image, client = (
@@ -501,6 +516,9 @@ class FakeHost:
                 )
                 self.cluster.close_image(name, client)
                 if verb == "replay":
+                    for directory in local[1:]:
+                        open_log(self.files, Path(directory), image)
+                    image.epoch += 1
                     frames = image.apply_journal()
                     said = {"replayed_frames": frames, "replayed_bytes": frames * 4096}
                     return 0, self.volumed_answers or json.dumps(said)
@@ -523,8 +541,10 @@ class FakeHost:
     def _end(self, daemon: Daemon) -> None:
         """In good order: a journal is drained first, if there is time."""
         image = self.cluster.images.get(daemon.image)
-        has_journal = daemon.write_path == "journal" and not self.cluster.is_fenced(daemon.client)
+        has_journal = daemon.write_path != "direct" and not self.cluster.is_fenced(daemon.client)
         if image is not None and has_journal and self.drains:
+            if daemon.local is not None:
+                drain_log(self.files, daemon.local)
             image.apply_journal()
         self._close(daemon)
 
@@ -543,25 +563,6 @@ class FakeHost:
     def _require_up(self) -> None:
         if not self.up:
             raise HostUnreachableError(f"The host {self.name} is down.", "Start it.")
-
-
-def _journal_status(frames: int) -> dict[str, object]:
-    return {
-        "state": "running",
-        "epoch": 1,
-        "fill_ratio": 0.25,
-        "held_bytes": frames * 4096,
-        "used_bytes": frames * 4096,
-        "capacity_bytes": 1 << 28,
-        "lag_bytes": 0,
-        "lag_ms": 0.5,
-        "freed_bytes_per_s": 0,
-        "retrying": None,
-        "sealed": frames,
-        "replicated": frames,
-        "applied": 0,
-        "trimmed": 0,
-    }
 
 
 class FakeFleet:

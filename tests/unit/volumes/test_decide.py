@@ -15,7 +15,14 @@ from grampus.volumes.decide_driver import (
 )
 from grampus.volumes.decide_fence import FenceTargets, decide_fence_targets
 from grampus.volumes.model import DriverName, TransportName, VolumeSpec, WritePath, whole_mib
-from grampus.volumes.write_paths import JournalFacts, explain_losses, parse_journal_facts
+from grampus.volumes.write_paths import (
+    JournalFacts,
+    describe_write_path,
+    explain_losses,
+    parse_journal_facts,
+    parse_max_lag_ms,
+    parse_write_path,
+)
 
 NONE = "none"
 OURS, ADMIN = "client.grampus.t.demo", "client.admin"
@@ -188,6 +195,7 @@ WITHOUT_VOLUMED = HostCapabilities(True, True, True, NONE)
     [
         ("journal", False, "only volumed serves the write path journal"),
         ("journal", True, "only volumed serves the write path journal"),
+        ("cache", False, "only volumed serves the write path cache"),
         ("direct", True, "only volumed can apply the journal that the image has"),
     ],
 )
@@ -215,6 +223,7 @@ def test_what_a_journal_holds_is_known_to_volumed_alone(
         ("qsd", "direct", True, "unapplied-journal"),
         ("krbd", "journal", True, "unapplied-journal"),
         ("nbd", "journal", False, "write-path"),
+        ("krbd", "cache", False, "write-path"),
     ],
 )
 def test_a_driver_that_would_leave_the_journal_out_is_refused_with_what_to_do(
@@ -248,7 +257,73 @@ def test_what_an_image_says_of_its_journal(
 
 
 def test_losses_are_said_for_each_write_path() -> None:
+    cache = explain_losses("cache", 250)
+    assert "last 250 ms" in cache.host_fails
+    assert "never a mixture" in cache.host_fails
+    assert "by itself as with journal" in cache.disk_fails
     direct, journal = explain_losses("direct"), explain_losses("journal")
+    assert direct.disk_fails == journal.disk_fails == "nothing: nothing of the volume is on it"
     assert "after the last flush" in journal.host_fails
     assert "of the journal" in journal.copies_fail
     assert "journal" not in direct.host_fails + direct.copies_fail
+
+
+@pytest.mark.parametrize("path", ["direct", "journal", "cache"])
+def test_a_write_path_by_its_name(path: WritePath) -> None:
+    assert parse_write_path(path) == path
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        ("jurnal", "Did you mean 'journal'?"),
+        ("Cache", "Did you mean 'cache'?"),
+        ("cahce", "Did you mean 'cache'?"),
+        ("dirct ", "Did you mean 'direct'?"),
+        ("fast", "Choose one of direct, journal, cache."),
+        ("", "Choose one of direct, journal, cache."),
+    ],
+)
+def test_a_misspelt_write_path_gets_a_suggestion(text: str, advice: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_write_path(text)
+    assert (caught.value.code, caught.value.remedy) == ("unknown-write-path", advice)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected_ms"),
+    [
+        *(("100ms", 100), ("0.5s", 500), ("10ms", 10), ("60s", 60_000), (" 1.5 S ", 1500)),
+        *(("60000ms", 60_000), ("0.01s", 10), ("10.9ms", 10)),
+    ],
+)
+def test_max_lag_is_a_time(text: str, expected_ms: int) -> None:
+    assert parse_max_lag_ms(text) == expected_ms
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        *(("100", "not a time"), ("", "not a time"), ("-1s", "not a time"), ("1m", "not a time")),
+        *(("\u0661s", "not a time"), ("1e3ms", "not a time")),
+        *(("9ms", "too short"), ("9.99ms", "too short"), ("0s", "too short")),
+        *(("61s", "too long"), ("60001ms", "too long"), ("999999999s", "too long")),
+    ],
+)
+def test_a_max_lag_that_is_none_is_a_clear_error(text: str, problem: str) -> None:
+    with pytest.raises(UsageError, match=problem) as caught:
+        parse_max_lag_ms(text)
+    assert caught.value.code == "invalid-max-lag"
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("path", "lag_ms", "shown"),
+    [
+        ("direct", 100, "direct"),
+        ("cache", 100, "cache, at most 100 ms behind"),
+        ("cache", 1500, "cache, at most 1.5 s behind"),
+    ],
+)
+def test_a_write_path_for_people(path: WritePath, lag_ms: int, shown: str) -> None:
+    assert describe_write_path(path, lag_ms) == shown

@@ -102,6 +102,58 @@ def _journal_fenced(world: World) -> None:
     world.service().fence("demo")
 
 
+def _with_cache(world: World) -> None:
+    world.build_volumed()
+    world.create(write_path="cache")
+
+
+def _attached_cache(world: World) -> None:
+    _with_cache(world)
+    world.attach()
+
+
+def _cache_killed(world: World) -> None:
+    _attached_cache(world)
+    world.h1.kill_daemon("volumed-demo")
+
+
+def _cache_left(world: World) -> None:
+    """Detached, with a log on h1 that holds what the cluster lacks."""
+    _cache_killed(world)
+    world.service().ensure_detached("demo")
+
+
+def _cache_left_on_a_lost_host(world: World) -> None:
+    _cache_left(world)
+    world.cut_off(world.h1)
+
+
+def _cache_cut_off(world: World) -> None:
+    _attached_cache(world)
+    world.cut_off(world.h1)
+
+
+def _cache_fenced(world: World) -> None:
+    _attached_cache(world)
+    world.service().fence("demo")
+
+
+def _cache_left_direct(world: World) -> None:
+    _cache_left(world)
+    world.service().ensure_write_path("demo", "direct")
+
+
+def _give_up_and_attach_elsewhere(world: World) -> None:
+    if world.service().get("demo").local_logs[0].state == "current":
+        _fence(world)
+    _attach_elsewhere(world)
+
+
+def _replay_and_attach_elsewhere(world: World) -> None:
+    _replay(world)
+    _attach_elsewhere(world)
+
+
 def _replay(world: World) -> None:
     world.service().replay("demo")
 
@@ -208,6 +260,20 @@ CASES: dict[str, tuple[Act, Act, Act]] = {
     "replay-fenced": (_journal_fenced, _replay, _replay),
     "replay-then-delete": (_journal_left, _replay, _delete),
     "attach-direct-after-journal": (_journal_left_direct, _attach, _attach),
+    "attach-cache": (_with_cache, _attach, _attach),
+    "mend-killed-cache": (_cache_killed, _attach, _attach),
+    "attach-left-cache": (_cache_left, _attach, _attach),
+    "attach-direct-after-cache": (_cache_left_direct, _attach, _attach),
+    "detach-cache": (_attached_cache, _detach, _detach),
+    "detach-killed-cache": (_cache_killed, _detach, _detach),
+    "delete-cache": (_attached_cache, _delete, _nothing),
+    "delete-left-cache": (_cache_left, _delete, _nothing),
+    "delete-fenced-cache": (_cache_fenced, _delete, _nothing),
+    "replay-cache": (_cache_left, _replay, _replay),
+    "replay-cache-then-attach-elsewhere": (_cache_left, _replay, _replay_and_attach_elsewhere),
+    "fence-cache-then-attach-there": (_attached_cache, _fence, _fence_and_attach),
+    "fence-cache-then-attach-elsewhere": (_cache_cut_off, _fence, _fence_and_attach_elsewhere),
+    "give-up-a-log": (_cache_left_on_a_lost_host, _fence, _give_up_and_attach_elsewhere),
 }
 
 
@@ -262,7 +328,7 @@ def test_killed_at_any_call_the_next_process_makes_it_whole(tmp_path: Path, case
     "case",
     [
         *("create", "delete-attached", "attach", "mend-killed-driver"),
-        *("replay", "delete-journal", "mend-killed-journal"),
+        *("replay", "delete-journal", "mend-killed-journal", "mend-killed-cache"),
     ],
 )
 def test_failing_at_any_call_is_said_and_the_next_try_makes_it_whole(

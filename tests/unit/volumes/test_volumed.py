@@ -19,7 +19,12 @@ from grampus.volumes.drivers.volumed import (
     memory_limit_bytes,
     parse_cpu_count,
 )
-from grampus.volumes.live import parse_result, parse_statistics, parse_status
+from grampus.volumes.live import (
+    parse_journal_counts,
+    parse_result,
+    parse_statistics,
+    parse_status,
+)
 
 from .cluster import Image
 from .test_drivers import REQUEST
@@ -220,10 +225,84 @@ def test_a_journal_is_read_and_none_of_an_older_volumed() -> None:
     live = parse_status({**STATUS, "write_path": "journal", "journal": JOURNAL})
     assert live.write_path == "journal"
     assert live.journal is not None
-    assert live.journal.model_dump() == JOURNAL
+    older = {"mode": None, "degraded": None, "local_used_bytes": 0, "local_capacity_bytes": 0}
+    none = {"max_lag_ms": None, "local_asides": (), "left_behind": None}
+    assert live.journal.model_dump() == {**JOURNAL, **older, **none}
+    assert (live.read_cache, live.journal_counts) == (None, None)
     live = parse_status({**STATUS, "write_path": "direct", "journal": None})
     assert (live.write_path, live.journal) == ("direct", None)
     assert (parse_status(STATUS).write_path, parse_status(STATUS).journal) == (None, None)
+
+
+READ_CACHE = {
+    "on": True,
+    "off_reason": None,
+    "capacity_bytes": 1024 * MIB,
+    "used_bytes": 512 * MIB,
+    "hits": 75,
+    "misses": 25,
+    "hit_bytes": 75 * 16384,
+    "miss_bytes": 25 * 16384,
+    "fills": 25,
+    "evictions": 2,
+    "checksum_failures": 0,
+}
+
+
+def test_a_cache_that_works_as_a_journal_is_read_with_its_reason() -> None:
+    journal = {
+        **JOURNAL,
+        "mode": "journal",
+        "degraded": "the log failed: No space left on device",
+        "left_behind": "h1:/d/log",
+        "local_used_bytes": 0,
+        "local_capacity_bytes": 256 * MIB,
+        "max_lag_ms": 100.0,
+        "local_asides": ["/d/log.aside-3-1"],
+    }
+    live = parse_status(
+        {**STATUS, "write_path": "cache", "journal": journal, "read_cache": READ_CACHE}
+    )
+    assert live.journal is not None
+    assert live.journal.model_dump(mode="json") == journal
+    assert live.read_cache is not None
+    assert live.read_cache.model_dump() == READ_CACHE
+    assert live.read_cache.hit_ratio == 0.75
+    off = parse_status({**STATUS, "read_cache": {"on": False, "off_reason": "no room"}})
+    assert off.read_cache is not None
+    assert (off.read_cache.off_reason, off.read_cache.hit_ratio) == ("no room", None)
+
+
+def test_what_a_journal_has_done_is_counted() -> None:
+    counts = parse_journal_counts(
+        {
+            "journal": {
+                "changes": 100,
+                "change_bytes": 1000,
+                "batches": 4,
+                "append_bytes": 800,
+                "appends": 5,
+                "records": 1,
+                "applies": 24,
+                "coalesced_in_batch_bytes": 200,
+                "coalesced_settled_bytes": 50,
+                "a later one": 1,
+            }
+        }
+    )
+    assert counts is not None
+    assert (counts.mean_batch_bytes, counts.coalesced_ratio) == (200, 0.25)
+    assert (counts.cluster_writes_per_change, counts.local_appends) == (0.3, 0)
+    assert parse_journal_counts({"kinds": {}}) is None
+    assert parse_journal_counts({"journal": None}) is None
+    idle = parse_journal_counts({"journal": {}})
+    assert idle is not None
+    assert (idle.mean_batch_bytes, idle.coalesced_ratio, idle.cluster_writes_per_change) == (
+        *(None, None),
+        None,
+    )
+    with pytest.raises(GrampusError, match="cannot be read"):
+        parse_journal_counts({"journal": {"changes": "x"}})
 
 
 def test_write_path_goes_to_the_daemon_with_the_memory_for_it(prepared: World) -> None:
@@ -304,6 +383,7 @@ def test_possible_cpus_are_counted(cpu_list: str, count: int) -> None:
 def test_memory_limit_grows_with_the_queues() -> None:
     assert memory_limit_bytes(2, "direct") == 896 * MIB
     assert memory_limit_bytes(2, "journal") == (896 + 256) * MIB
+    assert memory_limit_bytes(2, "cache") == (896 + 256 + 160) * MIB
     assert memory_limit_bytes(128, "direct") > 8 * GIB
 
 

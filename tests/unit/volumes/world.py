@@ -16,6 +16,7 @@ from grampus.volumes.model import Attachment, WritePath
 from grampus.volumes.service import VolumeService
 
 from .cluster import POOL, FakeClock, FakeCluster, Fuse, Image
+from .local_disk import Log, read_log, write_log
 from .machine import FakeFleet, FakeHost
 
 LAB = "t"
@@ -60,9 +61,15 @@ class World:
         self.volumed.parent.mkdir(exist_ok=True)
         self.volumed.write_bytes(b"ELF")
 
-    def create(self, name: str = "demo", write_path: WritePath = "direct") -> None:
+    def create(
+        self,
+        name: str = "demo",
+        write_path: WritePath = "direct",
+        max_lag_ms: int | None = None,
+    ) -> None:
         service = self.service()
-        service.create(service.plan_create(name, POOL, GIB, write_path=write_path))
+        spec = service.plan_create(name, POOL, GIB, write_path=write_path, max_lag_ms=max_lag_ms)
+        service.create(spec)
 
     def attach(self, name: str = "demo", host: str = "h1") -> Attachment:
         """Attach, and write something as soon as there is a file system."""
@@ -72,7 +79,13 @@ class World:
         image.data = image.data or "precious"
         if image.is_journal_open:
             image.frames = 3
+        files, directory = self.fleet.by_name[host].files, self.local_directory(host)
+        if read_log(files, directory) is not None:
+            write_log(files, directory, Log(image.epoch, 2))
         return attachment
+
+    def local_directory(self, host: str = "h1") -> PurePosixPath:
+        return PurePosixPath(f"/data/{host}/cache/demo")
 
     def resize(self, name: str, size_bytes: int) -> None:
         service = self.service()
@@ -131,6 +144,7 @@ class World:
             "records": [
                 f"{r.spec.name}:{r.host}:{r.attachment is not None}"
                 f":{','.join(left.host for left in r.fenced)}"
+                f":{','.join(f'{log.host}={log.state}' for log in r.local_logs)}"
                 for r in service.all()
             ],
             "unfinished": [operation.kind for operation in self.journal.unfinished(LAB)],

@@ -19,7 +19,7 @@ from grampus.volumes.drivers.port import Mapped, MapRequest
 from grampus.volumes.live import LiveVolume
 
 START_TIMEOUT_S = 30.0
-# At most the whole ring of a journal is read, 256 MiB, and written to the image in small pieces.
+# At most the whole ring of a journal is read, 1 GiB, and written to the image in small pieces.
 REPLAY_TIMEOUT_S = 600.0
 
 

@@ -20,6 +20,8 @@ class MapRequest:
     transport: TransportName = "auto"
     # Before it serves, the driver has to bring an earlier owner's journal into the image.
     is_unapplied: bool = False
+    # The volume has, or shall have, a log on the host itself.
+    has_local_log: bool = False
 
     @property
     def image(self) -> str:

@@ -14,11 +14,13 @@ from grampus.volumes.live import (
     DEAD_STATES,
     SERVING_STATES,
     LiveVolume,
+    parse_journal_counts,
     parse_result,
     parse_statistics,
     parse_status,
 )
-from grampus.volumes.model import WritePath
+from grampus.volumes.local_logs import ensure_local_directory
+from grampus.volumes.model import VolumeSpec, WritePath
 
 NOT_BUILT = "it has not been built (`make setup` builds it)"
 # What `volumed ctl` ends with when no daemon listens.
@@ -36,6 +38,8 @@ BASE_MEMORY_LIMIT_BYTES = 768 * MIB
 MEMORY_PER_CPU_BYTES = 2 * 32 * MIB
 # A journal holds at most 128 MiB, and as much again is on its way to the cluster.
 JOURNAL_MEMORY_BYTES = 2 * 128 * MIB
+# The index of the read cache, and what waits to be written to it and to the log on the host.
+CACHE_MEMORY_BYTES = (128 + 32) * MIB
 
 
 class VolumedProgram:
@@ -89,6 +93,9 @@ class Volumed:
         allocator = _observe_allocator(host)
         write_path = request.volume.write_path
         cpus = _observe_possible_cpus(host)
+        local: list[str] = []
+        if request.has_local_log:
+            local.append(str(ensure_local_directory(host, request.volume.name)))
         return DaemonSpec(
             name=self.daemon(request),
             argv=(
@@ -100,13 +107,15 @@ class Volumed:
                 *("--mountpoint", str(file)),
                 *("--socket", str(socket)),
                 *("--transport", request.transport),
-                *(() if write_path == "direct" else ("--write-path", write_path)),
+                *_write_path_options(request.volume),
+                *(option for directory in local for option in ("--local-dir", directory)),
                 *("--log-format", "text"),
             ),
             binds=(
                 Bind(str(host.data_dir / "etc-ceph"), "/etc/ceph", read_only=True),
                 Bind(str(program.parent), str(program.parent), read_only=True),
                 Bind(str(file.parent), str(file.parent), shared=True),
+                *(Bind(directory, directory) for directory in local),
             ),
             env={} if allocator is None else {"LD_PRELOAD": allocator},
             limits=Limits(memory_bytes=memory_limit_bytes(cpus, write_path)),
@@ -163,10 +172,11 @@ class Volumed:
         if statistics.returncode != 0:
             return status
         try:
-            kinds = parse_statistics(parse_result(statistics.stdout))
+            document = parse_result(statistics.stdout)
+            kinds, counts = parse_statistics(document), parse_journal_counts(document)
         except GrampusError as error:
             return status.model_copy(update={"state_reason": error.problem})
-        return status.model_copy(update={"kinds": kinds})
+        return status.model_copy(update={"kinds": kinds, "journal_counts": counts})
 
     def _observe_status(self, host: Host, request: MapRequest, file: PurePosixPath) -> LiveVolume:
         name = self.daemon(request)
@@ -225,13 +235,25 @@ def explain_probe(text: str) -> str | None:
 def memory_limit_bytes(possible_cpus: int, write_path: WritePath) -> int:
     """What a volumed on a host with so many possible CPUs may use."""
     journal_bytes = 0 if write_path == "direct" else JOURNAL_MEMORY_BYTES
-    return BASE_MEMORY_LIMIT_BYTES + possible_cpus * MEMORY_PER_CPU_BYTES + journal_bytes
+    cache_bytes = CACHE_MEMORY_BYTES if write_path == "cache" else 0
+    transport_bytes = possible_cpus * MEMORY_PER_CPU_BYTES
+    return BASE_MEMORY_LIMIT_BYTES + transport_bytes + journal_bytes + cache_bytes
 
 
 def parse_cpu_count(cpu_list: str) -> int:
     """How many CPUs a list such as `0-3,8` names (cpuset(7)); at least 1."""
     ranges = re.findall(r"(\d+)(?:-(\d+))?", cpu_list)
     return max(1, sum(int(last or first) - int(first) + 1 for first, last in ranges))
+
+
+def _write_path_options(volume: VolumeSpec) -> tuple[str, ...]:
+    match volume.write_path:
+        case "direct":  # also known to a volumed that knows no other
+            return ()
+        case "journal":
+            return ("--write-path", "journal")
+        case "cache":
+            return ("--write-path", "cache", "--max-lag-ms", str(volume.max_lag_ms))
 
 
 def _drain_timeout_s(write_path: WritePath) -> float:
