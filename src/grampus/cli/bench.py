@@ -97,8 +97,9 @@ def bench_run(
     scale: Annotated[
         str | None,
         typer.Option(
-            metavar="tiny|small|full",
-            help="paths: 10 minutes, half an hour or two hours (default: tiny).",
+            metavar="tiny|small|full|sustained",
+            help="paths: 10 minutes, half an hour, three hours, or a hundred minutes of writes "
+            "alone (default: tiny).",
         ),
     ] = None,
     host: Annotated[
@@ -111,7 +112,14 @@ def bench_run(
     ] = None,
     measures: Annotated[
         str | None,
-        typer.Option(metavar="PATTERN", help="paths: only measures such as '16k-*'."),
+        typer.Option(metavar="PATTERNS", help="paths: only measures such as '16k-*,update-index'."),
+    ] = None,
+    arms: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATTERNS",
+            help="paths: only ways such as 'direct,journal,cache,local', the write paths.",
+        ),
     ] = None,
     seed: Annotated[
         int | None,
@@ -144,6 +152,7 @@ def bench_run(
             host=host,
             rounds=rounds,
             measures=measures,
+            arms=arms,
             seed=seed,
             keep_data=keep_data,
         )
@@ -157,6 +166,7 @@ def bench_run(
             "--host": host,
             "--rounds": rounds,
             "--measures": measures,
+            "--arms": arms,
             "--seed": seed,
             "--keep-data": keep_data or None,
         },

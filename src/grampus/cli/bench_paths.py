@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from grampus.bench.paths.costs import OsdWrites, parse_osd_writes
 from grampus.bench.paths.documents import (
     compare_paths_document,
     describe_verdict,
@@ -18,6 +19,7 @@ from grampus.cli.bench_tables import format_times, show_comparison
 from grampus.cli.composition import LabImages, Session, describe_lab, volumed_program
 from grampus.cli.options import FORMAT_DEFAULT, FormatOption
 from grampus.cli.output import Output, make_output, show_plan
+from grampus.core.errors import GrampusError
 from grampus.core.units import MIB
 from grampus.lab.model import DATABASE_POOL
 from grampus.report.build import build_report
@@ -47,6 +49,10 @@ TABLES: tuple[tuple[str, dict[str, str]], ...] = (
         "memory device",
         {"memory-uring": "uring", "memory-classic": "classic"},
     ),
+    (
+        "write paths",
+        {"direct": "direct", "journal": "journal", "cache": "cache", "local": "local"},
+    ),
 )
 
 
@@ -64,6 +70,20 @@ class LabPathsCluster:
 
     def facts(self) -> list[Setting]:
         return describe_lab(self._session, DATABASE_POOL, {})
+
+    def observe_writes(self) -> OsdWrites:
+        cluster = self._session.cluster()
+        found: dict[int, int] = {}
+        try:
+            for osd in cluster.query("osd", "ls"):
+                answer = cluster.query("tell", f"osd.{osd}", "perf", "dump", "osd")
+                writes = parse_osd_writes(answer)
+                if writes is not None:
+                    found[int(osd)] = writes
+        except GrampusError:
+            # An OSD that is down now: a sum without it would be no count.
+            return {}
+        return found
 
 
 def run_paths(
@@ -120,10 +140,13 @@ def show_paths(
     output.table(
         None,
         ["target", "measure", "way", "must be", "is", "interval", "verdict"],
-        [target_row(target) for target in run.targets],
-        "The suite has no target.",
+        [target_row(target) for target in run.targets if target.value is not None],
+        "No target was measured.",
     )
+    unmeasured = sum(target.value is None for target in run.targets)
     lines = ["", *(f"Note: {warning}" for warning in run.warnings)]
+    if unmeasured:
+        lines.append(f"Note: {unmeasured} targets were not measured; --format json names them.")
     lines.append(f"Raw data: {archive.run_dir(run.run_id)}")
     if report.exists():
         lines.append(f"Report:   {report}")
@@ -157,18 +180,23 @@ def show_table(output: Output, run: PathsRun, title: str, columns: dict[str, str
 
 
 def format_throughput(value: float | None, unit: str) -> str:
-    """`12,346/s`, `415 MiB/s` or `194 tps`; a dash when there is none."""
+    """`12,346/s`, `415 MiB/s`, `194 tps` or a cost such as `31 us`; a dash when there is none."""
     if value is None:
         return "-"
     if unit == "bytes-per-s":
         return f"{value / MIB:,.1f} MiB/s" if value < 10 * MIB else f"{value / MIB:,.0f} MiB/s"
+    if unit == "writes-per-operation":
+        return f"{value:,.2f}"
+    if unit == "us-per-operation":
+        return f"{value:,.0f} us"
     return f"{value:,.0f} tps" if unit == "tps" else f"{value:,.0f}/s"
 
 
 def target_row(target: PathsTarget) -> list[str]:
     """A target as a line of the table."""
     if target.quantity == "ratio":
-        limit, unit, digits = f">= {target.at_least:g} x", " x", 2
+        limit = f"<= {target.at_most:g} x" if target.at_least is None else ""
+        limit, unit, digits = limit or f">= {target.at_least:g} x", " x", 2
     else:
         limit, unit, digits = f"<= {target.at_most:g} us", " us", 0
     value = "-" if target.value is None else f"{target.value:,.{digits}f}{unit}"

@@ -40,6 +40,7 @@ DRAWING_WIDTH = 240
 DRAWING_MARGIN = 8
 # At least this far to both sides, so that noise does not look like a finding.
 LEAST_SPAN = 1.25
+HEADINGS = {"more": "Throughput, more is better", "less": "Cost, less is better"}
 VERDICTS = {True: "reached", False: "missed", None: "not known"}
 
 
@@ -84,6 +85,7 @@ class MeasureSection:
     rows: tuple[ArmRow, ...]
     flush_rows: tuple[ArmRow, ...]
     throughput: tuple[RatioRow, ...]
+    throughput_heading: str
     latency: tuple[RatioRow, ...]
 
 
@@ -195,9 +197,13 @@ def decide_axis(comparisons: Iterable[PathsComparison]) -> tuple[float, float]:
 
 
 def format_throughput(value: float, unit: str) -> str:
-    """With its unit: `12,346/s`, `415 MiB/s`, `194 TPS`."""
+    """With its unit: `12,346/s`, `415 MiB/s`, `194 TPS`; of a cost `2.31 writes`, `31 µs`."""
     if unit == "bytes-per-s":
         return f"{format_bytes(value)}/s"
+    if unit == "writes-per-operation":
+        return f"{format_number(value)} writes"
+    if unit == "us-per-operation":
+        return f"{format_number(value)} µs"
     return f"{format_number(value)} TPS" if unit == "tps" else f"{format_number(value)}/s"
 
 
@@ -222,6 +228,7 @@ def _measure_section(run: PathsRun, measure: PathsMeasure) -> MeasureSection:
             if one.flush_p50_us is not None
         ),
         throughput=_ratio_rows(throughput, titles),
+        throughput_heading=HEADINGS[measure.better],
         latency=_ratio_rows(latency, titles),
     )
 
@@ -279,7 +286,9 @@ def _target_row(run: PathsRun, target: PathsTarget) -> TargetRow:
     titles = {arm.name: arm.title for arm in run.arms}
     names = {measure.name: measure.title for measure in run.measures}
     if target.quantity == "ratio":
-        limit, value = f"at least {target.at_least:g}", format_times(target.value)
+        is_least = target.at_least is not None
+        limit = f"at least {target.at_least:g}" if is_least else f"at most {target.at_most:g}"
+        value = format_times(target.value)
         interval = f"{format_times(target.value_low)} to {format_times(target.value_high)}"
     else:
         limit, value = f"at most {target.at_most:g} µs", f"{format_number(target.value)} µs"

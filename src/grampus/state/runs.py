@@ -119,8 +119,8 @@ class Run(Frozen):
     )
 
 
-UnitName = Literal["iops", "bytes-per-s", "tps"]
-QuantityName = Literal["throughput", "latency-avg"]
+UnitName = Literal["iops", "bytes-per-s", "tps", "writes-per-operation", "us-per-operation"]
+QuantityName = Literal["throughput", "latency-avg", "cost"]
 
 
 class PathsMeasure(Frozen):
@@ -129,6 +129,7 @@ class PathsMeasure(Frozen):
     name: str = Field(description="such as 16k-randread-qd32")
     title: str
     unit: UnitName = Field(description="unit of its throughput")
+    better: Literal["more", "less"] = Field(default="more", description="less: it is a cost")
 
 
 class PathsArm(Frozen):
@@ -142,7 +143,8 @@ class PathsArm(Frozen):
 class PathsSample(Frozen):
     """One measure on one arm in one round.
 
-    With a flush after each write, an operation is the two together.
+    With a flush after each write, an operation is the two together. A cost (such as
+    rados-writes-per-update) has no latency; its `throughput` is what one operation costs.
     """
 
     round: int
@@ -152,7 +154,7 @@ class PathsSample(Frozen):
     measured_s: float
     operations: int
     throughput: float = Field(description="in the measure's unit")
-    latency_avg_us: float
+    latency_avg_us: float | None
     cpu_us_per_operation: float | None = Field(
         description="CPU time of the load generator and of the arm's daemon, see the guide"
     )
@@ -171,7 +173,7 @@ class PathsResult(Frozen):
     rounds: int
     operations: int
     throughput: float
-    latency_avg_us: float
+    latency_avg_us: float | None
     latency_p50_us: float | None
     latency_p99_us: float | None
     latency_p999_us: float | None
@@ -185,7 +187,7 @@ class PathsComparison(Frozen):
     """`arm` over `against` in one measure: the median of the rounds' ratios, with its interval.
 
     For latencies (`quantity` latency-avg, the name of the measure ends in `-latency-avg`) a ratio
-    above 1 is slower.
+    above 1 is slower, and for costs (`quantity` cost) it is dearer.
     """
 
     measure: str

@@ -80,9 +80,10 @@ def test_empty_file_is_explained() -> None:
 def test_paths_suite_is_valid_and_holds_what_the_ways_are_judged_by() -> None:
     suite = load_suite(SUITES, "paths")
     assert isinstance(suite, PathsSuite)
-    assert len(suite.measures) == 19
+    assert len(suite.measures) == 23
+    drivers = [target for target in suite.targets if target.arms[0] not in ("journal", "cache")]
     assert {
-        target.name: target.at_least or target.added_latency_at_most_us for target in suite.targets
+        target.name: target.at_least or target.added_latency_at_most_us for target in drivers
     } == {
         "librbd-throughput": 0.9,
         "added-latency": 40,
@@ -96,13 +97,54 @@ def test_paths_suite_is_valid_and_holds_what_the_ways_are_judged_by() -> None:
     assert suite.scales["tiny"].region_bytes == 256 * 1024**2
 
 
+def test_the_write_paths_are_judged_by_what_they_were_made_for() -> None:
+    suite = load_suite(SUITES, "paths")
+    assert isinstance(suite, PathsSuite)
+    found: dict[tuple[str, str, str], float | None] = {}
+    for target in suite.targets:
+        if target.arms[0] in ("journal", "cache"):
+            (arm,), (measure,) = target.arms, target.measures
+            limit = target.at_least if target.at_most is None else -target.at_most
+            assert found.setdefault((measure, arm, target.against), limit) == limit
+    assert found == {
+        ("update-index", "journal", "direct"): 4,
+        ("update-index", "cache", "direct"): 10,
+        ("update-index", "journal", "local"): 0.15,
+        ("update-index", "cache", "local"): 0.5,
+        ("read-write", "journal", "direct"): 3,
+        ("read-write", "cache", "direct"): 5,
+        ("read-write", "journal", "local"): 0.25,
+        ("read-write", "cache", "local"): 0.5,
+        ("16k-randwrite-zipf", "journal", "direct"): 2.5,
+        ("16k-randwrite-zipf", "cache", "direct"): 2.5,
+        ("16k-randwrite-uniform", "journal", "direct"): 0.9,
+        ("16k-randwrite-uniform", "cache", "direct"): 0.9,
+        ("4k-burst", "journal", "direct"): 5,
+        ("4k-burst", "cache", "direct"): 30,
+        ("4k-write-fsync", "journal", "direct"): 1.2,
+        ("4k-write-fsync", "cache", "direct"): 10,
+        ("4k-write-fsync", "cache", "local"): 0.5,
+        ("16k-randwrite-qd64-full", "journal", "direct"): 0.9,
+        ("16k-randwrite-qd64-full", "cache", "direct"): 0.9,
+        ("rados-writes-per-update", "journal", "direct"): -0.3,
+        ("rados-writes-per-update", "cache", "direct"): -0.3,
+        ("point-select", "cache", "direct"): 3,
+    }
+    burst = next(measure for measure in suite.measures if measure.name == "4k-burst")
+    assert (burst.total_bytes, burst.depth, burst.fsync) == (64 * 1024**2, 32, False)
+    assert suite.scales["sustained"].sustained_ms == 300_000
+
+
 @pytest.mark.parametrize(
     ("old", "new", "problem", "remedy"),
     [
+        ("after: 16k-randwrite-uniform", "after: 1m-x", "names the measure 1m-x", "Correct"),
+        ("of: update-index", "of: 4k-burst", "rados-writes-per-update names the", "Correct"),
+        ("at_most: 0.3", "added_latency: 0.3", "unknown key", "Did you mean"),
         ("kind: paths", "kind: path", "unknown kind 'path'", "oltp, paths"),
         ("kind: paths", "kind: [paths]", "unknown kind ['paths']", "oltp, paths"),
         ("    depth: 1\n", "    dept: 1\n", "unknown key 'measures.0.dept'", "'depth'"),
-        ("    ramp_ms: 100\n", "", "lacks the key 'scales.tiny.ramp_ms'", "Add it."),
+        ("    ramp_ms: 50\n", "", "lacks the key 'scales.tiny.ramp_ms'", "Add it."),
         (
             "region_bytes: 256M",
             "region_bytes: much",
@@ -110,7 +152,12 @@ def test_paths_suite_is_valid_and_holds_what_the_ways_are_judged_by() -> None:
             "Correct",
         ),
         ("    at_least: 8\n", "", "a target has either at_least", "Correct"),
-        ("[1m-write-qd16]", "[2m-write]", "names the measure 2m-write", "Correct"),
+        (
+            "measures: [1m-write-qd16]",
+            "measures: [2m-write]",
+            "names the measure 2m-write",
+            "Correct",
+        ),
         ("  full:", "  huge:", "scales.huge", "Correct"),
     ],
 )

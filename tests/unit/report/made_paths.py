@@ -68,6 +68,53 @@ def made_target(**changed: object) -> PathsTarget:
     return PathsTarget.model_validate(values | changed)
 
 
+def made_write_paths_run(run_id: str = "20260301-140509-paths-small") -> PathsRun:
+    """A run of two write paths: one load, and what it costs."""
+    writes, cost = "16k-randwrite-uniform", "osd-cpu-us-per-write"
+    no_latency: dict[str, object] = dict.fromkeys(
+        ("latency_avg_us", "latency_p50_us", "latency_p99_us", "latency_p999_us")
+    )
+    cheaper = made_comparison(cost, "journal", "direct", 0.25, 0.2, 0.3)
+    return made_paths_run(
+        run_id,
+        order=(("direct", "journal"),) * 5,
+        measures=(
+            PathsMeasure(name=writes, title="16K random writes, sustained", unit="iops"),
+            PathsMeasure(name=cost, title="CPU of OSDs", unit="us-per-operation", better="less"),
+        ),
+        arms=(
+            PathsArm(name="direct", title="volumed, write path direct", detail=""),
+            PathsArm(name="journal", title="volumed, write path journal", detail=""),
+        ),
+        samples=(),
+        results=(
+            made_result("direct", writes, 1800.0),
+            made_result("journal", writes, 1900.0),
+            made_result("direct", cost, 800.0, cpu_us_per_operation=None, **no_latency),
+            made_result("journal", cost, 200.0, cpu_us_per_operation=None, **no_latency),
+        ),
+        comparisons=(
+            made_comparison(writes, "journal", "direct", 1.06, 1.01, 1.1),
+            cheaper.model_copy(update={"quantity": "cost"}),
+        ),
+        differences=(),
+        targets=(
+            made_target(
+                name="journal-cost",
+                title="journal, CPU against direct",
+                measure=cost,
+                arm="journal",
+                against="direct",
+                at_least=None,
+                at_most=0.3,
+                value=0.25,
+                value_low=0.2,
+                value_high=0.3,
+            ),
+        ),
+    )
+
+
 def made_paths_run(run_id: str = "20260301-140509-paths-tiny", **changed: object) -> PathsRun:
     arms = {
         "rbd": "fio's rbd engine",

@@ -20,7 +20,13 @@ from grampus.report.paths_page import (
 from grampus.report.render import render_paths_page
 from grampus.state.runs import PathsArm, RunArchive, Setting
 
-from .made_paths import READ, made_comparison, made_paths_run, made_target
+from .made_paths import (
+    READ,
+    made_comparison,
+    made_paths_run,
+    made_target,
+    made_write_paths_run,
+)
 
 HOSTILE = "</style><img src=x onerror=alert(1)>\"'&{{ 7*7 }}"
 
@@ -78,6 +84,20 @@ def test_a_measure_shows_its_arms_in_the_runs_order() -> None:
     assert [row.side for row in section.throughput] == ["either", "better", "worse"]
     # A longer latency is worse though its ratio is above 1.
     assert [(row.ratio, row.side) for row in section.latency] == [("1.03", "worse")]
+
+
+def test_a_cost_is_better_when_it_is_less() -> None:
+    page = describe_paths_page(made_write_paths_run())
+    throughput, cost = page.measures
+    assert (throughput.throughput_heading, cost.throughput_heading) == (
+        "Throughput, more is better",
+        "Cost, less is better",
+    )
+    assert [row.side for row in (*throughput.throughput, *cost.throughput)] == ["better"] * 2
+    assert cost.rows[1].cells[:2] == ("200 µs", MISSING)
+    (target,) = page.targets
+    assert (target.limit, target.value, target.verdict) == ("at most 0.3", "0.25", "reached")
+    assert "Cost, less is better" in render_paths_page(page)
 
 
 def test_a_flush_has_a_table_of_its_own() -> None:
@@ -142,6 +162,8 @@ def test_a_ratio_of_zero_stays_on_the_page() -> None:
         (3186.4, "iops", "3,186/s"),
         (415 * 1024**2, "bytes-per-s", "415 MiB/s"),
         (57.3, "tps", "57.3 TPS"),
+        (2.31, "writes-per-operation", "2.31 writes"),
+        (31.4, "us-per-operation", "31.4 µs"),
     ],
 )
 def test_throughput_has_its_unit(value: float, unit: str, text: str) -> None:

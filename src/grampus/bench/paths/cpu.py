@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,6 +18,8 @@ INTERVAL_S = 0.1
 STOP_TIMEOUT_S = 10.0
 # A reading can fail, or miss a daemon, while others on the host come and go.
 LAST_READINGS = 3
+# In a lab of this program the daemons of OSDs bear their number in the cluster, as cephadm's do.
+_OSD = re.compile(r"^osd[-.]\d+$")
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,12 @@ def cpu_used_us(
     return total_us
 
 
+def osd_cpu_used_us(readings: Sequence[CpuReading], start_s: float, end_s: float) -> float | None:
+    """CPU time of all OSDs together; None as in `cpu_used_us`, or where no OSD was ever seen."""
+    osds = {name for reading in readings for name in reading.cpu_us if _OSD.match(name)}
+    return cpu_used_us(readings, sorted(osds), start_s, end_s) if osds else None
+
+
 def _at(counts: Sequence[tuple[float, int]], at_s: float) -> float | None:
     if not counts or not counts[0][0] <= at_s <= counts[-1][0]:
         return None
@@ -63,11 +72,20 @@ def _at(counts: Sequence[tuple[float, int]], at_s: float) -> float | None:
 class CpuWatch:
     """Reads the counters of a host's daemons in the background, for the length of a block.
 
-    What cannot be read leaves a gap, never an error: the figures beside it are still good.
+    Those of the OSDs on `osd_hosts` are read too. What cannot be read leaves a gap, never an
+    error: the figures beside it are still good.
     """
 
-    def __init__(self, host: Host, clock: Clock, *, interval_s: float = INTERVAL_S) -> None:
+    def __init__(
+        self,
+        host: Host,
+        clock: Clock,
+        *,
+        osd_hosts: Sequence[Host] = (),
+        interval_s: float = INTERVAL_S,
+    ) -> None:
         self._host = host
+        self._osd_hosts = [other for other in osd_hosts if other.name != host.name]
         self._clock = clock
         self._interval_s = interval_s
         self._stopping = threading.Event()
@@ -97,9 +115,18 @@ class CpuWatch:
             self._read()
 
     def _read(self) -> None:
-        try:
-            usages = self._host.observe_usage()
-        except (GrampusError, OSError):
+        own = _observe_cpu_us(self._host)
+        if own is None:
             return
-        counts = {name: usage.cpu_us for name, usage in usages.items()}
-        self.readings.append(CpuReading(self._clock.now().timestamp(), counts))
+        counts: dict[str, int] = {}
+        for other in self._osd_hosts:
+            theirs = _observe_cpu_us(other) or {}
+            counts |= {name: cpu_us for name, cpu_us in theirs.items() if _OSD.match(name)}
+        self.readings.append(CpuReading(self._clock.now().timestamp(), counts | own))
+
+
+def _observe_cpu_us(host: Host) -> dict[str, int] | None:
+    try:
+        return {name: usage.cpu_us for name, usage in host.observe_usage().items()}
+    except (GrampusError, OSError):
+        return None

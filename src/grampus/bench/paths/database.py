@@ -1,20 +1,22 @@
 """A scratch MySQL instance whose data lie on the suite's volume.
 
 The data set is loaded once, on the host's own disk, where that takes seconds; then its files are
-copied to the volume. In each round the instance is started on the volume, measured, and stopped.
+copied to each file system. In each block the instance is started there, measured, and stopped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from grampus.bench.client import ArmClient, ensure_client_files, ensure_client_files_absent
-from grampus.bench.paths.cpu import CpuWatch, cpu_used_us
+from grampus.bench.paths.calm import is_calm_in_time
+from grampus.bench.paths.costs import OsdWrites, count_writes
+from grampus.bench.paths.cpu import CpuWatch, cpu_used_us, osd_cpu_used_us
 from grampus.bench.paths.histogram import LatencyHistogram
 from grampus.bench.paths.load import Figure
-from grampus.bench.paths.suite import DATABASE_MEASURE, Database, Scale
+from grampus.bench.paths.suite import Database, DatabaseMeasure, Scale
 from grampus.bench.paths.sysbench_histogram import parse_histogram
 from grampus.bench.plan import DATA_BYTES_PER_ROW, QuickPlan
 from grampus.bench.sysbench import (
@@ -28,10 +30,16 @@ from grampus.bench.sysbench_output import Interval, describe_failure
 from grampus.core.clock import Clock
 from grampus.databases.credentials import Credentials
 from grampus.databases.instance import ensure_files, ensure_initialised, ensure_serving
-from grampus.databases.layout import InstancePlan, client_option_file, server_daemon
+from grampus.databases.layout import (
+    InstancePlan,
+    client_option_file,
+    render_config,
+    server_daemon,
+)
 from grampus.databases.model import MYSQL_PORT, Endpoint, FlavourName
 from grampus.databases.settings import decide_server_settings
 from grampus.hosts.port import Host
+from grampus.volumes.model import WritePath
 
 DATABASE_DAEMON = "bench-mysqld"
 INIT_DAEMON = "bench-mysqld-init"
@@ -46,7 +54,9 @@ _LOAD_OPTIONS = (
     "--innodb-flush-log-at-trx-commit=0",
     "--innodb-doublewrite=OFF",
 )
-_SCRIPT = "oltp_update_index"
+# A server at rest still writes a page of its own now and then.
+REST_PAGES = 8
+PASS_TIMEOUT_S = 1800.0
 
 
 @dataclass(frozen=True)
@@ -56,6 +66,22 @@ class DatabasePlace:
     host: Host
     directory: PurePosixPath
     image_id: str | None  # the host image with the server; None: the host's own
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What the instance stands on in one block.
+
+    `driver_daemon` serves the device, if one does. `is_drained` says whether all that was written
+    is in the image, and `observe_writes` reads the OSDs' counters.
+    """
+
+    mount_path: PurePosixPath
+    write_path: WritePath
+    driver_daemon: str | None
+    osd_hosts: Sequence[Host]
+    is_drained: Callable[[], bool]
+    observe_writes: Callable[[], OsdWrites]
 
 
 class ScratchDatabase:
@@ -77,7 +103,8 @@ class ScratchDatabase:
         self._credentials = credentials
         self._clock = clock
         self._raw_dir = raw_dir
-        self._local = decide_instance(place, scale)
+        self._local = decide_instance(place, scale, "direct")
+        self._place = place
         self._load = decide_load(database, scale)
         self._version = ""
 
@@ -111,34 +138,104 @@ class ScratchDatabase:
         self._stop()
 
     def install(self, mount_path: PurePosixPath) -> None:
-        """Put the loaded data on the volume mounted at `mount_path`; those on the disk go."""
+        """Put the loaded data on the file system mounted at `mount_path`."""
         target = _data_on(mount_path)
         self._host.run(
             ["cp", "-a", "--", str(self._local.volume), str(target)], timeout_s=COPY_TIMEOUT_S
         )
         self._host.run(["sync", "-f", str(target)], timeout_s=COPY_TIMEOUT_S)
+
+    def forget_loaded(self) -> None:
+        """The data as they were loaded go; each file system has its own."""
         self._host.run(["rm", "-rf", "--", str(self._local.volume)])
 
-    def measure(self, mount_path: PurePosixPath, *, name: str, driver_daemon: str | None) -> Figure:
-        """Start on the volume, warm up, measure, and stop.
+    def measure(
+        self,
+        ground: Ground,
+        measures: Sequence[DatabaseMeasure],
+        *,
+        name: str,
+        counting_writes: Sequence[str],
+        keep: Callable[[Figure], None],
+    ) -> None:
+        """Start on `ground`, measure one after the other, and stop.
 
-        `name` is that of the raw files. Raises GrampusError and SysbenchError; the instance is
-        stopped all the same.
+        `name` begins those of the raw files. RADOS writes are counted for the measures named in
+        `counting_writes`. Each figure is kept as it comes. Raises GrampusError and SysbenchError;
+        the instance is stopped all the same.
         """
-        plan = replace(self._local, volume=_data_on(mount_path))
+        plan = replace(
+            decide_instance(self._place, self._scale, ground.write_path),
+            volume=_data_on(ground.mount_path),
+        )
         try:
+            self._host.write_file(plan.config_file, render_config(plan))
             ensure_serving(self._host, plan, self._clock)
             client = self._client()
-            if self._scale.warmup_s:
-                self._run(client, f"{name}.warm-up", self._scale.warmup_s)
-            with CpuWatch(self._host, self._clock) as watch:
-                timed = self._run(client, f"{name}.measuring", self._scale.measure_s)
+            for measure in measures:
+                keep(
+                    self._measure_one(
+                        client,
+                        ground,
+                        measure,
+                        name=f"{name}.{measure.name}",
+                        counts_writes=measure.name in counting_writes,
+                    )
+                )
         finally:
             self._stop()
-        daemons = [name for name in (DATABASE_DAEMON, driver_daemon) if name is not None]
-        cpu_us = cpu_used_us(watch.readings, daemons, timed.started_at_s, timed.ended_at_s)
+
+    def _measure_one(
+        self,
+        client: ArmClient,
+        ground: Ground,
+        measure: DatabaseMeasure,
+        *,
+        name: str,
+        counts_writes: bool,
+    ) -> Figure:
+        if measure.reads_all_first:
+            client.query(render_pass(self._load.tables), timeout_s=PASS_TIMEOUT_S)
+        writes_before = self._observe_writes_at_rest(client, ground) if counts_writes else None
+        transactions = 0
+        if self._scale.warmup_s:
+            warm_up = self._run(client, measure, f"{name}.warm-up", self._scale.warmup_s)
+            transactions += warm_up.summary.transactions
+        with CpuWatch(self._host, self._clock, osd_hosts=ground.osd_hosts) as watch:
+            timed = self._run(client, measure, f"{name}.measuring", self._scale.measure_s)
+        transactions += timed.summary.transactions
+        writes = None
+        if writes_before is not None:
+            writes_after = self._observe_writes_at_rest(client, ground)
+            writes = None if writes_after is None else count_writes(writes_before, writes_after)
+        daemons = [name for name in (DATABASE_DAEMON, ground.driver_daemon) if name is not None]
+        span_s = (timed.started_at_s, timed.ended_at_s)
         text = (self._raw_dir / f"{name}.measuring.txt").read_text(encoding="utf-8")
-        return decide_database_figure(timed, parse_histogram(text), cpu_us)
+        figure = decide_database_figure(
+            measure,
+            timed,
+            parse_histogram(text),
+            cpu_us=cpu_used_us(watch.readings, daemons, *span_s),
+            osd_cpu_us=osd_cpu_used_us(watch.readings, *span_s),
+        )
+        if writes is None or not transactions:
+            return figure
+        return replace(figure, rados_writes_per_operation=writes / transactions)
+
+    def _observe_writes_at_rest(self, client: ArmClient, ground: Ground) -> OsdWrites | None:
+        """The OSDs' counters once all that was written before is in the image; else None.
+
+        What a transaction makes the server write, and the journal apply, is done seconds after
+        it: counted at once, a short run would look cheap.
+        """
+
+        def is_calm() -> bool:
+            rows = client.query("show global status like 'Innodb_buffer_pool_pages_dirty';\n")
+            return int(rows[0][1]) <= REST_PAGES and ground.is_drained()
+
+        if is_calm_in_time(self._clock, is_calm, what="the server"):
+            return ground.observe_writes()
+        return None
 
     def _client(self) -> ArmClient:
         endpoint = Endpoint(
@@ -152,13 +249,17 @@ class ScratchDatabase:
         )
         return ensure_client_files(self._host, endpoint, FLAVOUR, self._directory / "sysbench")
 
-    def _run(self, client: ArmClient, name: str, duration_s: int) -> TimedRun:
+    def _run(
+        self, client: ArmClient, measure: DatabaseMeasure, name: str, duration_s: int
+    ) -> TimedRun:
         def ignore(at_s: float, interval: Interval) -> None:
             del at_s, interval
 
         return run_timed(
             client,
-            run_argv(client, self._load, script=_SCRIPT, duration_s=duration_s, histogram=True),
+            run_argv(
+                client, self._load, script=measure.script, duration_s=duration_s, histogram=True
+            ),
             what=name,
             raw_file=self._raw_dir / f"{name}.txt",
             clock=self._clock,
@@ -180,8 +281,11 @@ def ensure_database_absent(host: Host, directory: PurePosixPath) -> None:
     ensure_client_files_absent(host, directory)
 
 
-def decide_instance(place: DatabasePlace, scale: Scale) -> InstancePlan:
-    """The instance as it is loaded: its data in `place`, everything else the same later on."""
+def decide_instance(place: DatabasePlace, scale: Scale, write_path: WritePath) -> InstancePlan:
+    """The instance as it is loaded: its data in `place`.
+
+    Later on it has its data elsewhere, and the settings that suit the write path there.
+    """
     return InstancePlan(
         database="bench",
         daemon=DATABASE_DAEMON,
@@ -195,7 +299,9 @@ def decide_instance(place: DatabasePlace, scale: Scale) -> InstancePlan:
         server_id=1,
         memory_bytes=scale.memory_bytes,
         cpus=CPUS,
-        settings=decide_server_settings(FLAVOUR, scale.filesystem_bytes, scale.memory_bytes, CPUS),
+        settings=decide_server_settings(
+            FLAVOUR, scale.filesystem_bytes, scale.memory_bytes, CPUS, write_path=write_path
+        ),
     )
 
 
@@ -217,24 +323,43 @@ def decide_load(database: Database, scale: Scale) -> QuickPlan:
     )
 
 
+def render_pass(tables: int) -> str:
+    """SQL that reads every page of the tables' data once."""
+    tables_read = [f"sbtest.sbtest{table + 1}" for table in range(tables)]
+    # No index holds `pad`, so the rows themselves are read.
+    return "".join(f"select max(length(pad)) from {name};\n" for name in tables_read)  # noqa: S608
+
+
 def decide_database_figure(
-    timed: TimedRun, counts: Mapping[int, int], cpu_us: float | None
+    measure: DatabaseMeasure,
+    timed: TimedRun,
+    counts: Mapping[int, int],
+    *,
+    cpu_us: float | None,
+    osd_cpu_us: float | None,
 ) -> Figure:
     """The figure of one sysbench run; `counts` is its latency histogram, by nanoseconds."""
     summary = timed.summary
     average_us = summary.latency_avg_ms * 1000
+
+    def per_transaction(used_us: float | None) -> float | None:
+        return (
+            None
+            if used_us is None or not summary.transactions
+            else (used_us / summary.transactions)
+        )
+
     return Figure(
-        measure=DATABASE_MEASURE.name,
+        measure=measure.name,
         started_at_s=timed.started_at_s,
         measured_s=summary.total_time_s,
         operations=summary.transactions,
         throughput=summary.tps,
         latency_avg_us=average_us,
-        cpu_us_per_operation=(
-            None if cpu_us is None or not summary.transactions else cpu_us / summary.transactions
-        ),
+        cpu_us_per_operation=per_transaction(cpu_us),
         latency=LatencyHistogram(counts, average_us * 1000 * sum(counts.values())),
         flush=LatencyHistogram(),
+        osd_cpu_us_per_operation=per_transaction(osd_cpu_us),
     )
 
 

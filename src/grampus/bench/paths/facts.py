@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from grampus.bench.paths.plan import CLASSIC_THREADS, PathsPlan
+from grampus.bench.paths.blocks import CLASSIC_THREADS
+from grampus.bench.paths.plan import PathsPlan
 from grampus.bench.paths.stage import LIBRBD_SETTINGS
 from grampus.bench.paths.suite import PathsSuite
 from grampus.core.units import format_bytes
@@ -45,6 +46,8 @@ def describe_load(
         "running time of a job by round": ", ".join(f"{runtime} ms" for runtime in runtimes_ms)
         or "no such jobs",
         "not counted before it": f"{scale.ramp_ms} ms",
+        "running time of a sustained job": f"{scale.sustained_ms / 1000:g} s",
+        "rounds with the write paths": str(plan.write_path_rounds),
         "region": format_bytes(scale.region_bytes),
         "file system": f"{format_bytes(scale.filesystem_bytes)} of XFS",
         "engine": "rbd for the arm rbd, else libaio with direct I/O",

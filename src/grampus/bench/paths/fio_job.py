@@ -40,10 +40,22 @@ class Region:
 
 @dataclass(frozen=True)
 class Timing:
-    """How long each job runs; `ramp_ms` before it are not counted."""
+    """How long each job runs; `ramp_ms` before it are not counted.
+
+    `sustained_ms` is for those measures that say so.
+    """
 
     runtime_ms: int
     ramp_ms: int
+    sustained_ms: int = 0
+
+    def runtime_of(self, measure: Measure) -> int | None:
+        """How long the measure's job runs, in ms; None: until it has written its bytes."""
+        if measure.total_bytes is not None:
+            return None
+        if measure.sustained:
+            return self.sustained_ms
+        return round(self.runtime_ms * measure.time_factor)
 
 
 def render_measures(
@@ -75,8 +87,14 @@ def render_measures(
             f"rw={measure.pattern}",
             f"bs={measure.block_bytes}",
             f"iodepth={measure.depth}",
-            f"runtime={round(timing.runtime_ms * measure.time_factor)}ms",
         ]
+        runtime_ms = timing.runtime_of(measure)
+        if runtime_ms is not None:
+            lines.append(f"runtime={runtime_ms}ms")
+        else:
+            lines += ["time_based=0", "ramp_time=0", f"io_size={measure.total_bytes}"]
+        if measure.zipf is not None:
+            lines.append(f"random_distribution=zipf:{measure.zipf:g}")
         if measure.fsync:
             lines.append("fsync=1")
     return "\n".join([*lines, ""])

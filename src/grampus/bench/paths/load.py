@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from grampus.bench.paths.cpu import CpuReading, CpuWatch, cpu_used_us
+from grampus.bench.paths.cpu import CpuReading, CpuWatch, cpu_used_us, osd_cpu_used_us
 from grampus.bench.paths.fio_job import (
     FileTarget,
     RbdTarget,
@@ -31,21 +31,29 @@ LOAD_DAEMON = "bench-load"
 TIMEOUT_EXTRA_S = 60.0
 TIMEOUT_A_JOB_S = 15.0
 FILL_BYTES_PER_S = 4 * 1024 * 1024
+# A hundred 4K writes a second.
+BURST_BYTES_PER_S = 400 * 1024
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One measure on one arm in one round. An operation is an I/O, with its flush if it has one."""
+    """One measure on one arm in one round. An operation is an I/O, with its flush if it has one.
+
+    The last two are what the cluster spent on one operation, as far as it was watched. The figure
+    of a cost has such a number as its `throughput`, and no latency.
+    """
 
     measure: str
     started_at_s: float
     measured_s: float
     operations: int
     throughput: float  # in the measure's unit
-    latency_avg_us: float
+    latency_avg_us: float | None
     cpu_us_per_operation: float | None
     latency: LatencyHistogram
     flush: LatencyHistogram
+    osd_cpu_us_per_operation: float | None = None
+    rados_writes_per_operation: float | None = None
 
 
 class LoadGenerator:
@@ -91,16 +99,17 @@ class LoadGenerator:
         seed: int,
         name: str,
         daemon: str | None,
+        osd_hosts: Sequence[Host] = (),
     ) -> list[Figure]:
         """The figures of `measures`, one after the other, in that order.
 
         `name` is that of the raw file. `daemon` is the one whose CPU time belongs to the target,
-        if there is one. Raises FioError, GrampusError on a time-out.
+        if there is one. The CPU time of the OSDs on `osd_hosts` is counted too. Raises FioError,
+        GrampusError on a time-out.
         """
         job = render_measures(target, region, measures, timing, seed=seed)
-        seconds = sum(measure.time_factor for measure in measures) * timing.runtime_ms / 1000
-        timeout_s = TIMEOUT_EXTRA_S + 2 * seconds + TIMEOUT_A_JOB_S * len(measures)
-        with CpuWatch(self._host, self._clock) as watch:
+        timeout_s = decide_timeout_s(measures, timing)
+        with CpuWatch(self._host, self._clock, osd_hosts=osd_hosts) as watch:
             points = self._run(target, job, name=name, timeout_s=timeout_s)
         daemons = (LOAD_DAEMON,) if daemon is None else (LOAD_DAEMON, daemon)
         return [
@@ -124,6 +133,15 @@ class LoadGenerator:
         return parse_fio(result.stdout, what=name)
 
 
+def decide_timeout_s(measures: Sequence[Measure], timing: Timing) -> float:
+    """When fio is taken to have hung."""
+    seconds = TIMEOUT_EXTRA_S + TIMEOUT_A_JOB_S * len(measures)
+    for measure in measures:
+        seconds += 2 * (timing.runtime_of(measure) or 0) / 1000
+        seconds += (measure.total_bytes or 0) / BURST_BYTES_PER_S
+    return seconds
+
+
 def decide_figure(
     measure: Measure,
     point: FioPoint,
@@ -133,6 +151,7 @@ def decide_figure(
     """The figure of one fio job, with the CPU time that the daemons used while it was measured."""
     end_s = point.started_at_s + point.runtime_s
     cpu_us = cpu_used_us(readings, daemons, point.started_at_s, end_s)
+    osd_cpu_us = osd_cpu_used_us(readings, point.started_at_s, end_s)
     average_us = point.latency.average_us or 0.0
     if measure.fsync:
         average_us += point.flush.average_us or 0.0
@@ -146,4 +165,5 @@ def decide_figure(
         cpu_us_per_operation=None if cpu_us is None else cpu_us / point.operations,
         latency=point.latency,
         flush=point.flush,
+        osd_cpu_us_per_operation=None if osd_cpu_us is None else osd_cpu_us / point.operations,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-from grampus.bench.paths.plan import CLASSIC_THREADS, Transport
+from grampus.bench.paths.blocks import CLASSIC_THREADS, Transport
 from grampus.core.clock import Clock, wait_until
 from grampus.core.errors import GrampusError
 from grampus.core.units import MIB

@@ -32,6 +32,11 @@ COMPARED: tuple[tuple[str, str], ...] = (
     ("volumed-classic-xfs", "qsd-xfs"),
     ("volumed-uring-xfs", "volumed-classic-xfs"),
     ("memory-uring", "memory-classic"),
+    ("journal", "direct"),
+    ("cache", "direct"),
+    ("direct", "local"),
+    ("journal", "local"),
+    ("cache", "local"),
 )
 
 
@@ -71,17 +76,21 @@ def decide_results(figures: Sequence[RoundFigure]) -> tuple[PathsResult, ...]:
 
 
 def decide_comparisons(
-    figures: Sequence[RoundFigure], *, latency_bound: Sequence[str]
+    figures: Sequence[RoundFigure], *, latency_bound: Sequence[str], costs: Sequence[str] = ()
 ) -> tuple[PathsComparison, ...]:
-    """The ratios of throughput, and for the measures `latency_bound` of average latency too."""
+    """The ratios of throughput, and for the measures `latency_bound` of average latency too.
+
+    Of the measures `costs` it is what an operation costs.
+    """
     throughputs = _by_round(figures, lambda figure: figure.throughput)
     latencies = _by_round(figures, lambda figure: figure.latency_avg_us)
     comparisons = []
     for measure in _measures(figures):
+        quantity: QuantityName = "cost" if measure in costs else "throughput"
+        kinds: list[tuple[QuantityName, str, _Values]] = [(quantity, "", throughputs)]
+        if measure in latency_bound:
+            kinds.append(("latency-avg", LATENCY_SUFFIX, latencies))
         for arm, against in COMPARED:
-            kinds: list[tuple[QuantityName, str, _Values]] = [("throughput", "", throughputs)]
-            if measure in latency_bound:
-                kinds.append(("latency-avg", LATENCY_SUFFIX, latencies))
             for quantity, suffix, values in kinds:
                 ratios = [
                     ours / theirs
@@ -139,10 +148,12 @@ def decide_differences(
 _Values = dict[tuple[str, str], dict[int, float]]  # by arm and measure, then by round
 
 
-def _by_round(figures: Sequence[RoundFigure], value: Callable[[Figure], float]) -> _Values:
+def _by_round(figures: Sequence[RoundFigure], value: Callable[[Figure], float | None]) -> _Values:
     values: _Values = {}
     for one in figures:
-        values.setdefault((one.arm, one.figure.measure), {})[one.round] = value(one.figure)
+        found = value(one.figure)
+        if found is not None:
+            values.setdefault((one.arm, one.figure.measure), {})[one.round] = found
     return values
 
 
@@ -159,7 +170,11 @@ def _result(arm: str, measure: str, rounds: Sequence[Figure]) -> PathsResult:
     latency = merge_histograms(figure.latency for figure in rounds)
     flush = merge_histograms(figure.flush for figure in rounds)
     operations = sum(figure.operations for figure in rounds)
-    waited_us = sum(figure.latency_avg_us * figure.operations for figure in rounds)
+    waited_us = [
+        figure.latency_avg_us * figure.operations
+        for figure in rounds
+        if figure.latency_avg_us is not None
+    ]
     cpu = [used for figure in rounds if (used := figure.cpu_us_per_operation) is not None]
     return PathsResult(
         arm=arm,
@@ -167,7 +182,7 @@ def _result(arm: str, measure: str, rounds: Sequence[Figure]) -> PathsResult:
         rounds=len(rounds),
         operations=operations,
         throughput=median([figure.throughput for figure in rounds]),
-        latency_avg_us=waited_us / operations,
+        latency_avg_us=sum(waited_us) / operations if waited_us and operations else None,
         latency_p50_us=latency.percentile_us(50),
         latency_p99_us=latency.percentile_us(99),
         latency_p999_us=latency.percentile_us(99.9),

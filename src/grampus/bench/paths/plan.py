@@ -5,51 +5,57 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TypeVar
 
+from grampus.bench.paths.blocks import (
+    ARM_TITLES,
+    Block,
+    BlockKind,
+    BlockName,
+    decide_blocks,
+    decide_groups,
+)
 from grampus.bench.paths.suite import (
-    DATABASE_MEASURE,
     SCALES,
+    DatabaseMeasure,
     Measure,
     PathsSuite,
     Scale,
     ScaleName,
-    matches_any,
 )
+from grampus.bench.plan import DATA_BYTES_PER_ROW
 from grampus.core.errors import UsageError, closest_name
+from grampus.core.units import MIB
 from grampus.state.runs import PathsArm
 
-BlockName = Literal[
-    "rbd", "volumed-uring", "volumed-classic", "qsd", "memory-uring", "memory-classic"
-]
-BlockKind = Literal["rbd", "volume", "memory"]
-Transport = Literal["uring", "classic"]
-VolumeDriver = Literal["volumed", "qsd"]
+MeasureT = TypeVar("MeasureT", Measure, DatabaseMeasure)
 
 # Measured on two cores: what fio takes for each job beside its running time, and what it takes
 # to set a block up and to take it down.
 FIO_JOB_OVERHEAD_S = 0.33
 FIO_START_S = 0.5
-BLOCK_OVERHEAD_S: dict[BlockKind, float] = {"rbd": 0.2, "volume": 3.0, "memory": 1.5}
+BLOCK_OVERHEAD_S: dict[BlockKind, float] = {
+    "rbd": 0.2,
+    "volume": 3.0,
+    "write-path": 3.0,
+    "local": 0.3,
+    "memory": 1.5,
+}
 DATABASE_OVERHEAD_S = 7.0
+SYSBENCH_OVERHEAD_S = 0.5
+# What is left in the server and in a journal goes to the image before its cost is counted: a
+# journal waits for five seconds, in case that it is written again.
+COST_OVERHEAD_S = 8.0
+# Taken for what the jobs and passes do whose time is not known ahead.
+ASSUMED_BURST_IOPS = 2500
+# A journal that comes to rest after a load that it took in faster than the image takes it.
+DRAIN_S = 5.0
+ASSUMED_PASS_BYTES_PER_S = 50 * MIB
 PREPARE_S = 40.0
+# The local disk's own file system and its data.
+PREPARE_LOCAL_S = 8.0
 # What is left to do after the last round: take everything down, and write.
 CLEAN_UP_S = 15.0
-# The two threads that the classic transport gets where it is held against the rings: as many as
-# a file server of that kind usually starts with.
-CLASSIC_THREADS = 2
-
-ARM_TITLES: dict[str, str] = {
-    "rbd": "fio's rbd engine",
-    "volumed-uring-raw": "volumed, io_uring",
-    "volumed-classic-raw": "volumed, classic FUSE",
-    "qsd-raw": "qemu-storage-daemon",
-    "volumed-uring-xfs": "volumed, io_uring; loop and XFS",
-    "volumed-classic-xfs": "volumed, classic FUSE; loop and XFS",
-    "qsd-xfs": "qemu-storage-daemon; loop and XFS",
-    "memory-uring": "memory device and loop, io_uring",
-    "memory-classic": f"memory device and loop, classic FUSE with {CLASSIC_THREADS} threads",
-}
 
 
 @dataclass(frozen=True)
@@ -60,49 +66,17 @@ class PathsOptions:
     host: str | None = None
     rounds: int | None = None
     measures: str | None = None
+    arms: str | None = None
     seed: int | None = None
     keep_data: bool = False
 
 
 @dataclass(frozen=True)
-class Block:
-    """What is set up once a round; its arms are measured one after the other while it stands.
-
-    `raw` goes to the image (or to the memory device), `xfs` to a file of the file system.
-    """
-
-    name: BlockName
-    kind: BlockKind
-    driver: VolumeDriver | None
-    transport: Transport | None
-    raw: tuple[Measure, ...]
-    xfs: tuple[Measure, ...]
-    has_database: bool
-
-    @property
-    def raw_arm(self) -> str:
-        """The name of the arm without a file system."""
-        return f"{self.name}-raw" if self.kind == "volume" else self.name
-
-    @property
-    def xfs_arm(self) -> str:
-        """The name of the arm with a file system."""
-        return f"{self.name}-xfs"
-
-    @property
-    def points(self) -> int:
-        """How many figures it gives a round."""
-        return len(self.raw) + len(self.xfs) + self.has_database
-
-    @property
-    def time_factor(self) -> float:
-        """The running time of its fio jobs, in running times of an ordinary one."""
-        return sum(measure.time_factor for measure in (*self.raw, *self.xfs))
-
-
-@dataclass(frozen=True)
 class PathsPlan:
-    """A run as it will be. `order` holds the blocks of each round, in order."""
+    """A run as it will be. `order` holds the blocks of each round, in order.
+
+    `is_bounded`: the write paths are left out of rounds when the scale's time would not do.
+    """
 
     scale_name: ScaleName
     scale: Scale
@@ -112,6 +86,7 @@ class PathsPlan:
     order: tuple[tuple[BlockName, ...], ...]
     database: bool
     keep_data: bool
+    is_bounded: bool
     estimated_s: float
 
     @property
@@ -126,7 +101,13 @@ class PathsPlan:
     @property
     def points(self) -> int:
         """How many figures the whole run gives."""
-        return self.rounds * sum(block.points for block in self.blocks)
+        return sum(self.block(name).points for order in self.order for name in order)
+
+    @property
+    def write_path_rounds(self) -> int:
+        """In how many rounds the write paths are measured."""
+        names = {block.name for block in self.blocks if block.is_write_path}
+        return sum(not names.isdisjoint(order) for order in self.order)
 
     def block(self, name: BlockName) -> Block:
         return next(block for block in self.blocks if block.name == name)
@@ -142,24 +123,37 @@ def decide_plan(suite: PathsSuite, options: PathsOptions, *, host: str, seed: in
     if options.rounds is not None and not 1 <= options.rounds <= 99:
         raise UsageError(f"--rounds {options.rounds} is out of range.", "Use 1 to 99.")
     rounds = options.rounds or scale.rounds
-    pattern = options.measures or "*"
-    chosen = [measure for measure in suite.measures if matches_any(measure.name, (pattern,))]
-    has_database = matches_any(DATABASE_MEASURE.name, (pattern,))
-    blocks = _decide_blocks(scale, chosen, has_database=has_database)
+    measures, arms = _split(options.measures), _split(options.arms)
+    blocks = decide_blocks(suite, scale, measures=measures, arms=arms)
     if not blocks:
-        names = ", ".join([*(measure.name for measure in suite.measures), DATABASE_MEASURE.name])
+        names = ", ".join(measure.name for measure in suite.all_measures)
         raise UsageError(
-            f"Scale {scale_name} has no measure that fits '{pattern}'.",
-            f"The measures are: {names}. A pattern may hold * and ?.",
+            f"Scale {scale_name} has no measure that fits '{','.join(measures)}' on an arm that "
+            f"fits '{','.join(arms)}'.",
+            f"The measures are: {names}. The arms are: {', '.join(ARM_TITLES)}. A pattern may "
+            "hold * and ?.",
         )
     chosen_seed = seed if options.seed is None else options.seed
-    fixed_s, time_factor = fixed_round_s(blocks, scale), sum(block.time_factor for block in blocks)
+    prepare_s = PREPARE_S + PREPARE_LOCAL_S * any(block.kind == "local" for block in blocks)
+    available_s = scale.budget_s - prepare_s - CLEAN_UP_S
+    others = [block for block in blocks if not block.is_write_path]
+    write_paths = [block for block in blocks if block.is_write_path]
+    # Who chooses gets all rounds of it, and a verdict, however long that takes.
+    is_bounded = (options.rounds, options.measures, options.arms) == (None, None, None)
+    write_path_rounds = rounds
+    if is_bounded:
+        write_path_rounds = decide_write_path_rounds(
+            rounds,
+            available_s=available_s - rounds * _round_s(others, scale, scale.runtime_ms),
+            round_s=_round_s(write_paths, scale, scale.runtime_ms),
+        )
+    order = _decide_order(blocks, rounds, write_path_rounds, chosen_seed)
+    fixed_s = rounds * fixed_round_s(others, scale)
+    fixed_s += write_path_rounds * fixed_round_s(write_paths, scale)
+    time_factor = rounds * sum(block.time_factor for block in others)
+    time_factor += write_path_rounds * sum(block.time_factor for block in write_paths)
     runtime_ms = decide_runtime_ms(
-        scale,
-        remaining_s=scale.budget_s - PREPARE_S - CLEAN_UP_S,
-        rounds_left=rounds,
-        round_fixed_s=fixed_s,
-        time_factor=time_factor,
+        scale, remaining_s=available_s, fixed_s=fixed_s, time_factor=time_factor
     )
     return PathsPlan(
         scale_name=scale_name,
@@ -167,11 +161,30 @@ def decide_plan(suite: PathsSuite, options: PathsOptions, *, host: str, seed: in
         host=host,
         seed=chosen_seed,
         blocks=blocks,
-        order=_decide_order(blocks, rounds, chosen_seed),
-        database=any(block.has_database for block in blocks),
+        order=order,
+        database=any(block.database for block in blocks),
         keep_data=options.keep_data,
-        estimated_s=PREPARE_S + CLEAN_UP_S + rounds * (time_factor * runtime_ms / 1000 + fixed_s),
+        is_bounded=is_bounded,
+        estimated_s=prepare_s + CLEAN_UP_S + fixed_s + time_factor * runtime_ms / 1000,
     )
+
+
+def decide_write_path_rounds(rounds: int, *, available_s: float, round_s: float) -> int:
+    """In how many of `rounds` the write paths can be measured, one at least."""
+    if round_s <= 0:
+        return rounds
+    return max(1, min(rounds, int(available_s / round_s)))
+
+
+def _round_s(blocks: Sequence[Block], scale: Scale, runtime_ms: int) -> float:
+    factor = sum(block.time_factor for block in blocks)
+    return fixed_round_s(blocks, scale) + factor * runtime_ms / 1000
+
+
+def _split(patterns: str | None) -> tuple[str, ...]:
+    if patterns is None:
+        return ("*",)
+    return tuple(pattern.strip() for pattern in patterns.split(",") if pattern.strip())
 
 
 def fixed_round_s(blocks: Sequence[Block], scale: Scale) -> float:
@@ -180,29 +193,26 @@ def fixed_round_s(blocks: Sequence[Block], scale: Scale) -> float:
 
 
 def decide_runtime_ms(
-    scale: Scale,
-    *,
-    remaining_s: float,
-    rounds_left: int,
-    round_fixed_s: float,
-    time_factor: float,
+    scale: Scale, *, remaining_s: float, fixed_s: float, time_factor: float
 ) -> int:
-    """How long an ordinary fio job runs in the next round, so that all rounds fit.
+    """How long an ordinary fio job runs from here on, so that all rounds fit.
 
-    `time_factor` is the sum over the round's jobs. Rounds matter more than long jobs: a run that
-    is late shortens its jobs, down to the scale's least, and never leaves a round out.
+    `fixed_s` is what the rounds that are left take beside such jobs, and `time_factor` the sum
+    over their jobs. Rounds matter more than long jobs: a run that is late shortens its jobs,
+    down to the scale's least.
     """
     if time_factor <= 0:
         return scale.runtime_ms
-    available_s = remaining_s / rounds_left - round_fixed_s
-    fitting_ms = int(1000 * available_s / time_factor)
+    fitting_ms = int(1000 * (remaining_s - fixed_s) / time_factor)
     return max(min(scale.runtime_ms, fitting_ms), min(scale.min_runtime_ms, scale.runtime_ms))
 
 
-def decide_measures(measures: Sequence[Measure], *, seed: int, round_number: int) -> list[Measure]:
+def decide_measures(
+    measures: Sequence[MeasureT], *, seed: int, round_number: int
+) -> list[MeasureT]:
     """The measures in the order of that round: the same on all arms, another one each round."""
 
-    def draw(measure: Measure) -> float:
+    def draw(measure: MeasureT) -> float:
         # By name, so that an arm with fewer measures has them in the same order as the others.
         return random.Random(f"{seed}/{round_number}/{measure.name}").random()  # noqa: S311
 
@@ -221,7 +231,7 @@ def describe_arms(plan: PathsPlan) -> list[PathsArm]:
         for block in plan.blocks
         for name, wanted in (
             (block.raw_arm, bool(block.raw)),
-            (block.xfs_arm, bool(block.xfs) or block.has_database),
+            (block.xfs_arm, bool(block.xfs or block.database)),
         )
         if wanted
     ]
@@ -234,10 +244,14 @@ def describe_steps(plan: PathsPlan) -> list[str]:
     steps = [
         f"Make a volume of {plan.image_bytes:,} bytes on {plan.host}: a file system in its first "
         f"{plan.scale.filesystem_bytes:,} bytes, raw I/O in the rest",
-        "Fill what will be read",
     ]
+    if any(block.kind == "local" for block in plan.blocks):
+        steps.append(
+            f"Make a file system of {plan.scale.filesystem_bytes:,} bytes on {plan.host}'s own disk"
+        )
+    steps.append("Fill what will be read")
     if plan.database:
-        steps.append("Load a scratch MySQL instance, and put its data on the volume")
+        steps.append("Load a scratch MySQL instance, and put its data on each file system")
     steps += [
         f"Round {number} of {plan.rounds}: {', then '.join(order)}"
         for number, order in enumerate(plan.order, start=1)
@@ -259,38 +273,19 @@ def _decide_scale(asked: str) -> ScaleName:
     raise UsageError(f"There is no scale '{asked}'.", f"{hint}Use one of {', '.join(SCALES)}.")
 
 
-def _decide_blocks(
-    scale: Scale, chosen: Sequence[Measure], *, has_database: bool
-) -> tuple[Block, ...]:
-    volume = [measure for measure in chosen if measure.part == "volume"]
-    raw = tuple(measure for measure in volume if matches_any(measure.name, scale.raw))
-    xfs = tuple(measure for measure in volume if matches_any(measure.name, scale.xfs))
-    memory = tuple(measure for measure in chosen if measure.part == "transport")
-    blocks = (
-        Block("rbd", "rbd", None, None, raw, (), False),
-        Block("volumed-uring", "volume", "volumed", "uring", raw, xfs, has_database),
-        Block("volumed-classic", "volume", "volumed", "classic", raw, xfs, False),
-        Block("qsd", "volume", "qsd", None, raw, xfs, has_database),
-        Block("memory-uring", "memory", None, "uring", memory, (), False),
-        Block("memory-classic", "memory", None, "classic", memory, (), False),
-    )
-    return tuple(block for block in blocks if block.points)
-
-
 def _decide_order(
-    blocks: Sequence[Block], rounds: int, seed: int
+    blocks: Sequence[Block], rounds: int, write_path_rounds: int, seed: int
 ) -> tuple[tuple[BlockName, ...], ...]:
-    # The two memory devices are compared with each other only: side by side, the machine has
-    # less time to change between them.
-    groups = [
-        [block.name for block in blocks if block.kind != "memory"],
-        [block.name for block in blocks if block.kind == "memory"],
-    ]
+    # What is compared with each other only is visited side by side: the machine has less time to
+    # change between them.
+    volumes = [block.name for block in blocks if block.kind in ("rbd", "volume")]
+    write_paths = [block.name for block in blocks if block.is_write_path]
+    memory = [block.name for block in blocks if block.kind == "memory"]
     order = []
     for number in range(1, rounds + 1):
         draw = random.Random(f"{seed}/{number}/order")  # noqa: S311
         names: list[BlockName] = []
-        for group in groups:
+        for group in (volumes, write_paths if number <= write_path_rounds else [], memory):
             shuffled = list(group)
             draw.shuffle(shuffled)
             names += shuffled
@@ -299,10 +294,26 @@ def _decide_order(
 
 
 def _fixed_block_s(block: Block, scale: Scale) -> float:
-    jobs = len(block.raw) + len(block.xfs)
+    measures = (*block.raw, *block.xfs)
     fio_runs = bool(block.raw) + bool(block.xfs)
+    if block.is_write_path:
+        fio_runs = len(decide_groups(block.xfs))
     seconds = BLOCK_OVERHEAD_S[block.kind] + fio_runs * FIO_START_S
-    seconds += jobs * (FIO_JOB_OVERHEAD_S + scale.ramp_ms / 1000)
-    if block.has_database:
-        seconds += DATABASE_OVERHEAD_S + scale.warmup_s + scale.measure_s
-    return seconds
+    for measure in measures:
+        seconds += FIO_JOB_OVERHEAD_S
+        if measure.total_bytes is not None:
+            # A journal takes the burst in at once, and then brings it into the image.
+            seconds += measure.total_bytes / measure.block_bytes / ASSUMED_BURST_IOPS
+        else:
+            seconds += (scale.ramp_ms + measure.sustained * scale.sustained_ms) / 1000
+            if block.write_path != "direct" and (measure.sustained or measure.after):
+                seconds += DRAIN_S
+    if block.database:
+        seconds += DATABASE_OVERHEAD_S
+    for database in block.database:
+        seconds += scale.warmup_s + scale.measure_s + SYSBENCH_OVERHEAD_S
+        if database.reads_all_first:
+            # Four tables, as a rule; a guess does not have to know.
+            rows = 4 * scale.rows_per_table
+            seconds += rows * DATA_BYTES_PER_ROW / ASSUMED_PASS_BYTES_PER_S
+    return seconds + COST_OVERHEAD_S * sum(cost.counts == "rados-writes" for cost in block.costs)

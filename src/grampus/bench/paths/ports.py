@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from grampus.bench.paths.costs import OsdWrites
 from grampus.core.clock import Clock
 from grampus.core.progress import Progress
 from grampus.databases.model import FlavourName
@@ -13,12 +14,14 @@ from grampus.state.home import Home
 from grampus.state.runs import Setting
 from grampus.state.store import Store
 from grampus.volumes.drivers.volumed import VolumedProgram
+from grampus.volumes.live import LiveVolume
 from grampus.volumes.model import (
     Attachment,
     DriverName,
     TransportName,
     VolumeRecord,
     VolumeSpec,
+    WritePath,
 )
 
 
@@ -56,6 +59,14 @@ class VolumesPort(Protocol):
         """Flushed, unmounted, unmapped."""
         ...
 
+    def ensure_write_path(self, name: str, write_path: WritePath) -> VolumeRecord:
+        """How a detached volume is written to from its next attachment on."""
+        ...
+
+    def observe_live(self, name: str) -> LiveVolume | None:
+        """How an attached volume does now; None when there is nobody to ask."""
+        ...
+
     def driver_daemon(self, record: VolumeRecord) -> str | None:
         """The daemon that serves the volume's device, if it has one."""
         ...
@@ -74,6 +85,10 @@ class ClusterPort(Protocol):
 
     def facts(self) -> list[Setting]:
         """Versions, pool, copies, OSDs, media and limits."""
+        ...
+
+    def observe_writes(self) -> OsdWrites:
+        """Write operations of clients by OSD, each since it started; empty when not told."""
         ...
 
 

@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from grampus.bench.environment import decide_environment, observe_busy_cores, observe_machine
+from grampus.bench.paths.blocks import Block, BlockName
 from grampus.bench.paths.facts import describe_load, observe_programs
 from grampus.bench.paths.fio_job import Timing
 from grampus.bench.paths.load import Figure
@@ -24,8 +25,6 @@ from grampus.bench.paths.outcome import (
 )
 from grampus.bench.paths.plan import (
     CLEAN_UP_S,
-    Block,
-    BlockName,
     PathsOptions,
     PathsPlan,
     decide_fio_seed,
@@ -35,19 +34,20 @@ from grampus.bench.paths.plan import (
     fixed_round_s,
 )
 from grampus.bench.paths.ports import PathsPorts
-from grampus.bench.paths.stage import RoundSettings, Stage
-from grampus.bench.paths.suite import DATABASE_MEASURE, PathsSuite
+from grampus.bench.paths.stage import NOT_PREPARED, Stage
+from grampus.bench.paths.suite import PathsSuite
 from grampus.bench.paths.targets import decide_targets
 from grampus.bench.paths.verdicts import decide_paths_warnings
+from grampus.bench.paths.write_paths import RoundSettings
 from grampus.core.errors import GrampusError
 from grampus.hosts.port import HostUnreachableError
 from grampus.state.locks import hold_lock
-from grampus.state.runs import PathsMeasure, PathsRun, RunArchive
+from grampus.state.runs import PathsRun, RunArchive
 
 # A way that failed this often is not tried again.
 MAX_FAILURES = 2
 # Nor one that the host will not have a minute later either.
-HOPELESS_CODES = frozenset({"no-driver", "no-volumed", "program-missing"})
+HOPELESS_CODES = frozenset({"no-driver", "no-volumed", "program-missing", NOT_PREPARED})
 
 
 class PathsRunner:
@@ -113,7 +113,7 @@ class PathsRunner:
                 run,
                 problems=[*problems, *rounds.problems],
                 runtimes_ms=rounds.runtimes_ms,
-                wanted_runtime_ms=plan.scale.runtime_ms,
+                plan=plan,
                 busy_cores_before=busy_before,
                 cores=cores,
             )
@@ -158,40 +158,72 @@ class Rounds:
         self._failures: Counter[BlockName] = Counter()
         self._began_s = ports.clock.monotonic_s()
         self._points_done = 0
+        self._took_s: dict[BlockName, float] = {}
         self.figures: list[RoundFigure] = []
         self.problems: list[str] = []
         self.details: dict[str, str] = {}
         self.runtimes_ms: list[int] = []
 
     def measure(self, *, remaining_s: float) -> None:
-        """Carry out all rounds; jobs are shortened when `remaining_s` would not do."""
+        """Carry out all rounds; jobs are shortened when `remaining_s` would not do.
+
+        When that would not do either, the write paths are left out of further rounds.
+        """
         clock, plan = self._ports.clock, self._plan
         deadline_s = clock.monotonic_s() + remaining_s
-        round_fixed_s = fixed_round_s(plan.blocks, plan.scale)
         self._began_s = clock.monotonic_s()
         for number, order in enumerate(plan.order, start=1):
-            blocks = [plan.block(name) for name in order if self._is_tried(name)]
-            time_factor = sum(block.time_factor for block in blocks)
+            names = self._decide_blocks(number, deadline_s - clock.monotonic_s())
+            blocks = [plan.block(name) for name in order if name in names]
+            left = [*names, *(name for later in plan.order[number:] for name in later)]
+            left = [name for name in left if self._is_tried(name)]
             runtime_ms = decide_runtime_ms(
                 plan.scale,
                 remaining_s=deadline_s - clock.monotonic_s(),
-                rounds_left=plan.rounds - number + 1,
-                round_fixed_s=round_fixed_s,
-                time_factor=time_factor,
+                fixed_s=sum(self._fixed_s(name) for name in left),
+                time_factor=sum(plan.block(name).time_factor for name in left),
             )
-            if time_factor:
+            if any(block.time_factor for block in blocks):
                 self.runtimes_ms.append(runtime_ms)
             self._ports.progress.phase(f"Round {number} of {plan.rounds}")
-            round_began_s = clock.monotonic_s()
             settings = RoundSettings(
                 number,
-                Timing(runtime_ms, plan.scale.ramp_ms),
+                Timing(runtime_ms, plan.scale.ramp_ms, plan.scale.sustained_ms),
                 decide_fio_seed(plan.seed, number),
             )
             for block in blocks:
+                began_s = clock.monotonic_s()
                 self._measure_block(block, settings)
-            took_s = clock.monotonic_s() - round_began_s
-            round_fixed_s = took_s - time_factor * runtime_ms / 1000
+                took_s = clock.monotonic_s() - began_s
+                fixed_s = took_s - block.time_factor * runtime_ms / 1000
+                if fixed_s > 0:
+                    self._took_s[block.name] = fixed_s
+
+    def _decide_blocks(self, number: int, remaining_s: float) -> list[BlockName]:
+        """What round `number` visits: all that is tried, or not the write paths when late."""
+        plan = self._plan
+        names = [name for name in plan.order[number - 1] if self._is_tried(name)]
+        write_paths = [name for name in names if plan.block(name).is_write_path]
+        if number == 1 or not plan.is_bounded or not write_paths:
+            return names
+        later = [name for order in plan.order[number:] for name in order]
+        needed = [*names, *(name for name in later if not plan.block(name).is_write_path)]
+        needed_s = sum(self._least_s(name) for name in needed if self._is_tried(name))
+        if needed_s <= remaining_s:
+            return names
+        self.problems.append(f"The write paths were left out of round {number}, to end in time.")
+        self._points_done += sum(plan.block(name).points for name in write_paths)
+        return [name for name in names if name not in write_paths]
+
+    def _fixed_s(self, name: BlockName) -> float:
+        """What the block takes beside its ordinary jobs: as last time, else as estimated."""
+        if name in self._took_s:
+            return self._took_s[name]
+        return fixed_round_s([self._plan.block(name)], self._plan.scale)
+
+    def _least_s(self, name: BlockName) -> float:
+        jobs_s = self._plan.block(name).time_factor * self._plan.scale.min_runtime_ms / 1000
+        return self._fixed_s(name) + jobs_s
 
     def _measure_block(self, block: Block, settings: RoundSettings) -> None:
         def keep(arm: str, figures: Sequence[Figure]) -> None:
@@ -240,12 +272,9 @@ def _describe_run(
     figures = rounds.figures
     measured = {one.figure.measure for one in figures}
     latency_bound = [measure.name for measure in suite.measures if measure.is_latency_bound]
-    comparisons = decide_comparisons(figures, latency_bound=latency_bound)
+    costs = [cost.name for cost in suite.costs]
+    comparisons = decide_comparisons(figures, latency_bound=latency_bound, costs=costs)
     differences = decide_differences(figures, latency_bound=latency_bound)
-    measures = [
-        PathsMeasure(name=measure.name, title=measure.title, unit=measure.unit)
-        for measure in suite.measures
-    ]
     arms = {one.arm for one in figures}
     return PathsRun(
         run_id=run_id,
@@ -258,7 +287,7 @@ def _describe_run(
         started_at_s=times_s[0],
         ended_at_s=times_s[1],
         order=plan.order,
-        measures=tuple(one for one in (*measures, DATABASE_MEASURE) if one.name in measured),
+        measures=tuple(one for one in suite.all_measures if one.name in measured),
         arms=tuple(
             arm.model_copy(update={"detail": rounds.details.get(arm.name, "")})
             for arm in describe_arms(plan)
@@ -268,6 +297,11 @@ def _describe_run(
         results=decide_results(figures),
         comparisons=comparisons,
         differences=differences,
-        targets=decide_targets(suite.targets, comparisons, differences),
+        targets=decide_targets(
+            suite.targets,
+            comparisons,
+            differences,
+            judged_from_rounds=plan.scale.judged_from_rounds,
+        ),
         environment=(),
     )

@@ -8,24 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from pydantic import BaseModel, ConfigDict
 
-from grampus.bench.paths.database import DatabasePlace, ScratchDatabase, ensure_database_absent
-from grampus.bench.paths.fio_job import (
-    FileTarget,
-    RbdTarget,
-    Region,
-    Timing,
-    render_ceph_conf,
+from grampus.bench.paths.blocks import Block
+from grampus.bench.paths.calm import is_drained
+from grampus.bench.paths.database import (
+    DatabasePlace,
+    Ground,
+    ScratchDatabase,
+    ensure_database_absent,
 )
-from grampus.bench.paths.load import Figure, LoadGenerator
+from grampus.bench.paths.fio_job import FileTarget, RbdTarget, Region, render_ceph_conf
+from grampus.bench.paths.load import LoadGenerator
+from grampus.bench.paths.local_disk import LocalDisk
 from grampus.bench.paths.memory_device import DEVICE_BYTES, MemoryDevice
-from grampus.bench.paths.plan import Block, PathsPlan, decide_measures
+from grampus.bench.paths.plan import PathsPlan, decide_measures
 from grampus.bench.paths.ports import PathsPorts
 from grampus.bench.paths.suite import Measure, PathsSuite
+from grampus.bench.paths.write_paths import Keep, RoundSettings, WritePathLoad
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.databases.credentials import CredentialFiles
 from grampus.hosts.port import Host
@@ -41,10 +43,9 @@ LIBRBD_SETTINGS = (
     "rbd_disable_zero_copy_writes=false",
     "rbd_io_scheduler=none",
 )
+# Nothing that is left out before the rounds is there in any of them.
+NOT_PREPARED = "not-prepared"
 _CEPH_CONF = "/etc/ceph/ceph.conf"
-
-# Takes the figures of an arm as they come, so that what follows them may fail.
-Keep = Callable[[str, Sequence[Figure]], None]
 
 
 class BenchVolume(BaseModel):
@@ -53,15 +54,6 @@ class BenchVolume(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
-
-
-@dataclass(frozen=True)
-class RoundSettings:
-    """What is the same for all arms of a round."""
-
-    number: int
-    timing: Timing
-    fio_seed: int
 
 
 class Stage:
@@ -76,7 +68,8 @@ class Stage:
         self._host = host
         self._raw_dir = raw_dir
         self._directory = host.data_dir / "bench" / "paths"
-        self._file_is_filled = False
+        self._filled: set[PurePosixPath] = set()
+        self._local_is_made = False
         self._database: ScratchDatabase | None = None
         self._load = LoadGenerator(host, ports.clock, directory=self._directory, raw_dir=raw_dir)
         self._memory = MemoryDevice(
@@ -86,6 +79,12 @@ class Stage:
             directory=self._directory / "memory",
             reference=f"grampus/{ports.tag}/bench-memory",
         )
+        self._local = LocalDisk(
+            host,
+            directory=self._directory / "local",
+            reference=f"grampus/{ports.tag}/bench-local",
+        )
+        self._write_paths = WritePathLoad(host, ports.clock, plan, self._load)
 
     @property
     def server_version(self) -> str:
@@ -101,7 +100,7 @@ class Stage:
         kinds = {block.kind for block in self._plan.blocks}
         self._clear_host()  # a run that was killed could not do it
         problems: list[str] = []
-        if kinds & {"rbd", "volume"}:
+        if kinds & {"rbd", "volume", "write-path"}:
             self._create_volume(ends)
         # Nothing on the host may keep the volume busy when its turn to go comes.
         ends.callback(self._clear_host)
@@ -114,9 +113,14 @@ class Stage:
             ends.callback(secrets.ensure_absent, CREDENTIALS)
             self._ports.progress.phase("Load a database")
             problems += _attempt("The database", lambda: self._load_database(secrets))
-        if "volume" in kinds:
+        if kinds & {"volume", "write-path"}:
             self._ports.progress.phase("Fill the file system")
             problems += _attempt("The file system", self._fill_filesystem)
+        if "local" in kinds:
+            self._ports.progress.phase("Make a file system on the host's own disk")
+            problems += _attempt("The local disk", self._make_local)
+        if self._database is not None:
+            self._database.forget_loaded()
         return problems
 
     def measure(self, block: Block, settings: RoundSettings, keep: Keep) -> str:
@@ -131,6 +135,8 @@ class Stage:
             return f"librbd with {', '.join(LIBRBD_SETTINGS)}, the volume detached meanwhile"
         if block.kind == "memory":
             return self._measure_memory(block, settings, keep)
+        if block.kind == "local":
+            return self._measure_local(block, settings, keep)
         return self._measure_volume(block, settings, keep)
 
     def _clear_host(self) -> None:
@@ -140,6 +146,7 @@ class Stage:
             steps.callback(self._host.run, ["rm", "-rf", "--", str(self._directory)])
             steps.callback(self._load.ensure_absent)
             steps.callback(self._memory.ensure_absent)
+            steps.callback(self._local.ensure_absent)
             steps.callback(ensure_database_absent, self._host, self._database_directory())
 
     def _create_volume(self, ends: ExitStack) -> None:
@@ -162,7 +169,9 @@ class Stage:
         ends.callback(self._leave_volume)
         ports.progress.phase("Make the volume")
         filesystem_bytes = self._plan.scale.filesystem_bytes
-        ports.volumes.create(spec.model_copy(update={"filesystem_bytes": filesystem_bytes}))
+        ports.volumes.create(
+            spec.model_copy(update={"filesystem_bytes": filesystem_bytes, "write_path": "direct"})
+        )
 
     def _leave_volume(self) -> None:
         ports = self._ports
@@ -192,21 +201,35 @@ class Stage:
         self._database = database
 
     def _fill_filesystem(self) -> None:
+        blocks = [block for block in self._plan.blocks if block.kind in ("volume", "write-path")]
         try:
             attachment = self._ports.volumes.ensure_attached(VOLUME, self._host.name)
-            mount_path = PurePosixPath(attachment.mount_path)
-            if any(block.xfs for block in self._plan.blocks):
-                self._load.fill(
-                    FileTarget(_file_on(mount_path)), self._file_region(), name="fill.xfs"
-                )
-                self._file_is_filled = True
-            if self._database is not None:
-                self._database.install(mount_path)
+            self._fill_mounted(PurePosixPath(attachment.mount_path), blocks, name="fill.xfs")
         finally:
             self._ports.volumes.ensure_detached(VOLUME)
 
+    def _make_local(self) -> None:
+        blocks = [block for block in self._plan.blocks if block.kind == "local"]
+        self._local.make(self._plan.scale.filesystem_bytes)
+        self._local_is_made = True
+        try:
+            self._fill_mounted(self._local.ensure_mounted(), blocks, name="fill.local")
+        finally:
+            self._local.ensure_unmounted()
+
+    def _fill_mounted(
+        self, mount_path: PurePosixPath, blocks: Sequence[Block], *, name: str
+    ) -> None:
+        if any(block.xfs for block in blocks):
+            file = _file_on(mount_path)
+            self._load.fill(FileTarget(file), self._file_region(), name=name)
+            self._filled.add(file)
+        if self._database is not None and any(block.database for block in blocks):
+            self._database.install(mount_path)
+
     def _measure_volume(self, block: Block, settings: RoundSettings, keep: Keep) -> str:
         try:
+            self._ports.volumes.ensure_write_path(VOLUME, block.write_path)
             attachment = self._ports.volumes.ensure_attached(
                 VOLUME, self._host.name, driver=block.driver, transport=block.transport
             )
@@ -217,21 +240,64 @@ class Stage:
                 self._measure_fio(
                     block.raw_arm, target, self._raw_region(), block.raw, settings, keep, daemon
                 )
-            mount_path = PurePosixPath(attachment.mount_path)
-            if block.xfs and self._file_is_filled:
-                target = FileTarget(_file_on(mount_path))
-                self._measure_fio(
-                    block.xfs_arm, target, self._file_region(), block.xfs, settings, keep, daemon
-                )
-            if block.has_database and self._database is not None:
-                name = f"round-{settings.number:02}.{block.xfs_arm}.update-index"
-                figure = self._database.measure(mount_path, name=name, driver_daemon=daemon)
-                keep(block.xfs_arm, [figure])
-            return f"{attachment.driver}: {attachment.driver_reason}" + (
-                f"; transport {attachment.transport}" if attachment.transport else ""
-            )
+            ground = self._ground(block, PurePosixPath(attachment.mount_path), daemon)
+            self._measure_ground(block, ground, settings, keep)
+            details = [f"{attachment.driver}: {attachment.driver_reason}"]
+            if attachment.transport:
+                details.append(f"transport {attachment.transport}")
+            if block.is_write_path:
+                details.append(f"write path {block.write_path}")
+            return "; ".join(details)
         finally:
             self._ports.volumes.ensure_detached(VOLUME)
+
+    def _measure_local(self, block: Block, settings: RoundSettings, keep: Keep) -> str:
+        if not self._local_is_made:
+            raise GrampusError(
+                "There is no file system on the host's own disk.",
+                "The run's first warning says why.",
+                code=NOT_PREPARED,
+            )
+        try:
+            ground = self._ground(block, self._local.ensure_mounted(), None)
+            self._measure_ground(block, ground, settings, keep)
+            return self._local.detail
+        finally:
+            self._local.ensure_unmounted()
+
+    def _measure_ground(
+        self, block: Block, ground: Ground, settings: RoundSettings, keep: Keep
+    ) -> None:
+        """The block's measures on the mounted file system, as far as they were prepared."""
+        file = _file_on(ground.mount_path)
+        if block.xfs and file in self._filled:
+            if block.is_write_path:
+                self._write_paths.measure_files(block, ground, file, settings, keep)
+            else:
+                self._measure_fio(
+                    block.xfs_arm,
+                    FileTarget(file),
+                    self._file_region(),
+                    block.xfs,
+                    settings,
+                    keep,
+                    ground.driver_daemon,
+                )
+        if block.database and self._database is not None:
+            self._write_paths.measure_database(block, ground, self._database, settings, keep)
+
+    def _ground(self, block: Block, mount_path: PurePosixPath, daemon: str | None) -> Ground:
+        ports, is_local = self._ports, block.kind == "local"
+        fleet = ports.fleet
+        hosts = [host for host in fleet.hosts() if fleet.is_reachable(host.name)]
+        return Ground(
+            mount_path=mount_path,
+            write_path=block.write_path,
+            driver_daemon=daemon,
+            osd_hosts=hosts if block.costs else [],
+            is_drained=lambda: is_local or is_drained(ports.volumes.observe_live(VOLUME)),
+            observe_writes=ports.cluster.observe_writes,
+        )
 
     def _measure_memory(self, block: Block, settings: RoundSettings, keep: Keep) -> str:
         if block.transport is None:

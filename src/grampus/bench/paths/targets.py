@@ -13,15 +13,17 @@ def decide_targets(
     targets: Sequence[Target],
     comparisons: Sequence[PathsComparison],
     differences: Sequence[PathsDifference],
+    *,
+    judged_from_rounds: int = MIN_ROUNDS,
 ) -> tuple[PathsTarget, ...]:
     """One verdict for each measure of each target.
 
     The median decides; a note says where the interval leaves room for the other verdict. With fewer
-    than five rounds it is not known whether a target was reached: chance alone would decide too
-    often.
+    rounds than `judged_from_rounds` it is not known whether a target was reached: chance alone
+    would decide too often.
     """
     return tuple(
-        _decide(target, measure, comparisons, differences)
+        _decide(target, measure, comparisons, differences, judged_from_rounds)
         for target in targets
         for measure in target.measures
     )
@@ -32,18 +34,19 @@ def _decide(
     measure: str,
     comparisons: Sequence[PathsComparison],
     differences: Sequence[PathsDifference],
+    judged_from_rounds: int,
 ) -> PathsTarget:
     for arm in target.arms:
         found = (
             _find_ratio(comparisons, measure, arm, target.against)
-            if target.at_least is not None
+            if target.is_ratio
             else _find_difference(differences, measure, arm, target.against)
         )
         if found is not None:
             value, low, high, rounds = found
             values = (value, low, high)
-            if rounds < MIN_ROUNDS:
-                note = f"measured in fewer than {MIN_ROUNDS} rounds"
+            if rounds < judged_from_rounds:
+                note = f"measured in fewer than {judged_from_rounds} rounds"
                 return _verdict(target, measure, arm, values, rounds, None, note)
             is_clear = _is_within(target, low) == _is_within(target, high)
             note = "" if is_clear else "close: the interval holds the limit"
@@ -55,8 +58,8 @@ def _decide(
 def _is_within(target: Target, value: float) -> bool:
     if target.at_least is not None:
         return value >= target.at_least
-    limit_us = target.added_latency_at_most_us
-    return limit_us is not None and value <= limit_us
+    limits = (target.at_most, target.added_latency_at_most_us)
+    return all(value <= limit for limit in limits if limit is not None)
 
 
 def _find_ratio(
@@ -93,9 +96,9 @@ def _verdict(
         measure=measure,
         arm=arm,
         against=target.against,
-        quantity="ratio" if target.at_least is not None else "added-latency-us",
+        quantity="ratio" if target.is_ratio else "added-latency-us",
         at_least=target.at_least,
-        at_most=target.added_latency_at_most_us,
+        at_most=target.at_most if target.is_ratio else target.added_latency_at_most_us,
         value=value,
         value_low=low,
         value_high=high,

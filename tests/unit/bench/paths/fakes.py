@@ -14,7 +14,15 @@ from grampus.state.home import Home
 from grampus.state.runs import Setting
 from grampus.state.store import Store
 from grampus.volumes.drivers.volumed import VolumedProgram
-from grampus.volumes.model import Attachment, DriverName, TransportName, VolumeRecord, VolumeSpec
+from grampus.volumes.live import JournalStatus, LiveVolume
+from grampus.volumes.model import (
+    Attachment,
+    DriverName,
+    TransportName,
+    VolumeRecord,
+    VolumeSpec,
+    WritePath,
+)
 from tests.unit.bench.fakes import MIB, FakeClock, FakeFleet, FakeHost, RecordedProgress
 
 # Latency in microseconds of one I/O, by what stands in the file name or the engine.
@@ -23,6 +31,10 @@ LATENCY_US = {
     "volumed-uring": 320.0,
     "volumed-classic": 360.0,
     "qsd": 1200.0,
+    "direct": 400.0,
+    "journal": 200.0,
+    "cache": 50.0,
+    "local": 40.0,
     "memory-uring": 5.0,
     "memory-classic": 15.0,
 }
@@ -37,7 +49,8 @@ class PathsHost(FakeHost):
         self.daemons: dict[str, DaemonSpec] = {}
         self.started: list[DaemonSpec] = []
         self.mounted: set[str] = set()
-        self.loops: dict[str, str] = {}  # device by backing file
+        self.loops: dict[str, tuple[str, str]] = {}  # device and reference by backing file
+        self.disk_is_full = False
         self.removed: list[str] = []
         self.fio_jobs: list[tuple[str, str, str]] = []  # way, file name, text
         self.failing: Callable[[str, str], str | None] = lambda way, name: None
@@ -67,15 +80,25 @@ class PathsHost(FakeHost):
         if argv[:1] == ["cat"]:
             return 0, "[global]\nfsid = 1\n"
         if program == "findmnt":
-            return (0 if argv[-1] in self.mounted else 1), ""
+            return (0, "/dev/loop9\n") if argv[-1] in self.mounted else (1, "")
         if program == "stat":
             return 0, str(256 * MIB)
         if program == "losetup":
             return 0, self._losetup(argv)
+        if program == "mount":
+            self.mounted.add(argv[-1])
+            self.way = "local"
+            return 0, ""
+        if program == "umount" and argv[-1].endswith("/local/mounted"):
+            self.mounted.remove(argv[-1])
+            self.way = "rbd"
+            return 0, ""
+        if program == "fallocate" and self.disk_is_full:
+            return 1, "fallocate: No space left on device"
         if program == "rm":
             self.removed.append(argv[-1])
             return 0, ""
-        if program in ("mkdir", "touch", "umount"):
+        if program in ("mkdir", "touch", "umount", "sync", "fallocate", "mkfs.xfs"):
             return 0, ""
         if program == "volumed" and argv[1] == "ctl":
             transport = {"name": self.way.removeprefix("memory-"), "reason": "asked for"}
@@ -89,15 +112,17 @@ class PathsHost(FakeHost):
     def _losetup(self, argv: list[str]) -> str:
         if "--list" in argv:
             devices = [
-                {"name": device, "ref": "grampus/tag/bench-memory", "back-file": file}
-                for file, device in self.loops.items()
+                {"name": device, "ref": reference, "back-file": file}
+                for file, (device, reference) in self.loops.items()
             ]
             return json.dumps({"loopdevices": devices})
         if "--detach" in argv:
-            self.loops = {file: dev for file, dev in self.loops.items() if dev != argv[-1]}
+            self.loops = {file: dev for file, dev in self.loops.items() if dev[0] != argv[-1]}
             return ""
-        self.loops[argv[-1]] = "/dev/loop9"
-        return "/dev/loop9\n"
+        (reference,) = (word.partition("=")[2] for word in argv if word.startswith("--loop-ref="))
+        device = f"/dev/loop{9 + len(self.loops)}"
+        self.loops[argv[-1]] = (device, reference)
+        return f"{device}\n"
 
     def _fio(self, job_file: str) -> tuple[int, str]:
         text, name = self.files[job_file], PurePosixPath(job_file).stem
@@ -164,7 +189,27 @@ class PathsHost(FakeHost):
     def observe_usage(self) -> dict[str, Usage]:
         assert self.clock is not None
         used = Usage(int(self.clock.monotonic_s() * 1e6), 0, 0, 0, 0, 0)
-        return dict.fromkeys([*self.daemons, "volumed-bench-paths", "qsd-bench-paths"], used)
+        names = [*self.daemons, "volumed-bench-paths", "qsd-bench-paths", "osd-0"]
+        return dict.fromkeys(names, used)
+
+
+def journal_status(*, busy: bool, **changed: object) -> JournalStatus:
+    values: dict[str, object] = {
+        "state": "running",
+        "epoch": 1,
+        "fill_ratio": 0.5,
+        "held_bytes": 64 * MIB if busy else 0,
+        "used_bytes": 0,
+        "capacity_bytes": 256 * MIB,
+        "lag_bytes": 0,
+        "lag_ms": 0.0,
+        "freed_bytes_per_s": 0.0,
+        "sealed": 9,
+        "replicated": 9,
+        "applied": 5 if busy else 9,
+        "trimmed": 5,
+    }
+    return JournalStatus.model_validate(values | changed)
 
 
 class FakeVolumes:
@@ -177,6 +222,7 @@ class FakeVolumes:
         self.deleted: list[str] = []
         self.broken: dict[str, GrampusError] = {}
         self.attached_by: list[str] = []
+        self.busy_answers = 0  # as often as that a journal still holds something
 
     def find(self, name: str) -> VolumeRecord | None:
         return self.record
@@ -207,6 +253,8 @@ class FakeVolumes:
         assert self.record is not None
         assert self.record.attachment is None, "attached twice"
         way = f"{driver}-{transport}" if transport else (driver or "qsd")
+        if way == "volumed":
+            way = self.record.spec.write_path
         if way in self.broken:
             raise self.broken[way]
         self.attached_by.append(way)
@@ -229,6 +277,21 @@ class FakeVolumes:
         if self.record is not None:
             self.record = self.record.model_copy(update={"attachment": None, "host": None})
 
+    def ensure_write_path(self, name: str, write_path: WritePath) -> VolumeRecord:
+        assert self.record is not None
+        assert self.record.attachment is None, "settled when it is attached"
+        spec = self.record.spec.model_copy(update={"write_path": write_path})
+        self.record = self.record.model_copy(update={"spec": spec})
+        return self.record
+
+    def observe_live(self, name: str) -> LiveVolume | None:
+        assert self.record is not None
+        assert self.record.attachment is not None
+        if self.record.spec.write_path == "direct":
+            return LiveVolume(state="running")
+        self.busy_answers -= 1
+        return LiveVolume(state="running", journal=journal_status(busy=self.busy_answers >= 0))
+
     def driver_daemon(self, record: VolumeRecord) -> str | None:
         return f"{record.attachment.driver}-{record.spec.name}" if record.attachment else None
 
@@ -242,6 +305,9 @@ class FakePathsCluster:
 
     def facts(self) -> list[Setting]:
         return [Setting(group="Ceph", name="version", value="20.2.4")]
+
+    def observe_writes(self) -> dict[int, int]:
+        return {}
 
 
 class NoServerImage:

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from grampus.bench.paths.cpu import CpuReading, CpuWatch, cpu_used_us
+from grampus.bench.paths.cpu import CpuReading, CpuWatch, cpu_used_us, osd_cpu_used_us
 from grampus.core.errors import GrampusError
 from grampus.hosts.port import Usage
 from tests.unit.bench.fakes import FakeClock, FakeHost
@@ -41,6 +41,27 @@ def test_a_counter_that_went_back_is_another_daemons() -> None:
     assert cpu_used_us(readings, ["load"], 1.0, 2.0) is None
 
 
+@pytest.mark.parametrize(
+    ("last", "expected"),
+    [
+        ({"osd-0": 100, "osd.1": 50, "volumed-osd-2": 999}, 150.0),
+        # One was not read, or is another one: the sum is not known.
+        ({"osd-0": 100}, None),
+        ({"osd-0": 100, "osd.1": -1}, None),
+    ],
+)
+def test_the_cpu_of_osds(last: dict[str, int], expected: float | None) -> None:
+    readings = [
+        CpuReading(1.0, {"osd-0": 0, "osd.1": 0, "volumed-osd-2": 0}),
+        CpuReading(2.0, last),
+    ]
+    assert osd_cpu_used_us(readings, 1.0, 2.0) == expected
+
+
+def test_without_osds_their_cpu_is_not_nothing() -> None:
+    assert osd_cpu_used_us(READINGS, 10.0, 13.0) is None
+
+
 class CountingHost(FakeHost):
     """Counts how often it is read, and tells when it was often enough."""
 
@@ -56,6 +77,25 @@ class CountingHost(FakeHost):
         if self.reads >= 4:
             self.enough.set()
         return {"load": Usage(self.reads, 0, 0, 0, 0, 0)}
+
+
+class OtherHost(FakeHost):
+    def __init__(self, name: str, cpu_us: dict[str, int] | None) -> None:
+        super().__init__(name=name)
+        self.cpu_us = cpu_us
+
+    def observe_usage(self) -> dict[str, Usage]:
+        if self.cpu_us is None:
+            raise GrampusError("The host is down.")
+        return {name: Usage(used, 0, 0, 0, 0, 0) for name, used in self.cpu_us.items()}
+
+
+def test_of_other_hosts_only_the_osds_are_read() -> None:
+    own = OtherHost("h1", {"load": 1, "osd-0": 2})
+    others = [own, OtherHost("h2", {"load": 99, "osd-1": 3}), OtherHost("h3", None)]
+    with CpuWatch(own, FakeClock(), osd_hosts=others, interval_s=60) as watch:
+        pass
+    assert watch.readings[0].cpu_us == {"load": 1, "osd-0": 2, "osd-1": 3}
 
 
 def test_the_watch_reads_at_both_ends_and_between_and_survives_a_gap() -> None:

@@ -82,6 +82,21 @@ def test_each_measure_is_a_job_that_waits_for_the_one_before() -> None:
     assert [name for name, job in jobs.items() if job.get("fsync")] == ["4k-write-fsync"]
 
 
+def test_writes_can_be_skewed_sustained_or_counted() -> None:
+    measures = [
+        measure("burst", pattern="randwrite", block_bytes="4K", total_bytes="64M"),
+        measure("skewed", pattern="randwrite", sustained=True, zipf=1.1),
+        measure("after", pattern="randwrite", depth=64, time_factor=2),
+    ]
+    jobs = jobs_of(render_measures(FILE, REGION, measures, Timing(500, 100, 300_000), seed=7))
+    burst = jobs["burst"]
+    assert (burst["io_size"], burst["time_based"], burst["ramp_time"]) == ("67108864", "0", "0")
+    assert "runtime" not in burst
+    assert (jobs["skewed"]["runtime"], jobs["after"]["runtime"]) == ("300000ms", "1000ms")
+    assert jobs["skewed"]["random_distribution"] == "zipf:1.1"
+    assert "random_distribution" not in jobs["after"]
+
+
 def test_the_rbd_engine_gets_the_image_and_the_same_region() -> None:
     jobs = jobs_of(render_measures(RBD, REGION, [measure("x")], Timing(1, 0), seed=1))
     common = jobs["global"]

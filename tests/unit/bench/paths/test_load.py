@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from grampus.bench.paths.cpu import CpuReading
-from grampus.bench.paths.database import decide_database_figure, decide_load
+from grampus.bench.paths.database import decide_database_figure, decide_load, render_pass
+from grampus.bench.paths.fio_job import Timing
 from grampus.bench.paths.fio_output import FioPoint
 from grampus.bench.paths.histogram import LatencyHistogram
-from grampus.bench.paths.load import decide_figure
-from grampus.bench.paths.suite import PathsSuite
+from grampus.bench.paths.load import decide_figure, decide_timeout_s
+from grampus.bench.paths.suite import DatabaseMeasure, PathsSuite
 from grampus.bench.suite import load_suite
 from grampus.bench.sysbench import TimedRun
 from grampus.bench.sysbench_output import parse_summary
@@ -28,6 +29,7 @@ POINT = FioPoint(
     latency=LatencyHistogram({4_000_000: 400}, 400 * 4_000_000.0),
     flush=LatencyHistogram({1_000_000: 400}, 400 * 1_000_000.0),
 )
+UPDATE = DatabaseMeasure(name="update-index", title="updates", script="oltp_update_index")
 READINGS = [
     CpuReading(99.0, {"bench-load": 0, "qsd": 0}),
     CpuReading(103.0, {"bench-load": 400_000, "qsd": 800_000}),
@@ -57,13 +59,46 @@ def test_sequential_loads_are_told_in_bytes() -> None:
 def test_a_sysbench_run_is_a_figure_too() -> None:
     summary = parse_summary("\n".join(run_output(4)))
     timed = TimedRun(summary, (), 10.0, 14.0)
-    made = decide_database_figure(timed, {1_000_000: 1637, 9_000_000: 1}, 163_800.0)
+    counts = {1_000_000: 1637, 9_000_000: 1}
+    made = decide_database_figure(UPDATE, timed, counts, cpu_us=163_800.0, osd_cpu_us=81_900.0)
     assert (made.measure, made.throughput, made.operations) == ("update-index", 408.02, 1638)
     assert made.latency_avg_us == pytest.approx(19570)
     assert made.cpu_us_per_operation == pytest.approx(100.0)
     assert made.latency.percentile_us(99) == 1000.0
     assert made.latency.average_us == pytest.approx(19570)
-    assert decide_database_figure(timed, {}, None).cpu_us_per_operation is None
+    assert made.osd_cpu_us_per_operation == pytest.approx(50.0)
+    unknown = decide_database_figure(UPDATE, timed, {}, cpu_us=None, osd_cpu_us=None)
+    assert (unknown.cpu_us_per_operation, unknown.osd_cpu_us_per_operation) == (None, None)
+
+
+def test_the_osds_cpu_is_counted_where_it_was_read() -> None:
+    readings = [
+        CpuReading(99.0, {"osd-0": 0, "osd-1": 100}),
+        CpuReading(103.0, {"osd-0": 400_000, "osd-1": 100}),
+    ]
+    made = decide_figure(measure("x"), POINT, readings, [])
+    assert made.osd_cpu_us_per_operation == pytest.approx(500.0)
+    assert decide_figure(measure("x"), POINT, READINGS, []).osd_cpu_us_per_operation is None
+
+
+@pytest.mark.parametrize(
+    ("changed", "seconds"),
+    [
+        ({}, 60 + 15 + 2 * 0.4),
+        ({"time_factor": 2}, 60 + 15 + 2 * 0.8),
+        ({"sustained": True}, 60 + 15 + 2 * 300),
+        # 64 MiB at a hundred 4K writes a second: slow, and no reason to give up.
+        ({"total_bytes": "64M"}, 60 + 15 + 163.84),
+    ],
+)
+def test_fio_is_given_up_only_when_it_hangs(changed: dict[str, object], seconds: float) -> None:
+    timing = Timing(runtime_ms=400, ramp_ms=100, sustained_ms=300_000)
+    assert decide_timeout_s([measure("x", **changed)], timing) == pytest.approx(seconds)
+
+
+def test_a_pass_reads_every_table() -> None:
+    lines = render_pass(3).splitlines()
+    assert [line.split()[-1] for line in lines] == [f"sbtest.sbtest{n};" for n in (1, 2, 3)]
 
 
 def test_the_data_set_is_that_of_the_scale() -> None:
@@ -71,4 +106,4 @@ def test_the_data_set_is_that_of_the_scale() -> None:
     assert isinstance(suite, PathsSuite)
     load = decide_load(suite.database, suite.scales["tiny"])
     assert (load.tables, load.rows_per_table, load.threads) == (4, 100_000, 8)
-    assert (load.warmup_s, load.measure_s, load.distribution) == (1, 4, "uniform")
+    assert (load.warmup_s, load.measure_s, load.distribution) == (1, 3, "uniform")

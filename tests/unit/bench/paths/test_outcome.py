@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from grampus.bench.paths.histogram import LatencyHistogram
@@ -101,6 +103,33 @@ def test_nothing_is_divided_by_zero() -> None:
     assert decide_comparisons(figures, latency_bound=[]) == ()
 
 
+def test_a_cost_is_compared_as_one() -> None:
+    figures = [
+        replace(one, figure=replace(one.figure, measure="cost", latency_avg_us=None))
+        for number in range(1, 6)
+        for one in (figure(number, "direct", 8.0), figure(number, "journal", 2.0))
+    ]
+    (found,) = decide_comparisons(figures, latency_bound=[], costs=["cost"])
+    assert (found.arm, found.against, found.quantity) == ("journal", "direct", "cost")
+    assert found.ratio == pytest.approx(0.25)
+    (result, _) = decide_results(figures)
+    assert (result.throughput, result.latency_avg_us) == (8.0, None)
+    assert describe_samples(figures)[0].latency_avg_us is None
+
+
+def test_the_write_paths_are_held_against_direct_and_the_local_disk() -> None:
+    arms = {"direct": 100.0, "journal": 400.0, "cache": 1000.0, "local": 2000.0}
+    figures = [figure(1, arm, throughput) for arm, throughput in arms.items()]
+    found = decide_comparisons(figures, latency_bound=[])
+    assert {(one.arm, one.against): one.ratio for one in found} == {
+        ("journal", "direct"): 4.0,
+        ("cache", "direct"): 10.0,
+        ("direct", "local"): 0.05,
+        ("journal", "local"): 0.2,
+        ("cache", "local"): 0.5,
+    }
+
+
 def test_results_merge_histograms_and_take_medians() -> None:
     figures = [
         figure(1, RBD, 100.0, latency_us=50.0, operations=90, cpu_us=1.0),
@@ -156,6 +185,8 @@ def target(**changed: object) -> Target:
         ({"at_least": 0.9}, True),
         ({"at_least": 1.0}, True),
         ({"at_least": 1.01}, False),
+        ({"at_most": 1.0}, True),
+        ({"at_most": 0.99}, False),
         ({"added_latency_at_most_us": 30}, True),
         ({"added_latency_at_most_us": 29.9}, False),
     ],
@@ -163,7 +194,13 @@ def target(**changed: object) -> Target:
 def test_the_median_decides(limit: dict[str, float], reached: bool) -> None:
     found = verdict(target(**limit), FIGURES)
     assert found.reached is reached
-    assert found.value == pytest.approx(1.0 if "at_least" in limit else 30)
+    is_ratio = "added_latency_at_most_us" not in limit
+    assert found.value == pytest.approx(1.0 if is_ratio else 30)
+    assert found.quantity == ("ratio" if is_ratio else "added-latency-us")
+    assert (found.at_least, found.at_most) == (
+        limit.get("at_least"),
+        limit.get("at_most", limit.get("added_latency_at_most_us")),
+    )
     assert found.rounds == 5
 
 
@@ -173,6 +210,8 @@ def test_the_median_decides(limit: dict[str, float], reached: bool) -> None:
         ({"at_least": 0.8}, ""),
         ({"at_least": 0.81}, "close: the interval holds the limit"),
         ({"at_least": 1.21}, ""),
+        ({"at_most": 1.2}, ""),
+        ({"at_most": 1.19}, "close: the interval holds the limit"),
         ({"added_latency_at_most_us": 50}, ""),
         ({"added_latency_at_most_us": 49}, "close: the interval holds the limit"),
         ({"added_latency_at_most_us": 9}, ""),
@@ -189,6 +228,13 @@ def test_too_few_rounds_decide_nothing() -> None:
     assert found.reached is None
     assert found.value is not None
     assert "fewer than 5" in found.note
+
+
+def test_figures_of_minutes_decide_sooner() -> None:
+    figures = [one for one in FIGURES if one.round <= 3]
+    comparisons = decide_comparisons(figures, latency_bound=[])
+    (found,) = decide_targets([target(at_least=0.1)], comparisons, [], judged_from_rounds=3)
+    assert (found.reached, found.rounds) == (True, 3)
 
 
 def test_the_first_arm_that_was_measured_is_judged() -> None:
