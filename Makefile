@@ -75,6 +75,12 @@ soak: setup ## The faults of a volume over and over, and an hour under load (roo
 		tests/integration/test_volumed_journal.py \
 		tests/integration/test_volumed_live.py
 
+# Interrupted, it goes on with the next call; GRAMPUS_CRASHES=N, GRAMPUS_FENCES=N and
+# GRAMPUS_DB_CRASHES=N say how many.
+.PHONY: crashes
+crashes: setup ## Real crashes of volumes and databases, into docs/proof (root; hours)
+	$(VENV)/python -m tests.proof
+
 .PHONY: acceptance
 acceptance: setup ## Tests through the command line alone, on a lab of their own (root)
 	$(VENV)/pytest tests/acceptance

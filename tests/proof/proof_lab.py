@@ -1,0 +1,101 @@
+"""The lab of the proof: its own, new, and gone afterwards."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.system.command_line import CHECKOUT, TEST_HOME, CommandLine
+from tests.system.exerciser import Exerciser
+from tests.system.lab_machine import LabMachine
+
+LAB = "crashes"
+HOSTS = ("h1", "h2", "h3")
+OSDS = ("osd-0", "osd-1", "osd-2")
+MONS = ("mon-h1", "mon-h2", "mon-h3")
+DIRECTORY = CHECKOUT / "build" / "crashes"
+STATUS_TIMEOUT_S = 5.0
+HEAL_TIMEOUT_S = 400.0
+
+
+@dataclass(frozen=True)
+class ProofLab:
+    """The command line on the lab, and its hosts."""
+
+    command_line: CommandLine
+    machines: dict[str, LabMachine]
+    exercisers: dict[str, Exerciser]
+
+    def others(self, host: str) -> list[str]:
+        """The hosts but one."""
+        return [name for name in self.machines if name != host]
+
+    def fault(self, *arguments: str) -> None:
+        self.command_line.ok("lab", "fault", *arguments, timeout_s=HEAL_TIMEOUT_S)
+
+    def heal(self) -> None:
+        """Everything runs again, and the cluster is healthy."""
+        self.fault("heal")
+
+    def observe_versions(self) -> dict[str, str]:
+        """What the lab runs, by name."""
+        ceph = self.machines["h1"].ok("ceph", "--version").split()
+        mysql = self.machines["h1"].ok("mysqld", "--version").split()
+        return {
+            "Ceph": ceph[2],
+            "MySQL": mysql[mysql.index("Ver") + 1],
+            "kernel": platform.release(),
+            "CPUs": str(os.cpu_count()),
+        }
+
+
+@contextmanager
+def proof_lab(exerciser_program: Path) -> Iterator[ProofLab]:
+    """The lab, up; gone afterwards whatever happened."""
+    home = DIRECTORY / "home"
+    home.mkdir(parents=True, exist_ok=True)
+    images = home / "images"
+    if TEST_HOME.joinpath("images").is_dir() and not images.exists():
+        images.symlink_to(TEST_HOME / "images")  # a host image takes a minute and a GiB
+    command_line = CommandLine(LAB, home)
+    command_line.run("lab", "down", "--yes")  # of a proof that was killed
+    try:
+        command_line.ok("lab", "up", timeout_s=900)
+        machines = {host: LabMachine(command_line, host) for host in HOSTS}
+        exercisers = {
+            host: Exerciser(machine, exerciser_program) for host, machine in machines.items()
+        }
+        yield ProofLab(command_line, machines, exercisers)
+    finally:
+        command_line.ok("lab", "down", "--yes")
+
+
+def ask_status(control_directory: Path) -> dict[str, Any]:
+    """What the volumed whose socket is in that directory says of itself; by milliseconds quicker
+    than the command line. Raises OSError, ValueError."""
+    # Through the directory's descriptor: a socket's path holds at most 107 bytes (unix(7)).
+    directory = os.open(control_directory, os.O_PATH | os.O_DIRECTORY)
+    try:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(STATUS_TIMEOUT_S)
+            connection.connect(f"/proc/self/fd/{directory}/control")
+            connection.sendall(b'{"version":1,"command":"status"}\n')
+            with connection.makefile() as answers:
+                answer = json.loads(answers.readline())
+    finally:
+        os.close(directory)
+    status: dict[str, Any] = answer["result"]
+    return status
+
+
+def digest_of(program: Path) -> str:
+    """The first digits of a program's SHA-256: which one it is."""
+    return hashlib.sha256(program.read_bytes()).hexdigest()[:16]
