@@ -6,11 +6,11 @@ use crate::error::Refusal;
 use crate::number::{narrow, wide};
 
 /// Thousandths of memory or ring in use from which intake is slowed down.
-pub(crate) const SLOW_FROM_PERMILLE: u64 = 700;
+pub(crate) const SLOW_FROM_PERMILLE: u64 = 800;
 /// Thousandths from which settled data is applied whatever its age.
-pub(crate) const APPLY_FROM_PERMILLE: u64 = 400;
+pub(crate) const APPLY_FROM_PERMILLE: u64 = 600;
 /// Thousandths from which the image gets all it can take.
-pub(crate) const HURRY_FROM_PERMILLE: u64 = 900;
+pub(crate) const HURRY_FROM_PERMILLE: u64 = 950;
 /// Which part of all applies may be in flight where intake begins to be slowed down.
 const CALM_SHARE: u64 = 4;
 
@@ -110,7 +110,7 @@ mod tests {
         let pace = |fill| decide_pace(fill, 16_384, 16_384_000);
         assert_eq!(pace(0), Duration::ZERO);
         assert_eq!(pace(SLOW_FROM_PERMILLE), Duration::ZERO);
-        assert_eq!(pace(850), Duration::from_micros(555));
+        assert_eq!(pace(900), Duration::from_micros(555));
         assert_eq!(pace(1000), Duration::from_micros(1111));
         let mut last = Duration::ZERO;
         for fill in 0..=1000 {
@@ -125,13 +125,13 @@ mod tests {
         for (fill, aged, applies) in [
             (0, false, 0),
             (0, true, 1),
-            (399, false, 0),
-            (400, false, 1),
-            (550, false, 4),
-            (699, false, 7),
-            (700, false, 8),
-            (800, false, 20),
-            (900, false, 32),
+            (599, false, 0),
+            (600, false, 1),
+            (700, false, 4),
+            (799, false, 7),
+            (800, false, 8),
+            (875, false, 20),
+            (950, false, 32),
             (u64::MAX, true, 32),
         ] {
             assert_eq!(decide_applies(fill, 32, aged), applies, "{fill} {aged}");

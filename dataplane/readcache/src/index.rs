@@ -109,6 +109,11 @@ impl Index {
         self.frequencies.note(block);
     }
 
+    /// Whether `block` is in the cache, or was asked for lately.
+    pub(crate) fn is_read(&self, block: u64) -> bool {
+        self.by_block.contains_key(&block) || self.frequencies.estimate(block) > 0
+    }
+
     /// Where the sectors are; None unless all of them are there.
     pub(crate) fn find(&mut self, sectors: Sectors) -> Option<Place> {
         let slot = *self.by_block.get(&sectors.block)?;

@@ -9,10 +9,10 @@ use grampus_blockdev::{BlockDevice, ByteRange};
 
 use crate::counters::Counters;
 use crate::fills::Fill;
-use crate::index::Index;
+use crate::index::{Generation, Index};
 use crate::queue::Queue;
 use crate::reads::Job;
-use crate::sectors::blocks;
+use crate::sectors::{Sectors, blocks, covered};
 use crate::store::Store;
 
 /// Reads of the file that may wait; more go below.
@@ -85,6 +85,38 @@ impl Shared {
 
     pub(crate) fn invalidate(&self, range: ByteRange) {
         self.invalidate_blocks(blocks(range, self.block_bytes));
+    }
+
+    /// Of a range that will be written, what is read now and then.
+    pub(crate) fn begin_rewrite(&self, range: ByteRange) -> Vec<Sectors> {
+        let index = self.index();
+        covered(range, self.block_bytes).filter(|sectors| index.is_read(sectors.block)).collect()
+    }
+
+    /// Each with the generation of its block.
+    pub(crate) fn with_generations(&self, sectors: Vec<Sectors>) -> Vec<(Sectors, Generation)> {
+        if sectors.is_empty() {
+            return Vec::new();
+        }
+        let index = self.index();
+        sectors.into_iter().map(|sectors| (sectors, index.generation(sectors.block))).collect()
+    }
+
+    /// A change of `range` is done. Of what it wrote and somebody reads, that which no other change
+    /// has touched since this one began, and the generation from which it counts: reads that were
+    /// under way alongside are barred by it, and so is this when another change ends later.
+    pub(crate) fn end_rewrite(
+        &self,
+        range: ByteRange,
+        rewritten: &[(Sectors, Generation)],
+    ) -> Vec<(Sectors, Generation)> {
+        let mut index = self.index();
+        let alone =
+            |(sectors, before): &&(Sectors, Generation)| index.generation(sectors.block) == *before;
+        let alone: Vec<Sectors> = rewritten.iter().filter(alone).map(|one| one.0).collect();
+        let count = index.invalidate(blocks(range, self.block_bytes));
+        self.counters.invalidations.add(count);
+        alone.into_iter().map(|sectors| (sectors, index.generation(sectors.block))).collect()
     }
 
     pub(crate) fn invalidate_blocks(&self, blocks: Range<u64>) {

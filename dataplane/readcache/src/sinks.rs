@@ -67,23 +67,32 @@ impl Miss {
     /// The copies are made here, since the answer takes the buffer away.
     fn keep(&self, buffer: &[u8]) {
         for (sectors, generation) in &self.wanted {
-            let shared = &self.shared;
-            let (_, request) = overlap(*sectors, self.range, shared.block_bytes);
-            let weight = request.len();
-            if !shared.fills.has_room(weight) {
-                shared.counters.dropped.add(1);
-                continue;
-            }
-            if !shared.index().wants(sectors.block, *generation) {
-                shared.counters.refused.add(1);
-                continue;
-            }
-            let bytes = buffer.get(request).unwrap_or_default().to_vec();
-            let fill = Fill { sectors: *sectors, generation: *generation, bytes };
-            if shared.fills.push(fill, weight).is_err() {
-                shared.counters.dropped.add(1);
-            }
+            keep(&self.shared, self.range, buffer, *sectors, *generation);
         }
+    }
+}
+
+/// Put sectors of `range`, whose bytes `buffer` has, into the cache if they are worth it.
+fn keep(
+    shared: &Shared,
+    range: ByteRange,
+    buffer: &[u8],
+    sectors: Sectors,
+    generation: Generation,
+) {
+    let (_, request) = overlap(sectors, range, shared.block_bytes);
+    let weight = request.len();
+    if !shared.fills.has_room(weight) {
+        shared.counters.dropped.add(1);
+        return;
+    }
+    if !shared.index().wants(sectors.block, generation) {
+        shared.counters.refused.add(1);
+        return;
+    }
+    let bytes = buffer.get(request).unwrap_or_default().to_vec();
+    if shared.fills.push(Fill { sectors, generation, bytes }, weight).is_err() {
+        shared.counters.dropped.add(1);
     }
 }
 
@@ -104,6 +113,9 @@ impl CompletionSink for Miss {
 struct Change {
     shared: Arc<Shared>,
     range: ByteRange,
+    /// What the cache has of it once it is done: blocks that somebody reads, each with its
+    /// generation when the change began. Only a write has any.
+    rewritten: Vec<(Sectors, Generation)>,
     upper: Upper,
 }
 
@@ -111,23 +123,34 @@ struct Change {
 ///
 /// What the cache has of it is forgotten before, so that nothing old is read once the change is
 /// done; and again when it is done, whether it succeeded or not, since a read alongside may have
-/// brought the old bytes meanwhile.
+/// brought the old bytes meanwhile. Then what was written takes its place where it is read now and
+/// then: what a database pushes out of its memory it reads again.
 pub(crate) fn forward_change(
     shared: &Arc<Shared>,
     range: ByteRange,
     request: Request,
     completion: Completion,
 ) {
+    let writes = matches!(request, Request::Write { .. });
+    let rewritten = if writes { shared.begin_rewrite(range) } else { Vec::new() };
     shared.invalidate(range);
+    let rewritten = shared.with_generations(rewritten);
     let upper = Upper::new(completion);
-    let change = Arc::new(Change { shared: Arc::clone(shared), range, upper });
+    let change = Arc::new(Change { shared: Arc::clone(shared), range, rewritten, upper });
     shared.below.submit(request, Completion::new(change, Token(0)));
 }
 
 impl CompletionSink for Change {
     fn complete(&self, _token: Token, outcome: Outcome) {
         notice_fence(&self.shared, &outcome);
-        self.shared.invalidate(self.range);
+        let rewritten = self.shared.end_rewrite(self.range, &self.rewritten);
+        if let (Ok(()), Some(buffer), true) =
+            (&outcome.result, &outcome.buffer, self.shared.is_on())
+        {
+            for (sectors, generation) in rewritten {
+                keep(&self.shared, self.range, buffer, sectors, generation);
+            }
+        }
         self.upper.complete(outcome);
     }
 }

@@ -71,6 +71,40 @@ fn every_kind_of_change_takes_what_it_touches_out_of_the_cache() {
 }
 
 #[test]
+fn what_is_read_now_and_then_is_there_again_once_it_was_written() {
+    let world = World::new(16);
+    world.write(0, &vec![3; 2 * PAGE]);
+    world.warm(0, PAGE);
+    world.write(0, &vec![5; 2 * PAGE]);
+    world.until("filled again", |statistics| statistics.fills == 2);
+    let reads = world.below.reads();
+    assert_eq!(world.read(0, PAGE), [5; PAGE]);
+    assert_eq!(world.below.reads(), reads);
+    assert_eq!(world.read(BLOCK, PAGE), [5; PAGE]);
+    assert_eq!(world.below.reads(), reads + 1, "nobody had asked for that one");
+}
+
+#[test]
+fn of_writes_side_by_side_neither_is_kept_before_both_have_ended() {
+    for last_first in [false, true] {
+        let world = World::new(16);
+        let answers = Arc::new(Answers::default());
+        world.warm(BLOCK, PAGE);
+        world.below.hold();
+        answers.submit(&*world.cache, 1, write_request(BLOCK, &[5; PAGE]));
+        answers.submit(&*world.cache, 2, write_request(BLOCK, &[6; PAGE]));
+        if last_first {
+            world.below.release_last();
+        }
+        world.below.release();
+        let below = read(&*world.below, BLOCK, PAGE);
+        for _ in 0..3 {
+            assert_eq!(world.read(BLOCK, PAGE), below, "{last_first}");
+        }
+    }
+}
+
+#[test]
 fn what_was_read_before_a_change_does_not_come_in_after_it() {
     let world = World::new(16);
     let answers = Arc::new(Answers::default());
@@ -83,7 +117,8 @@ fn what_was_read_before_a_change_does_not_come_in_after_it() {
     world.until("filled", |statistics| statistics.fills > 0);
     assert_eq!(world.read(BLOCK, PAGE), [9; PAGE]);
     let statistics = world.statistics();
-    assert_eq!((statistics.fills, statistics.hits), (1, 1));
+    assert_eq!(statistics.fills, 1, "of what was written");
+    assert!(statistics.hits > 0);
     assert_eq!(statistics.barred + statistics.refused, 1);
 }
 
