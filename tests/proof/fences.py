@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
 
 from tests.proof.decide_crashes import Crash, WritePath, decide_victim
-from tests.proof.ledgered_volume import LedgeredVolume
+from tests.proof.ledgered_volumes import LedgeredVolumes, record_look
 from tests.proof.outcome import FenceTimes, Judgement, classify_fence, classify_late_writes
 from tests.proof.proof_lab import HOSTS, ProofLab
 from tests.proof.results import Result
@@ -21,7 +20,7 @@ class Fences:
 
     def __init__(self, lab: ProofLab) -> None:
         self._lab = lab
-        self._volumes: dict[WritePath, LedgeredVolume] = {}
+        self._volumes = LedgeredVolumes(lab, "fence")
 
     def carry_out(self, crash: Crash) -> Result:
         """Take the volume from a writer that goes on trying, and look from the new host.
@@ -29,7 +28,8 @@ class Fences:
         Raises AssertionError, OSError and what subprocesses raise, when it cannot be done.
         """
         began_s = time.monotonic()
-        volume = self._ready(crash)
+        found = self._volumes.find(crash.write_path)
+        volume = found or self._volumes.make(crash.write_path, HOSTS[0])
         old = str(volume.document["host"])
         new = decide_victim(self._lab.others(old), crash.draw)
         volume.begin()
@@ -70,19 +70,13 @@ class Fences:
             again.judgement,
             classify_late_writes(again.cut),
         )
-        return Result(
-            number=crash.number,
-            write_path=crash.write_path,
-            kind="fence",
-            verdict=judgement.verdict,
-            reasons=judgement.reasons,
-            at=datetime.now(UTC).isoformat(timespec="seconds"),
-            took_s=round(time.monotonic() - began_s, 1),
-            acknowledged=look.cut.flushes,
-            acknowledged_writes=look.cut.flushed_writes,
-            lost=len(look.cut.lost),
-            lost_age_ms=None if look.lost_age_ms is None else round(look.lost_age_ms, 1),
-            recovery_s=round(recovery_s, 2),
+        return record_look(
+            crash,
+            "fence",
+            look,
+            judgement,
+            took_s=time.monotonic() - began_s,
+            recovery_s=recovery_s,
             detail={
                 "from": old,
                 "to": new,
@@ -97,28 +91,11 @@ class Fences:
 
     def reset(self, write_path: WritePath) -> None:
         """Begin anew with a volume that cannot be gone on with."""
-        volume = self._volumes.pop(write_path, None)
-        if volume is not None:
-            volume.end()
-        self._lab.heal()
-        if volume is not None:
-            volume.ensure_absent()
+        self._volumes.reset(write_path)
 
     def end(self) -> None:
         """End every writer that is left."""
-        for volume in self._volumes.values():
-            volume.end()
-
-    def _ready(self, crash: Crash) -> LedgeredVolume:
-        volume = self._volumes.get(crash.write_path)
-        if volume is None:
-            name = f"fence-{crash.write_path}"
-            volume = LedgeredVolume(self._lab, name, crash.write_path, HOSTS[0])
-            volume.ensure_absent()
-            volume.ensure_made()
-            volume.attach(HOSTS[0])
-            self._volumes[crash.write_path] = volume
-        return volume
+        self._volumes.end()
 
 
 def _worst(*judgements: Judgement) -> Judgement:

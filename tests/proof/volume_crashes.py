@@ -6,11 +6,11 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 from tests.proof.decide_crashes import Crash, CrashKind, WritePath, decide_victim
 from tests.proof.ledgered_volume import LedgeredVolume, Look
+from tests.proof.ledgered_volumes import LedgeredVolumes, record_look
 from tests.proof.local_disk import LocalDisk
 from tests.proof.outcome import Judgement, Verdict, allows_loss
 from tests.proof.proof_lab import MONS, OSDS, ProofLab
@@ -33,7 +33,7 @@ class VolumeCrashes:
 
     def __init__(self, lab: ProofLab) -> None:
         self._lab = lab
-        self._volumes: dict[WritePath, LedgeredVolume] = {}
+        self._volumes = LedgeredVolumes(lab, "crash")
         self._deeds: dict[CrashKind, Callable[[LedgeredVolume, Crash], dict[str, Any]]] = {
             "kill-volumed": self._kill_volumed,
             "cut-append": self._cut_append,
@@ -64,50 +64,33 @@ class VolumeCrashes:
             look = volume.look(may_lose=allows_loss(crash.write_path, crash.kind))
             judgement = _with_filesystem(look.judgement, volume.check_filesystem())
             judgement = _both(judgement, self._return(volume, crash, detail))
-        return Result(
-            number=crash.number,
-            write_path=crash.write_path,
-            kind=crash.kind,
-            verdict=judgement.verdict,
-            reasons=judgement.reasons,
-            at=datetime.now(UTC).isoformat(timespec="seconds"),
-            took_s=round(time.monotonic() - began_s, 1),
-            acknowledged=look.cut.flushes,
-            acknowledged_writes=look.cut.flushed_writes,
-            lost=len(look.cut.lost),
-            lost_age_ms=_rounded(look.lost_age_ms),
-            recovery_s=round(recovery_s, 2),
+        return record_look(
+            crash,
+            crash.kind,
+            look,
+            judgement,
+            took_s=time.monotonic() - began_s,
+            recovery_s=recovery_s,
             detail=detail | {"unflushed_kept": look.cut.unflushed_kept},
         )
 
     def reset(self, write_path: WritePath) -> None:
         """Begin anew with a volume that cannot be gone on with."""
-        volume = self._volumes.pop(write_path, None)
-        if volume is not None:
-            volume.end()
-        self._lab.heal()
-        if volume is not None:
-            volume.ensure_absent()
+        self._volumes.reset(write_path)
 
     def end(self) -> None:
         """End every writer that is left."""
-        for volume in self._volumes.values():
-            volume.end()
+        self._volumes.end()
 
     # -- before -------------------------------------------------------------------------------
 
     def _ready(self, crash: Crash) -> LedgeredVolume:
         """The volume of the crash's write path, attached at home."""
-        volume = self._volumes.get(crash.write_path)
+        volume = self._volumes.find(crash.write_path)
         home = HOMES[crash.write_path]
         if volume is None:
-            name = f"crash-{crash.write_path}"
-            volume = LedgeredVolume(self._lab, name, crash.write_path, home)
-            volume.ensure_absent()  # of a crash that could not be carried out
-            volume.ensure_made()
-            volume.attach(home)
+            volume = self._volumes.make(crash.write_path, home)
             volume.begin()
-            self._volumes[crash.write_path] = volume
         else:
             volume.attach(home)
             volume.ensure_short_ledger()
@@ -243,7 +226,3 @@ def _both(first: Judgement, second: Judgement | None) -> Judgement:
         return first
     worst: Verdict = "violated" if "violated" in (first.verdict, second.verdict) else first.verdict
     return Judgement(worst, (*first.reasons, *second.reasons))
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 1)

@@ -51,8 +51,12 @@ def points_of(made: PathsPlan) -> set[tuple[str, str]]:
 def test_every_scale_measures_every_target_often_enough(scale: str) -> None:
     made = plan(scale=scale)
     points = points_of(made)
+    sustained = {one.name for one in suite().measures if one.sustained or one.after}
     for target in suite().targets:
         for measure in target.measures:
+            if scale == "tiny" and measure in sustained:
+                assert (target.arms[0], measure) not in points, "too short to say anything"
+                continue
             assert (target.arms[0], measure) in points
             assert (target.against, measure) in points
     assert made.rounds >= 5
@@ -182,7 +186,7 @@ def test_arms_can_be_chosen() -> None:
 
 
 def test_what_a_measure_follows_is_measured_too() -> None:
-    made = plan(measures="*-full", arms="cache")
+    made = plan(scale="small", measures="*-full", arms="cache")
     assert [one.name for one in made.block("cache").xfs] == [
         "16k-randwrite-uniform",
         "16k-randwrite-qd64-full",

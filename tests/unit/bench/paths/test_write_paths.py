@@ -27,7 +27,7 @@ def world(tmp_path: Path) -> Iterator[PathsWorld]:
 
 
 def run_files(world: PathsWorld, **options: object) -> PathsRun:
-    values: dict[str, object] = {"measures": FILES, "arms": ",".join(WRITE_PATHS), "scale": "tiny"}
+    values: dict[str, object] = {"measures": FILES, "arms": ",".join(WRITE_PATHS), "scale": "small"}
     return run(world, **values | options)
 
 
