@@ -138,7 +138,11 @@ def describe_paths_page(run: PathsRun) -> PathsPage:
             Fact("Seed", str(run.seed)),
         ),
         headline=describe_targets(run.targets),
-        targets=tuple(_target_row(run, target) for target in run.targets),
+        # A run of some of the ways leaves most targets out: those that it tells of come first.
+        targets=tuple(
+            _target_row(run, target)
+            for target in sorted(run.targets, key=lambda one: one.value is None)
+        ),
         warnings=run.warnings,
         measures=tuple(_measure_section(run, measure) for measure in run.measures),
         arms=tuple(Fact(f"{arm.title} ({arm.name})", arm.detail or MISSING) for arm in run.arms),

@@ -116,6 +116,13 @@ def test_targets_say_what_they_ask_and_what_was_found() -> None:
     assert rows[2].note == "not measured"
 
 
+def test_what_was_not_measured_comes_last() -> None:
+    run = made_paths_run()
+    turned = run.model_copy(update={"targets": tuple(reversed(run.targets))})
+    rows = describe_paths_page(turned).targets
+    assert [row.verdict for row in rows] == ["missed", "reached", "not known"]
+
+
 @pytest.mark.parametrize(
     ("reached", "sentence"),
     [

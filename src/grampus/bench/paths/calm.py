@@ -8,7 +8,7 @@ from grampus.core.clock import Clock, wait_until
 from grampus.core.errors import GrampusError
 from grampus.volumes.live import LiveVolume
 
-# A journal brings what it holds into the image after five seconds; a full one takes a while.
+# A journal that nobody adds to is brought into the image after a second; a full one takes a while.
 TIMEOUT_S = 600.0
 INTERVAL_S = 0.25
 # A file system at rest still writes a block now and then, so never all of it is applied.

@@ -35,10 +35,10 @@ def resolve_in_root(root: Path, path: str) -> Path:
     A link loop resolves to the link at which it was given up.
     """
     done = root
-    todo = list(PurePosixPath(path).parts)[::-1]
+    remaining = list(PurePosixPath(path).parts)[::-1]
     links = 0
-    while todo:
-        part = todo.pop()
+    while remaining:
+        part = remaining.pop()
         if part == "/":
             done = root
         elif part == "..":
@@ -47,7 +47,7 @@ def resolve_in_root(root: Path, path: str) -> Path:
             candidate = done / part
             if candidate.is_symlink() and links < _MAX_LINKS:
                 links += 1
-                todo.extend(PurePosixPath(candidate.readlink()).parts[::-1])
+                remaining.extend(PurePosixPath(candidate.readlink()).parts[::-1])
             else:
                 done = candidate
     return done
