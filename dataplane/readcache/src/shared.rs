@@ -83,29 +83,26 @@ impl Shared {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn invalidate(&self, range: ByteRange) {
-        self.invalidate_blocks(blocks(range, self.block_bytes));
-    }
-
-    /// Of a range that will be written, what is read now and then.
-    pub(crate) fn begin_rewrite(&self, range: ByteRange) -> Vec<Sectors> {
-        let index = self.index();
-        covered(range, self.block_bytes).filter(|sectors| index.is_read(sectors.block)).collect()
-    }
-
-    /// Each with the generation of its block.
-    pub(crate) fn with_generations(&self, sectors: Vec<Sectors>) -> Vec<(Sectors, Generation)> {
-        if sectors.is_empty() {
-            return Vec::new();
-        }
-        let index = self.index();
-        sectors.into_iter().map(|sectors| (sectors, index.generation(sectors.block))).collect()
+    /// `range` is being changed. Of what will be written (if it `writes`) and somebody reads: its
+    /// sectors, each with the generation from which this change counts.
+    pub(crate) fn begin_change(
+        &self,
+        range: ByteRange,
+        writes: bool,
+    ) -> Vec<(Sectors, Generation)> {
+        let mut index = self.index();
+        let read: Vec<Sectors> = covered(range, self.block_bytes)
+            .filter(|sectors| writes && index.is_read(sectors.block))
+            .collect();
+        let count = index.invalidate(blocks(range, self.block_bytes));
+        self.counters.invalidations.add(count);
+        read.into_iter().map(|sectors| (sectors, index.generation(sectors.block))).collect()
     }
 
     /// A change of `range` is done. Of what it wrote and somebody reads, that which no other change
     /// has touched since this one began, and the generation from which it counts: reads that were
     /// under way alongside are barred by it, and so is this when another change ends later.
-    pub(crate) fn end_rewrite(
+    pub(crate) fn end_change(
         &self,
         range: ByteRange,
         rewritten: &[(Sectors, Generation)],

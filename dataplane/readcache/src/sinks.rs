@@ -132,9 +132,7 @@ pub(crate) fn forward_change(
     completion: Completion,
 ) {
     let writes = matches!(request, Request::Write { .. });
-    let rewritten = if writes { shared.begin_rewrite(range) } else { Vec::new() };
-    shared.invalidate(range);
-    let rewritten = shared.with_generations(rewritten);
+    let rewritten = shared.begin_change(range, writes);
     let upper = Upper::new(completion);
     let change = Arc::new(Change { shared: Arc::clone(shared), range, rewritten, upper });
     shared.below.submit(request, Completion::new(change, Token(0)));
@@ -143,7 +141,7 @@ pub(crate) fn forward_change(
 impl CompletionSink for Change {
     fn complete(&self, _token: Token, outcome: Outcome) {
         notice_fence(&self.shared, &outcome);
-        let rewritten = self.shared.end_rewrite(self.range, &self.rewritten);
+        let rewritten = self.shared.end_change(self.range, &self.rewritten);
         if let (Ok(()), Some(buffer), true) =
             (&outcome.result, &outcome.buffer, self.shared.is_on())
         {
