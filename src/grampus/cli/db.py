@@ -33,6 +33,8 @@ from grampus.cli.volume import (
 from grampus.cli.work import work_on_databases
 from grampus.core.errors import RefusedError
 from grampus.core.units import format_bytes, parse_bytes
+from grampus.databases.changes import PROTECT, SET_WRITE_PATH
+from grampus.databases.lifecycle import CREATE, DELETE, START, STOP
 from grampus.databases.model import DatabaseSpec
 from grampus.databases.request import CreateRequest, require_request
 from grampus.databases.view import CreatedDatabase, DatabaseView
@@ -87,7 +89,7 @@ def db_create(
     with work_on_databases(lab) as (_, databases):
         spec = databases.plan_create(request)
         if dry_run:
-            show_plan(output_format, databases.describe("db.create", spec))
+            show_plan(output_format, databases.describe(CREATE, spec))
             return
         created = databases.create(spec)
         view = databases.show(name)
@@ -186,7 +188,7 @@ def db_delete(
     with work_on_databases(lab) as (session, databases):
         spec = databases.get(name).spec
         if dry_run:
-            show_plan(output_format, databases.describe("db.delete", spec))
+            show_plan(output_format, databases.describe(DELETE, spec))
             return
         if spec.protected:
             raise RefusedError(
@@ -232,7 +234,7 @@ def db_start(
     """Start a stopped database, or mend one that died."""
     with work_on_databases(lab) as (_, databases):
         if dry_run:
-            show_plan(output_format, databases.describe("db.start", databases.get(name).spec))
+            show_plan(output_format, databases.describe(START, databases.get(name).spec))
             return
         databases.start(name)
         view = databases.show(name)
@@ -251,7 +253,7 @@ def db_stop(
     """Shut a database down cleanly; its volume stays."""
     with work_on_databases(lab) as (_, databases):
         if dry_run:
-            show_plan(output_format, databases.describe("db.stop", databases.get(name).spec))
+            show_plan(output_format, databases.describe(STOP, databases.get(name).spec))
             return
         databases.stop(name)
         view = databases.show(name)
@@ -275,7 +277,7 @@ def db_set(
     with work_on_databases(lab) as (_, databases):
         if dry_run:
             change = databases.plan_write_path(name, path, max_lag_ms=max_lag_ms)
-            show_plan(output_format, databases.describe("db.set", change) if change else [])
+            show_plan(output_format, databases.describe(SET_WRITE_PATH, change) if change else [])
             return
         databases.set_write_path(name, path, max_lag_ms=max_lag_ms)
         view = databases.show(name)
@@ -367,7 +369,7 @@ def _set_protection(
     with work_on_databases(lab) as (_, databases):
         if dry_run:
             spec = databases.get(name).spec.model_copy(update={"protected": protected})
-            show_plan(output_format, databases.describe("db.protect", spec))
+            show_plan(output_format, databases.describe(PROTECT, spec))
             return
         databases.protect(name, protected)
         view = databases.show(name)

@@ -71,14 +71,6 @@ class WritePathChange(BaseModel):
     former_max_lag_ms: int = DEFAULT_MAX_LAG_MS
     restarts: bool  # it shall run, so it is stopped before the change and started after it
 
-    @property
-    def address(self) -> str:
-        return self.changed.address
-
-
-# What operations on databases are journaled with.
-Journaled = DatabaseSpec | ScratchSpec | WritePathChange
-
 
 class Endpoint(BaseModel):
     """How a client reaches an instance."""

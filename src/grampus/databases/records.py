@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from grampus.core.errors import not_found
-from grampus.databases.model import (
-    DatabaseRecord,
-    DatabaseSpec,
-    Journaled,
-    ScratchSpec,
-    WritePathChange,
-)
+from grampus.databases.model import DatabaseRecord, DatabaseSpec, ScratchSpec
 from grampus.state.store import Store
 
 DATABASE_KIND = "database"
@@ -70,15 +62,6 @@ class DatabaseRecords:
         return {record.spec.address for record in self.all().values()} | {
             scratch.address for scratch in self.all_scratch().values()
         }
-
-
-def parse_journaled(document: Mapping[str, object]) -> Journaled:
-    """What an operation was journaled with."""
-    if "database" in document:
-        return ScratchSpec.model_validate(document)
-    if "changed" in document:
-        return WritePathChange.model_validate(document)
-    return DatabaseSpec.model_validate(document)
 
 
 def describe_facts(spec: DatabaseSpec, owner: str) -> dict[str, str]:

@@ -6,17 +6,15 @@ takes the lock and finds an unfinished operation first finishes or undoes it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any, cast
 
 from grampus.core.clock import Clock
-from grampus.core.errors import GrampusError, NotFoundError, RefusedError, UsageError
-from grampus.core.names import require_name
+from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.core.progress import Progress
-from grampus.databases.credentials import CredentialFiles
+from grampus.databases.changes import PROTECT, RESIZE, SET_WRITE_PATH
 from grampus.databases.instance import observe_daemon_state
+from grampus.databases.kinds import DocumentT, OperationType
 from grampus.databases.layout import (
     client_option_file,
     database_directory,
@@ -24,20 +22,21 @@ from grampus.databases.layout import (
     scratch_directory,
     server_daemon_name,
 )
+from grampus.databases.lifecycle import CREATE, DELETE, START, STOP, bring_up, take_down
 from grampus.databases.model import (
     DatabaseRecord,
     DatabaseSpec,
     Endpoint,
-    Journaled,
     ScratchSpec,
     WritePathChange,
 )
+from grampus.databases.operating import DatabaseOperations
 from grampus.databases.placement import decide_address, decide_server_id
 from grampus.databases.planning import CreatePlanner
 from grampus.databases.ports import ClusterPort, ImagePort, VolumePort
-from grampus.databases.records import DatabaseRecords, parse_journaled
 from grampus.databases.request import CreateRequest
-from grampus.databases.steps import OperationKind, StepPorts, build_steps
+from grampus.databases.scratch import SCRATCH, SCRATCH_STOP
+from grampus.databases.scratch_work import ScratchWork
 from grampus.databases.view import (
     ClientCommand,
     CreatedDatabase,
@@ -47,10 +46,9 @@ from grampus.databases.view import (
     render_client_command,
     render_connection_string,
 )
-from grampus.hosts.port import DaemonState, Fleet, HostUnreachableError
+from grampus.hosts.port import DaemonState, Fleet
 from grampus.state.home import Home
-from grampus.state.locks import hold_lock
-from grampus.state.operations import Operation, OperationJournal
+from grampus.state.operations import OperationJournal
 from grampus.state.store import Store
 from grampus.volumes.model import VolumeRecord, WritePath
 from grampus.volumes.write_paths import decide_max_lag_ms
@@ -58,25 +56,6 @@ from grampus.volumes.write_paths import decide_max_lag_ms
 # `list` is a method of the service: inside it, the type goes by these names.
 Sentences = list[str]
 Views = list[DatabaseView]
-
-KIND_PREFIX = "db."
-# Finished when found cut off; the others are undone.
-_FINISHED_KINDS: frozenset[OperationKind] = frozenset(
-    {"db.delete", "db.start", "db.stop", "db.protect", "db.resize", "db.set", "db.scratch-stop"}
-)
-# Of those, undone when finishing them fails.
-_UNDONE_ON_FAILURE: frozenset[OperationKind] = frozenset({"db.start", "db.set"})
-_WHAT: dict[OperationKind, str] = {
-    "db.create": "creation of the database",
-    "db.delete": "deletion of the database",
-    "db.start": "start of the database",
-    "db.stop": "stop of the database",
-    "db.protect": "change of protection of the database",
-    "db.resize": "resize of the database",
-    "db.set": "change of the write path of the database",
-    "db.scratch": "start of the scratch instance of",
-    "db.scratch-stop": "stop of the scratch instance of",
-}
 
 
 class DatabaseService:
@@ -95,17 +74,20 @@ class DatabaseService:
         cluster: ClusterPort,
         progress: Progress,
     ) -> None:
-        self._lab = lab
-        self._home = home
-        self._journal = journal
-        self._clock = clock
+        self._operations = DatabaseOperations(
+            lab, home, store, journal, clock, fleet, volumes, progress
+        )
         self._fleet = fleet
         self._volumes = volumes
         self._progress = progress
-        self._records = DatabaseRecords(store, lab)
-        self._credentials = CredentialFiles(home.secrets_dir(lab))
+        self._records = self._operations.records
+        self._credentials = self._operations.credentials
         self._planner = CreatePlanner(self._records, fleet, volumes, images, cluster)
-        self._ports = StepPorts(self._records, self._credentials, clock, fleet, volumes)
+
+    @property
+    def operations(self) -> DatabaseOperations:
+        """What the services of single features stand on."""
+        return self._operations
 
     # -- create -------------------------------------------------------------------------------
 
@@ -116,20 +98,20 @@ class DatabaseService:
         RefusedError with code `name-taken`, `too-big`, `no-host`, `no-address` or what the pool
         says, HostUnreachableError, and what building the host image raises.
         """
-        return self._planner.plan(request, self._used_addresses())
+        return self._planner.plan(request, self._operations.used_addresses())
 
     def create(self, spec: DatabaseSpec) -> CreatedDatabase:
         """Make the database and wait until its user can log in.
 
         On failure or Ctrl-C everything is undone and the error raised again.
         """
-        with self._locked(spec.name):
-            self._settle(spec.name)
-            with self._addresses_locked():
+        with self._operations.locked(spec.name):
+            self._operations.settle(spec.name)
+            with self._operations.addresses_locked():
                 self._planner.require_name_free(spec.name)
-                spec = self._planner.settle_address(spec, self._used_addresses())
-                operation = self._begin("db.create", spec)
-            self._apply(operation, spec, undo_on_failure=True)
+                spec = self._planner.settle_address(spec, self._operations.used_addresses())
+                operation = self._operations.begin(CREATE, spec)
+            self._operations.apply(operation, CREATE, spec)
         endpoint = self.endpoint(spec.name)
         return CreatedDatabase(
             record=self._records.get(spec.name),
@@ -138,9 +120,9 @@ class DatabaseService:
             client_command=render_client_command(spec.flavour, str(self.option_file(spec.name))),
         )
 
-    def describe(self, kind: OperationKind, spec: Journaled) -> Sentences:
+    def describe(self, kind: OperationType[DocumentT], document: DocumentT) -> Sentences:
         """What an operation would do, one line a step, for `--dry-run`."""
-        return [step.title for step in build_steps(self._ports, kind, _journaled(spec))]
+        return self._operations.describe(kind, document)
 
     # -- look ---------------------------------------------------------------------------------
 
@@ -158,7 +140,7 @@ class DatabaseService:
 
     def endpoint(self, name: str) -> Endpoint:
         """How to reach the instance. Raises NotFoundError, RefusedError with code `not-ready`."""
-        spec = self._ready(name).spec
+        spec = self._operations.ready(name).spec
         directory = database_directory(self._fleet.host(spec.host).data_dir, name)
         return self._endpoint(spec, spec.address, server_daemon_name(name), directory)
 
@@ -192,9 +174,10 @@ class DatabaseService:
 
         Raises NotFoundError, RefusedError with code `protected`, HostUnreachableError.
         """
-        with self._locked(name):
-            deleting = any(op.kind == "db.delete" for op in self._unfinished(name))
-            self._settle(name)
+        with self._operations.locked(name):
+            unfinished = self._operations.unfinished(name)
+            deleting = any(operation.kind == DELETE.kind for operation in unfinished)
+            self._operations.settle(name)
             record = self._records.find(name)
             if record is None and deleting:
                 return
@@ -205,16 +188,15 @@ class DatabaseService:
                     f"`grampus db unprotect {name}` allows it to be deleted.",
                     code="protected",
                 )
-            self._require_reachable(record.spec.host)
-            operation = self._begin("db.delete", record.spec)
-            self._apply(operation, record.spec, undo_on_failure=False)
+            self._operations.require_reachable(record.spec.host)
+            self._operations.run(DELETE, record.spec)
 
     def protect(self, name: str, protected: bool) -> None:
         """Forbid the database to be deleted, or allow it again. Raises NotFoundError."""
-        with self._locked(name):
-            self._settle(name)
-            spec = self._ready(name).spec.model_copy(update={"protected": protected})
-            self._apply(self._begin("db.protect", spec), spec, undo_on_failure=False)
+        with self._operations.locked(name):
+            self._operations.settle(name)
+            spec = self._operations.ready(name).spec.model_copy(update={"protected": protected})
+            self._operations.run(PROTECT, spec)
 
     def plan_resize(self, name: str, size_bytes: int) -> DatabaseSpec:
         """The database as it shall be, on a bigger volume.
@@ -222,7 +204,7 @@ class DatabaseService:
         Raises NotFoundError, RefusedError with code `not-ready` or what the volume says (`shrink`,
         `cannot-grow`, `pool-full`), HostUnreachableError.
         """
-        record = self._ready(name)
+        record = self._operations.ready(name)
         size_bytes = self._volumes.plan_resize(name, size_bytes).size_bytes
         return record.spec.model_copy(update={"size_bytes": size_bytes})
 
@@ -232,10 +214,10 @@ class DatabaseService:
         The server's own settings that follow from the size are taken at its next start. Raises
         what `plan_resize` raises.
         """
-        with self._locked(name):
-            self._settle(name)
+        with self._operations.locked(name):
+            self._operations.settle(name)
             spec = self.plan_resize(name, size_bytes)
-            self._apply(self._begin("db.resize", spec), spec, undo_on_failure=False)
+            self._operations.run(RESIZE, spec)
 
     def plan_write_path(
         self, name: str, write_path: WritePath | None, *, max_lag_ms: int | None = None
@@ -246,13 +228,13 @@ class DatabaseService:
         a `max_lag_ms` without `cache`, RefusedError with code `not-ready`, HostUnreachableError,
         and GrampusError with code `no-volumed` or `no-driver` when its host cannot serve that path.
         """
-        record = self._ready(name)
+        record = self._operations.ready(name)
         path = write_path or record.spec.write_path
         lag_ms = decide_max_lag_ms(path, max_lag_ms, former_ms=record.spec.max_lag_ms)
         changed = record.spec.model_copy(update={"write_path": path, "max_lag_ms": lag_ms})
         if changed == record.spec:
             return None
-        self._require_reachable(record.spec.host)
+        self._operations.require_reachable(record.spec.host)
         self._volumes.require_served(record.spec.host, path)
         return WritePathChange(
             changed=changed,
@@ -268,11 +250,11 @@ class DatabaseService:
 
         On failure it runs again as it did before. Raises what `plan_write_path` raises.
         """
-        with self._locked(name):
-            self._settle(name)
+        with self._operations.locked(name):
+            self._operations.settle(name)
             change = self.plan_write_path(name, write_path, max_lag_ms=max_lag_ms)
             if change is not None:
-                self._apply(self._begin("db.set", change), change, undo_on_failure=True)
+                self._operations.run(SET_WRITE_PATH, change)
 
     def start(self, name: str) -> None:
         """Run the database, now and after every restart; nothing happens when it runs.
@@ -281,55 +263,34 @@ class DatabaseService:
 
         On failure it is left stopped. Raises NotFoundError, HostUnreachableError.
         """
-        with self._locked(name):
-            self._settle(name)
-            record = self._ready(name)
-            self._require_reachable(record.spec.host)
+        with self._operations.locked(name):
+            self._operations.settle(name)
+            record = self._operations.ready(name)
+            self._operations.require_reachable(record.spec.host)
             if (
                 record.desired == "running"
                 and self._state(record.spec) == "running"
                 and self._volumes.is_attached(name)
             ):
                 return
-            operation = self._begin("db.start", record.spec)
-            self._apply(operation, record.spec, undo_on_failure=True)
+            self._operations.run(START, record.spec)
 
     def stop(self, name: str) -> None:
         """Stop the database until it is started again, and detach its volume.
 
         Raises NotFoundError, HostUnreachableError.
         """
-        with self._locked(name):
-            self._settle(name)
-            record = self._ready(name)
-            self._require_reachable(record.spec.host)
-            operation = self._begin("db.stop", record.spec)
-            self._apply(operation, record.spec, undo_on_failure=False)
+        with self._operations.locked(name):
+            self._operations.settle(name)
+            record = self._operations.ready(name)
+            self._operations.require_reachable(record.spec.host)
+            self._operations.run(STOP, record.spec)
 
     # -- converge -----------------------------------------------------------------------------
 
     def converge(self) -> Sentences:
-        """Finish or undo operations whose process is gone; what was done, in sentences.
-
-        Databases that another process works on are left to it. What cannot be settled now (a
-        host is down) is said and stays for the next time.
-        """
-        sentences: Sentences = []
-        subjects = {
-            operation.subject: None
-            for operation in self._journal.unfinished(self._lab, kind_prefix=KIND_PREFIX)
-        }
-        for name in subjects:
-            try:
-                with self._locked(name, timeout_s=0.0):
-                    sentences += self._settle(name)
-            except GrampusError as error:
-                if error.code != "busy":
-                    sentences.append(
-                        f"Work on the database {name} that had been cut off could not be settled: "
-                        f"{error}"
-                    )
-        return sentences
+        """Finish or undo operations whose process is gone; what was done, in sentences."""
+        return self._operations.converge()
 
     def ensure_running(self) -> Sentences:
         """Bring every database that shall run up again, as after a restart of its host.
@@ -342,8 +303,8 @@ class DatabaseService:
                 continue
             self._progress.phase(f"Start {name}")
             try:
-                with self._locked(name):
-                    self._settle(name)
+                with self._operations.locked(name):
+                    self._operations.settle(name)
                     self._bring_up(name)
             except GrampusError as error:
                 problems.append(f"The database {name} could not be started: {error}")
@@ -361,8 +322,8 @@ class DatabaseService:
                 continue
             self._progress.phase(f"Stop {name}")
             try:
-                with self._locked(name):
-                    self._settle(name)
+                with self._operations.locked(name):
+                    self._operations.settle(name)
                     self._take_down(name)
             except GrampusError as error:
                 problems.append(f"The database {name} could not be stopped: {error}")
@@ -375,93 +336,40 @@ class DatabaseService:
 
         Raises NotFoundError, HostUnreachableError, RefusedError with code `no-address`.
         """
-        with self._locked(name):
-            self._settle(name)
-            spec = self._ready(name).spec
-            self._require_reachable(spec.host)
-            with self._addresses_locked():
+        with self._operations.locked(name):
+            self._operations.settle(name)
+            spec = self._operations.ready(name).spec
+            self._operations.require_reachable(spec.host)
+            with self._operations.addresses_locked():
                 scratch = self._records.find_scratch(name) or self._new_scratch(spec)
-                operation = self._begin("db.scratch", scratch)
-            self._apply(operation, scratch, undo_on_failure=True)
+                operation = self._operations.begin(SCRATCH, scratch)
+            self._operations.apply(operation, SCRATCH, scratch)
         directory = scratch_directory(self._fleet.host(spec.host).data_dir, name)
         return self._endpoint(spec, scratch.address, scratch_daemon_name(name), directory)
 
     def ensure_local_instance_absent(self, name: str) -> None:
         """Stop the scratch instance. Its data stays until the database is deleted."""
-        with self._locked(name):
-            self._settle(name)
+        with self._operations.locked(name):
+            self._operations.settle(name)
             scratch = self._records.find_scratch(name)
             if scratch is None:
                 return
-            operation = self._begin("db.scratch-stop", scratch)
-            self._apply(operation, scratch, undo_on_failure=False)
+            self._operations.run(SCRATCH_STOP, scratch)
 
     # -- inside -------------------------------------------------------------------------------
 
-    @contextmanager
-    def _locked(self, name: str, *, timeout_s: float = 10.0) -> Iterator[None]:
-        try:
-            require_name("database", name)  # it becomes a part of a file's name
-        except UsageError:
-            self._records.get(name)  # raises: there can be no such database
-            raise
-        lock = f"db.{self._lab}.{name}"
-        with hold_lock(self._home, lock, self._clock, timeout_s=timeout_s):
-            yield
-
-    @contextmanager
-    def _addresses_locked(self) -> Iterator[None]:
-        """Held from choosing an address until an operation is journaled that holds it."""
-        with hold_lock(self._home, f"db-addresses.{self._lab}", self._clock):
-            yield
-
-    def _used_addresses(self) -> set[str]:
-        journaled = {
-            parse_journaled(operation.spec).address
-            for operation in self._journal.unfinished(self._lab, kind_prefix=KIND_PREFIX)
-        }
-        return self._records.addresses() | journaled
-
     def _new_scratch(self, spec: DatabaseSpec) -> ScratchSpec:
-        address = decide_address(self._fleet.database_addresses(), self._used_addresses())
+        address = decide_address(
+            self._fleet.database_addresses(), self._operations.used_addresses()
+        )
         return ScratchSpec(database=spec, address=address, server_id=decide_server_id(address))
-
-    def _begin(self, kind: OperationKind, spec: Journaled) -> Operation:
-        return self._journal.begin(kind, self._lab, _subject(spec), _journaled(spec))
-
-    def _apply(self, operation: Operation, spec: Journaled, *, undo_on_failure: bool) -> None:
-        steps = build_steps(self._ports, _kind(operation), _journaled(spec))
-        self._journal.apply(operation, steps, self._progress, undo_on_failure=undo_on_failure)
-
-    def _unfinished(self, name: str) -> Sequence[Operation]:
-        operations = self._journal.unfinished(self._lab, kind_prefix=KIND_PREFIX)
-        return [operation for operation in operations if operation.subject == name]
-
-    def _settle(self, name: str) -> Sentences:
-        """Finish or undo what was cut off; the lock of `name` is held, so nobody is at it."""
-        sentences: Sentences = []
-        for operation in self._unfinished(name):
-            kind = _kind(operation)
-            steps = build_steps(self._ports, kind, operation.spec)
-            if kind in _FINISHED_KINDS and operation.status == "running":
-                self._journal.apply(
-                    operation, steps, self._progress, undo_on_failure=kind in _UNDONE_ON_FAILURE
-                )
-                done = "finished"
-            else:
-                why = operation.error or "its process was cut off"
-                self._journal.undo(operation, steps, self._progress, error=why)
-                done = "undone"
-            sentences.append(f"The {_WHAT[kind]} {name} had been cut off; it is now {done}.")
-        return sentences
 
     def _bring_up(self, name: str) -> None:
         record = self._records.find(name)
         if record is None or record.phase != "ready" or record.desired != "running":
             return
-        self._require_reachable(record.spec.host)
-        for step in build_steps(self._ports, "db.start", _journaled(record.spec)):
-            step.apply()
+        self._operations.require_reachable(record.spec.host)
+        bring_up(self._operations.ports, record.spec)
 
     def _take_down(self, name: str) -> None:
         record = self._records.find(name)
@@ -469,27 +377,8 @@ class DatabaseService:
             return
         scratch = self._records.find_scratch(name)
         if scratch is not None:
-            for step in build_steps(self._ports, "db.scratch-stop", _journaled(scratch)):
-                step.apply()
-        for step in build_steps(self._ports, "db.stop", _journaled(record.spec)):
-            if step.name != "want":  # what the user wants of it stays as it is
-                step.apply()
-
-    def _ready(self, name: str) -> DatabaseRecord:
-        record = self._records.get(name)
-        if record.phase != "ready":
-            raise RefusedError(
-                f"The database {name} is not ready: it is {record.phase}.",
-                "Wait until the command that works on it ends, then try again.",
-                code="not-ready",
-            )
-        return record
-
-    def _require_reachable(self, host: str) -> None:
-        if not self._fleet.is_reachable(host):
-            raise HostUnreachableError(
-                f"The host {host} cannot be reached.", "Bring it back, then try again."
-            )
+            ScratchWork(self._operations.ports, scratch).stop()
+        take_down(self._operations.ports, record.spec)
 
     def _state(self, spec: DatabaseSpec) -> DaemonState:
         return observe_daemon_state(self._fleet.host(spec.host), server_daemon_name(spec.name))
@@ -536,20 +425,3 @@ class DatabaseService:
             host=spec.host,
             option_file=str(client_option_file(directory)),
         )
-
-
-def _kind(operation: Operation) -> OperationKind:
-    return cast(OperationKind, operation.kind)
-
-
-def _subject(spec: Journaled) -> str:
-    match spec:
-        case ScratchSpec():
-            return spec.database.name
-        case WritePathChange():
-            return spec.changed.name
-    return spec.name
-
-
-def _journaled(spec: Journaled) -> dict[str, Any]:
-    return spec.model_dump(mode="json")

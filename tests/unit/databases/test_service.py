@@ -6,6 +6,8 @@ import pytest
 
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError, UsageError
 from grampus.core.units import GIB, MIB
+from grampus.databases.changes import SET_WRITE_PATH
+from grampus.databases.lifecycle import CREATE, DELETE
 from grampus.databases.model import DatabaseRecord
 from grampus.databases.request import CreateRequest
 from grampus.hosts.port import HostUnreachableError
@@ -361,9 +363,9 @@ def test_a_plan_can_be_read_before_it_is_carried_out(world: World) -> None:
     before = world.inventory()
     service = world.service()
     spec = service.plan_create(CreateRequest(name="demo", size_bytes=GIB, memory_bytes=512 * MIB))
-    lines = service.describe("db.create", spec)
+    lines = service.describe(CREATE, spec)
     assert "Create a volume of 1 GiB in pool databases" in lines
-    assert service.describe("db.delete", spec)[0] == "Mark demo as deleting"
+    assert service.describe(DELETE, spec)[0] == "Mark demo as deleting"
     assert world.inventory() == before
 
 
@@ -433,7 +435,7 @@ def test_set_changes_path_and_max_lag(
     spec, volume = world.service().get("demo").spec, world.volumes.get("demo").spec
     assert (spec.write_path, spec.max_lag_ms) == expected
     assert (volume.write_path, volume.max_lag_ms) == expected
-    lines = world.service().describe("db.set", change)
+    lines = world.service().describe(SET_WRITE_PATH, change)
     assert any("at most 20 ms behind" in line for line in lines) == (expected[0] == "cache")
 
 
@@ -518,7 +520,7 @@ def test_the_plan_of_a_set_says_what_is_stopped_and_started(world: World) -> Non
     service = world.service()
     change = service.plan_write_path("demo", "journal")
     assert change is not None
-    lines = service.describe("db.set", change)
+    lines = service.describe(SET_WRITE_PATH, change)
     assert lines[:3] == [
         "Stop the server",
         "Detach the volume",
@@ -529,7 +531,7 @@ def test_the_plan_of_a_set_says_what_is_stopped_and_started(world: World) -> Non
     service.stop("demo")
     change = service.plan_write_path("demo", "journal")
     assert change is not None
-    lines = service.describe("db.set", change)
+    lines = service.describe(SET_WRITE_PATH, change)
     assert not [line for line in lines if line.startswith(("Start", "Stop"))]
 
 

@@ -1,0 +1,108 @@
+"""Changes of a database that is there, as lists of steps: protection, size, write path."""
+
+from __future__ import annotations
+
+from grampus.core.units import format_bytes
+from grampus.databases.database_work import DatabaseWork
+from grampus.databases.kinds import OperationType
+from grampus.databases.lifecycle import bring_up, start_steps
+from grampus.databases.model import DatabaseSpec, WritePathChange
+from grampus.databases.step_ports import StepPorts
+from grampus.state.operations import Step
+from grampus.volumes.write_paths import describe_write_path
+
+
+def _protect_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
+    word = "protected" if spec.protected else "not protected"
+    return [
+        Step(
+            "record",
+            f"Record that {spec.name} is {word}",
+            lambda: ports.records.change(spec.name, spec=spec),
+        ),
+        Step("metadata", "Note it on the image", DatabaseWork(ports, spec).write_facts),
+    ]
+
+
+def _resize_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
+    size = format_bytes(spec.size_bytes)
+    return [
+        Step(
+            "volume",
+            f"Grow the volume to {size}",
+            lambda: ports.volumes.ensure_size(spec.name, spec.size_bytes),
+        ),
+        Step(
+            "record",
+            f"Record that {spec.name} has {size}",
+            lambda: ports.records.change(spec.name, spec=spec),
+        ),
+        Step("metadata", "Note it on the image", DatabaseWork(ports, spec).write_facts),
+    ]
+
+
+def _set_steps(ports: StepPorts, change: WritePathChange) -> list[Step]:
+    """A change of the write path, which is settled while the volume is attached nowhere.
+
+    It keeps what the user wants of the database: undone, it runs again as it did before.
+    """
+    spec = change.changed
+    former = spec.model_copy(
+        update={"write_path": change.former, "max_lag_ms": change.former_max_lag_ms}
+    )
+    name, work, former_work = spec.name, DatabaseWork(ports, spec), DatabaseWork(ports, former)
+
+    def detach() -> None:
+        ports.volumes.ensure_detached(name)
+
+    def write_by(path_of: DatabaseSpec) -> None:
+        lag_ms = path_of.max_lag_ms if path_of.write_path == "cache" else None
+        ports.volumes.ensure_write_path(name, path_of.write_path, max_lag_ms=lag_ms)
+
+    stop = Step("server", "Stop the server", work.stop_server, lambda: bring_up(ports, former))
+    change_steps = [
+        Step("detach", "Detach the volume", detach),
+        Step(
+            "volume",
+            f"Set the write path of the volume to "
+            f"{describe_write_path(spec.write_path, spec.max_lag_ms)}",
+            lambda: write_by(spec),
+            lambda: write_by(former),
+        ),
+        Step(
+            "record",
+            f"Record it with {name}",
+            lambda: ports.records.change(name, spec=spec),
+            lambda: ports.records.change(name, spec=former),
+        ),
+        Step("metadata", "Note it on the image", work.write_facts, former_work.write_facts),
+    ]
+    if not change.restarts:
+        return change_steps
+    return [stop, *change_steps, *start_steps(ports, spec)[1:]]
+
+
+PROTECT = OperationType(
+    kind="db.protect",
+    what="change of protection of the database",
+    document=DatabaseSpec,
+    build=_protect_steps,
+    subject=lambda spec: spec.name,
+    when_cut_off="finish",
+)
+RESIZE = OperationType(
+    kind="db.resize",
+    what="resize of the database",
+    document=DatabaseSpec,
+    build=_resize_steps,
+    subject=lambda spec: spec.name,
+    when_cut_off="finish",
+)
+SET_WRITE_PATH = OperationType(
+    kind="db.set",
+    what="change of the write path of the database",
+    document=WritePathChange,
+    build=_set_steps,
+    subject=lambda change: change.changed.name,
+    when_cut_off="finish-or-undo",
+)

@@ -1,0 +1,168 @@
+"""What the steps of operations on one database do; every method is idempotent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import PurePosixPath
+
+from grampus.core.errors import GrampusError
+from grampus.databases.accounts import decide_user_name
+from grampus.databases.credentials import render_option_file
+from grampus.databases.instance import ensure_files, ensure_initialised, ensure_serving
+from grampus.databases.layout import InstancePlan, database_directory, plan_instance
+from grampus.databases.model import DatabaseRecord, DatabaseSpec, DesiredState
+from grampus.databases.records import describe_facts
+from grampus.databases.scratch_work import ScratchWork
+from grampus.databases.settings import decide_server_settings
+from grampus.databases.step_ports import StepPorts
+from grampus.hosts.port import Host
+from grampus.volumes.model import VolumeSpec
+
+IMAGE_PREFIX = "db-"
+
+
+class DatabaseWork:
+    """What the steps of one database do; every method is idempotent."""
+
+    def __init__(self, ports: StepPorts, spec: DatabaseSpec) -> None:
+        self._ports = ports
+        self._spec = spec
+
+    def record(self) -> None:
+        spec = self._spec
+        if self._ports.records.find(spec.name) is not None:
+            return
+        settings = decide_server_settings(
+            spec.flavour, spec.size_bytes, spec.memory_bytes, spec.cpus
+        )
+        self._ports.records.put(
+            DatabaseRecord(
+                spec=spec,
+                user=decide_user_name(spec.name),
+                server_version="",
+                buffer_pool_bytes=settings.buffer_pool_bytes,
+                created_at=self._ports.clock.now(),
+                phase="creating",
+            )
+        )
+
+    def create_volume(self) -> None:
+        spec = self._spec
+        self._ports.volumes.ensure_created(
+            VolumeSpec(
+                name=spec.name,
+                pool=spec.pool,
+                image=f"{IMAGE_PREFIX}{spec.name}",
+                size_bytes=spec.size_bytes,
+                write_path=spec.write_path,
+                max_lag_ms=spec.max_lag_ms,
+            )
+        )
+        self.write_facts()
+
+    def write_facts(self) -> None:
+        owner = decide_user_name(self._spec.name)
+        self._ports.volumes.set_metadata(self._spec.name, describe_facts(self._spec, owner))
+
+    def files(self) -> None:
+        plan = self.plan()
+        credentials = self._ports.credentials.ensure(self._spec.name)
+        ensure_files(self.host(), plan, credentials)
+        authority = self.host().read_file(plan.tls_dir / "ca.pem")
+        if authority is None:
+            raise GrampusError(
+                f"The certificate {plan.tls_dir / 'ca.pem'} is gone from {self._spec.host}.",
+                "Remove that directory and start the database again: new ones are made.",
+            )
+        self._ports.credentials.write_client_files(
+            self._spec.name,
+            render_option_file(
+                credentials,
+                address=plan.address,
+                port=plan.port,
+                ca_file=str(self._ports.credentials.ca_file(self._spec.name)),
+            ),
+            authority,
+        )
+
+    def remove_files(self) -> None:
+        host = self.host()
+        host.run(["rm", "-rf", str(database_directory(host.data_dir, self._spec.name))])
+
+    def initialise(self) -> None:
+        credentials = self._ports.credentials.load(self._spec.name)
+        ensure_initialised(self.host(), self.plan(), credentials, self._ports.clock)
+
+    def stop_initialise(self) -> None:
+        self.host().ensure_daemon_absent(self._names().init_daemon, kill=True)
+
+    def address_changes(self) -> tuple[Callable[[], None], Callable[[], None]]:
+        """How the address is given to the host, and how it is taken away."""
+        address = self._spec.address
+        return (
+            lambda: self.host().ensure_address(address),
+            lambda: self.host().ensure_address_absent(address),
+        )
+
+    def desire_changes(
+        self, desired: DesiredState
+    ) -> tuple[Callable[[], None], Callable[[], None]]:
+        """How `desired` is noted, and its opposite."""
+        opposite: DesiredState = "stopped" if desired == "running" else "running"
+        return (
+            lambda: self._ports.records.change(self._spec.name, desired=desired),
+            lambda: self._ports.records.change(self._spec.name, desired=opposite),
+        )
+
+    def attach_again(self) -> None:
+        if not self._ports.volumes.is_attached(self._spec.name):
+            # What it has not written is lost to it already, and it keeps the dead mount busy.
+            self.kill_server()
+        self._ports.volumes.ensure_attached(self._spec.name, self._spec.host)
+
+    def serve(self) -> None:
+        version = ensure_serving(self.host(), self.plan(), self._ports.clock)
+        self._ports.records.change(self._spec.name, server_version=version)
+
+    def stop_server(self) -> None:
+        self.host().ensure_daemon_absent(self._names().daemon)
+
+    def kill_server(self) -> None:
+        self.host().ensure_daemon_absent(self._names().daemon, kill=True)
+
+    def remove_daemons(self) -> None:
+        self.kill_server()
+        self.stop_initialise()
+
+    def finish(self) -> None:
+        self._ports.records.change(self._spec.name, phase="ready")
+
+    def mark_deleting(self) -> None:
+        self._ports.records.change(self._spec.name, phase="deleting", desired="stopped")
+
+    def remove_scratch(self) -> None:
+        scratch = self._ports.records.find_scratch(self._spec.name)
+        if scratch is not None:
+            ScratchWork(self._ports, scratch).remove()
+            self._ports.records.remove_scratch(self._spec.name)
+
+    def host(self) -> Host:
+        """The host that the instance runs on."""
+        return self._ports.fleet.host(self._spec.host)
+
+    def plan(self) -> InstancePlan:
+        """The instance on its volume, which is attached if it was not."""
+        name = self._spec.name
+        # The step before this one has attached it: to look again would cost several commands.
+        attachment = self._ports.volumes.get(name).attachment
+        if attachment is None:
+            attachment = self._ports.volumes.ensure_attached(name, self._spec.host)
+        return plan_instance(self._spec, self.host().data_dir, PurePosixPath(attachment.mount_path))
+
+    def _names(self) -> InstancePlan:
+        """The plan for its names alone: good while the volume is away."""
+        return plan_instance(self._spec, self.host().data_dir, PurePosixPath("/nonexistent"))
+
+
+def discard(_value: object) -> None:
+    """Let a function that answers stand where a step wants none."""

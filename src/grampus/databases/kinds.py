@@ -1,0 +1,51 @@
+"""What a kind of operation on a database is: its document, its steps, and what a cut-off one needs.
+
+A feature defines its kinds beside its steps; `catalogue.py` lists them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeVar
+
+from pydantic import BaseModel
+
+from grampus.databases.step_ports import StepPorts
+from grampus.state.operations import Step
+
+DocumentT = TypeVar("DocumentT", bound=BaseModel)
+# `finish`: applied to its end. `finish-or-undo`: the same, and undone when that fails.
+# `undo`: undone, as it is when it fails.
+WhenCutOff = Literal["finish", "finish-or-undo", "undo"]
+
+
+def no_address(_document: BaseModel) -> str | None:
+    """The operation holds no address."""
+    return None
+
+
+@dataclass(frozen=True)
+class OperationType(Generic[DocumentT]):
+    """One kind of operation."""
+
+    kind: str  # as journaled, such as `db.create`
+    what: str  # in sentences, before the database's name: `creation of the database`
+    document: type[DocumentT]  # all that its steps need
+    build: Callable[[StepPorts, DocumentT], list[Step]]  # changes nothing
+    subject: Callable[[DocumentT], str]  # the database's name
+    when_cut_off: WhenCutOff
+    # An address that it holds until it is over.
+    address: Callable[[DocumentT], str | None] = no_address
+
+    @property
+    def is_undone_on_failure(self) -> bool:
+        return self.when_cut_off != "finish"
+
+    def parse(self, document: Mapping[str, object]) -> DocumentT:
+        """What an operation of this kind was journaled with."""
+        return self.document.model_validate(document)
+
+
+# Where kinds stand side by side, each with a document of its own.
+AnyOperationType = OperationType[Any]

@@ -1,0 +1,182 @@
+"""How operations on databases are carried out: under the database's lock, journaled, settled.
+
+Whoever takes the lock and finds an unfinished operation knows that its process is gone, and
+first finishes or undoes it (INV-27).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from grampus.core.clock import Clock
+from grampus.core.errors import GrampusError, RefusedError, UsageError
+from grampus.core.names import require_name
+from grampus.core.progress import Progress
+from grampus.databases.catalogue import KIND_PREFIX, operation_type
+from grampus.databases.credentials import CredentialFiles
+from grampus.databases.kinds import DocumentT, OperationType
+from grampus.databases.model import DatabaseRecord
+from grampus.databases.ports import VolumePort
+from grampus.databases.records import DatabaseRecords
+from grampus.databases.step_ports import StepPorts
+from grampus.hosts.port import Fleet, HostUnreachableError
+from grampus.state.home import Home
+from grampus.state.locks import hold_lock
+from grampus.state.operations import Operation, OperationJournal
+from grampus.state.store import Store
+
+
+class DatabaseOperations:
+    """What every service of databases stands on. The attributes are for these services."""
+
+    def __init__(
+        self,
+        lab: str,
+        home: Home,
+        store: Store,
+        journal: OperationJournal,
+        clock: Clock,
+        fleet: Fleet,
+        volumes: VolumePort,
+        progress: Progress,
+    ) -> None:
+        self.lab = lab
+        self.home = home
+        self.clock = clock
+        self.fleet = fleet
+        self.volumes = volumes
+        self.progress = progress
+        self.records = DatabaseRecords(store, lab)
+        self.credentials = CredentialFiles(home.secrets_dir(lab))
+        self.ports = StepPorts(self.records, self.credentials, clock, fleet, volumes)
+        self._journal = journal
+
+    @contextmanager
+    def locked(self, name: str, *, timeout_s: float = 10.0) -> Iterator[None]:
+        """The database held against every other command.
+
+        Raises NotFoundError when it can be no database's name, RefusedError with code `busy`.
+        """
+        try:
+            require_name("database", name)  # it becomes a part of a file's name
+        except UsageError:
+            self.records.get(name)  # raises: there can be no such database
+            raise
+        lock = f"db.{self.lab}.{name}"
+        with hold_lock(self.home, lock, self.clock, timeout_s=timeout_s):
+            yield
+
+    @contextmanager
+    def addresses_locked(self) -> Iterator[None]:
+        """Held from choosing an address until an operation is journaled that holds it."""
+        with hold_lock(self.home, f"db-addresses.{self.lab}", self.clock):
+            yield
+
+    def used_addresses(self) -> set[str]:
+        """Addresses of databases, scratch instances and unfinished operations."""
+        journaled = {
+            operation_type(operation.kind).address(self._document(operation))
+            for operation in self._all_unfinished()
+        }
+        return self.records.addresses() | {address for address in journaled if address}
+
+    def run(self, kind: OperationType[DocumentT], document: DocumentT) -> None:
+        """Journal an operation and apply its steps; the database's lock is held.
+
+        On failure or Ctrl-C it is undone if its kind asks for that, else left to the next
+        command; the error is raised again.
+        """
+        self.apply(self.begin(kind, document), kind, document)
+
+    def begin(self, kind: OperationType[DocumentT], document: DocumentT) -> Operation:
+        """Journal an operation before anything is changed."""
+        subject = kind.subject(document)
+        return self._journal.begin(kind.kind, self.lab, subject, document.model_dump(mode="json"))
+
+    def apply(
+        self, operation: Operation, kind: OperationType[DocumentT], document: DocumentT
+    ) -> None:
+        """Apply the steps of an operation that `begin` has journaled."""
+        self._journal.apply(
+            operation,
+            kind.build(self.ports, document),
+            self.progress,
+            undo_on_failure=kind.is_undone_on_failure,
+        )
+
+    def describe(self, kind: OperationType[DocumentT], document: DocumentT) -> list[str]:
+        """What an operation would do, one line a step, for `--dry-run`."""
+        return [step.title for step in kind.build(self.ports, document)]
+
+    def unfinished(self, name: str) -> list[Operation]:
+        """The database's operations that neither ended nor were undone, oldest first."""
+        return [operation for operation in self._all_unfinished() if operation.subject == name]
+
+    def settle(self, name: str) -> list[str]:
+        """Finish or undo what was cut off, and say so in sentences.
+
+        The database's lock is held, so nobody is at it.
+        """
+        sentences: list[str] = []
+        for operation in self.unfinished(name):
+            kind = operation_type(operation.kind)
+            steps = kind.build(self.ports, self._document(operation))
+            if kind.when_cut_off != "undo" and operation.status == "running":
+                self._journal.apply(
+                    operation, steps, self.progress, undo_on_failure=kind.is_undone_on_failure
+                )
+                done = "finished"
+            else:
+                why = operation.error or "its process was cut off"
+                self._journal.undo(operation, steps, self.progress, error=why)
+                done = "undone"
+            sentences.append(f"The {kind.what} {name} had been cut off; it is now {done}.")
+        return sentences
+
+    def converge(self) -> list[str]:
+        """Finish or undo operations whose process is gone; what was done, in sentences.
+
+        Databases that another process works on are left to it. What cannot be settled now (a
+        host is down) is said and stays for the next time.
+        """
+        sentences: list[str] = []
+        for name in dict.fromkeys(operation.subject for operation in self._all_unfinished()):
+            try:
+                with self.locked(name, timeout_s=0.0):
+                    sentences += self.settle(name)
+            except GrampusError as error:
+                if error.code != "busy":
+                    sentences.append(
+                        f"Work on the database {name} that had been cut off could not be settled: "
+                        f"{error}"
+                    )
+        return sentences
+
+    def ready(self, name: str) -> DatabaseRecord:
+        """The record of a database that is no longer being made, and not being removed.
+
+        Raises NotFoundError, RefusedError with code `not-ready`.
+        """
+        record = self.records.get(name)
+        if record.phase != "ready":
+            raise RefusedError(
+                f"The database {name} is not ready: it is {record.phase}.",
+                "Wait until the command that works on it ends, then try again.",
+                code="not-ready",
+            )
+        return record
+
+    def require_reachable(self, host: str) -> None:
+        """Raise HostUnreachableError when `host` cannot be reached."""
+        if not self.fleet.is_reachable(host):
+            raise HostUnreachableError(
+                f"The host {host} cannot be reached.", "Bring it back, then try again."
+            )
+
+    def _all_unfinished(self) -> list[Operation]:
+        return self._journal.unfinished(self.lab, kind_prefix=KIND_PREFIX)
+
+    @staticmethod
+    def _document(operation: Operation) -> object:
+        return operation_type(operation.kind).parse(operation.spec)

@@ -1,0 +1,50 @@
+"""Starting and stopping the scratch instance of a database, as lists of steps."""
+
+from __future__ import annotations
+
+from grampus.databases.kinds import OperationType
+from grampus.databases.model import ScratchSpec
+from grampus.databases.scratch_work import ScratchWork
+from grampus.databases.step_ports import StepPorts
+from grampus.state.operations import Step
+
+
+def _scratch_steps(ports: StepPorts, scratch: ScratchSpec) -> list[Step]:
+    name = scratch.database.name
+    work = ScratchWork(ports, scratch)
+    return [
+        Step(
+            "record",
+            f"Record the scratch instance of {name}",
+            lambda: ports.records.put_scratch(scratch),
+            lambda: ports.records.remove_scratch(name),
+        ),
+        Step("files", "Write configuration and certificates", work.files, work.remove),
+        Step("initialise", "Initialise its data on the host's own disk", work.initialise),
+        Step("serve", f"Start it at {scratch.address}", work.serve),
+    ]
+
+
+def _scratch_stop_steps(ports: StepPorts, scratch: ScratchSpec) -> list[Step]:
+    work = ScratchWork(ports, scratch)
+    return [Step("stop", f"Stop the scratch instance of {scratch.database.name}", work.stop)]
+
+
+SCRATCH = OperationType(
+    kind="db.scratch",
+    what="start of the scratch instance of",
+    document=ScratchSpec,
+    build=_scratch_steps,
+    subject=lambda scratch: scratch.database.name,
+    when_cut_off="undo",
+    address=lambda scratch: scratch.address,
+)
+SCRATCH_STOP = OperationType(
+    kind="db.scratch-stop",
+    what="stop of the scratch instance of",
+    document=ScratchSpec,
+    build=_scratch_stop_steps,
+    subject=lambda scratch: scratch.database.name,
+    when_cut_off="finish",
+    address=lambda scratch: scratch.address,
+)

@@ -1,0 +1,22 @@
+"""What the steps of operations on databases act on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from grampus.core.clock import Clock
+from grampus.databases.credentials import CredentialFiles
+from grampus.databases.ports import VolumePort
+from grampus.databases.records import DatabaseRecords
+from grampus.hosts.port import Fleet
+
+
+@dataclass(frozen=True)
+class StepPorts:
+    """What steps act on."""
+
+    records: DatabaseRecords
+    credentials: CredentialFiles
+    clock: Clock
+    fleet: Fleet
+    volumes: VolumePort
