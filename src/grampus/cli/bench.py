@@ -98,7 +98,7 @@ def bench_run(
         str | None,
         typer.Option(
             metavar="tiny|small|full|sustained",
-            help="paths: 10 minutes, half an hour, three hours, or a hundred minutes of writes "
+            help="paths: 10 minutes, half an hour, 100 minutes, or 100 minutes of writes "
             "alone (default: tiny).",
         ),
     ] = None,
