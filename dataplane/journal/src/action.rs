@@ -111,6 +111,9 @@ pub enum Event {
     RecordedLocally(Result<(), Failure>),
     /// Time has passed; see [`crate::Journal::next_tick`].
     Tick,
+    /// Whether to apply all that can be and let changes in at half that speed only, so that a
+    /// [`Event::Quiesce`] soon after has little left to wait for.
+    DrawDown(bool),
     /// Take no more changes, bring everything into the image, and complete `Token` then.
     Quiesce(Token),
     /// Take changes again.

@@ -20,7 +20,9 @@ use crate::ring::LogSpace;
 use crate::sabotage::{Fault, Sabotage};
 use crate::settled::{Mark, Settled};
 use crate::span::Span;
-use crate::throttle::{Admission, FreedRate, SLOW_FROM_PERMILLE, decide_pace, fill_permille};
+use crate::throttle::{
+    Admission, FreedRate, SLOW_FROM_PERMILLE, decide_falling_pace, decide_pace, fill_permille,
+};
 use crate::version::Transit;
 
 /// A volume that recovery has made ready: everything is in the image, the ring is empty.
@@ -74,6 +76,8 @@ pub struct Journal {
     pub(crate) sealed_bytes: u64,
     pub(crate) exposed_bytes: u64,
     pub(crate) quiescers: Vec<Token>,
+    /// Someone is about to ask for quiet: see [`Event::DrawDown`].
+    pub(crate) drawing_down: bool,
     pub(crate) actions: VecDeque<Action>,
     pub(crate) freed: FreedRate,
     pace_until: Duration,
@@ -120,6 +124,7 @@ impl Journal {
             sealed_bytes: 0,
             exposed_bytes: 0,
             quiescers: Vec::new(),
+            drawing_down: false,
             actions: VecDeque::new(),
             freed: FreedRate::new(now),
             pace_until: now,
@@ -248,9 +253,11 @@ impl Journal {
     }
 
     fn pace(&mut self, cost: u64) {
-        let fill = self.fill_permille();
-        if fill > SLOW_FROM_PERMILLE {
-            let pause = decide_pace(fill, cost, self.freed.bytes_per_s());
+        let (fill, rate) = (self.fill_permille(), self.freed.bytes_per_s());
+        if self.drawing_down {
+            self.pace_until = self.pace_until.max(self.now) + decide_falling_pace(cost, rate);
+        } else if fill > SLOW_FROM_PERMILLE {
+            let pause = decide_pace(fill, cost, rate);
             self.pace_until = self.pace_until.max(self.now) + pause;
         }
     }
@@ -311,6 +318,7 @@ impl Journal {
                 self.quiescers.push(token);
                 self.state = State::Quiescing;
             }
+            Event::DrawDown(wanted) => self.drawing_down = wanted,
             Event::Unquiesce => {
                 for token in std::mem::take(&mut self.quiescers) {
                     self.complete(token, Err(Failure::Io));

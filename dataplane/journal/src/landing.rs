@@ -80,7 +80,7 @@ impl Journal {
     }
 
     fn apply_limit(&self) -> usize {
-        if self.state == State::Quiescing || self.landing.ring_is_full {
+        if self.state == State::Quiescing || self.drawing_down || self.landing.ring_is_full {
             return self.config.max_applies;
         }
         if self.now >= self.changed + self.config.idle_after {

@@ -43,6 +43,12 @@ pub(crate) fn decide_pace(fill_permille: u64, bytes: u64, freed_bytes_per_s: u64
     Duration::from_micros(at_rate_us.saturating_mul(over) / span * 10 / 9)
 }
 
+/// How long `bytes` hold up the writes after them while what is held must become less: intake runs
+/// at half the rate at which memory is freed.
+pub(crate) fn decide_falling_pace(bytes: u64, freed_bytes_per_s: u64) -> Duration {
+    Duration::from_micros(bytes.saturating_mul(2_000_000) / freed_bytes_per_s.max(1))
+}
+
 /// How many applies may be in flight: none while there is room for overwrites to coalesce, one for
 /// what has waited long enough, then more in proportion to the fill: a quarter of all where intake
 /// begins to be slowed down, all of them near the brim. An append, which someone waits for, shares
@@ -118,6 +124,12 @@ mod tests {
             assert!(step < Duration::from_micros(20));
             last = pace(fill);
         }
+    }
+
+    #[test]
+    fn what_must_become_less_is_added_to_at_half_speed() {
+        assert_eq!(decide_falling_pace(16_384, 16_384_000), Duration::from_millis(2));
+        assert_eq!(decide_falling_pace(0, 0), Duration::ZERO);
     }
 
     #[test]

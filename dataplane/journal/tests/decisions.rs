@@ -272,6 +272,25 @@ fn a_read_sees_the_newest_of_all_layers() {
 }
 
 #[test]
+fn drawing_down_applies_at_once_and_lets_changes_in_more_slowly() {
+    let mut bench = Bench::new(config());
+    bench.write(0, &[1; 4096]);
+    bench.flush(1);
+    bench.appended(1, Ok(()));
+    assert!(matches!(bench.wanted[..], [Action::Append { .. }]), "it may be overwritten soon");
+    bench.wanted.clear();
+    bench.handle(Event::DrawDown(true));
+    assert!(matches!(bench.wanted[..], [Action::Apply { .. }]), "{:?}", bench.wanted);
+    assert_eq!(bench.journal.admission(bench.now, 4096), Admission::Now);
+    bench.write(8192, &[2; 4096]);
+    assert!(matches!(bench.journal.admission(bench.now, 4096), Admission::At(_)));
+    bench.handle(Event::DrawDown(false));
+    bench.now += Duration::from_secs(1);
+    bench.write(8192, &[2; 4096]);
+    assert_eq!(bench.journal.admission(bench.now, 4096), Admission::Now);
+}
+
+#[test]
 fn quiescing_brings_everything_into_the_image_and_holds_writes_back() {
     let mut bench = Bench::new(config());
     bench.write(0, &[1; 4096]);

@@ -22,6 +22,8 @@ use crate::reading;
 use crate::threads::{self, Ports};
 use crate::waiting::Waiter;
 
+const DRAW_DOWN_POLL: Duration = Duration::from_millis(10);
+
 /// Which volume, and how its journal works.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
@@ -158,6 +160,32 @@ impl JournaledDevice {
             Ok(Err(failure)) if !self.engine.lock().is_stopped() => QuiesceError::Failed(failure),
             _ => QuiesceError::Closed,
         })
+    }
+
+    /// Bring what is held into the image, until no more than `held_bytes` are left or `patience` is
+    /// over: changes are let in meanwhile, but only half as fast. A [`Self::quiesce`] right after
+    /// it holds them up for a moment only.
+    pub fn draw_down(&self, held_bytes: u64, patience: Duration) {
+        let start = Instant::now();
+        self.engine.act(Some(&self.ports), |core, now, _| {
+            core.drawers += 1;
+            core.handle(now, Event::DrawDown(true));
+        });
+        // A look now and then, not a waiter: nobody waits for this but a snapshot.
+        while self.status().held_bytes > held_bytes && start.elapsed() < patience {
+            let core = self.engine.lock();
+            if core.is_stopped() || core.failed().is_some() {
+                break;
+            }
+            drop(core);
+            thread::sleep(DRAW_DOWN_POLL);
+        }
+        self.engine.act(Some(&self.ports), |core, now, _| {
+            core.drawers -= 1;
+            if core.drawers == 0 {
+                core.handle(now, Event::DrawDown(false));
+            }
+        });
     }
 
     /// End a [`Self::quiesce`] that succeeded.

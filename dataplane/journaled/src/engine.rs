@@ -49,6 +49,8 @@ pub(crate) struct Core {
     pub(crate) waiters: Waiters,
     /// Everyone who wants the journal quiesced, so that one does not end another's quiet.
     pub(crate) holds: usize,
+    /// Everyone who draws it down, for the same reason.
+    pub(crate) drawers: usize,
     outbound: VecDeque<Outbound>,
     parked: VecDeque<Intake>,
     /// The journal thread has the first of the parked changes in hand.
@@ -116,6 +118,7 @@ impl Engine {
             journal,
             waiters: Waiters::default(),
             holds: 0,
+            drawers: 0,
             outbound: VecDeque::new(),
             parked: VecDeque::new(),
             taking: false,

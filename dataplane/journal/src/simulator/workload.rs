@@ -25,6 +25,10 @@ impl World {
                 let token = self.wait(index, Waiting::Quiesce);
                 self.owners[index].journal.handle(self.now, Event::Quiesce(token));
             }
+            99 => {
+                let wanted = self.random.below(2) == 0;
+                self.owners[index].journal.handle(self.now, Event::DrawDown(wanted));
+            }
             _ => {}
         }
         self.drive(index);

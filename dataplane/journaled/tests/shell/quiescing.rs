@@ -50,7 +50,10 @@ fn a_quiesced_image_holds_what_was_answered_and_nothing_else() {
                 })
             })
             .collect();
-        for _ in 0..20 {
+        for round in 0..20 {
+            if round % 2 == 0 {
+                device.draw_down(4096, SHORT);
+            }
             device.quiesce(PATIENCE).unwrap();
             {
                 let state = world.lock();
@@ -220,4 +223,23 @@ fn an_end_that_does_not_drain_answers_everyone_and_leaves_no_thread_behind() {
         drop(world.wait_until("no thread", |_| Arc::strong_count(&world) <= idle));
         world.end();
     }
+}
+
+/// What nobody asks to be applied stays for overwrites; drawn down, it goes while writes are let in.
+#[test]
+fn a_device_is_drawn_down_while_it_is_written_to() {
+    let world = World::new(SIZE, 1);
+    let device = opened(&world.take_over(), LAZY);
+    write(&device, 0, &[7; 4096]).result().unwrap();
+    flush(&device).result().unwrap();
+    assert!(device.status().held_bytes > 0);
+    device.draw_down(0, PATIENCE);
+    assert_eq!(device.status().held_bytes, 0);
+    assert_eq!(world.lock().image[..4096], [7; 4096]);
+    write(&device, 0, &[8; 4096]).result().unwrap();
+    flush(&device).result().unwrap();
+    let start = Instant::now();
+    device.close(PATIENCE).unwrap();
+    device.draw_down(0, PATIENCE);
+    assert!(start.elapsed() < PATIENCE, "there is nobody to wait for");
 }
