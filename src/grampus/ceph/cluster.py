@@ -104,16 +104,24 @@ class CephCluster:
 
     def observe_pool(self, pool: str) -> PoolUsage:
         """Room in a pool. Raises GrampusError when there is no such pool."""
+        stats = self._pool_stats(pool)
+        copies = self.query("osd", "pool", "get", pool, "size")["size"]
+        return PoolUsage(
+            name=pool,
+            stored_bytes=stats["stored"],
+            available_bytes=stats["max_avail"],
+            copies=copies,
+        )
+
+    def observe_available_bytes(self, pool: str) -> int:
+        """What a client may still store in a pool. Raises as `observe_pool`."""
+        return int(self._pool_stats(pool)["max_avail"])
+
+    def _pool_stats(self, pool: str) -> dict[str, Any]:
         for entry in self.query("df", "detail")["pools"]:
             if entry["name"] == pool:
-                stats = entry["stats"]
-                copies = self.query("osd", "pool", "get", pool, "size")["size"]
-                return PoolUsage(
-                    name=pool,
-                    stored_bytes=stats["stored"],
-                    available_bytes=stats["max_avail"],
-                    copies=copies,
-                )
+                stats: dict[str, Any] = entry["stats"]
+                return stats
         raise GrampusError(f"The cluster has no pool named '{pool}'.", code="no-pool")
 
     def observe_versions(self) -> str:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
+
+from grampus.core.streams import ByteReader, ByteWriter
 
 
 class CommandOutput(Protocol):
@@ -31,4 +34,15 @@ class CommandRunner(Protocol):
         check: bool = True,
     ) -> CommandOutput:
         """Run a command to its end; raises GrampusError on a non-zero code, when `check`."""
+        ...
+
+    def reading(self, argv: Sequence[str]) -> AbstractContextManager[ByteReader]:
+        """The bytes that a command writes to stdout, read while it runs.
+
+        Raises GrampusError at the end of the block when the command failed.
+        """
+        ...
+
+    def writing(self, argv: Sequence[str]) -> AbstractContextManager[ByteWriter]:
+        """What takes bytes for a command's stdin; errors as `reading`."""
         ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from pydantic import BaseModel, ConfigDict
 
@@ -13,6 +13,19 @@ from grampus.core.clock import Clock, wait_until
 
 ENOENT = 2
 METADATA_PREFIX = "grampus."
+# Several facts at once: `rbd image-meta` connects to the cluster anew for each, 14 times 0.2 s for
+# a new database. Ceph's own packages bring python3-rbd along wherever they bring `rbd`.
+CHANGE_METADATA = """
+import json, sys, rados, rbd
+changes = json.loads(sys.argv[3])
+with rados.Rados(conffile="") as cluster, cluster.open_ioctx(sys.argv[1]) as pool:
+    with rbd.Image(pool, sys.argv[2]) as image:
+        there = {key for key, _ in image.metadata_list()}
+        for key, value in changes["set"].items():
+            image.metadata_set(key, value)
+        for key in there.intersection(changes["remove"]):
+            image.metadata_remove(key)
+"""
 
 
 class ImageInfo(BaseModel):
@@ -109,9 +122,17 @@ class RbdImages:
         self._rbd("remove", "--no-progress", f"{pool}/{name}", timeout_s=600)
 
     def set_metadata(self, pool: str, name: str, facts: Mapping[str, str]) -> None:
-        """Write facts to the image's own metadata, under our prefix."""
-        for key, value in facts.items():
-            self._rbd("image-meta", "set", f"{pool}/{name}", f"{METADATA_PREFIX}{key}", value)
+        """Write facts to the image's own metadata, under our prefix.
+
+        An empty one is removed: rbd keeps none that is empty.
+        """
+        kept = {key: fact for key, fact in facts.items() if fact}
+        absent = [key for key, fact in facts.items() if not fact]
+        if len(kept) == 1 and not absent:
+            ((key, fact),) = kept.items()
+            self._rbd("image-meta", "set", f"{pool}/{name}", f"{METADATA_PREFIX}{key}", fact)
+        else:
+            self._change_metadata(pool, name, kept, absent)
 
     def metadata(self, pool: str, name: str) -> dict[str, str]:
         """Our facts on the image."""
@@ -122,9 +143,24 @@ class RbdImages:
             if key.startswith(METADATA_PREFIX)
         }
 
+    def ensure_metadata_absent(self, pool: str, name: str, keys: Iterable[str]) -> None:
+        """Remove facts from the image's own metadata, under our prefix."""
+        self._change_metadata(pool, name, {}, keys)
+
     def names(self, pool: str) -> list[str]:
         """Images in a pool, sorted."""
         return sorted(json.loads(self._rbd("ls", "--format", "json", pool).stdout))
+
+    def _change_metadata(
+        self, pool: str, name: str, facts: Mapping[str, str], absent: Iterable[str]
+    ) -> None:
+        changes = {
+            "set": {f"{METADATA_PREFIX}{key}": fact for key, fact in facts.items()},
+            "remove": [f"{METADATA_PREFIX}{key}" for key in absent],
+        }
+        if changes["set"] or changes["remove"]:
+            argv = ["python3", "-c", CHANGE_METADATA, pool, name, json.dumps(changes)]
+            self._cluster.runner.run(argv, timeout_s=120)
 
     def _rbd(self, *arguments: str, check: bool = True, timeout_s: float = 60) -> CommandOutput:
         return self._cluster.runner.run(["rbd", *arguments], check=check, timeout_s=timeout_s)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 
-from grampus.hosts.port import CommandResult, Fleet, HostUnreachableError
+from grampus.core.streams import ByteReader, ByteWriter
+from grampus.hosts.port import CommandResult, Fleet, Host, HostUnreachableError
 
 
 class AnyReachableHost:
@@ -22,9 +24,20 @@ class AnyReachableHost:
         check: bool = True,
     ) -> CommandResult:
         """As `Host.run`. Raises HostUnreachableError when no host can be reached."""
+        return self._any().run(argv, stdin=stdin, timeout_s=timeout_s, check=check)
+
+    def reading(self, argv: Sequence[str]) -> AbstractContextManager[ByteReader]:
+        """As `Host.reading`; errors as `run`."""
+        return self._any().reading(argv)
+
+    def writing(self, argv: Sequence[str]) -> AbstractContextManager[ByteWriter]:
+        """As `Host.writing`; errors as `run`."""
+        return self._any().writing(argv)
+
+    def _any(self) -> Host:
         for host in self._fleet.hosts():
             if self._fleet.is_reachable(host.name):
-                return host.run(argv, stdin=stdin, timeout_s=timeout_s, check=check)
+                return host
         raise HostUnreachableError(
             "No host of the cluster can be reached.", "`grampus lab status` shows which are down."
         )

@@ -8,22 +8,31 @@ import resource
 import shutil
 import stat
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from grampus.core.clock import Clock, wait_until
-from grampus.core.errors import GrampusError
+from grampus.core.errors import GrampusError, RefusedError
+from grampus.core.streams import ByteReader, ByteWriter
 from grampus.hosts.cgroups import Cgroups
 from grampus.hosts.mounts import ensure_overlay, ensure_unmounted_below
-from grampus.hosts.oci_config import BlockDevice, MachineLimits, render_oci_config
+from grampus.hosts.oci_config import (
+    BlockDevice,
+    MachineLimits,
+    render_new_limits,
+    render_oci_config,
+)
 from grampus.hosts.port import (
     CommandFailedError,
     CommandResult,
     DaemonSpec,
     DaemonStatus,
+    Limits,
     RunningCommand,
 )
-from grampus.hosts.process import run_command, spawn_command
+from grampus.hosts.process import read_command, run_command, spawn_command, write_command
+from grampus.hosts.runc_state import observe_running
 
 # A command must not outlive the Grampus process that started it (kill -9 included): the next
 # command would meet it half done. TERM, because `runc exec` passes it on to its process.
@@ -102,6 +111,9 @@ class Containers:
 
     def is_running(self, name: str) -> bool:
         """Whether the container's first process is alive."""
+        running = observe_running(self._runc_root / self._id(name))
+        if running is not None:
+            return running
         state = self._state(name)
         return state is not None and state["status"] == "running"
 
@@ -151,6 +163,29 @@ class Containers:
                 f"{self.log(spec.name, last_lines=3)}",
                 code="daemon-failed",
             )
+
+    def set_limits(self, name: str, limits: Limits) -> None:
+        """Change the CPU and memory limits of a running container. Errors as `Host.set_limits`."""
+        if not self.is_running(name):
+            raise GrampusError(
+                f"The daemon {name} does not run on {self._hostname}.", code="daemon-absent"
+            )
+        result = run_command(
+            self._runc_argv("update", "--resources", "-", self._id(name)),
+            stdin=json.dumps(render_new_limits(limits)),
+            timeout_s=60,
+            check=False,
+            where=self._hostname,
+        )
+        if result.returncode == 0:
+            return
+        if "unable to set memory limit" in result.stderr or "resource busy" in result.stderr:
+            raise RefusedError(
+                f"The daemon {name} on {self._hostname} uses more memory than it shall have.",
+                "Leave it more, or let it free some first.",
+                code="memory-in-use",
+            )
+        raise CommandFailedError(self._hostname, result)
 
     def ensure_absent(self, name: str, *, kill: bool, stop_signal: str, timeout_s: float) -> None:
         """Stop the container, remove it and what it left on disk."""
@@ -216,6 +251,14 @@ class Containers:
     def spawn(self, name: str, argv: Sequence[str], *, stdin: str | None) -> RunningCommand:
         """Start a command inside the container."""
         return spawn_command(self.exec_argv(name, argv), stdin=stdin, where=self._hostname)
+
+    def reading(self, name: str, argv: Sequence[str]) -> AbstractContextManager[ByteReader]:
+        """What a command inside the container writes to stdout."""
+        return read_command(self.exec_argv(name, argv), where=self._hostname, shown=argv)
+
+    def writing(self, name: str, argv: Sequence[str]) -> AbstractContextManager[ByteWriter]:
+        """What takes bytes for the stdin of a command inside the container."""
+        return write_command(self.exec_argv(name, argv), where=self._hostname, shown=argv)
 
     def log(self, name: str, *, last_lines: int) -> str:
         """The end of the container's stdout and stderr."""

@@ -8,15 +8,19 @@ a path means the same to Grampus, to commands and to daemons.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import stat
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from grampus.core.clock import Clock, wait_until
 from grampus.core.errors import GrampusError, not_found
+from grampus.core.streams import ByteReader, ByteWriter
+from grampus.hosts.arp import announce, render_announcement
 from grampus.hosts.cgroups import Cgroups
 from grampus.hosts.containers import Containers
 from grampus.hosts.loop_devices import ensure_no_loop_devices_below
@@ -175,6 +179,14 @@ class LabHost:
         self._require_reachable()
         return self._containers.spawn(HOST_CONTAINER, argv, stdin=stdin)
 
+    def reading(self, argv: Sequence[str]) -> AbstractContextManager[ByteReader]:
+        self._require_reachable()
+        return self._containers.reading(HOST_CONTAINER, argv)
+
+    def writing(self, argv: Sequence[str]) -> AbstractContextManager[ByteWriter]:
+        self._require_reachable()
+        return self._containers.writing(HOST_CONTAINER, argv)
+
     def kill_daemon(self, name: str) -> None:
         """End a daemon with SIGKILL, and leave its container as a crash would."""
         self._stop(name, kill=True)
@@ -215,6 +227,10 @@ class LabHost:
     def ensure_daemon_absent(self, name: str, *, kill: bool = False) -> None:
         self._containers.ensure_absent(name, kill=kill, stop_signal="TERM", timeout_s=60)
 
+    def set_limits(self, name: str, limits: Limits) -> None:
+        self._require_reachable()
+        self._containers.set_limits(name, limits)
+
     def observe_daemons(self) -> list[DaemonStatus]:
         return [status for status in self._containers.observe() if status.name != HOST_CONTAINER]
 
@@ -234,6 +250,10 @@ class LabHost:
         self._ip("address", "replace", f"{address}/{self._place.prefix_length}")
         # This machine may still hold the address at another host's MAC.
         run_command(["ip", "neighbour", "flush", "to", address], timeout_s=10, check=False)
+        # So may the other hosts.
+        shown = json.loads(self._ip("-json", "link", "show"))
+        bridge = Path(f"/sys/class/net/{self._place.link}/master").resolve().name
+        announce(bridge, render_announcement(shown[0]["address"], address))
 
     def ensure_address_absent(self, address: str) -> None:
         listed = self._ip("-brief", "address", "show", subject_only=True)

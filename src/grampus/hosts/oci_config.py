@@ -291,6 +291,20 @@ def _limits(limits: Limits, devices: dict[str, BlockDevice]) -> dict[str, Any]:
     return resources
 
 
+def render_new_limits(limits: Limits) -> dict[str, Any]:
+    """The limits of a container that runs, as `runc update` reads them; -1 is unlimited.
+
+    `checkBeforeUpdate` asks runc to refuse a limit below what is in use, where the kernel would
+    end processes instead (control groups of version 2; those of version 1 refuse it themselves).
+    """
+    quota = -1 if limits.cpus is None else max(1000, int(limits.cpus * CPU_PERIOD_US))
+    memory = -1 if limits.memory_bytes is None else limits.memory_bytes
+    return {
+        "cpu": {"period": CPU_PERIOD_US, "quota": quota},
+        "memory": {"limit": memory, "checkBeforeUpdate": True},
+    }
+
+
 def _throttle(limit: BlockLimit, rate: int, devices: dict[str, BlockDevice]) -> dict[str, int]:
     device = devices[limit.device]
     return {"major": device.major, "minor": device.minor, "rate": rate}

@@ -7,11 +7,13 @@ elsewhere; nothing above this package may know which. All paths are paths on tha
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Literal, Protocol
 
 from grampus.core.errors import GrampusError
+from grampus.core.streams import ByteReader, ByteWriter
 
 DaemonState = Literal["running", "stopped", "absent"]
 
@@ -172,6 +174,18 @@ class Host(Protocol):
         """Start a command on the host and return at once."""
         ...
 
+    def reading(self, argv: Sequence[str]) -> AbstractContextManager[ByteReader]:
+        """The bytes that a command on the host writes to stdout, read while it runs.
+
+        The block must read to the end. CommandFailedError is raised at its end when the command
+        failed; when the block raises, the command is ended.
+        """
+        ...
+
+    def writing(self, argv: Sequence[str]) -> AbstractContextManager[ByteWriter]:
+        """What takes bytes for the stdin of a command on the host; errors as `reading`."""
+        ...
+
     def terminal_argv(self, argv: Sequence[str], *, daemon: str, tty: bool) -> list[str]:
         """The command on the user's machine that runs `argv` in a daemon at their terminal.
 
@@ -205,6 +219,14 @@ class Host(Protocol):
 
     def ensure_daemon_absent(self, name: str, *, kill: bool = False) -> None:
         """Stop the daemon (`kill`: at once, without its stop signal) and remove its container."""
+        ...
+
+    def set_limits(self, name: str, limits: Limits) -> None:
+        """Change how much CPU and memory a running daemon may use; block limits stay as they are.
+
+        Raises GrampusError with code `daemon-absent` when it does not run, RefusedError with code
+        `memory-in-use` when it uses more memory than it shall have: nothing of it is ended.
+        """
         ...
 
     def observe_daemons(self) -> list[DaemonStatus]:

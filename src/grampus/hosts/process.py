@@ -16,9 +16,11 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import IO
 
 from grampus.core.errors import GrampusError
+from grampus.core.streams import ByteReader, ByteWriter
 from grampus.hosts.port import CommandFailedError, CommandResult
 
 # After TERM a command gets this long to tidy up before KILL.
@@ -121,6 +123,67 @@ def spawn_command(
         argv, has_stdin=stdin is not None, env=env, where=where, merge_stderr=merge_stderr
     )
     return LocalCommand(tuple(argv), process, stdin)
+
+
+@contextmanager
+def read_command(
+    argv: Sequence[str], *, where: str = "this machine", shown: Sequence[str] | None = None
+) -> Iterator[ByteReader]:
+    """The bytes that a command writes to stdout, read while it runs and never held as a whole.
+
+    `shown` is the command as errors name it. The block must read to the end: what it leaves is
+    cut off, and the command with it. Raises CommandFailedError at the end of the block when the
+    command ended with another code than 0. When the block raises, the command is ended.
+    """
+    process = _start(argv, has_stdin=False, env=None, where=where)
+    words = LocalCommand(tuple(argv), process, None)
+    try:
+        assert process.stdout is not None  # noqa: S101 - `_start` asks for a pipe
+        yield process.stdout
+        # Before the wait, which would otherwise gather what was left unread.
+        process.stdout.close()
+        _require_success(words, shown or argv, where)
+    finally:
+        words.terminate()
+
+
+@contextmanager
+def write_command(
+    argv: Sequence[str], *, where: str = "this machine", shown: Sequence[str] | None = None
+) -> Iterator[ByteWriter]:
+    """What takes bytes for the stdin of a command, while it runs.
+
+    As `read_command`. A command that ends before it has read everything fails with its own
+    message, not with a broken pipe.
+    """
+    process = _start(argv, has_stdin=True, env=None, where=where)
+    words = LocalCommand(tuple(argv), process, None)
+    stdin = process.stdin
+    assert stdin is not None  # noqa: S101 - `_start` asks for a pipe
+    try:
+        try:
+            yield stdin
+            stdin.close()
+        except BrokenPipeError:
+            _require_success(words, shown or argv, where)
+            raise GrampusError(
+                f"`{_shown(shown or argv)}` ended on {where} before it had read all.",
+                "Try again.",
+                code="command-failed",
+            ) from None
+        _require_success(words, shown or argv, where)
+    finally:
+        words.terminate()
+        with contextlib.suppress(BrokenPipeError):
+            stdin.close()
+
+
+def _require_success(command: LocalCommand, shown: Sequence[str], where: str) -> None:
+    result = command.wait()
+    if result.returncode != 0:
+        raise CommandFailedError(
+            where, CommandResult(tuple(shown), result.returncode, "", result.stderr)
+        )
 
 
 class LocalCommand:

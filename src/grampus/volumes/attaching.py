@@ -22,6 +22,8 @@ from grampus.volumes.decide_driver import (
 )
 from grampus.volumes.decide_local_log import (
     find_current_log,
+    is_current_log,
+    local_log_is_broken,
     note_current_log,
     note_opened,
     require_log_at_hand,
@@ -29,7 +31,7 @@ from grampus.volumes.decide_local_log import (
 from grampus.volumes.drivers.port import Driver, Mapped, MapRequest
 from grampus.volumes.drivers.table import build_drivers
 from grampus.volumes.drivers.volumed import NOT_BUILT, VolumedProgram
-from grampus.volumes.local_logs import LocalLogs, is_local_directory
+from grampus.volumes.local_logs import LocalLogs, ensure_local_directory, is_local_directory
 from grampus.volumes.model import (
     Attachment,
     DriverName,
@@ -78,13 +80,16 @@ class Attacher:
         self._progress = progress
         self._drivers = build_drivers(clock, program)
         self.local_logs = LocalLogs(records, fleet, progress)
+        self._fresh_keyrings: dict[str, str] = {}
 
     def ensure_client(self, record: VolumeRecord) -> str:
         """The keyring of the volume's cephx user, which is made if need be."""
-        return self._cluster.ensure_client(
+        keyring = self._cluster.ensure_client(
             record.ceph_user,
             {"mon": "profile rbd", "osd": f"profile rbd pool={record.spec.pool}"},
         )
+        self._fresh_keyrings[record.ceph_user] = keyring
+        return keyring
 
     def attach(
         self,
@@ -114,6 +119,7 @@ class Attacher:
         require_log_at_hand(record, host, is_unapplied=journal.is_unapplied)
         choices = self._decide(target, asked, record.spec, journal)
         has_log = self._has_local_log(record, target, choices)
+        needs_log = journal.is_unapplied and is_current_log(record, host)
         record = self._clear_fenced(record, target)
         if record.host is None:
             # The intent first: whoever finds it half done knows where to clear up.
@@ -128,8 +134,15 @@ class Attacher:
         self.write_keyring(record, target)
         if journal.is_unapplied:
             self._progress.note(f"{_image(record.spec)} has a journal that is applied first.")
+        served = record.spec
+        if has_log and not self._ensure_local_directory(record, target, needs_log=needs_log):
+            has_log = False
+            if served.write_path == "cache":
+                served = served.model_copy(update={"write_path": "journal"})
+            record = self._put(note_opened(record, host, has_log=False))
         request = replace(
             self._request(record, transport or "auto"),
+            volume=served,
             is_unapplied=journal.is_unapplied,
             has_local_log=has_log,
         )
@@ -366,7 +379,11 @@ class Attacher:
 
     def write_keyring(self, record: VolumeRecord, host: Host) -> None:
         """The key of the volume's cephx user, which is made if need be, on the host."""
-        host.write_file(keyring_file(host, record), self.ensure_client(record), mode=0o600)
+        # Made by this process a moment ago, it is taken as it is, once: asking costs 0.4 s.
+        fresh = self._fresh_keyrings.pop(record.ceph_user, None)
+        keyring = fresh or self.ensure_client(record)
+        self._fresh_keyrings.pop(record.ceph_user, None)
+        host.write_file(keyring_file(host, record), keyring, mode=0o600)
 
     def require_unlocked(self, record: VolumeRecord) -> list[str]:
         """Who watches the image, none of whom may write to it.
@@ -430,6 +447,25 @@ class Attacher:
         if all(choice.driver != "volumed" for choice in choices):
             return False
         return record.spec.write_path == "cache" or is_local_directory(host, record.spec.name)
+
+    def _ensure_local_directory(self, record: VolumeRecord, host: Host, *, needs_log: bool) -> bool:
+        """Whether the host can keep the volume's directory, which is made if need be.
+
+        With a disk that cannot, a volume with the write path `cache` works as with `journal`.
+        Raises RefusedError with code `local-log` when what is on that disk may be needed.
+        """
+        try:
+            ensure_local_directory(host, record.spec.name)
+        except GrampusError as error:
+            if needs_log:
+                raise local_log_is_broken(record, host.name, why=error.problem) from error
+            self._progress.note(
+                f"{host.name} can keep no log of the volume '{record.spec.name}'. {error.problem} "
+                "Until it is attached anew it works as with the write path journal: nothing that "
+                "is flushed is on the host alone."
+            )
+            return False
+        return True
 
     def _drop_drained_log(self, record: VolumeRecord) -> None:
         """Remove the volume's directories on hosts that hold nothing which the image lacks."""

@@ -65,3 +65,21 @@ def require_log_at_hand(record: VolumeRecord, host: str, *, is_unapplied: bool) 
         f"{log.host} is lost, give them up: `grampus volume fence {name}`.",
         code="local-log",
     )
+
+
+def is_current_log(record: VolumeRecord, host: str) -> bool:
+    """Whether the volume was last attached to `host` with a log there."""
+    log = find_current_log(record)
+    return log is not None and log.host == host
+
+
+def local_log_is_broken(record: VolumeRecord, host: str, *, why: str) -> RefusedError:
+    """The log on `host` may be all that has some commits, and its disk does not work."""
+    name = record.spec.name
+    return RefusedError(
+        f"The log of the volume '{name}' on {host} may hold commits that the cluster lacks, and "
+        f"its disk does not work. {why}",
+        f"Mend the disk, then attach the volume again; if it is lost, give the commits up: "
+        f"`grampus volume fence {name}`.",
+        code="local-log",
+    )

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from grampus.core.errors import GrampusError
+from grampus.volumes.model import WritePath
 
 # In these the device answers every request with an error: it has to be attached anew.
 DEAD_STATES = frozenset({"fenced", "failed", "stopping", "dead"})
@@ -221,3 +222,16 @@ def _unreadable(text: str) -> GrampusError:
         "Detach and attach the volume: it gets the volumed that belongs to this Grampus.",
         code="volumed-answer",
     )
+
+
+def note_missing_log(live: LiveVolume | None, write_path: WritePath) -> LiveVolume | None:
+    """The same, saying why a volume with `cache` is served as with `journal` where volumed cannot.
+
+    volumed was started without a log then, since its host could not keep one.
+    """
+    if live is None or live.journal is None or write_path != "cache":
+        return live
+    if live.journal.mode != "journal" or live.journal.degraded is not None:
+        return live
+    why = "its host could keep no log when it was attached; attach it anew once its disk is mended"
+    return live.model_copy(update={"journal": live.journal.model_copy(update={"degraded": why})})

@@ -80,6 +80,41 @@ class FencedAttachment(BaseModel):
     expires_at: datetime  # when the cluster forgets the blocklist entries
 
 
+class CloneSource(BaseModel):
+    """The snapshot that an image is a clone of."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    pool: str
+    image: str
+    snapshot: str
+
+
+class SnapshotInfo(BaseModel):
+    """A snapshot of a volume."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    size_bytes: int  # the image's size at that moment
+    created_at: datetime
+    # What was written between the snapshot before and this one, in whole objects; of the first,
+    # all that it holds. None: not asked for.
+    used_bytes: int | None = None
+    protected: bool = False
+
+
+class Lineage(BaseModel):
+    """Where an image comes from, and what comes from it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    parent: CloneSource | None  # None: it stands alone, or has been flattened
+    depth: int  # images that a read may go through below this one; 0: it stands alone
+    # Volumes that are clones of its snapshots, by name; `POOL/IMAGE` for an image that is none.
+    children: tuple[str, ...] = ()
+
+
 class VolumeRecord(BaseModel):
     """A volume as it stands."""
 
@@ -92,6 +127,7 @@ class VolumeRecord(BaseModel):
     is_formatted: bool = False
     attachment: Attachment | None = None
     fenced: tuple[FencedAttachment, ...] = ()
+    source: CloneSource | None = None  # what it was cloned from, also once it is flattened
     # Noted before the directory is made, taken away after it is removed; at most one is `current`.
     local_logs: tuple[LocalLog, ...] = ()
 

@@ -31,6 +31,10 @@ class VolumeRecords:
             raise not_found("volume", name, names, list_command="grampus volume list")
         return record
 
+    def names_of_images(self) -> dict[tuple[str, str], str]:
+        """The volumes' names by pool and image."""
+        return {(v.spec.pool, v.spec.image): v.spec.name for v in self.all()}
+
     def put(self, record: VolumeRecord) -> None:
         self._store.put(VOLUME_RECORD, self._lab, record.spec.name, record)
 

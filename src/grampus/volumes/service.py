@@ -2,57 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.rbd import RbdImages
 from grampus.core.clock import Clock
-from grampus.core.errors import GrampusError, RefusedError
+from grampus.core.errors import RefusedError
 from grampus.core.names import require_name
 from grampus.core.progress import Progress
 from grampus.core.units import MIB, format_bytes
 from grampus.hosts.port import Fleet
 from grampus.state.home import Home
-from grampus.state.locks import hold_lock
-from grampus.state.operations import Operation, OperationJournal, Step
+from grampus.state.operations import OperationJournal
 from grampus.state.store import Store
-from grampus.volumes.attaching import Attacher
+from grampus.volumes import kinds
+from grampus.volumes.cloning import CloneOrder
 from grampus.volumes.decide_local_log import require_log_at_hand
-from grampus.volumes.drivers.volumed import VolumedProgram
-from grampus.volumes.fencing import FenceOrder, Fencing
-from grampus.volumes.journals import Journals, Replayed, ReplayOrder, require_detached
-from grampus.volumes.live import LiveVolume
+from grampus.volumes.fencing import FenceOrder
+from grampus.volumes.journals import Replayed, ReplayOrder, require_detached
+from grampus.volumes.live import LiveVolume, note_missing_log
 from grampus.volumes.local_logs import Aside
 from grampus.volumes.model import (
     Attachment,
+    CloneSource,
     DriverName,
+    Lineage,
+    SnapshotInfo,
     TransportName,
     VolumeRecord,
     VolumeSpec,
     WritePath,
     whole_mib,
 )
+from grampus.volumes.parts import build_parts
 from grampus.volumes.places import mount_path
-from grampus.volumes.records import VolumeRecords
-from grampus.volumes.resizing import Resizing
 from grampus.volumes.write_paths import decide_max_lag_ms, decide_written
 
-OPERATION_KINDS = "volume."
-CREATE, DELETE, RESIZE, FENCE = "volume.create", "volume.delete", "volume.resize", "volume.fence"
-REPLAY = "volume.replay"
-_WHAT = {
-    CREATE: "creation",
-    DELETE: "deletion",
-    RESIZE: "resize",
-    FENCE: "fence",
-    REPLAY: "replay",
-}
-# Undone when found cut off; the others are finished. What a replay has brought into the image
-# stays, and the journal holds the rest: only its traces on the host are taken away.
-_UNDONE = frozenset({CREATE, REPLAY})
-LOCK_TIMEOUT_S = 10.0
 MIN_VOLUME_SIZE_BYTES = 320 * MIB  # XFS makes no smaller file system (mkfs.xfs 6.0 and later)
 
 
@@ -80,22 +66,24 @@ class VolumeService:
         volumed: Path | None = None,
     ) -> None:
         """`volumed` is the built program on this machine, if there is one."""
-        self._lab = lab
-        self._home = home
-        self._journal = journal
-        self._fleet = fleet
-        self._cluster = cluster
-        self._images = images
-        self._clock = clock
-        self._progress = progress
-        self._records = VolumeRecords(store, lab)
-        program = VolumedProgram(volumed)
-        self._attacher = Attacher(
-            tag, self._records, fleet, cluster, images, program, clock, progress
+        parts = build_parts(
+            *(lab, tag, home, store, journal, fleet, cluster, images, clock, progress),
+            volumed=volumed,
         )
-        self._resizing = Resizing(self._records, fleet, images, self._attacher)
-        self._fencing = Fencing(self._records, fleet, cluster, images, clock)
-        self._journals = Journals(self._records, fleet, images, self._attacher, program)
+        self._fleet = fleet
+        self._images = images
+        self._records = parts.records
+        self._attacher = parts.attacher
+        self._resizing = parts.resizing
+        self._fencing = parts.fencing
+        self._journals = parts.journals
+        self._creating = parts.creating
+        self._snapshots = parts.snapshots
+        self._cloning = parts.cloning
+        self._operations = parts.operations
+        # Streams of what does not change: they need no lock, and nothing else of this service.
+        self.exporting, self.importing = parts.transfers.exporting, parts.transfers.importing
+        self.trash = parts.trash
 
     def all(self) -> list[VolumeRecord]:
         """Every volume, by name."""
@@ -110,14 +98,7 @@ class VolumeService:
 
     def check_room(self, pool: str, size_bytes: int) -> None:
         """Raise RefusedError when the pool cannot take a volume of that size now."""
-        usage = self._cluster.observe_pool(pool)
-        if size_bytes > usage.available_bytes:
-            raise RefusedError(
-                f"The pool '{pool}' has room for {format_bytes(usage.available_bytes)}, not for "
-                f"{format_bytes(size_bytes)}.",
-                "Ask for a smaller size, delete what is not needed, or add OSDs.",
-                code="pool-full",
-            )
+        self._creating.check_room(pool, size_bytes)
 
     def plan_create(
         self,
@@ -134,7 +115,7 @@ class VolumeService:
         GrampusError with code `no-volumed` when the write path needs it and it is not built.
         """
         require_name("volume", name)
-        self._require_new(name)
+        self._creating.require_new(name)
         self._attacher.require_volumed(write_path)
         if size_bytes < MIN_VOLUME_SIZE_BYTES:
             raise RefusedError(
@@ -151,36 +132,35 @@ class VolumeService:
             max_lag_ms=decide_max_lag_ms(write_path, max_lag_ms),
         )
         self.check_room(pool, spec.size_bytes)
-        self._require_no_image(spec)
+        self._creating.require_no_image(spec)
         return spec
 
     def create(self, spec: VolumeSpec) -> VolumeRecord:
         """Make the image and its cephx user; undone as a whole when it fails."""
-        with self._locked(spec.name):
-            self._settle(spec.name)
-            self._require_new(spec.name)
-            operation = self._begin(CREATE, spec)
-            self._journal.apply(
-                operation, self._create_steps(spec), self._progress, undo_on_failure=True
-            )
+        with self._operations.locked(spec.name):
+            self._operations.settle(spec.name)
+            self._creating.require_new(spec.name)
+            self._operations.run(kinds.CREATE, spec)
             return self.get(spec.name)
 
     def delete(self, name: str) -> None:
-        """Detach the volume and remove its image. Raises NotFoundError."""
+        """Detach the volume and remove its image with all snapshots.
+
+        Raises NotFoundError, RefusedError with code `has-clones`.
+        """
         self.get(name)
-        with self._locked(name):
-            self._settle(name)
+        with self._operations.locked(name):
+            self._operations.settle(name)
             record = self.find(name)
-            if record is None:
-                return
-            operation = self._begin(DELETE, record.spec)
-            self._journal.apply(
-                operation, self._delete_steps(record.spec), self._progress, undo_on_failure=False
-            )
+            if record is not None:
+                self._creating.require_removable(name)
+                self._operations.run(kinds.DELETE, record.spec)
 
     def describe_delete(self, name: str) -> list[str]:
-        """What `delete` would do, step by step. Raises NotFoundError."""
-        return [step.title for step in self._delete_steps(self.get(name).spec)]
+        """What `delete` would do, step by step. Raises what `delete` raises."""
+        spec = self.get(name).spec
+        self._creating.require_removable(name)
+        return [step.title for step in self._creating.delete_steps(spec)]
 
     def plan_resize(self, name: str, size_bytes: int) -> VolumeSpec:
         """The volume as it shall be, its size rounded up to whole MiB.
@@ -204,22 +184,20 @@ class VolumeService:
         Interrupted, it is finished by the next command. A volume that has the size already gets
         its device and file system checked, and grown if they lag behind.
         """
-        with self._locked(spec.name):
-            self._settle(spec.name)
+        with self._operations.locked(spec.name):
+            self._operations.settle(spec.name)
             if spec.size_bytes < self.get(spec.name).spec.size_bytes:
                 raise RefusedError(
                     f"The volume '{spec.name}' has grown meanwhile.", "Look at it, then decide."
                 )
-            steps = self._resizing.steps(spec)
-            operation = self._begin(RESIZE, spec)
-            self._journal.apply(operation, steps, self._progress, undo_on_failure=False)
+            self._operations.run(kinds.RESIZE, spec)
             return self.get(spec.name)
 
     def ensure_size(self, name: str, size_bytes: int) -> None:
         """At least that size, in whole MiB; a bigger volume is left as it is."""
         spec = self.get(name).spec.model_copy(update={"size_bytes": whole_mib(size_bytes)})
-        with self._locked(name):
-            self._settle(name)
+        with self._operations.locked(name):
+            self._operations.settle(name)
             is_smaller = self.get(name).spec.size_bytes < spec.size_bytes
         if is_smaller:
             self.resize(spec)
@@ -243,14 +221,12 @@ class VolumeService:
         then on it can be attached anywhere. Interrupted, it is finished by the next command.
         Raises what `plan_fence` raises.
         """
-        with self._locked(name):
+        with self._operations.locked(name):
             # What else was interrupted may need the host that this is to do without.
-            self._settle(name, only=FENCE)
+            self._operations.settle(name, only=kinds.FENCE)
             order = self._fencing.plan(name)
             if order is not None:
-                operation = self._begin(FENCE, order)
-                steps = self._fencing.steps(order)
-                self._journal.apply(operation, steps, self._progress, undo_on_failure=False)
+                self._operations.run(kinds.FENCE, order)
             return self.get(name)
 
     def plan_write_path(
@@ -278,8 +254,8 @@ class VolumeService:
         Raises what `plan_write_path` raises.
         """
         self.get(name)
-        with self._locked(name):
-            self._settle(name)
+        with self._operations.locked(name):
+            self._operations.settle(name)
             spec = self.plan_write_path(name, write_path, max_lag_ms=max_lag_ms)
             record = self.get(name)
             if record.spec != spec:
@@ -317,14 +293,13 @@ class VolumeService:
         GrampusError with code `volumed-failed`.
         """
         self.get(name)
-        with self._locked(name):
-            self._settle(name)
+        with self._operations.locked(name):
+            self._operations.settle(name)
             order = self._journals.plan_replay(name)
             kept: list[Replayed] = []
             if order is not None:
-                operation = self._begin(REPLAY, order)
                 steps = self._journals.replay_steps(order, kept.append)
-                self._journal.apply(operation, steps, self._progress, undo_on_failure=True)
+                self._operations.run(kinds.REPLAY, order, steps)
             return kept[-1] if kept else Replayed()
 
     def observe_unapplied(self, name: str) -> bool | None:
@@ -352,7 +327,8 @@ class VolumeService:
         if not self._fleet.is_reachable(host):
             return LiveVolume(state="unknown", state_reason=f"{host} cannot be reached")
         driver, request = driven
-        return driver.observe_live(self._fleet.host(host), request)
+        live = driver.observe_live(self._fleet.host(host), request)
+        return note_missing_log(live, record.spec.write_path)
 
     def converge(self) -> list[str]:
         """Undo interrupted creations and finish everything else; says what it did.
@@ -360,26 +336,15 @@ class VolumeService:
         Volumes that another process works on are left to it. What cannot be settled now (a
         host is down) is said and stays for the next time.
         """
-        done: list[str] = []
-        unfinished = self._journal.unfinished(self._lab, kind_prefix=OPERATION_KINDS)
-        for name in dict.fromkeys(operation.subject for operation in unfinished):
-            try:
-                with self._locked(name, timeout_s=0.0):
-                    done += self._settle(name)
-            except GrampusError as error:
-                if error.code != "busy":
-                    done.append(
-                        f"Interrupted work on the volume '{name}' could not be settled: {error}"
-                    )
-        return done
+        return self._operations.converge()
 
     def ensure_created(self, spec: VolumeSpec) -> VolumeRecord:
         """The cephx user, the image and the record.
 
         Raises RefusedError when the image is there and no volume of ours: it may hold data.
         """
-        with self._locked(spec.name):
-            return self._ensure_created(spec)
+        with self._operations.locked(spec.name):
+            return self._creating.ensure_created(spec)
 
     def ensure_attached(
         self,
@@ -399,8 +364,8 @@ class VolumeService:
         only another host's log makes it whole, HostUnreachableError.
         """
         self.get(name)
-        with self._locked(name):
-            self._settle(name)
+        with self._operations.locked(name):
+            self._operations.settle(name)
             return self._attacher.attach(name, host, driver=driver, transport=transport)
 
     def describe_attach(
@@ -444,21 +409,24 @@ class VolumeService:
     def ensure_detached(self, name: str) -> None:
         """Flush, unmount, and take the block device away; nothing happens if it is detached."""
         if self.find(name) is not None:
-            with self._locked(name):
+            with self._operations.locked(name):
                 self._attacher.detach(name)
 
     def ensure_fenced_cleared(self, name: str) -> None:
         """Clear away what fences left on hosts that can be reached; what stays is said."""
         record = self.find(name)
         if record is not None and record.fenced:
-            with self._locked(name):
+            with self._operations.locked(name):
                 self._attacher.ensure_fenced_cleared(name)
 
     def ensure_absent(self, name: str) -> None:
-        """Detach, remove journal, image and cephx user, forget the volume."""
+        """Detach, remove journal, snapshots, image and cephx user, forget the volume.
+
+        Raises RefusedError with code `has-clones`.
+        """
         if self.find(name) is not None:
-            with self._locked(name):
-                self._ensure_absent(name)
+            with self._operations.locked(name):
+                self._creating.ensure_absent(name)
 
     def set_metadata(self, name: str, facts: Mapping[str, str]) -> None:
         """Write facts to the image's own metadata."""
@@ -474,117 +442,140 @@ class VolumeService:
         driven = self._attacher.driver_of(record)
         return None if driven is None else driven[0].daemon(driven[1])
 
-    @contextmanager
-    def _locked(self, name: str, *, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
-        require_name("volume", name)  # it becomes a part of a file's name
-        lock = f"volume.{self._lab}.{name}"
-        with hold_lock(self._home, lock, self._clock, timeout_s=timeout_s):
-            yield
+    def require_removable(self, name: str) -> None:
+        """Raise RefusedError with code `has-clones` when other images stand on this one."""
+        self._creating.require_removable(name)
 
-    def _begin(self, kind: str, order: VolumeSpec | FenceOrder | ReplayOrder) -> Operation:
-        return self._journal.begin(kind, self._lab, order.name, order.model_dump(mode="json"))
+    def snapshots(self, name: str, *, with_used: bool = False) -> list[SnapshotInfo]:
+        """The volume's snapshots, oldest first. Raises NotFoundError."""
+        return self._snapshots.all(name, with_used=with_used)
 
-    def _settle(self, name: str, *, only: str | None = None) -> list[str]:
-        """Finish or undo what was interrupted; the lock of `name` is held.
+    def describe_snapshot(self, name: str, snapshot: str) -> list[str]:
+        """What `ensure_snapshot` would do now, step by step.
 
-        Fences first: the others may wait for the host that a fence does without.
+        Raises what it raises, and RefusedError with code `exists`.
         """
-        done: list[str] = []
-        unfinished = self._journal.unfinished(self._lab, kind_prefix=OPERATION_KINDS)
-        for operation in sorted(unfinished, key=lambda operation: operation.kind != FENCE):
-            if operation.subject != name or only not in (None, operation.kind):
-                continue
-            steps = self._steps(operation)
-            what = f"The interrupted {_WHAT[operation.kind]} of volume '{name}'"
-            if operation.kind in _UNDONE:
-                self._journal.undo(operation, steps, self._progress, error="interrupted")
-                rest = "" if operation.kind == CREATE else "; the journal keeps what is to come"
-                done.append(f"{what} was undone{rest}.")
-            else:
-                self._journal.apply(operation, steps, self._progress, undo_on_failure=False)
-                done.append(f"{what} was finished.")
-        return done
+        order = self._snapshots.plan(name, snapshot)
+        before = [] if order is None else self.describe_replay(order)
+        return [*before, f"Take the snapshot '{snapshot}' of the volume '{name}'"]
 
-    def _steps(self, operation: Operation) -> list[Step]:
-        """The steps of a journaled operation."""
-        if operation.kind == FENCE:
-            return self._fencing.steps(FenceOrder.model_validate(operation.spec))
-        if operation.kind == REPLAY:
-            order = ReplayOrder.model_validate(operation.spec)
-            return self._journals.replay_steps(order, _discard)
-        spec = VolumeSpec.model_validate(operation.spec)
-        if operation.kind == RESIZE:
-            return self._resizing.steps(spec)
-        return self._create_steps(spec) if operation.kind == CREATE else self._delete_steps(spec)
+    def ensure_snapshot(self, name: str, snapshot: str) -> SnapshotInfo:
+        """A snapshot that holds everything flushed so far (INV-4), also under a running writer.
 
-    def _require_new(self, name: str) -> None:
+        The journal of a detached volume is replayed first. A snapshot of that name is left as it
+        is. Raises NotFoundError, UsageError for the name, RefusedError with code `empty` or
+        `attachment-lost`, GrampusError with code `snapshot-failed`, and what `replay` raises.
+        """
+        require_name("snapshot", snapshot)
+        self.get(name)
+        with self._operations.locked(name):
+            self._operations.settle(name)
+            order = self._snapshots.plan_before(name)
+            if order is not None:
+                self._operations.run(kinds.REPLAY, order)
+            return self._snapshots.ensure(name, snapshot)
+
+    def ensure_snapshot_absent(self, name: str, snapshot: str) -> None:
+        """The snapshot removed; nothing happens when it, or the volume, is not there.
+
+        Raises RefusedError with code `protected` or `has-clones`.
+        """
         if self.find(name) is not None:
-            raise RefusedError(
-                f"There is a volume named '{name}' already.", "Choose another name.", code="exists"
-            )
+            with self._operations.locked(name):
+                self._snapshots.ensure_absent(name, snapshot)
 
-    def _require_no_image(self, spec: VolumeSpec) -> None:
-        # Formatting it, or undoing a creation, would destroy what somebody else keeps there.
-        if self._images.find(spec.pool, spec.image) is not None:
-            raise RefusedError(
-                f"There is an image {spec.pool}/{spec.image} already, and it is no volume of "
-                f"'{self._lab}'.",
-                "Choose another name, or remove or rename that image once you know whose it is.",
-                code="image-exists",
-            )
+    def ensure_snapshot_released(self, name: str, snapshot: str) -> None:
+        """As `ensure_snapshot_absent`, also under clones: as `VolumePort` says."""
+        if self.find(name) is not None:
+            with self._operations.locked(name):
+                self._snapshots.ensure_released(name, snapshot)
 
-    def _ensure_created(self, spec: VolumeSpec) -> VolumeRecord:
-        record = self.find(spec.name)
-        if record is None:
-            self._require_no_image(spec)
-            whole = spec.model_copy(update={"size_bytes": whole_mib(spec.size_bytes)})
-            record = VolumeRecord(spec=whole, ceph_user=f"grampus.{self._lab}.{spec.name}")
-            self._records.put(record)
-        self._attacher.ensure_client(record)
-        self._images.ensure_image(spec.pool, spec.image, record.spec.size_bytes)
-        return record
+    def require_snapshot_removable(self, name: str, snapshot: str) -> None:
+        """Raise RefusedError with code `protected` or `has-clones`, NotFoundError."""
+        self._snapshots.require_removable(name, snapshot)
 
-    def _ensure_absent(self, name: str) -> None:
-        record = self.find(name)
-        if record is None:
-            return
-        self._attacher.detach(name)
-        self._attacher.require_cleared(name)
-        self._journals.ensure_removed(name)
-        self._attacher.local_logs.ensure_absent(name)
-        self._images.ensure_absent(record.spec.pool, record.spec.image)
-        self._cluster.ensure_client_absent(record.ceph_user)
-        self._records.remove(name)
+    def ensure_snapshot_protected(self, name: str, snapshot: str, *, protected: bool) -> None:
+        """Whether the snapshot can be removed, by anybody. Raises NotFoundError."""
+        self.get(name)
+        with self._operations.locked(name):
+            self._snapshots.ensure_protected(name, snapshot, protected=protected)
 
-    def _remove_journal(self, name: str) -> None:
-        self._attacher.require_cleared(name)
-        self._journals.ensure_removed(name)
-        self._attacher.local_logs.ensure_absent(name)
+    def describe_rollback(self, name: str, snapshot: str) -> list[str]:
+        """What `ensure_rolled_back` would do now, step by step. Raises what it raises."""
+        order = self._snapshots.plan_rollback(name, snapshot)
+        return [step.title for step in self._snapshots.rollback_steps(order)]
 
-    def _create_steps(self, spec: VolumeSpec) -> list[Step]:
-        return [
-            Step(
-                "image",
-                f"Make the image {spec.pool}/{spec.image}",
-                lambda: _discard(self._ensure_created(spec)),
-                lambda: self._ensure_absent(spec.name),
-            )
-        ]
+    def ensure_rolled_back(self, name: str, snapshot: str) -> None:
+        """The detached volume as it was at the snapshot, at the size that it has now.
 
-    def _delete_steps(self, spec: VolumeSpec) -> list[Step]:
-        return [
-            Step("detach", "Detach", lambda: self._attacher.detach(spec.name)),
-            Step(
-                "journal",
-                "Remove its journal, if it has one",
-                lambda: self._remove_journal(spec.name),
-            ),
-            Step(
-                "image",
-                f"Remove the image {spec.pool}/{spec.image}",
-                lambda: self._ensure_absent(spec.name),
-            ),
-        ]
+        What its journal and logs on hosts hold is dropped: it was written later. Interrupted, it
+        is finished by the next command. Raises NotFoundError, RefusedError with code `attached`
+        or `in-use`, GrampusError with code `no-volumed`, HostUnreachableError.
+        """
+        self.get(name)
+        with self._operations.locked(name):
+            self._operations.settle(name)
+            self._operations.run(kinds.ROLLBACK, self._snapshots.plan_rollback(name, snapshot))
+
+    def plan_clone(self, spec: VolumeSpec, source: CloneSource) -> CloneOrder:
+        """The clone, if it can be made now, its size rounded up to whole MiB.
+
+        Raises UsageError for the name, NotFoundError when there is no such snapshot, RefusedError
+        with code `exists`, `image-exists`, `shrink` or `other-pool`, GrampusError with code
+        `no-volumed`.
+        """
+        require_name("volume", spec.name)
+        return self._cloning.plan(spec, source)
+
+    def describe_clone(self, order: CloneOrder) -> list[str]:
+        """What `clone` would do, step by step."""
+        return [step.title for step in self._cloning.steps(order)]
+
+    def clone(self, order: CloneOrder) -> VolumeRecord:
+        """Make the clone and its cephx user; undone as a whole when it fails."""
+        with self._operations.locked(order.name):
+            self._operations.settle(order.name)
+            self._creating.require_new(order.name)
+            self._operations.run(kinds.CLONE, order)
+            return self.get(order.name)
+
+    def ensure_cloned(self, spec: VolumeSpec, source: CloneSource) -> VolumeRecord:
+        """A volume that shares the snapshot's data until it writes, grown to `spec.size_bytes`.
+
+        Its cephx user is its own; metadata of the parent under our prefix does not come with it.
+        Raises what `plan_clone` raises, and GrampusError with code `clone-failed`.
+        """
+        with self._operations.locked(spec.name):
+            return self._cloning.ensure(spec, source)
+
+    def ensure_flattened(self, name: str) -> None:
+        """The volume's image standing alone, also under a running writer. Raises NotFoundError."""
+        self.get(name)
+        with self._operations.locked(name):
+            self._operations.settle(name)
+            record = self.get(name)
+            if record.host is None:
+                self._cloning.flatten(record)
+                return
+        # Its client does the copying, for as long as that takes: nobody is to wait for it.
+        self._cloning.flatten(record)
+
+    def lineage(self, name: str) -> Lineage:
+        """What the volume's image is a clone of, and which images are clones of it.
+
+        Raises NotFoundError.
+        """
+        return self._cloning.lineage(name)
+
+    def note_formatted(self, name: str) -> None:
+        """A file system is on the volume's image already: attaching must not make one.
+
+        For an image that was filled otherwise, as from a backup. Raises NotFoundError.
+        """
+        self.get(name)
+        with self._operations.locked(name):
+            record = self.get(name)
+            self._records.put(record.model_copy(update={"is_formatted": True}))
 
 
 def _discard(_value: object) -> None:

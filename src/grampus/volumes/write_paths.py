@@ -22,6 +22,7 @@ _DURATION = re.compile(
 # Metadata of the image that volumed keeps, under our prefix (`grampus.`).
 JOURNAL_KEY = "journal"
 OBJECTS_KEY = "journal.objects"
+LOCAL_KEY = "journal.local"  # the log on a host's disk that may hold what is nowhere else
 _OPEN = "open"
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 
 from grampus.ceph.cluster import CephCluster
-from grampus.ceph.rbd import ImageInfo, ImageLock, RbdImages
+from grampus.ceph.rbd import CHANGE_METADATA, ImageInfo, ImageLock, RbdImages
 from grampus.core.errors import GrampusError
 
 from .documents import IMAGE_INFO
@@ -135,13 +135,33 @@ def test_only_our_own_metadata_is_read(document: object, facts: dict[str, str]) 
 
 
 def test_metadata_is_written_under_our_prefix() -> None:
-    lines = [
-        "rbd image-meta set databases/shop grampus.flavour mysql",
-        "rbd image-meta set databases/shop grampus.epoch 3",
-    ]
-    images, runner, _ = make_images(dict.fromkeys(lines, ""))
+    changes = '{"set": {"grampus.flavour": "mysql", "grampus.epoch": "3"}, "remove": []}'
+    together = f"python3 -c {CHANGE_METADATA} databases shop {changes}"
+    images, runner, _ = make_images({together: ""})
     images.set_metadata("databases", "shop", {"flavour": "mysql", "epoch": "3"})
-    assert runner.asked == lines
+    assert runner.asked == [together]
+
+
+def test_one_fact_is_written_by_rbd_itself() -> None:
+    line = "rbd image-meta set databases/shop grampus.journal open"
+    images, runner, _ = make_images({line: ""})
+    images.set_metadata("databases", "shop", {"journal": "open"})
+    assert runner.asked == [line]
+
+
+def test_metadata_is_removed_under_our_prefix() -> None:
+    changes = '{"set": {}, "remove": ["grampus.flavour"]}'
+    line = f"python3 -c {CHANGE_METADATA} databases shop {changes}"
+    images, runner, _ = make_images({line: ""})
+    images.ensure_metadata_absent("databases", "shop", ["flavour"])
+    assert runner.asked == [line]
+
+
+def test_no_metadata_is_no_command() -> None:
+    images, runner, _ = make_images({})
+    images.set_metadata("databases", "shop", {})
+    images.ensure_metadata_absent("databases", "shop", [])
+    assert runner.asked == []
 
 
 def test_names_are_sorted() -> None:

@@ -13,6 +13,7 @@ from grampus.hosts.oci_config import (
     BlockDevice,
     MachineLimits,
     allowed_capabilities,
+    render_new_limits,
     render_oci_config,
 )
 from grampus.hosts.port import Bind, BlockLimit, DaemonSpec, Limits
@@ -252,3 +253,19 @@ def test_environment_can_be_added_to_and_replaced() -> None:
 def test_device_without_a_number_is_a_defect_of_the_caller() -> None:
     with pytest.raises(KeyError):
         render(replace(MYSQLD, devices=("/dev/sda",)))
+
+
+@pytest.mark.parametrize(
+    ("limits", "quota", "memory"),
+    [
+        (Limits(cpus=0.5, memory_bytes=2**29), 50_000, 2**29),
+        (Limits(cpus=2.0), 200_000, -1),
+        (Limits(cpus=0.001), 1_000, -1),  # the kernel takes no quota below 1 ms
+        (Limits(), -1, -1),
+    ],
+)
+def test_new_limits_of_a_running_container(limits: Limits, quota: int, memory: int) -> None:
+    new = render_new_limits(limits)
+    assert new["cpu"] == {"period": 100_000, "quota": quota}
+    assert new["memory"]["limit"] == memory
+    assert new["memory"]["checkBeforeUpdate"], "else a version 2 kernel ends processes"

@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from grampus.ceph.rbd import CHANGE_METADATA
 from grampus.core.units import GIB
 from grampus.hosts.port import CommandFailedError, CommandResult
 from tests.unit.clock import FakeClock as FakeClock
+
+from .trash_commands import answer_trash, image_id
 
 POOL = "databases"
 FSID = "6e1c5a52-0c0c-4f55-9d3b-7a4a5b1f6c11"
@@ -47,6 +51,18 @@ class Client:
 
 
 @dataclass
+class Snapshot:
+    """What an image held at a moment."""
+
+    id: int
+    size_bytes: int
+    has_filesystem: bool
+    filesystem_bytes: int
+    data: str
+    is_protected: bool = False
+
+
+@dataclass
 class Image:
     size_bytes: int
     clients: list[Client] = field(default_factory=list)
@@ -57,16 +73,18 @@ class Image:
     data: str = ""
     metadata: dict[str, str] = field(default_factory=dict)
     frames: int = 0  # that its journal holds and it lacks
+    snapshots: dict[str, Snapshot] = field(default_factory=dict)
+    parent: tuple[str, str] | None = None  # POOL/IMAGE and the snapshot
     epoch: int = 0  # of the last owner of its journal
 
     @property
     def is_journal_open(self) -> bool:
         return self.metadata.get("grampus.journal") == "open"
 
-    def apply_journal(self) -> int:
+    def apply_journal(self, *, closes: bool = True) -> int:
         """As volumed does before it serves, and before it ends; how many frames there were."""
         applied, self.frames = self.frames, 0
-        if self.is_journal_open:
+        if self.is_journal_open and closes:
             self.metadata["grampus.journal"] = "drained"
         return applied
 
@@ -78,6 +96,8 @@ class FakeCluster:
         self._fuse = fuse
         self._clock = clock
         self.images: dict[str, Image] = {}
+        self.trash: dict[str, tuple[Image, bool]] = {}  # by id; whether it has a journal
+        self.trashed_parents: set[str] = set()  # ids of images in the trash that clones stand on
         self.journals: set[str] = set()  # images that have objects of a journal beside them
         self.users: dict[str, dict[str, str]] = {}
         self.blocklist: list[str] = []
@@ -85,6 +105,8 @@ class FakeCluster:
         self.available_bytes = 100 * GIB
         self.commands: list[tuple[str, ...]] = []
         self._nonce = 0
+        self._snapshots = 0
+        self.refuses_snapshots = False
 
     def run(
         self,
@@ -96,7 +118,12 @@ class FakeCluster:
     ) -> CommandResult:
         self._fuse.burn()
         self.commands.append(tuple(argv))
-        code, text = self._ceph(argv[3:]) if argv[0] == "ceph" else self._rbd(argv[1:])
+        if argv[:2] == ["env", "TZ=UTC"]:
+            argv = argv[2:]
+        if list(argv[:3]) == ["python3", "-c", CHANGE_METADATA]:
+            code, text = self._change_metadata(f"{argv[3]}/{argv[4]}", json.loads(argv[5]))
+        else:
+            code, text = self._ceph(argv[3:]) if argv[0] == "ceph" else self._rbd(argv[1:])
         self._fuse.burn()
         result = CommandResult(tuple(argv), code, "" if code else text, text if code else "")
         if check and code:
@@ -193,12 +220,32 @@ class FakeCluster:
         ]
         return [*sessions, {"con_type": "osd", "entity_name": "osd.0"}]
 
+    def _change_metadata(self, image: str, changes: dict[str, Any]) -> tuple[int, str]:
+        if image not in self.images:
+            return 1, "rbd.ImageNotFound"
+        known = self.images[image].metadata
+        known.update(changes["set"])
+        for key in changes["remove"]:
+            known.pop(key, None)
+        return 0, ""
+
     def _rbd(self, argv: Sequence[str]) -> tuple[int, str]:
+        answer = answer_trash(self, argv)
+        if answer is not None:
+            return answer
         if argv[0] == "--rbd-blocklist-on-break-lock":
             assert argv[1] == "false", "rbd would replace how long the fence lasts"
             return self._rbd(argv[2:])
         if argv[:2] == ["lock", "remove"]:
             return self._break_lock(argv[2], argv[3])
+        if argv[0] == "snap" and argv[1] != "ls":
+            return self._snap(argv[1], *argv[-1].split("@"))
+        if argv[0] == "clone":
+            assert argv[1:3] == ["--rbd-default-clone-format", "2"]
+            return self._clone(*argv[3].split("@"), argv[4])
+        if argv[:2] == ["image-meta", "remove"]:
+            known = self.images[argv[2]].metadata
+            return (0, "") if known.pop(argv[3], None) is not None else (ENOENT, "no such key")
         name = argv[-1]
         match list(argv):
             case ["create", "--size", size, _]:
@@ -208,15 +255,57 @@ class FakeCluster:
             case ["image-meta", "set", image, key, value]:
                 if image not in self.images:
                     return ENOENT, "no such image"
+                if not value:
+                    return 22, "rbd: metadata value was not specified."
                 self.images[image].metadata[key] = value
                 return 0, ""
             case [*_] if name not in self.images:
                 return ENOENT, f"rbd: error opening image {name}"
             case ["info", "--format", "json", _]:
                 size_bytes = self.images[name].size_bytes
+                document: dict[str, object] = {
+                    "id": image_id(self.images[name]),
+                    "size": size_bytes,
+                    "object_size": 4194304,
+                    "features": ["exclusive-lock"],
+                }
+                parent = self.images[name].parent
+                if parent is not None:
+                    pool, image = parent[0].split("/")
+                    document["parent"] = {"pool": pool, "image": image, "snapshot": parent[1]}
+                return 0, json.dumps(document)
+            case ["snap", "ls", "--format", "json", _]:
                 return 0, json.dumps(
-                    {"size": size_bytes, "object_size": 4194304, "features": ["exclusive-lock"]}
+                    [
+                        {
+                            "id": snapshot.id,
+                            "name": known,
+                            "size": snapshot.size_bytes,
+                            "protected": str(snapshot.is_protected).lower(),
+                            "timestamp": "Sun Nov 22 00:56:44 2026",
+                        }
+                        for known, snapshot in self.images[name].snapshots.items()
+                    ]
                 )
+            case ["du", "--format", "json", _]:
+                used = [
+                    {"name": "x", "snapshot": known, "used_size": 4194304}
+                    for known in self.images[name].snapshots
+                ]
+                return 0, json.dumps({"images": [*used, {"name": "x", "used_size": 0}]})
+            case ["children", "--all", "--format", "json", *words]:
+                of_one = words[1] if words[0] == "--snap" else None
+                return 0, json.dumps(
+                    [
+                        {"pool": child.split("/")[0], "image": child.split("/")[1], "trash": False}
+                        for child in self.children(name, of_one)
+                    ]
+                )
+            case ["flatten", "--no-progress", _]:
+                if self.images[name].parent is None:
+                    return 22, "rbd: flatten error: (22) Invalid argument"
+                self.images[name].parent = None
+                return 0, ""
             case ["image-meta", "list", "--format", "json", _]:
                 return 0, json.dumps(self.images[name].metadata)
             case ["status", "--format", "json", _]:
@@ -235,10 +324,82 @@ class FakeCluster:
             case ["remove", "--no-progress", _]:
                 if self.watchers(name):
                     return 16, "rbd: error: image still has watchers"
+                if self.images[name].snapshots:
+                    return 39, "rbd: image has snapshots"
                 assert name not in self.journals, "the objects of its journal would be left"
                 del self.images[name]
                 return 0, ""
         raise AssertionError(f"a command that no cluster was told of: {argv}")
+
+    def children(self, name: str, snapshot: str | None = None) -> list[str]:
+        """The clones of an image, or of one of its snapshots."""
+        return sorted(
+            child
+            for child, image in self.images.items()
+            if image.parent is not None
+            and image.parent[0] == name
+            and snapshot in (None, image.parent[1])
+        )
+
+    def _snap(self, verb: str, name: str, snapshot: str) -> tuple[int, str]:
+        image = self.images[name]
+        if verb == "create":
+            if snapshot in image.snapshots:
+                return 17, "rbd: failed to create snapshot: (17) File exists"
+            if self.refuses_snapshots:
+                return 110, "rbd: failed to create snapshot: (110) Connection timed out"
+            if self.watchers(name):
+                image.apply_journal(closes=False)  # as librbd asks the one who has it open
+            assert not image.frames, "a snapshot without what was flushed"
+            self._snapshots += 1
+            image.snapshots[snapshot] = Snapshot(
+                self._snapshots,
+                image.size_bytes,
+                image.has_filesystem,
+                image.filesystem_bytes,
+                image.data,
+            )
+            return 0, ""
+        if snapshot not in image.snapshots:
+            return ENOENT, f"rbd: no snapshot {snapshot}"
+        found = image.snapshots[snapshot]
+        match verb:
+            case "rm":
+                if found.is_protected:
+                    return 16, "rbd: snapshot is protected from removal."
+                assert not self.children(name, snapshot), "a snapshot removed under its clones"
+                del image.snapshots[snapshot]
+            case "protect" | "unprotect":
+                if found.is_protected == (verb == "protect"):
+                    return (16 if found.is_protected else 22), "rbd: snap is so already"
+                found.is_protected = verb == "protect"
+            case "rollback":
+                assert not self.watchers(name), "an image rolled back under its client"
+                assert not image.is_journal_open, "the journal would come over the rollback"
+                assert name not in self.journals, "an old log could come over the rollback"
+                image.size_bytes, image.data = found.size_bytes, found.data
+                image.has_filesystem = found.has_filesystem
+                image.filesystem_bytes = found.filesystem_bytes
+            case _:
+                raise AssertionError(f"rbd snap {verb}")
+        return 0, ""
+
+    def _clone(self, parent: str, snapshot: str, name: str) -> tuple[int, str]:
+        if parent not in self.images or snapshot not in self.images[parent].snapshots:
+            return ENOENT, "rbd: clone error: (2) No such file or directory"
+        if name in self.images:
+            return 17, "rbd: clone error: (17) File exists"
+        found = self.images[parent].snapshots[snapshot]
+        self.images[name] = Image(
+            found.size_bytes,
+            has_filesystem=found.has_filesystem,
+            filesystem_bytes=found.filesystem_bytes,
+            was_mounted=True,
+            data=found.data,
+            metadata=dict(self.images[parent].metadata),
+            parent=(parent, snapshot),
+        )
+        return 0, ""
 
     def _break_lock(self, name: str, lock_id: str) -> tuple[int, str]:
         image = self.images[name]

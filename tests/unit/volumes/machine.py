@@ -89,6 +89,7 @@ class FakeHost:
     probe: str = '{"fuse": true, "uring": true, "reason": "", "librbd_version": "1.20.0"}'
     is_volumed_mute: bool = False  # its control socket does not answer
     volumed_answers: str = ""  # what it says instead of status and statistics
+    disk_is_broken: bool = False  # no directory for a local log can be made
     failing_removals: tuple[Path, ...] = ()  # directories that a failing disk cannot remove
     drains: bool = True  # False: a journal's volumed runs out of time as it ends
     files: dict[Path, tuple[str, int]] = field(default_factory=dict)
@@ -265,6 +266,8 @@ class FakeHost:
     def _file_command(self, argv: list[str]) -> tuple[int, str]:
         path = Path(argv[-1])
         match argv:
+            case ["mkdir", "-p", "-m", "700", _] if self.disk_is_broken:
+                return 1, f"mkdir: cannot create directory '{path}': Input/output error"
             case ["mkdir", "-p", _] | ["mkdir", "-p", "-m", "700", _]:
                 self.directories.add(path)
             case ["test", "-d", _]:

@@ -71,6 +71,38 @@ def test_volumed_gets_a_directory_on_the_host_and_how_far_it_may_lag(cached: Wor
     assert live.journal_counts.cluster_writes_per_change == 0.2
 
 
+def test_a_host_whose_disk_is_broken_serves_as_with_journal(cached: World) -> None:
+    cached.h1.disk_is_broken = True
+    cached.attach()
+    argv = cached.h1.daemons["volumed-demo"].spec.argv
+    assert argv[argv.index("--write-path") + 1] == "journal"
+    assert "--local-dir" not in argv
+    live = cached.service().observe_live("demo")
+    assert live is not None
+    assert live.journal is not None
+    assert str(live.journal.degraded).startswith("its host could keep no log")
+    assert _logs(cached) == [("h1", "drained")]  # the directory may be there: noted before
+    cached.service().ensure_detached("demo")
+    assert _logs(cached) == []
+    cached.h1.disk_is_broken = False
+    cached.attach()
+    assert _logs(cached) == [("h1", "current")]
+
+
+def test_a_broken_disk_whose_log_may_be_needed_is_not_passed_over(cached: World) -> None:
+    _leave(cached)
+    cached.h1.disk_is_broken = True
+    with pytest.raises(RefusedError, match="may hold commits that the cluster lacks") as refused:
+        cached.attach()
+    assert refused.value.code == "local-log"
+    assert "Input/output error" in str(refused.value)
+    assert _logs(cached) == [("h1", "current")]
+    assert _log(cached) == Log(1, 2)
+    cached.h1.disk_is_broken = False
+    cached.service().ensure_attached("demo", "h1")
+    assert (_log(cached), cached.image.frames) == (Log(2, 0), 0)
+
+
 def test_a_clean_detach_drains_the_log_and_removes_it(cached: World) -> None:
     before = cached.inventory()
     cached.attach()

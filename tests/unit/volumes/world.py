@@ -111,6 +111,14 @@ class World:
             "images": sorted(
                 f"{name}:{image.size_bytes}" for name, image in self.cluster.images.items()
             ),
+            "snapshots": sorted(
+                f"{name}@{snapshot}:{found.is_protected}"
+                for name, image in self.cluster.images.items()
+                for snapshot, found in image.snapshots.items()
+            ),
+            "parents": sorted(
+                f"{name}:{image.parent}" for name, image in self.cluster.images.items()
+            ),
             "journals": sorted(self.cluster.journals),
             "unapplied": sorted(
                 name for name, image in self.cluster.images.items() if image.is_journal_open

@@ -1,0 +1,216 @@
+"""Snapshots and clones of RBD images, through the `rbd` command on any reachable host."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+from pydantic import BaseModel, ConfigDict
+
+from grampus.ceph.cluster import CephCluster
+from grampus.ceph.ports import CommandOutput
+from grampus.core.errors import GrampusError
+
+ENOENT, EBUSY, EEXIST, EINVAL = 2, 16, 17, 22
+# As ctime(3) writes it, whatever the locale.
+_TIME_FORMAT = "%a %b %d %H:%M:%S %Y"
+# A snapshot waits until each client that has the image open has flushed: librbd gives one 50 s.
+SNAPSHOT_TIMEOUT_S = 120.0
+# These copy or free as much data as the image holds.
+DATA_TIMEOUT_S = 12 * 3600.0
+
+
+class RbdSnapshot(BaseModel):
+    """A snapshot as `rbd snap ls` shows it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    size_bytes: int
+    created_at: datetime
+    is_protected: bool
+
+
+class ParentImage(BaseModel):
+    """The snapshot that a clone stands on, as `rbd info` shows it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    pool: str
+    image: str
+    snapshot: str  # an id of the cluster's own once the snapshot was deleted under the clone
+    is_in_trash: bool
+
+
+class ChildImage(BaseModel):
+    """A clone of an image, as `rbd children` shows it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    pool: str
+    name: str
+    is_in_trash: bool
+
+
+class RbdSnapshots:
+    """Snapshots of the RBD images of one cluster, and the clones that stand on them."""
+
+    def __init__(self, cluster: CephCluster) -> None:
+        self._cluster = cluster
+
+    def all(self, pool: str, image: str) -> list[RbdSnapshot]:
+        """The snapshots that users see, oldest first; none when there is no such image."""
+        result = self._rbd(["snap", "ls", "--format", "json", f"{pool}/{image}"], check=False)
+        if result.returncode == ENOENT:
+            return []
+        if result.returncode != 0:
+            result = self._rbd(["snap", "ls", "--format", "json", f"{pool}/{image}"])
+        entries = sorted(json.loads(result.stdout or "[]"), key=lambda entry: int(entry["id"]))
+        return [
+            RbdSnapshot(
+                name=entry["name"],
+                size_bytes=entry["size"],
+                created_at=_parse_time(entry["timestamp"]),
+                is_protected=str(entry["protected"]).lower() == "true",
+            )
+            for entry in entries
+        ]
+
+    def used_bytes(self, pool: str, image: str) -> dict[str | None, int]:
+        """What each snapshot added to the one before it, in whole objects; None: since the last.
+
+        With the image's object map it costs one read of the map a snapshot.
+        """
+        document = json.loads(self._rbd(["du", "--format", "json", f"{pool}/{image}"]).stdout)
+        return {entry.get("snapshot"): entry["used_size"] for entry in document["images"]}
+
+    def ensure(self, pool: str, image: str, snapshot: str) -> None:
+        """A snapshot of that name; one that is there is left as it is.
+
+        Clients that have the image open are asked to flush first. Raises GrampusError when one of
+        them cannot.
+        """
+        argv = ["snap", "create", "--no-progress", f"{pool}/{image}@{snapshot}"]
+        self._rbd(argv, accept=(EEXIST,), timeout_s=SNAPSHOT_TIMEOUT_S)
+
+    def ensure_absent(self, pool: str, image: str, snapshot: str) -> None:
+        """Remove a snapshot. Raises GrampusError when it is protected.
+
+        The cluster keeps the data of one that has clones for as long as they stand on it.
+        """
+        argv = ["snap", "rm", "--no-progress", f"{pool}/{image}@{snapshot}"]
+        self._rbd(argv, accept=(ENOENT,), timeout_s=SNAPSHOT_TIMEOUT_S)
+
+    def ensure_all_absent(self, pool: str, image: str) -> None:
+        """Remove every snapshot, protected or not; nothing happens when there is no image."""
+        for snapshot in self.all(pool, image):
+            if snapshot.is_protected:
+                self.ensure_unprotected(pool, image, snapshot.name)
+            self.ensure_absent(pool, image, snapshot.name)
+
+    def ensure_protected(self, pool: str, image: str, snapshot: str) -> None:
+        """From now on the snapshot cannot be removed, by anybody."""
+        self._rbd(["snap", "protect", f"{pool}/{image}@{snapshot}"], accept=(EBUSY,))
+
+    def ensure_unprotected(self, pool: str, image: str, snapshot: str) -> None:
+        """The snapshot can be removed again."""
+        self._rbd(["snap", "unprotect", f"{pool}/{image}@{snapshot}"], accept=(EINVAL,))
+
+    def roll_back(self, pool: str, image: str, snapshot: str) -> None:
+        """Give the image the content and size of the snapshot; nobody may have it open.
+
+        Cut off, the image is neither the one nor the other, until it is done again.
+        """
+        argv = ["snap", "rollback", "--no-progress", f"{pool}/{image}@{snapshot}"]
+        self._rbd(argv, timeout_s=DATA_TIMEOUT_S)
+
+    def ensure_clone(self, parent: ParentImage, pool: str, name: str) -> None:
+        """An image that shares all data with `parent` until it is written to.
+
+        An image of that name which stands on that parent is left as it is. The metadata of the
+        parent comes with it. Raises GrampusError when another image has the name, or there is no
+        such snapshot.
+        """
+        # Version 2: the snapshot need not be protected (Ceph 13 and later).
+        argv = ["clone", "--rbd-default-clone-format", "2"]
+        source = f"{parent.pool}/{parent.image}@{parent.snapshot}"
+        result = self._rbd([*argv, source, f"{pool}/{name}"], check=False)
+        if result.returncode == 0:
+            return
+        if result.returncode == EEXIST:
+            found = self.parent(pool, name)
+            if found is not None and (found.pool, found.image) == (parent.pool, parent.image):
+                return
+        raise GrampusError(
+            f"{source} cannot be cloned to {pool}/{name}: {_last_line(result)}",
+            f"`rbd info {pool}/{name}` and `rbd snap ls {parent.pool}/{parent.image}` show what "
+            "there is.",
+            code="clone-failed",
+        )
+
+    def ensure_flattened(self, pool: str, name: str) -> None:
+        """Copy what the image still shares with its parent; it may be in use meanwhile."""
+        argv = ["flatten", "--no-progress", f"{pool}/{name}"]
+        self._rbd(argv, accept=(EINVAL,), timeout_s=DATA_TIMEOUT_S)
+        if self.parent(pool, name) is not None:  # EINVAL said something else
+            self._rbd(argv, timeout_s=DATA_TIMEOUT_S)
+
+    def parent(self, pool: str, name: str) -> ParentImage | None:
+        """What the image is a clone of, or None: it stands alone, or there is none."""
+        result = self._rbd(["info", "--format", "json", f"{pool}/{name}"], check=False)
+        if result.returncode == ENOENT:
+            return None
+        if result.returncode != 0:
+            result = self._rbd(["info", "--format", "json", f"{pool}/{name}"])
+        parent = json.loads(result.stdout).get("parent")
+        if parent is None:
+            return None
+        return ParentImage(
+            pool=parent["pool"],
+            image=parent["image"],
+            snapshot=parent["snapshot"],
+            is_in_trash=bool(parent.get("trash")),
+        )
+
+    def children(self, pool: str, name: str, snapshot: str | None = None) -> list[ChildImage]:
+        """The clones of the image's snapshots, or of that one alone, by name."""
+        of_one = [] if snapshot is None else ["--snap", snapshot]
+        argv = ["children", "--all", "--format", "json", *of_one, f"{pool}/{name}"]
+        result = self._rbd(argv, accept=(ENOENT,))
+        if result.returncode == ENOENT:
+            return []
+        found = [
+            ChildImage(
+                pool=entry["pool"], name=entry["image"], is_in_trash=bool(entry.get("trash"))
+            )
+            for entry in json.loads(result.stdout or "[]")
+        ]
+        return sorted(found, key=lambda child: (child.pool, child.name))
+
+    def _rbd(
+        self,
+        arguments: list[str],
+        *,
+        check: bool = True,
+        accept: tuple[int, ...] = (),
+        timeout_s: float = 60.0,
+    ) -> CommandOutput:
+        """`rbd ARGUMENTS`; with `check`, a code that is neither 0 nor in `accept` is an error."""
+        argv = ["rbd", *arguments]
+        if arguments[:2] == ["snap", "ls"]:
+            argv = ["env", "TZ=UTC", *argv]  # it prints times in the zone of its host
+        result = self._cluster.runner.run(argv, check=check and not accept, timeout_s=timeout_s)
+        if check and accept and result.returncode not in (0, *accept):
+            # Once more, so that the runner raises its own error.
+            result = self._cluster.runner.run(argv, timeout_s=timeout_s)
+        return result
+
+
+def _parse_time(text: str) -> datetime:
+    """The moment in a line such as `Sun Nov 22 00:56:44 2026`, which is in UTC."""
+    return datetime.strptime(text, _TIME_FORMAT).replace(tzinfo=UTC)
+
+
+def _last_line(result: CommandOutput) -> str:
+    lines = result.stderr.strip().splitlines()
+    return lines[-1] if lines else f"code {result.returncode}"

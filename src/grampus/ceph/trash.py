@@ -1,0 +1,86 @@
+"""The trash of RBD pools, through the `rbd` command on any reachable host."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+from grampus.ceph.cluster import CephCluster
+from grampus.ceph.ports import CommandOutput
+from grampus.ceph.rbd import ENOENT, RbdImages
+from grampus.core.clock import Clock, wait_until
+from grampus.core.errors import GrampusError
+
+
+class RbdTrash:
+    """Images that were removed and can be had back, known by the id that each keeps for life.
+
+    `rbd trash purge` of anybody removes those alone whose time has come.
+    """
+
+    def __init__(self, cluster: CephCluster, images: RbdImages, clock: Clock) -> None:
+        self._cluster = cluster
+        self._images = images
+        self._clock = clock
+
+    def image_id(self, pool: str, name: str) -> str:
+        """The id of an image that is there. Raises GrampusError when there is none."""
+        document = json.loads(self._rbd("info", "--format", "json", f"{pool}/{name}").stdout)
+        return str(document["id"])
+
+    def contains(self, pool: str, image_id: str) -> bool:
+        """Whether the image is in the trash of that pool."""
+        entries = json.loads(self._rbd("trash", "ls", "--all", "--format", "json", pool).stdout)
+        return any(entry["id"] == image_id for entry in entries)
+
+    def ensure_trashed(self, pool: str, name: str, image_id: str, expires_at: datetime) -> None:
+        """The image in the trash, kept there until `expires_at`; one of another id is left alone.
+
+        Snapshots go with it, and clones of them live on. Waits for a client that has just gone
+        (its watch ends in 30 s).
+        """
+        if self._images.find(pool, name) is None or self.image_id(pool, name) != image_id:
+            return
+        wait_until(
+            self._clock,
+            lambda: not self._images.watchers(pool, name),
+            what=f"the last client of {pool}/{name} to let go",
+            remedy=f"`rbd status {pool}/{name}` shows who has it open.",
+            timeout_s=45,
+            interval_s=0.5,
+        )
+        moment = expires_at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        self._rbd("trash", "mv", "--expires-at", moment, f"{pool}/{name}")
+
+    def ensure_restored(self, pool: str, image_id: str, name: str) -> None:
+        """The image out of the trash, as `name`; nothing happens when it is there already.
+
+        Raises GrampusError with code `not-in-trash` when it is gone for good.
+        """
+        if self.contains(pool, image_id):
+            self._rbd("trash", "restore", "--image", name, f"{pool}/{image_id}")
+        elif self._images.find(pool, name) is None or self.image_id(pool, name) != image_id:
+            raise GrampusError(
+                f"The image {image_id} is neither in the trash of the pool '{pool}' nor is it "
+                f"{pool}/{name}.",
+                "Somebody removed it: restore the database from a backup, if there is one.",
+                code="not-in-trash",
+            )
+
+    def ensure_renamed(self, pool: str, name: str, new_name: str) -> None:
+        """The image called `new_name`; nothing happens when it is called so already."""
+        if self._images.find(pool, name) is not None:
+            self._rbd("rename", f"{pool}/{name}", f"{pool}/{new_name}")
+
+    def has_children(self, pool: str, image_id: str) -> bool:
+        """Whether clones stand on snapshots of an image in the trash."""
+        argv = ("children", "--all", "--format", "json", "--pool", pool, "--image-id", image_id)
+        result = self._rbd(*argv, check=False)
+        if result.returncode == ENOENT:
+            return False
+        if result.returncode != 0:
+            result = self._rbd(*argv)  # once more, so that the runner raises its own error
+        return bool(json.loads(result.stdout or "[]"))
+
+    def _rbd(self, *arguments: str, check: bool = True) -> CommandOutput:
+        return self._cluster.runner.run(["rbd", *arguments], check=check)

@@ -1,0 +1,30 @@
+"""Whether a container runs, read from what runc noted of it: `runc state` costs 15 ms each time."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+# Fields of /proc/PID/stat behind the name in brackets, which may hold spaces (proc_pid_stat(5)).
+_STATE, _START_TIME = 0, 19
+_ENDED = frozenset("ZXx")
+
+
+def observe_running(directory: Path, proc: Path = Path("/proc")) -> bool | None:
+    """Whether the first process of the container is alive; None when only runc can say.
+
+    `directory` is the container's in runc's root, as runc 1.x writes it. The process is the one
+    that was started if it began at the same moment, as runc itself compares it.
+    """
+    try:
+        noted = json.loads((directory / "state.json").read_text(encoding="utf-8"))
+        pid, began = int(noted["init_process_pid"]), int(noted["init_process_start"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    if (directory / "exec.fifo").exists():  # created, and not started yet
+        return None
+    try:
+        fields = (proc / str(pid) / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return fields[_STATE] not in _ENDED and int(fields[_START_TIME]) == began

@@ -1,0 +1,148 @@
+"""Clones of volumes: images that share a snapshot's data until they are written to."""
+
+from __future__ import annotations
+
+from grampus.ceph.rbd import RbdImages
+from grampus.ceph.snapshots import ParentImage, RbdSnapshots
+from grampus.core.errors import RefusedError
+from grampus.core.units import format_bytes
+from grampus.state.operations import Step
+from grampus.volumes.attaching import Attacher
+from grampus.volumes.creating import Creating
+from grampus.volumes.decide_snapshot import describe_parent, name_child, require_snapshot
+from grampus.volumes.model import CloneSource, Lineage, VolumeRecord, VolumeSpec, whole_mib
+from grampus.volumes.records import VolumeRecords
+
+# A chain that is longer is a defect; nothing is read that far.
+MAX_DEPTH = 64
+
+
+class CloneOrder(VolumeSpec):
+    """A clone as it is journaled."""
+
+    source: CloneSource
+
+    def spec(self) -> VolumeSpec:
+        """The volume that is made."""
+        return VolumeSpec.model_validate(self.model_dump(exclude={"source"}))
+
+
+class Cloning:
+    """Clones among the volumes of one lab or cluster."""
+
+    def __init__(
+        self,
+        records: VolumeRecords,
+        images: RbdImages,
+        snapshots: RbdSnapshots,
+        attacher: Attacher,
+        creating: Creating,
+    ) -> None:
+        self._records = records
+        self._images = images
+        self._snapshots = snapshots
+        self._attacher = attacher
+        self._creating = creating
+
+    def plan(self, spec: VolumeSpec, source: CloneSource) -> CloneOrder:
+        """The clone, if it can be made now, its size rounded up to whole MiB.
+
+        Raises NotFoundError when there is no such snapshot, RefusedError with code `exists`,
+        `image-exists`, `shrink`, `other-pool` or `empty`, and GrampusError with code `no-volumed`.
+        """
+        self._creating.require_new(spec.name)
+        self._require_cloneable(spec, source)
+        self._attacher.require_volumed(spec.write_path)
+        self._creating.require_no_image(spec)
+        whole = spec.model_copy(update={"size_bytes": whole_mib(spec.size_bytes)})
+        return CloneOrder(**whole.model_dump(), source=source)
+
+    def steps(self, order: CloneOrder) -> list[Step]:
+        """The clone; undone as a whole."""
+        source = order.source
+        return [
+            Step(
+                "clone",
+                f"Clone {source.pool}/{source.image}@{source.snapshot} to "
+                f"{order.pool}/{order.image}",
+                lambda: _discard(self.ensure(order.spec(), source)),
+                lambda: self._creating.ensure_absent(order.name),
+            )
+        ]
+
+    def ensure(self, spec: VolumeSpec, source: CloneSource) -> VolumeRecord:
+        """As `VolumeService.ensure_cloned`."""
+        record = self._records.find(spec.name)
+        if record is not None and record.is_formatted:
+            # It is whole, and may have been used: what is on it is its own.
+            return record
+        if record is None:
+            self._require_cloneable(spec, source)
+            self._creating.require_no_image(spec)
+            record = self._creating.new_record(spec).model_copy(update={"source": source})
+            self._records.put(record)
+        self._attacher.ensure_client(record)
+        parent = ParentImage(
+            pool=source.pool, image=source.image, snapshot=source.snapshot, is_in_trash=False
+        )
+        self._snapshots.ensure_clone(parent, spec.pool, spec.image)
+        # They say what the parent is, and where *its* journal is.
+        inherited = self._images.metadata(spec.pool, spec.image)
+        self._images.ensure_metadata_absent(spec.pool, spec.image, inherited)
+        self._images.ensure_size(spec.pool, spec.image, record.spec.size_bytes)
+        # Only now: until then it is a clone half made, which is not to be attached.
+        record = record.model_copy(update={"is_formatted": True})
+        self._records.put(record)
+        return record
+
+    def lineage(self, name: str) -> Lineage:
+        """As `VolumeService.lineage`."""
+        record = self._records.get(name)
+        pool, image = record.spec.pool, record.spec.image
+        parent = self._snapshots.parent(pool, image)
+        depth, below = 0, parent
+        while below is not None and depth < MAX_DEPTH:
+            depth += 1
+            if below.is_in_trash:
+                break  # it has no name any more that it could be found by
+            below = self._snapshots.parent(below.pool, below.image)
+        children = self._snapshots.children(pool, image)
+        names = self._records.names_of_images()
+        return Lineage(
+            parent=describe_parent(parent, record.source),
+            depth=depth,
+            children=tuple(name_child(child, names) for child in children),
+        )
+
+    def flatten(self, record: VolumeRecord) -> None:
+        """Let the image stand alone; it may be in use."""
+        self._snapshots.ensure_flattened(record.spec.pool, record.spec.image)
+
+    def _require_cloneable(self, spec: VolumeSpec, source: CloneSource) -> None:
+        if spec.pool != source.pool:
+            # Its cephx user may use its own pool alone, and reads would end at the parent.
+            raise RefusedError(
+                f"A clone of an image in the pool '{source.pool}' cannot be in '{spec.pool}'.",
+                f"Leave --pool out, or name '{source.pool}'.",
+                code="other-pool",
+            )
+        known = self._records.names_of_images()
+        name = known.get((source.pool, source.image), f"{source.pool}/{source.image}")
+        command = f"grampus volume snapshot list {name}"
+        found = require_snapshot(
+            name,
+            self._snapshots.all(source.pool, source.image),
+            source.snapshot,
+            list_command=command,
+        )
+        if whole_mib(spec.size_bytes) < found.size_bytes:
+            raise RefusedError(
+                f"A clone of '{name}@{source.snapshot}' has at least "
+                f"{format_bytes(found.size_bytes)}, not {format_bytes(spec.size_bytes)}.",
+                "Leave --size out, or ask for more.",
+                code="shrink",
+            )
+
+
+def _discard(_value: object) -> None:
+    """Steps return nothing."""

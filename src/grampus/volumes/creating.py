@@ -1,0 +1,141 @@
+"""Making volumes and removing them: image, cephx user and record."""
+
+from __future__ import annotations
+
+from grampus.ceph.cluster import CephCluster
+from grampus.ceph.rbd import RbdImages
+from grampus.ceph.snapshots import RbdSnapshots
+from grampus.core.errors import RefusedError
+from grampus.core.units import format_bytes
+from grampus.state.operations import Step
+from grampus.volumes.attaching import Attacher
+from grampus.volumes.decide_snapshot import require_no_clones
+from grampus.volumes.journals import Journals
+from grampus.volumes.model import VolumeRecord, VolumeSpec, whole_mib
+from grampus.volumes.records import VolumeRecords
+
+
+class Creating:
+    """Creations and deletions of the volumes of one lab or cluster."""
+
+    def __init__(
+        self,
+        lab: str,
+        records: VolumeRecords,
+        cluster: CephCluster,
+        images: RbdImages,
+        snapshots: RbdSnapshots,
+        attacher: Attacher,
+        journals: Journals,
+    ) -> None:
+        self._lab = lab
+        self._records = records
+        self._cluster = cluster
+        self._images = images
+        self._snapshots = snapshots
+        self._attacher = attacher
+        self._journals = journals
+
+    def check_room(self, pool: str, size_bytes: int) -> None:
+        """Raise RefusedError when the pool cannot take a volume of that size now."""
+        available_bytes = self._cluster.observe_available_bytes(pool)
+        if size_bytes > available_bytes:
+            raise RefusedError(
+                f"The pool '{pool}' has room for {format_bytes(available_bytes)}, not for "
+                f"{format_bytes(size_bytes)}.",
+                "Ask for a smaller size, delete what is not needed, or add OSDs.",
+                code="pool-full",
+            )
+
+    def require_new(self, name: str) -> None:
+        """Raise RefusedError with code `exists` when there is such a volume."""
+        if self._records.find(name) is not None:
+            raise RefusedError(
+                f"There is a volume named '{name}' already.", "Choose another name.", code="exists"
+            )
+
+    def require_no_image(self, spec: VolumeSpec) -> None:
+        """Raise RefusedError with code `image-exists` when the image is there."""
+        # Formatting it, or undoing a creation, would destroy what somebody else keeps there.
+        if self._images.find(spec.pool, spec.image) is not None:
+            raise RefusedError(
+                f"There is an image {spec.pool}/{spec.image} already, and it is no volume of "
+                f"'{self._lab}'.",
+                "Choose another name, or remove or rename that image once you know whose it is.",
+                code="image-exists",
+            )
+
+    def require_removable(self, name: str) -> None:
+        """Raise RefusedError with code `has-clones` when other images stand on this one."""
+        record = self._records.find(name)
+        if record is not None:
+            children = self._snapshots.children(record.spec.pool, record.spec.image)
+            require_no_clones(f"The volume '{name}'", children, self._records.names_of_images())
+
+    def new_record(self, spec: VolumeSpec) -> VolumeRecord:
+        """The record of a volume that is to be made, with a cephx user of its own."""
+        whole = spec.model_copy(update={"size_bytes": whole_mib(spec.size_bytes)})
+        return VolumeRecord(spec=whole, ceph_user=f"grampus.{self._lab}.{spec.name}")
+
+    def ensure_created(self, spec: VolumeSpec) -> VolumeRecord:
+        """The cephx user, the image and the record. Raises what `require_no_image` raises."""
+        record = self._records.find(spec.name)
+        if record is None:
+            self.require_no_image(spec)
+            record = self.new_record(spec)
+            self._records.put(record)
+        self._attacher.ensure_client(record)
+        self._images.ensure_image(spec.pool, spec.image, record.spec.size_bytes)
+        return record
+
+    def ensure_absent(self, name: str) -> None:
+        """Detach, remove journal, snapshots, image and cephx user, forget the volume.
+
+        Raises what `require_removable` raises, before anything is changed.
+        """
+        record = self._records.find(name)
+        if record is None:
+            return
+        self.require_removable(name)
+        self._attacher.detach(name)
+        self._remove_journal(name)
+        self._snapshots.ensure_all_absent(record.spec.pool, record.spec.image)
+        self._images.ensure_absent(record.spec.pool, record.spec.image)
+        self._cluster.ensure_client_absent(record.ceph_user)
+        self._records.remove(name)
+
+    def create_steps(self, spec: VolumeSpec) -> list[Step]:
+        """The creation; undone as a whole."""
+        return [
+            Step(
+                "image",
+                f"Make the image {spec.pool}/{spec.image}",
+                lambda: _discard(self.ensure_created(spec)),
+                lambda: self.ensure_absent(spec.name),
+            )
+        ]
+
+    def delete_steps(self, spec: VolumeSpec) -> list[Step]:
+        """The deletion; every step may be repeated, none is ever undone."""
+        return [
+            Step("detach", "Detach", lambda: self._attacher.detach(spec.name)),
+            Step(
+                "journal",
+                "Remove its journal, if it has one",
+                lambda: self._remove_journal(spec.name),
+            ),
+            Step(
+                "image",
+                f"Remove the image {spec.pool}/{spec.image}",
+                lambda: self.ensure_absent(spec.name),
+            ),
+        ]
+
+    def _remove_journal(self, name: str) -> None:
+        self._attacher.require_cleared(name)
+        self._journals.ensure_removed(name)
+        self._attacher.local_logs.ensure_absent(name)
+
+
+def _discard(_value: object) -> None:
+    """Steps return nothing."""

@@ -1,0 +1,126 @@
+"""Journaled operations on volumes: their locks, and what becomes of one that was cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from grampus.core.clock import Clock
+from grampus.core.errors import GrampusError
+from grampus.core.names import require_name
+from grampus.core.progress import Progress
+from grampus.state.home import Home
+from grampus.state.locks import hold_lock
+from grampus.state.operations import Operation, OperationJournal, Step
+
+OPERATION_KINDS = "volume."
+LOCK_TIMEOUT_S = 10.0
+
+
+class Order(Protocol):
+    """What an operation is journaled with: a pydantic model that names its volume."""
+
+    @property
+    def name(self) -> str: ...
+
+    def model_dump(self, *, mode: str) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class VolumeOperation:
+    """A kind of operation: how its steps are built again from what was journaled."""
+
+    kind: str  # such as "volume.resize"
+    what: str  # such as "resize": "The interrupted {what} of volume 'NAME' was finished."
+    steps: Callable[[Mapping[str, Any]], list[Step]]  # building changes nothing
+    is_undone: bool = False  # when it is found cut off; the others are finished
+    rest: str = ""  # what is said after "was undone"
+    is_first: bool = False  # settled before the others, which may wait for a host that it frees
+
+
+class VolumeOperations:
+    """Locks and operations of the volumes of one lab or cluster.
+
+    Whoever finds an unfinished operation under the lock of its volume knows that its process is
+    gone (INV-27).
+    """
+
+    def __init__(
+        self, lab: str, home: Home, journal: OperationJournal, clock: Clock, progress: Progress
+    ) -> None:
+        self._lab = lab
+        self._home = home
+        self._journal = journal
+        self._clock = clock
+        self._progress = progress
+        self._kinds: dict[str, VolumeOperation] = {}
+
+    def register(self, *kinds: VolumeOperation) -> None:
+        """Make operations of these kinds known, so that they can be settled."""
+        self._kinds.update({kind.kind: kind for kind in kinds})
+
+    @contextmanager
+    def locked(self, name: str, *, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
+        """Hold the volume against other processes. Raises RefusedError with code `busy`."""
+        require_name("volume", name)  # it becomes a part of a file's name
+        lock = f"volume.{self._lab}.{name}"
+        with hold_lock(self._home, lock, self._clock, timeout_s=timeout_s):
+            yield
+
+    def run(self, kind: str, order: Order, steps: list[Step] | None = None) -> None:
+        """Journal the operation and apply its steps; the lock is held.
+
+        Undone as a whole when it fails, if that is what becomes of one that is cut off. `steps`
+        are those of `order`, if they are more than what is built from the journal.
+        """
+        document = order.model_dump(mode="json")
+        known = self._kinds[kind]
+        operation = self._journal.begin(kind, self._lab, order.name, document)
+        self._journal.apply(
+            operation,
+            known.steps(document) if steps is None else steps,
+            self._progress,
+            undo_on_failure=known.is_undone,
+        )
+
+    def settle(self, name: str, *, only: str | None = None) -> list[str]:
+        """Finish or undo what was interrupted; the lock of `name` is held. Says what it did."""
+        done: list[str] = []
+        for operation in sorted(self._unfinished(), key=self._rank):
+            if operation.subject != name or only not in (None, operation.kind):
+                continue
+            kind = self._kinds[operation.kind]
+            steps = kind.steps(operation.spec)
+            what = f"The interrupted {kind.what} of volume '{name}'"
+            if kind.is_undone:
+                self._journal.undo(operation, steps, self._progress, error="interrupted")
+                done.append(f"{what} was undone{kind.rest}.")
+            else:
+                self._journal.apply(operation, steps, self._progress, undo_on_failure=False)
+                done.append(f"{what} was finished.")
+        return done
+
+    def converge(self) -> list[str]:
+        """Settle every volume that no other process works on; says what it did.
+
+        What cannot be settled now (a host is down) is said and stays for the next time.
+        """
+        done: list[str] = []
+        for name in dict.fromkeys(operation.subject for operation in self._unfinished()):
+            try:
+                with self.locked(name, timeout_s=0.0):
+                    done += self.settle(name)
+            except GrampusError as error:
+                if error.code != "busy":
+                    done.append(
+                        f"Interrupted work on the volume '{name}' could not be settled: {error}"
+                    )
+        return done
+
+    def _unfinished(self) -> list[Operation]:
+        return self._journal.unfinished(self._lab, kind_prefix=OPERATION_KINDS)
+
+    def _rank(self, operation: Operation) -> bool:
+        return not self._kinds[operation.kind].is_first

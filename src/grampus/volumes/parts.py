@@ -1,0 +1,91 @@
+"""What the volumes of one lab or cluster are worked on with, built from one another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from grampus.ceph.cluster import CephCluster
+from grampus.ceph.diffs import RbdDiffs
+from grampus.ceph.rbd import RbdImages
+from grampus.ceph.snapshots import RbdSnapshots
+from grampus.ceph.trash import RbdTrash
+from grampus.core.clock import Clock
+from grampus.core.progress import Progress
+from grampus.hosts.port import Fleet
+from grampus.state.home import Home
+from grampus.state.operations import OperationJournal
+from grampus.state.store import Store
+from grampus.volumes.attaching import Attacher
+from grampus.volumes.cloning import Cloning
+from grampus.volumes.creating import Creating
+from grampus.volumes.drivers.volumed import VolumedProgram
+from grampus.volumes.fencing import Fencing
+from grampus.volumes.journals import Journals
+from grampus.volumes.kinds import build_kinds
+from grampus.volumes.operations import VolumeOperations
+from grampus.volumes.records import VolumeRecords
+from grampus.volumes.resizing import Resizing
+from grampus.volumes.snapshots import Snapshots
+from grampus.volumes.transfers import Transfers
+from grampus.volumes.trash import VolumeTrash
+
+
+@dataclass(frozen=True)
+class VolumeParts:
+    """One of each."""
+
+    records: VolumeRecords
+    attacher: Attacher
+    resizing: Resizing
+    fencing: Fencing
+    journals: Journals
+    creating: Creating
+    snapshots: Snapshots
+    cloning: Cloning
+    transfers: Transfers
+    operations: VolumeOperations
+    trash: VolumeTrash
+
+
+def build_parts(
+    lab: str,
+    tag: str,
+    home: Home,
+    store: Store,
+    journal: OperationJournal,
+    fleet: Fleet,
+    cluster: CephCluster,
+    images: RbdImages,
+    clock: Clock,
+    progress: Progress,
+    *,
+    volumed: Path | None,
+) -> VolumeParts:
+    """All parts, with every kind of operation registered."""
+    records = VolumeRecords(store, lab)
+    program = VolumedProgram(volumed)
+    attacher = Attacher(tag, records, fleet, cluster, images, program, clock, progress)
+    rbd_snapshots = RbdSnapshots(cluster)
+    resizing = Resizing(records, fleet, images, attacher)
+    fencing = Fencing(records, fleet, cluster, images, clock)
+    journals = Journals(records, fleet, images, attacher, program)
+    creating = Creating(lab, records, cluster, images, rbd_snapshots, attacher, journals)
+    snapshots = Snapshots(records, images, rbd_snapshots, attacher, journals)
+    cloning = Cloning(records, images, rbd_snapshots, attacher, creating)
+    operations = VolumeOperations(lab, home, journal, clock, progress)
+    operations.register(*build_kinds(creating, cloning, resizing, fencing, journals, snapshots))
+    rbd_trash = RbdTrash(cluster, images, clock)
+    return VolumeParts(
+        records=records,
+        attacher=attacher,
+        resizing=resizing,
+        fencing=fencing,
+        journals=journals,
+        creating=creating,
+        snapshots=snapshots,
+        cloning=cloning,
+        transfers=Transfers(records, RbdDiffs(cluster.runner), progress),
+        operations=operations,
+        trash=VolumeTrash(records, cluster, rbd_trash, attacher, journals, creating, operations),
+    )

@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from grampus.ceph.cluster import CephCluster
+from grampus.ceph.snapshots import ChildImage, ParentImage, RbdSnapshot, RbdSnapshots
+from grampus.core.errors import GrampusError
+
+from .fakes import ENOENT, FakeRunner, Output, Reply
+
+LIST = "env TZ=UTC rbd snap ls --format json databases/shop"
+CREATE = "rbd snap create --no-progress databases/shop@before"
+REMOVE = "rbd snap rm --no-progress databases/shop@before"
+PROTECT = "rbd snap protect databases/shop@before"
+UNPROTECT = "rbd snap unprotect databases/shop@before"
+CLONE = "rbd clone --rbd-default-clone-format 2 databases/shop@before databases/copy"
+FLATTEN = "rbd flatten --no-progress databases/copy"
+INFO = "rbd info --format json databases/copy"
+CHILDREN = "rbd children --all --format json databases/shop"
+# As Ceph 20.2.4 prints them.
+BEFORE = {
+    "id": 3,
+    "name": "before",
+    "size": 1073741824,
+    "protected": "true",
+    "timestamp": "Sun Nov 22 00:56:44 2026",
+}
+AFTER = {**BEFORE, "id": 14, "name": "after", "protected": "false"}
+PARENT_DOCUMENT = {
+    "pool": "databases",
+    "pool_namespace": "",
+    "image": "shop",
+    "id": "124081ee429c",
+    "snapshot": "before",
+    "trash": False,
+    "overlap": 1073741824,
+}
+PARENT = ParentImage(pool="databases", image="shop", snapshot="before", is_in_trash=False)
+
+
+def make_snapshots(table: dict[str, Reply]) -> tuple[RbdSnapshots, FakeRunner]:
+    runner = FakeRunner(table)
+    return RbdSnapshots(CephCluster(runner)), runner
+
+
+def test_oldest_first_whatever_the_order_and_in_utc() -> None:
+    snapshots, _ = make_snapshots({LIST: [AFTER, BEFORE]})
+    assert snapshots.all("databases", "shop") == [
+        RbdSnapshot(
+            name="before",
+            size_bytes=1073741824,
+            created_at=datetime(2026, 11, 22, 0, 56, 44, tzinfo=UTC),
+            is_protected=True,
+        ),
+        RbdSnapshot(
+            name="after",
+            size_bytes=1073741824,
+            created_at=datetime(2026, 11, 22, 0, 56, 44, tzinfo=UTC),
+            is_protected=False,
+        ),
+    ]
+
+
+def test_of_no_image_there_are_none() -> None:
+    snapshots, _ = make_snapshots({LIST: ENOENT, CHILDREN: ENOENT, INFO: ENOENT})
+    assert snapshots.all("databases", "shop") == []
+    assert snapshots.children("databases", "shop") == []
+    assert snapshots.parent("databases", "copy") is None
+
+
+def test_a_failure_is_no_absence() -> None:
+    failure = Output(110, "", "the cluster is not there")
+    snapshots, _ = make_snapshots({LIST: failure, CHILDREN: failure, INFO: failure})
+    for ask in (
+        lambda: snapshots.all("databases", "shop"),
+        lambda: snapshots.children("databases", "shop"),
+        lambda: snapshots.parent("databases", "copy"),
+    ):
+        with pytest.raises(GrampusError, match="not there"):
+            ask()
+
+
+def test_what_each_snapshot_added() -> None:
+    document = {
+        "images": [
+            {"name": "shop", "snapshot": "before", "snapshot_id": 3, "used_size": 67108864},
+            {"name": "shop", "used_size": 4194304, "provisioned_size": 1073741824},
+        ]
+    }
+    snapshots, _ = make_snapshots({"rbd du --format json databases/shop": document})
+    assert snapshots.used_bytes("databases", "shop") == {"before": 67108864, None: 4194304}
+
+
+@pytest.mark.parametrize(
+    ("line", "method", "harmless"),
+    [
+        (CREATE, "ensure", 17),  # it exists
+        (REMOVE, "ensure_absent", 2),  # there is none
+        (PROTECT, "ensure_protected", 16),  # it is so already
+        (UNPROTECT, "ensure_unprotected", 22),  # it is so already
+    ],
+)
+def test_changes_may_be_repeated_and_other_failures_are_errors(
+    line: str, method: str, harmless: int
+) -> None:
+    for reply in (Output(), Output(harmless, "", "as it is")):
+        snapshots, runner = make_snapshots({line: reply})
+        getattr(snapshots, method)("databases", "shop", "before")
+        assert runner.asked == [line]
+    snapshots, _ = make_snapshots({line: Output(110, "", "no time left")})
+    with pytest.raises(GrampusError, match="no time left"):
+        getattr(snapshots, method)("databases", "shop", "before")
+
+
+def test_all_are_removed_protected_ones_too() -> None:
+    remove_after = "rbd snap rm --no-progress databases/shop@after"
+    table: dict[str, Reply] = {LIST: [BEFORE, AFTER], UNPROTECT: "", REMOVE: "", remove_after: ""}
+    snapshots, runner = make_snapshots(table)
+    snapshots.ensure_all_absent("databases", "shop")
+    assert runner.asked == [LIST, UNPROTECT, REMOVE, remove_after]
+
+
+def test_a_clone_is_made_once() -> None:
+    exists = Output(17, "", "rbd: clone error: (17) File exists")
+    for reply, asked in ((Output(), [CLONE]), (exists, [CLONE, INFO])):
+        snapshots, runner = make_snapshots({CLONE: reply, INFO: {"parent": PARENT_DOCUMENT}})
+        snapshots.ensure_clone(PARENT, "databases", "copy")
+        assert runner.asked == asked
+
+
+@pytest.mark.parametrize(
+    ("reply", "info"),
+    [
+        (Output(2, "", "rbd: clone error: (2) No such file or directory"), {}),
+        (Output(17, "", "rbd: clone error: (17) File exists"), {}),
+        (
+            Output(17, "", "rbd: clone error: (17) File exists"),
+            {"parent": {**PARENT_DOCUMENT, "image": "other"}},
+        ),
+    ],
+)
+def test_another_image_is_never_taken_for_the_clone(reply: Output, info: Reply) -> None:
+    snapshots, _ = make_snapshots({CLONE: reply, INFO: info})
+    with pytest.raises(GrampusError, match="clone error") as caught:
+        snapshots.ensure_clone(PARENT, "databases", "copy")
+    assert caught.value.code == "clone-failed"
+
+
+def test_flattened_once_and_what_still_has_a_parent_is_an_error() -> None:
+    no_parent = Output(22, "", "rbd: flatten error: (22) Invalid argument")
+    for reply in (Output(), no_parent):
+        snapshots, _ = make_snapshots({FLATTEN: reply, INFO: {}})
+        snapshots.ensure_flattened("databases", "copy")
+    snapshots, _ = make_snapshots({FLATTEN: no_parent, INFO: {"parent": PARENT_DOCUMENT}})
+    with pytest.raises(GrampusError, match="Invalid argument"):
+        snapshots.ensure_flattened("databases", "copy")
+
+
+def test_parent_and_children() -> None:
+    children = [
+        {"pool": "databases", "pool_namespace": "", "image": "copy", "id": "1", "trash": False},
+        {"pool": "archive", "pool_namespace": "", "image": "old", "id": "2", "trash": True},
+    ]
+    of_one = "rbd children --all --format json --snap before databases/shop"
+    table: dict[str, Reply] = {
+        INFO: {"parent": PARENT_DOCUMENT},
+        CHILDREN: children,
+        of_one: children[:1],
+    }
+    snapshots, _ = make_snapshots(table)
+    copy = ChildImage(pool="databases", name="copy", is_in_trash=False)
+    assert snapshots.parent("databases", "copy") == PARENT
+    assert snapshots.children("databases", "shop") == [
+        ChildImage(pool="archive", name="old", is_in_trash=True),
+        copy,
+    ]
+    assert snapshots.children("databases", "shop", "before") == [copy]

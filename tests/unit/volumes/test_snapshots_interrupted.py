@@ -1,0 +1,172 @@
+"""INV-22, INV-23: snapshots, clones and rollbacks stopped before or after any single call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from grampus.core.errors import GrampusError
+from grampus.core.units import GIB
+from grampus.volumes.model import CloneSource, VolumeSpec
+
+from .cluster import POOL, Killed
+from .world import World, burn_points
+
+Act = Callable[[World], object]
+SOURCE = CloneSource(pool=POOL, image="demo", snapshot="before")
+COPY = VolumeSpec(name="copy", pool=POOL, image="copy", size_bytes=2 * GIB)
+
+
+def _left_with_a_journal(world: World) -> None:
+    """Detached, with a journal that nobody has applied."""
+    world.build_volumed()
+    world.create(write_path="journal")
+    world.attach()
+    world.h1.kill_daemon("volumed-demo")
+    world.service().ensure_detached("demo")
+
+
+def _snapped(world: World, write_path: str = "journal") -> None:
+    """Attached, with a snapshot; then more is written, and volumed dies."""
+    world.build_volumed()
+    world.create(write_path=write_path)  # type: ignore[arg-type]
+    world.attach()
+    world.service().set_metadata("demo", {"database": "demo", "journal.local": "h1:/data"})
+    world.service().ensure_snapshot("demo", "before")
+    world.image.data = "later"
+    world.image.frames = 3
+    world.h1.kill_daemon("volumed-demo")
+    world.service().ensure_detached("demo")
+
+
+def _snapped_cache(world: World) -> None:
+    _snapped(world, "cache")
+
+
+def _cloned(world: World) -> None:
+    _snapped(world)
+    _clone(world)
+
+
+def _snapshot(world: World) -> None:
+    world.service().ensure_snapshot("demo", "before")
+
+
+def _roll_back(world: World) -> None:
+    world.service().ensure_rolled_back("demo", "before")
+
+
+def _clone(world: World) -> None:
+    service = world.service()
+    if service.find("copy") is None:
+        service.clone(service.plan_clone(COPY, SOURCE))
+
+
+def _ensure_cloned(world: World) -> None:
+    world.service().ensure_cloned(COPY, SOURCE)
+
+
+def _flatten(world: World) -> None:
+    world.service().ensure_flattened("copy")
+
+
+def _delete(world: World) -> None:
+    if world.service().find("copy") is not None:
+        world.service().delete("copy")
+
+
+CASES: dict[str, tuple[Act, Act]] = {
+    "snapshot": (_left_with_a_journal, _snapshot),
+    "rollback": (_snapped, _roll_back),
+    "rollback-cache": (_snapped_cache, _roll_back),
+    "clone": (_snapped, _clone),
+    "ensure-cloned": (_snapped, _ensure_cloned),
+    "flatten": (_cloned, _flatten),
+    "delete-clone": (_cloned, _delete),
+}
+
+
+def _stopped(world: World, act: Act, point: int, error: BaseException) -> bool:
+    """Whether `act` came to its n-th call, and was stopped there."""
+    world.fuse.left, world.fuse.error = point, error
+    try:
+        act(world)
+    except (Killed, GrampusError) as caught:
+        # What a user reads may say more than what the call said.
+        if error not in (caught, caught.__cause__):
+            raise
+        return True
+    assert world.fuse.left is not None, "the failure was swallowed"
+    world.fuse.left = None
+    return False
+
+
+def _state(world: World) -> dict[str, list[str]]:
+    images = world.cluster.images
+    return world.inventory() | {
+        "contents": sorted(f"{name}:{image.data}:{image.frames}" for name, image in images.items()),
+        "metadata": sorted(f"{name}:{image.metadata}" for name, image in images.items()),
+    }
+
+
+@pytest.mark.parametrize(
+    ("case", "error"),
+    [
+        *((case, Killed()) for case in CASES),
+        # A log that its disk does not give up is told of, and keeps nothing from being done.
+        *((case, GrampusError("The call failed.")) for case in CASES if case != "rollback-cache"),
+    ],
+    ids=repr,
+)
+def test_stopped_at_any_call_the_next_process_makes_it_whole(
+    tmp_path: Path, case: str, error: BaseException
+) -> None:
+    prepare, act = CASES[case]
+    whole = World(tmp_path / "whole")
+    prepare(whole)
+    act(whole)
+    expected = _state(whole)
+    whole.close()
+    for point in burn_points():
+        world = World(tmp_path / "home")
+        prepare(world)
+        if not _stopped(world, act, point, error):
+            assert point > 3, "nothing was ever stopped"
+            world.close()
+            return
+        world.service().converge()
+        assert world.journal.unfinished("t") == []
+        act(world)
+        assert _state(world) == expected, f"stopped at call {point}"
+        world.close()
+
+
+def test_a_rollback_cut_off_is_finished_before_anything_else(tmp_path: Path) -> None:
+    """Half of it, the image is neither the one nor the other: nobody may be given it."""
+    for point in burn_points():
+        world = World(tmp_path / "home")
+        _snapped(world)
+        stopped = _stopped(world, _roll_back, point, Killed())
+        has_begun = bool(world.journal.unfinished("t"))
+        world.attach()
+        assert world.image.data == ("precious" if has_begun or not stopped else "later")
+        world.close()
+        if not stopped:
+            return
+
+
+def test_a_clone_cut_off_leaves_nothing(tmp_path: Path) -> None:
+    for point in burn_points():
+        world = World(tmp_path / "home")
+        _snapped(world)
+        before = _state(world)
+        stopped = _stopped(world, _clone, point, Killed())
+        world.service().converge()
+        if not stopped:
+            world.close()
+            return
+        if world.service().find("copy") is None:
+            assert _state(world) == before, f"killed at call {point}"
+        world.close()
