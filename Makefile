@@ -68,6 +68,10 @@ races: setup-check ## The data plane's tests under ThreadSanitizer (ten minutes)
 integration: setup ## Tests on a lab of their own (root)
 	$(VENV)/pytest tests/integration
 
+.PHONY: exhaustive
+exhaustive: setup ## Databases stopped at each step, on each write path, on a real lab (root; hours)
+	$(VENV)/pytest -m exhaustive tests/integration
+
 .PHONY: soak
 soak: setup ## The faults of a volume over and over, and an hour under load (root; two hours)
 	GRAMPUS_TEST_REPEATS=5 GRAMPUS_TEST_SOAK_S=3600 $(VENV)/pytest --timeout 7200 \

@@ -32,7 +32,7 @@ def shop(lab: CommandLine) -> Iterator[CommandLine]:
     """The lab with a database `shop` in it."""
     lab.ok("db", "create", "shop", "--size", "2G", "--memory", "320M")
     yield lab
-    lab.ok("db", "delete", "shop", "--yes")
+    lab.ok("db", "delete", "shop", "--now", "--yes")
 
 
 def test_lab_is_a_healthy_cluster(lab: CommandLine) -> None:
@@ -222,7 +222,7 @@ def test_report_opens_offline(shop: CommandLine, tmp_path: Path) -> None:
 
 def test_protected_database_is_not_deleted(shop: CommandLine) -> None:
     shop.ok("db", "protect", "shop")
-    refused = shop.run("db", "delete", "shop", "--yes")
+    refused = shop.run("db", "delete", "shop", "--now", "--yes")
     assert (refused.code, "unprotect" in refused.stderr) == (4, True)
     shop.ok("db", "unprotect", "shop")
 
@@ -352,4 +352,4 @@ def test_port_in_use_is_said(lab: CommandLine) -> None:
                 squatter.terminate()
         wait_for(lambda: lab.run("db", "start", "first").code == 0, "the start", 60)
     finally:
-        lab.ok("db", "delete", "first", "--yes")
+        lab.ok("db", "delete", "first", "--now", "--yes")

@@ -34,5 +34,5 @@ def test_mariadb_on_the_newest_cluster(lab: CommandLine, second: CommandLine) ->
     try:
         assert lab.sql("maria", "select version()")[0][0].startswith("11.8")
     finally:
-        lab.ok("db", "delete", "maria", "--yes")
+        lab.ok("db", "delete", "maria", "--now", "--yes")
     assert [d["name"] for d in second.json("db", "list")["databases"]] == ["maria"]

@@ -16,12 +16,22 @@ CREATE_STEPS = (
     "volume",
     "attach",
     "files",
-    "initialise",
     "address",
+    "start",
+    "metadata",
     "serve",
     "finish",
 )
 CREATE = ("db", "create", "cut", "--size", "1G", "--memory", "256M")
+
+
+@pytest.fixture(autouse=True)
+def golden_volume(lab: CommandLine) -> None:
+    """What databases are cloned from is made by the first of its kind, and is there to stay."""
+    volumes = lab.json("volume", "list")["volumes"]
+    if not any(volume["name"].startswith("golden-") for volume in volumes):
+        lab.ok("db", "create", "first", "--size", "1G", "--memory", "256M")
+        lab.ok("db", "delete", "first", "--now", "--yes")
 
 
 def cluster_inventory(lab: CommandLine) -> dict[str, Any]:
@@ -97,7 +107,9 @@ def test_delete_killed_at_every_step_is_finished(lab: CommandLine) -> None:
         "secrets",
         "record",
     ]
-    cut = lab.run("db", "delete", "cut", "--yes", failpoints=f"db.delete/{steps[0]}/after=kill")
+    cut = lab.run(
+        "db", "delete", "cut", "--now", "--yes", failpoints=f"db.delete/{steps[0]}/after=kill"
+    )
     assert cut.code == KILLED, cut.stderr
     killed = 1
     for step in steps[1:]:
@@ -131,4 +143,4 @@ def test_secrets_are_private(lab: CommandLine) -> None:
         for log in (lab.home / "labs" / lab.lab).glob("hosts/*/daemons/*/log"):
             assert password not in log.read_text(errors="replace")
     finally:
-        lab.ok("db", "delete", "cut", "--yes")
+        lab.ok("db", "delete", "cut", "--now", "--yes")

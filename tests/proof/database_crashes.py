@@ -90,7 +90,7 @@ class DatabaseCrashes:
         name = _name(write_path)
         self._lab.command_line.run("volume", "fence", name, "--yes")
         self._lab.command_line.run("lab", "fault", "heal")
-        self._lab.command_line.run("db", "delete", name, "--yes")
+        self._lab.command_line.run("db", "delete", name, "--now", "--yes")
         self._lab.heal()
         self._made.discard(write_path)
 
@@ -104,7 +104,7 @@ class DatabaseCrashes:
             command_line.ok("db", "start", name)
             return name
         if command_line.run("db", "show", name).code == 0:  # of one that was cut off
-            command_line.ok("db", "delete", name, "--yes")
+            command_line.ok("db", "delete", name, "--now", "--yes")
         command_line.ok(
             *("db", "create", name, "--size", "2G", "--memory", "320M"),
             *("--host", HOMES[write_path], "--write-path", write_path),

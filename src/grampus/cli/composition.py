@@ -14,8 +14,22 @@ from grampus.cli.progress_bar import PlainProgress, TerminalProgress, make_progr
 from grampus.core.clock import SystemClock
 from grampus.core.errors import UsageError
 from grampus.core.names import require_name
+from grampus.databases.backup.archiving import BinlogArchiver
+from grampus.databases.backup.restores import DatabaseRestores
+from grampus.databases.backup.service import DatabaseBackups
+from grampus.databases.cloning import DatabaseClones
+from grampus.databases.events import DatabaseEvents
+from grampus.databases.live_settings import LiveSettings
 from grampus.databases.model import FlavourName
+from grampus.databases.moving import DatabaseMoves
+from grampus.databases.naming import DatabaseNames
+from grampus.databases.parameters import DatabaseParameters
+from grampus.databases.rotation import DatabaseRotation
 from grampus.databases.service import DatabaseService
+from grampus.databases.snapshot_schedules import SnapshotSchedules
+from grampus.databases.snapshots import DatabaseSnapshots
+from grampus.databases.trash import DatabaseTrash
+from grampus.databases.users import DatabaseUsers
 from grampus.hosts.any_host import AnyReachableHost
 from grampus.hosts.lab_host import LabFleet
 from grampus.lab.images.cache import HostImages
@@ -23,6 +37,7 @@ from grampus.lab.images.definition import load_definitions
 from grampus.lab.model import DATABASE_POOL, LabSpec
 from grampus.lab.osd_devices import observe_osd_devices
 from grampus.lab.service import LabService
+from grampus.state.history import OperationHistory
 from grampus.state.home import Home
 from grampus.state.locks import hold_lock
 from grampus.state.operations import OperationJournal
@@ -71,6 +86,9 @@ class LabImages:
             f"No host image holds a {flavour} server.",
             f"Add one to {IMAGE_DEFINITIONS.name}/, or choose another --flavour.",
         )
+
+    def server_image(self, flavour: FlavourName) -> str:
+        return self.image_for(flavour) or self._spec.image_id
 
 
 class LabCluster:
@@ -180,6 +198,50 @@ class Session:
             cluster=LabCluster(volumes),
             progress=self.progress,
         )
+
+    def database_clones(self) -> DatabaseClones:
+        databases = self.databases()
+        return DatabaseClones(databases.operations, databases.planner)
+
+    def database_users(self) -> DatabaseUsers:
+        return DatabaseUsers(self.databases().operations)
+
+    def database_rotation(self) -> DatabaseRotation:
+        return DatabaseRotation(self.databases().operations)
+
+    def database_names(self) -> DatabaseNames:
+        return DatabaseNames(self.databases().operations)
+
+    def database_events(self) -> DatabaseEvents:
+        history = OperationHistory(self.store, self.lab_name)
+        return DatabaseEvents(self.databases().operations.records, history)
+
+    def database_trash(self) -> DatabaseTrash:
+        return DatabaseTrash(self.databases().operations)
+
+    def database_moves(self) -> DatabaseMoves:
+        return DatabaseMoves(self.databases().operations)
+
+    def live_settings(self) -> LiveSettings:
+        return LiveSettings(self.databases().operations)
+
+    def parameters(self) -> DatabaseParameters:
+        return DatabaseParameters(self.databases().operations)
+
+    def database_backups(self) -> DatabaseBackups:
+        return DatabaseBackups(self.databases().operations)
+
+    def binlog_archiver(self) -> BinlogArchiver:
+        return BinlogArchiver(self.databases().operations)
+
+    def database_restores(self) -> DatabaseRestores:
+        return DatabaseRestores(self.databases())
+
+    def database_snapshots(self) -> DatabaseSnapshots:
+        return DatabaseSnapshots(self.databases().operations)
+
+    def snapshot_schedules(self) -> SnapshotSchedules:
+        return SnapshotSchedules(self.databases().operations)
 
     @contextmanager
     def alone_in_lab(self) -> Iterator[None]:

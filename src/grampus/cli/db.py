@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from grampus.cli.app import command, confirm, make_noun
+from grampus.cli.app import command, make_noun
+from grampus.cli.lineage import details_of_lineage, lineage_document, observe_lineage
 from grampus.cli.options import (
     FORMAT_DEFAULT,
     LAB_DEFAULT,
@@ -17,7 +18,6 @@ from grampus.cli.options import (
     LabOption,
     MaxLagOption,
     WritePathOption,
-    YesOption,
 )
 from grampus.cli.output import make_output, show_plan
 from grampus.cli.volume import (
@@ -28,14 +28,14 @@ from grampus.cli.volume import (
     details_of_read_cache,
     losses_document,
     parse_write_options,
-    require_something_to_set,
 )
 from grampus.cli.work import work_on_databases
-from grampus.core.errors import RefusedError
 from grampus.core.units import format_bytes, parse_bytes
-from grampus.databases.changes import PROTECT, SET_WRITE_PATH
-from grampus.databases.lifecycle import CREATE, DELETE, START, STOP
+from grampus.databases.changes import PROTECT
+from grampus.databases.decide_labels import has_labels, parse_selectors
+from grampus.databases.lifecycle import START, STOP
 from grampus.databases.model import DatabaseSpec
+from grampus.databases.records import render_labels
 from grampus.databases.request import CreateRequest, require_request
 from grampus.databases.view import CreatedDatabase, DatabaseView
 from grampus.volumes.live import LiveVolume
@@ -66,6 +66,14 @@ def db_create(
         bool,
         typer.Option("--protect", metavar="", help="Refuse to delete it until `db unprotect`."),
     ] = False,
+    flatten: Annotated[
+        bool,
+        typer.Option(
+            "--flatten",
+            metavar="",
+            help="Let its volume share nothing with the golden one that it is cloned from.",
+        ),
+    ] = False,
     write_path: WritePathOption = None,
     max_lag: MaxLagOption = None,
     lab: LabOption = LAB_DEFAULT,
@@ -82,19 +90,19 @@ def db_create(
         flavour=flavour,
         host=host,
         protect=protect,
-        write_path=path or "direct",
+        write_path=path,
         max_lag_ms=max_lag_ms,
     )
     require_request(request)
     with work_on_databases(lab) as (_, databases):
         spec = databases.plan_create(request)
         if dry_run:
-            show_plan(output_format, databases.describe(CREATE, spec))
+            show_plan(output_format, databases.describe_create(spec, flatten=flatten))
             return
-        created = databases.create(spec)
+        created = databases.create(spec, flatten=flatten)
         view = databases.show(name)
-    document = {**database_document(view), **_connection(created)}
-    chosen, loss = _explain_choice(spec)
+    document = {**database_document(view), **connection_document(created)}
+    chosen, loss = explain_choice(spec)
     make_output(output_format).details(
         document,
         {
@@ -110,10 +118,18 @@ def db_create(
 
 
 @command(db_app, "list", "grampus db list")
-def db_list(lab: LabOption = LAB_DEFAULT, output_format: FormatOption = FORMAT_DEFAULT) -> None:
-    """All databases."""
+def db_list(
+    label: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="Only those with this label; may be repeated."),
+    ] = None,
+    lab: LabOption = LAB_DEFAULT,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """All databases, or those with certain labels."""
+    wanted = parse_selectors(label or [])
     with work_on_databases(lab) as (_, databases):
-        views = databases.list()
+        views = [v for v in databases.list() if has_labels(v.record.spec.labels, wanted)]
     make_output(output_format).table(
         {"databases": [database_document(view) for view in views]},
         ["name", "status", "server", "size", "memory", "cpus", "host", "address"],
@@ -130,7 +146,9 @@ def db_list(lab: LabOption = LAB_DEFAULT, output_format: FormatOption = FORMAT_D
             ]
             for view in views
         ],
-        "There is no database yet. `grampus db create NAME --size 10G` makes one.",
+        "No database has these labels."
+        if wanted
+        else "There is no database yet. `grampus db create NAME --size 10G` makes one.",
     )
 
 
@@ -146,14 +164,17 @@ def db_show(
         spec = view.record.spec
         live = session.volumes().observe_live(name) if view.volume else None
         asides = session.volumes().observe_asides(name) if view.volume else []
+        lineage = observe_lineage(session, view)
     said = live.model_dump(mode="json") if live is not None else {}
     document = {
         **database_document(view),
         **losses_document(spec.write_path, spec.max_lag_ms),
         **{key: said.get(key) for key in ("journal", "journal_counts", "read_cache")},
         "local_asides": [aside.path for aside in asides],
+        **lineage_document(view, lineage),
     }
     pairs = pairs_of_database(view, live) | details_of_asides(asides)
+    pairs |= details_of_lineage(view, lineage)
     make_output(output_format).details(document, pairs)
 
 
@@ -174,32 +195,6 @@ def db_connect(
     sys.stdout.flush()
     # The client takes our place: its signals, its exit code and its terminal are its own.
     os.execvp(argv[0], argv)  # noqa: S606 - a list of arguments, no shell
-
-
-@command(db_app, "delete", "grampus db delete shop --yes")
-def db_delete(
-    name: NameArgument,
-    lab: LabOption = LAB_DEFAULT,
-    yes: YesOption = False,
-    dry_run: DryRunOption = False,
-    output_format: FormatOption = FORMAT_DEFAULT,
-) -> None:
-    """Delete a database and its volume."""
-    with work_on_databases(lab) as (session, databases):
-        spec = databases.get(name).spec
-        if dry_run:
-            show_plan(output_format, databases.describe(DELETE, spec))
-            return
-        if spec.protected:
-            raise RefusedError(
-                f"The database '{name}' is protected.",
-                f"Lift it first: `grampus db unprotect {name}`.",
-                code="protected",
-            )
-        session.progress.close()
-        confirm(f"Delete the database '{name}' and all its data?", yes=yes)
-        databases.delete(name)
-    make_output(output_format).text({"deleted": name}, f"The database '{name}' is deleted.")
 
 
 @command(db_app, "protect", "grampus db protect shop")
@@ -262,33 +257,6 @@ def db_stop(
     )
 
 
-@command(db_app, "set", "grampus db set shop --write-path cache --max-lag 50ms")
-def db_set(
-    name: NameArgument,
-    write_path: WritePathOption = None,
-    max_lag: MaxLagOption = None,
-    lab: LabOption = LAB_DEFAULT,
-    dry_run: DryRunOption = False,
-    output_format: FormatOption = FORMAT_DEFAULT,
-) -> None:
-    """Choose how a database's volume is written to; a running one is stopped and started."""
-    path, max_lag_ms = parse_write_options(write_path, max_lag)
-    require_something_to_set(path, max_lag_ms)
-    with work_on_databases(lab) as (_, databases):
-        if dry_run:
-            change = databases.plan_write_path(name, path, max_lag_ms=max_lag_ms)
-            show_plan(output_format, databases.describe(SET_WRITE_PATH, change) if change else [])
-            return
-        databases.set_write_path(name, path, max_lag_ms=max_lag_ms)
-        view = databases.show(name)
-    chosen, loss = _explain_choice(view.record.spec)
-    make_output(output_format).text(
-        database_document(view),
-        f"The database '{name}' is {view.status}; its write path is {chosen}.\n"
-        f"Lost if its host fails: {loss}.",
-    )
-
-
 def database_document(view: DatabaseView) -> dict[str, Any]:
     """The JSON document of a database; it holds no secret."""
     spec, volume = view.record.spec, view.volume
@@ -307,6 +275,7 @@ def database_document(view: DatabaseView) -> dict[str, Any]:
         "cpus": spec.cpus,
         "buffer_pool_bytes": view.record.buffer_pool_bytes,
         "protected": spec.protected,
+        "labels": spec.labels,
         "write_path": spec.write_path,
         "max_lag_ms": spec.max_lag_ms if spec.write_path == "cache" else None,
         "created_at": view.record.created_at.isoformat(),
@@ -345,17 +314,19 @@ def pairs_of_database(view: DatabaseView, live: LiveVolume | None) -> dict[str, 
         **(details_of_counts(live.journal_counts) if live else {}),
         **(details_of_read_cache(live.read_cache) if live else {}),
         "protected": "yes" if spec.protected else "no",
+        **({"labels": render_labels(spec.labels)} if spec.labels else {}),
         "created": view.record.created_at.isoformat(timespec="seconds"),
     }
 
 
-def _explain_choice(spec: DatabaseSpec) -> tuple[str, str]:
+def explain_choice(spec: DatabaseSpec) -> tuple[str, str]:
     """The write path, and what it loses with the host: said by whatever command chooses it."""
     losses = explain_losses(spec.write_path, spec.max_lag_ms)
     return describe_write_path(spec.write_path, spec.max_lag_ms), losses.host_fails
 
 
-def _connection(created: CreatedDatabase) -> dict[str, Any]:
+def connection_document(created: CreatedDatabase) -> dict[str, Any]:
+    """How to reach a new database; the connection string holds its password."""
     return {
         "connection_string": created.connection_string,
         "client_command": created.client_command,

@@ -9,11 +9,27 @@ from typing import Annotated
 
 import typer
 
+from grampus.cli import db_clone as db_clone
+from grampus.cli import db_events as db_events
+from grampus.cli import db_move  # noqa: F401 - adds its verb to `db`
 from grampus.cli.app import DEBUG_VARIABLE, make_noun
 from grampus.cli.bench import bench_app, report_app
 from grampus.cli.db import db_app
+from grampus.cli.db_backup import backup_app
+from grampus.cli.db_resources import parameter_app
+from grampus.cli.db_snapshot import db_snapshot_app
+from grampus.cli.db_trash import trash_app
+from grampus.cli.db_user import user_app
 from grampus.cli.lab import lab_app
 from grampus.cli.volume import volume_app
+from grampus.cli.volume_snapshot import snapshot_app
+
+db_app.add_typer(parameter_app)
+db_app.add_typer(user_app)
+db_app.add_typer(trash_app)
+db_app.add_typer(backup_app)
+db_app.add_typer(db_snapshot_app)
+volume_app.add_typer(snapshot_app)
 
 app = make_noun(
     "grampus",

@@ -7,27 +7,57 @@ from grampus.databases.model import FlavourName
 # Names cannot hold a dot (core.names), so no database's own user can ever be called this.
 ADMIN_USER = "grampus.admin"
 # Names that a flavour keeps for itself, in any case.
-_TAKEN_USER_NAMES = frozenset({"public", "current_role", "current_user", "event_scheduler"})
+TAKEN_USER_NAMES = frozenset({"public", "current_role", "current_user", "event_scheduler"})
 
 # What managed services give: everything inside schemas, and the users and replicas of the
 # instance; not SUPER, SHUTDOWN, FILE or what configures the server.
-_USER_RIGHTS = (
+OWNER_RIGHTS = (
     "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, RELOAD, PROCESS, REFERENCES, INDEX, ALTER, "
     "SHOW DATABASES, CREATE TEMPORARY TABLES, LOCK TABLES, EXECUTE, REPLICATION SLAVE, "
     "REPLICATION CLIENT, CREATE VIEW, SHOW VIEW, CREATE ROUTINE, ALTER ROUTINE, CREATE USER, "
     "EVENT, TRIGGER"
 )
 # Taken back on the schema `mysql`: who writes there can give itself any right.
-_SYSTEM_SCHEMA_RIGHTS = (
+SYSTEM_SCHEMA_RIGHTS = (
     "INSERT, UPDATE, DELETE, CREATE, DROP, REFERENCES, INDEX, ALTER, CREATE TEMPORARY TABLES, "
     "LOCK TABLES, EXECUTE, CREATE VIEW, CREATE ROUTINE, ALTER ROUTINE, EVENT, TRIGGER"
 )
+
+ADMIN_GRANT = f"GRANT ALL PRIVILEGES ON *.* TO '{ADMIN_USER}'@'localhost' WITH GRANT OPTION;"
 
 
 def decide_user_name(database: str) -> str:
     """The user made for whoever asked for `database`: its name, with `_` for each hyphen."""
     name = database.replace("-", "_")
-    return f"{name}_user" if name in _TAKEN_USER_NAMES else name
+    return f"{name}_user" if name in TAKEN_USER_NAMES else name
+
+
+def owner_grants(flavour: FlavourName, user: str) -> list[str]:
+    """The statements that give the database's own user its rights; they may be repeated."""
+    if flavour == "mysql":
+        return [
+            f"GRANT {OWNER_RIGHTS}, CREATE ROLE, DROP ROLE ON *.* TO '{user}'@'%' "
+            "WITH GRANT OPTION;",
+            f"REVOKE {SYSTEM_SCHEMA_RIGHTS} ON mysql.* FROM '{user}'@'%';",
+        ]
+    return [
+        f"GRANT {OWNER_RIGHTS}, SLAVE MONITOR, BINLOG MONITOR ON *.* TO '{user}'@'%' "
+        "WITH GRANT OPTION;",
+    ]
+
+
+def render_golden_accounts_sql(flavour: FlavourName, *, root_password: str) -> str:
+    """As `render_accounts_sql`, for a data directory that is copied and never served itself.
+
+    It has no account but a locked root, whose password nobody keeps, and the server's own.
+    """
+    statements = [
+        "SET SESSION sql_log_bin = 0;",
+        *(["FLUSH PRIVILEGES;"] if flavour == "mariadb" else []),
+        f"ALTER USER 'root'@'localhost' IDENTIFIED BY '{root_password}' ACCOUNT LOCK;",
+        *(["DROP USER IF EXISTS 'mysql'@'localhost';"] if flavour == "mariadb" else []),
+    ]
+    return "\n".join([*statements, ""])
 
 
 def render_accounts_sql(
@@ -47,7 +77,7 @@ def render_accounts_sql(
     """
     common = [
         f"CREATE USER '{ADMIN_USER}'@'localhost' IDENTIFIED BY '{admin_password}';",
-        f"GRANT ALL PRIVILEGES ON *.* TO '{ADMIN_USER}'@'localhost' WITH GRANT OPTION;",
+        ADMIN_GRANT,
         f"CREATE USER '{user}'@'%' IDENTIFIED BY '{password}';",
     ]
     if flavour == "mysql":
@@ -56,9 +86,7 @@ def render_accounts_sql(
             "SET SESSION sql_log_bin = 0;",
             f"ALTER USER 'root'@'localhost' IDENTIFIED BY '{root_password}' ACCOUNT LOCK;",
             *common,
-            f"GRANT {_USER_RIGHTS}, CREATE ROLE, DROP ROLE ON *.* TO '{user}'@'%' "
-            "WITH GRANT OPTION;",
-            f"REVOKE {_SYSTEM_SCHEMA_RIGHTS} ON mysql.* FROM '{user}'@'%';",
+            *owner_grants(flavour, user),
         ]
     else:
         statements = [
@@ -67,7 +95,6 @@ def render_accounts_sql(
             f"ALTER USER 'root'@'localhost' IDENTIFIED BY '{root_password}' ACCOUNT LOCK;",
             "DROP USER IF EXISTS 'mysql'@'localhost';",
             *common,
-            f"GRANT {_USER_RIGHTS}, SLAVE MONITOR, BINLOG MONITOR ON *.* TO '{user}'@'%' "
-            "WITH GRANT OPTION;",
+            *owner_grants(flavour, user),
         ]
     return "\n".join([*statements, ""])

@@ -3,14 +3,36 @@
 from __future__ import annotations
 
 from grampus.core.errors import GrampusError
+from grampus.databases.backup.restoring import RESTORE_BACKUP
+from grampus.databases.backup.taking import BACKUP
 from grampus.databases.changes import PROTECT, RESIZE, SET_WRITE_PATH
+from grampus.databases.clone_steps import CLONE, FLATTEN
+from grampus.databases.creating import CREATE
+from grampus.databases.golden_steps import GOLDEN
 from grampus.databases.kinds import AnyOperationType
-from grampus.databases.lifecycle import CREATE, DELETE, START, STOP
+from grampus.databases.lifecycle import DELETE, START, STOP
+from grampus.databases.live_changes import RESTART, SET_LIMITS, SET_PARAMETER
+from grampus.databases.move_steps import MOVE
+from grampus.databases.naming_steps import LABEL, RENAME
+from grampus.databases.rotation_steps import DISCARD, ROTATE
 from grampus.databases.scratch import SCRATCH, SCRATCH_STOP
+from grampus.databases.snapshot_steps import (
+    DELETE_SNAPSHOT,
+    PROTECT_SNAPSHOT,
+    ROLLBACK,
+    ROLLBACK_FOR_GOOD,
+    SCHEDULE_SNAPSHOTS,
+    TAKE_SNAPSHOT,
+)
+from grampus.databases.trash_steps import PURGE, RESTORE, TRASH
+from grampus.databases.user_steps import ADD_USER, CHANGE_PASSWORD, DISCARD_PASSWORD, REMOVE_USER
 
 KIND_PREFIX = "db."
 OPERATION_TYPES: tuple[AnyOperationType, ...] = (
     CREATE,
+    GOLDEN,
+    CLONE,
+    FLATTEN,
     DELETE,
     START,
     STOP,
@@ -19,6 +41,29 @@ OPERATION_TYPES: tuple[AnyOperationType, ...] = (
     SET_WRITE_PATH,
     SCRATCH,
     SCRATCH_STOP,
+    BACKUP,
+    RESTORE_BACKUP,
+    SET_LIMITS,
+    SET_PARAMETER,
+    RESTART,
+    MOVE,
+    ADD_USER,
+    REMOVE_USER,
+    CHANGE_PASSWORD,
+    DISCARD_PASSWORD,
+    ROTATE,
+    DISCARD,
+    LABEL,
+    RENAME,
+    TRASH,
+    RESTORE,
+    PURGE,
+    TAKE_SNAPSHOT,
+    DELETE_SNAPSHOT,
+    PROTECT_SNAPSHOT,
+    SCHEDULE_SNAPSHOTS,
+    ROLLBACK,
+    ROLLBACK_FOR_GOOD,
 )
 _BY_KIND = {operation_type.kind: operation_type for operation_type in OPERATION_TYPES}
 

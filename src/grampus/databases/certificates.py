@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
+from grampus.core.shell import in_one_shell
 from grampus.databases.layout import MYSQL_GID, MYSQL_UID, InstancePlan
 from grampus.hosts.port import Host
 
@@ -23,16 +24,24 @@ def ensure_certificates(host: Host, plan: InstancePlan) -> None:
     if host.read_file(plan.tls_dir / "server-cert.pem") is not None:
         return
     making = plan.directory / "tls.new"
-    host.run(["rm", "-rf", str(making), str(plan.tls_dir)])
-    host.run(["install", "-d", "-m", "0700", str(making)])
+    host.run(
+        in_one_shell(
+            ["rm", "-rf", str(making), str(plan.tls_dir)],
+            ["install", "-d", "-m", "0700", str(making)],
+        )
+    )
     host.write_file(making / "openssl.cnf", render_openssl_conf(plan.address))
-    host.run(_certificate_argv(making, "ca", f"Grampus CA of {plan.database}"))
-    host.run(_certificate_argv(making, "server", plan.database))
-    host.run(_certificate_argv(making, "client", f"client of {plan.database}"))
-    host.run(["rm", "-f", str(making / "ca-key.pem"), str(making / "openssl.cnf")])
-    host.run(["chown", "-R", f"{MYSQL_UID}:{MYSQL_GID}", str(making)])
-    host.run(["chmod", "-R", "u=rwX,go=", str(making)])
-    host.run(["mv", "-T", str(making), str(plan.tls_dir)])
+    host.run(
+        in_one_shell(
+            _certificate_argv(making, "ca", f"Grampus CA of {plan.database}"),
+            _certificate_argv(making, "server", plan.database),
+            _certificate_argv(making, "client", f"client of {plan.database}"),
+            ["rm", "-f", str(making / "ca-key.pem"), str(making / "openssl.cnf")],
+            ["chown", "-R", f"{MYSQL_UID}:{MYSQL_GID}", str(making)],
+            ["chmod", "-R", "u=rwX,go=", str(making)],
+            ["mv", "-T", str(making), str(plan.tls_dir)],
+        )
+    )
 
 
 def render_openssl_conf(address: str) -> str:

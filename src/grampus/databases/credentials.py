@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
+import shutil
 import string
 from pathlib import Path
 
@@ -46,15 +48,22 @@ class CredentialFiles:
         """The certificate authority made for this database."""
         return self._directory / f"{database}.ca.pem"
 
-    def ensure(self, database: str) -> Credentials:
-        """The credentials of `database`, made if there are none yet."""
+    def users_directory(self, database: str) -> Path:
+        """Where the passwords of users that clients were given are kept (`user_files`)."""
+        return self._directory / f"{database}.users"
+
+    def ensure(self, database: str, *, user: str | None = None) -> Credentials:
+        """The credentials of `database`, made if there are none yet.
+
+        `user` is its own user's name, if it is not called after the database.
+        """
         if self._file(database).exists():
             return self.load(database)
         made = Credentials(
-            user=decide_user_name(database),
-            password=_new_password(),
-            admin_password=_new_password(),
-            root_password=_new_password(),
+            user=user or decide_user_name(database),
+            password=new_password(),
+            admin_password=new_password(),
+            root_password=new_password(),
         )
         self._ensure_private_directory()
         write_atomically(self._file(database), made.model_dump_json().encode(), mode=0o600)
@@ -71,6 +80,28 @@ class CredentialFiles:
                 code="secrets-missing",
             ) from None
 
+    def find_next(self, database: str) -> Credentials | None:
+        """Credentials that are coming into use (`rotation_steps`), or None."""
+        try:
+            return Credentials.model_validate_json(self._next_file(database).read_bytes())
+        except FileNotFoundError:
+            return None
+
+    def ensure_next(self, database: str) -> Credentials:
+        """New passwords of the same accounts, kept before the server is told of them."""
+        found = self.find_next(database)
+        if found is not None:
+            return found
+        changes = {"password": new_password(), "admin_password": new_password()}
+        made = self.load(database).model_copy(update=changes)
+        write_atomically(self._next_file(database), made.model_dump_json().encode(), mode=0o600)
+        return made
+
+    def settle_next(self, database: str) -> None:
+        """The next credentials, which the server knows by now, are the ones from now on."""
+        with contextlib.suppress(FileNotFoundError):  # they are already
+            self._next_file(database).replace(self._file(database))
+
     def write_client_files(self, database: str, option_file: str, ca: str) -> None:
         """Write the option file and the CA that a client on this machine reads."""
         self._ensure_private_directory()
@@ -79,22 +110,44 @@ class CredentialFiles:
 
     def ensure_absent(self, database: str) -> None:
         """Forget the credentials of `database`."""
-        for file in (self.option_file(database), self.ca_file(database), self._file(database)):
-            file.unlink(missing_ok=True)
+        for file_of in (self.option_file, self.ca_file, self._file, self._next_file):
+            file_of(database).unlink(missing_ok=True)
+        shutil.rmtree(self.users_directory(database), ignore_errors=True)
+
+    def ensure_moved(self, former: str, database: str) -> None:
+        """All that is kept under the name `former` kept under `database` from now on.
+
+        Repeatable. Option files still name the former address and certificate authority: they are
+        written anew when the server starts, and by `UserFiles.write_all`.
+        """
+        for file_of in (self._file, self.option_file, self.ca_file, self.users_directory):
+            with contextlib.suppress(FileNotFoundError):  # it was moved before, or never was
+                file_of(former).rename(file_of(database))
 
     def _file(self, database: str) -> Path:
         return self._directory / f"{database}.json"
+
+    def _next_file(self, database: str) -> Path:
+        return self._directory / f"{database}.next.json"
 
     def _ensure_private_directory(self) -> None:
         self._directory.mkdir(parents=True, exist_ok=True)
         self._directory.chmod(0o700)
 
 
-def _new_password() -> SecretStr:
+def new_password() -> SecretStr:
+    """A password that nobody can guess, and that needs no quoting anywhere."""
     return SecretStr("".join(secrets.choice(_PASSWORD_ALPHABET) for _ in range(PASSWORD_LENGTH)))
 
 
 def render_option_file(credentials: Credentials, *, address: str, port: int, ca_file: str) -> str:
+    """Client options of the owner, as `render_login`."""
+    return render_login(
+        credentials.user, credentials.password, address=address, port=port, ca_file=ca_file
+    )
+
+
+def render_login(user: str, password: SecretStr, *, address: str, port: int, ca_file: str) -> str:
     """Client options for `mysql` and `mariadb` alike.
 
     `ssl-ca` alone makes both verify the server: MySQL's client takes it as `ssl-mode=VERIFY_CA`,
@@ -105,8 +158,8 @@ def render_option_file(credentials: Credentials, *, address: str, port: int, ca_
             "[client]",
             f"host={address}",
             f"port={port}",
-            f"user={credentials.user}",
-            f"password={credentials.password.get_secret_value()}",
+            f"user={user}",
+            f"password={password.get_secret_value()}",
             f"ssl-ca={ca_file}",
             "",
         ]

@@ -8,7 +8,13 @@ from pathlib import PurePosixPath
 from grampus.core.errors import GrampusError
 from grampus.databases.accounts import decide_user_name
 from grampus.databases.credentials import render_option_file
-from grampus.databases.instance import ensure_files, ensure_initialised, ensure_serving
+from grampus.databases.identity import begin_serving_as_new, finish_serving_as_new
+from grampus.databases.instance import (
+    ensure_files,
+    ensure_initialised,
+    ensure_serving,
+    observe_daemon_state,
+)
 from grampus.databases.layout import InstancePlan, database_directory, plan_instance
 from grampus.databases.model import DatabaseRecord, DatabaseSpec, DesiredState
 from grampus.databases.records import describe_facts
@@ -24,9 +30,11 @@ IMAGE_PREFIX = "db-"
 class DatabaseWork:
     """What the steps of one database do; every method is idempotent."""
 
-    def __init__(self, ports: StepPorts, spec: DatabaseSpec) -> None:
+    def __init__(self, ports: StepPorts, spec: DatabaseSpec, *, owner: str | None = None) -> None:
+        """`owner` is the name of its own user while it is made, if not called after it."""
         self._ports = ports
         self._spec = spec
+        self._owner = owner or decide_user_name(spec.name)
 
     def record(self) -> None:
         spec = self._spec
@@ -38,7 +46,7 @@ class DatabaseWork:
         self._ports.records.put(
             DatabaseRecord(
                 spec=spec,
-                user=decide_user_name(spec.name),
+                user=self._owner,
                 server_version="",
                 buffer_pool_bytes=settings.buffer_pool_bytes,
                 created_at=self._ports.clock.now(),
@@ -46,27 +54,34 @@ class DatabaseWork:
             )
         )
 
+    def secrets(self) -> None:
+        """Passwords, made if there are none yet."""
+        self._ports.credentials.ensure(self._spec.name, user=self._owner)
+
     def create_volume(self) -> None:
-        spec = self._spec
-        self._ports.volumes.ensure_created(
-            VolumeSpec(
-                name=spec.name,
-                pool=spec.pool,
-                image=f"{IMAGE_PREFIX}{spec.name}",
-                size_bytes=spec.size_bytes,
-                write_path=spec.write_path,
-                max_lag_ms=spec.max_lag_ms,
-            )
-        )
+        self._ports.volumes.ensure_created(self.volume_spec())
         self.write_facts()
 
+    def volume_spec(self) -> VolumeSpec:
+        """The database's volume as it is made."""
+        spec = self._spec
+        return VolumeSpec(
+            name=spec.name,
+            pool=spec.pool,
+            image=f"{IMAGE_PREFIX}{spec.name}",
+            size_bytes=spec.size_bytes,
+            write_path=spec.write_path,
+            max_lag_ms=spec.max_lag_ms,
+        )
+
     def write_facts(self) -> None:
-        owner = decide_user_name(self._spec.name)
+        record = self._ports.records.find(self._spec.name)
+        owner = self._owner if record is None else record.user
         self._ports.volumes.set_metadata(self._spec.name, describe_facts(self._spec, owner))
 
     def files(self) -> None:
         plan = self.plan()
-        credentials = self._ports.credentials.ensure(self._spec.name)
+        credentials = self._ports.credentials.ensure(self._spec.name, user=self._owner)
         ensure_files(self.host(), plan, credentials)
         authority = self.host().read_file(plan.tls_dir / "ca.pem")
         if authority is None:
@@ -121,8 +136,25 @@ class DatabaseWork:
         self._ports.volumes.ensure_attached(self._spec.name, self._spec.host)
 
     def serve(self) -> None:
-        version = ensure_serving(self.host(), self.plan(), self._ports.clock)
-        self._ports.records.change(self._spec.name, server_version=version)
+        plan = self.plan()
+        self._note_start(plan)
+        self._note_served(plan, ensure_serving(self.host(), plan, self._ports.clock))
+
+    def begin_serving_as_new(self, *, makes_accounts: bool) -> None:
+        """Start the server of a copied data directory, which takes new passwords first."""
+        plan = self.plan()
+        self._note_start(plan)
+        begin_serving_as_new(
+            self.host(),
+            plan,
+            self._ports.credentials.load(self._spec.name),
+            self._ports.clock,
+            makes_accounts=makes_accounts,
+        )
+
+    def finish_serving_as_new(self) -> None:
+        plan = self.plan()
+        self._note_served(plan, finish_serving_as_new(self.host(), plan, self._ports.clock))
 
     def stop_server(self) -> None:
         self.host().ensure_daemon_absent(self._names().daemon)
@@ -145,6 +177,20 @@ class DatabaseWork:
         if scratch is not None:
             ScratchWork(self._ports, scratch).remove()
             self._ports.records.remove_scratch(self._spec.name)
+
+    def _note_start(self, plan: InstancePlan) -> None:
+        if observe_daemon_state(self.host(), plan.daemon) != "running":
+            # Before the start: if that is cut off, the next one notes its own.
+            self._ports.records.change(
+                self._spec.name, started_parameters=dict(self._spec.parameters)
+            )
+
+    def _note_served(self, plan: InstancePlan, version: str) -> None:
+        self._ports.records.change(
+            self._spec.name,
+            server_version=version,
+            buffer_pool_bytes=plan.settings.buffer_pool_bytes,
+        )
 
     def host(self) -> Host:
         """The host that the instance runs on."""

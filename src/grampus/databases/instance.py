@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from grampus.core.clock import Clock, wait_until
 from grampus.core.errors import GrampusError
+from grampus.core.shell import in_one_shell
 from grampus.databases.accounts import render_accounts_sql
 from grampus.databases.certificates import ensure_certificates
 from grampus.databases.credentials import Credentials, render_option_file
@@ -29,11 +32,8 @@ LOGIN_TIMEOUT_S = 15.0
 
 def ensure_files(host: Host, plan: InstancePlan, credentials: Credentials) -> None:
     """Directories, certificates, my.cnf and the client's option file."""
-    host.run(["install", "-d", "-m", "0750", "-o", "0", "-g", str(MYSQL_GID), str(plan.directory)])
-    for directory in (plan.run_dir, plan.volume):
-        host.run(_install_for_mysql(directory))
+    ensure_server_files(host, plan)
     ensure_certificates(host, plan)
-    host.write_file(plan.config_file, render_config(plan))
     host.write_file(
         plan.option_file,
         render_option_file(
@@ -48,10 +48,40 @@ def ensure_files(host: Host, plan: InstancePlan, credentials: Credentials) -> No
     )
 
 
+def ensure_server_files(host: Host, plan: InstancePlan) -> None:
+    """Directories and my.cnf: what a server needs that nobody connects to."""
+    directory = str(plan.directory)
+    host.run(
+        in_one_shell(
+            ["install", "-d", "-m", "0750", "-o", "0", "-g", str(MYSQL_GID), directory],
+            _install_for_mysql(plan.run_dir),
+            _install_for_mysql(plan.volume),
+        )
+    )
+    host.write_file(plan.config_file, render_config(plan))
+
+
 def ensure_initialised(
     host: Host, plan: InstancePlan, credentials: Credentials, clock: Clock
 ) -> None:
     """A complete data directory with its accounts; one that is complete is never touched.
+
+    Raises what `ensure_initialised_with` raises.
+    """
+    accounts_sql = render_accounts_sql(
+        plan.flavour,
+        user=credentials.user,
+        password=credentials.password.get_secret_value(),
+        admin_password=credentials.admin_password.get_secret_value(),
+        root_password=credentials.root_password.get_secret_value(),
+    )
+    ensure_initialised_with(host, plan, accounts_sql, clock)
+
+
+def ensure_initialised_with(
+    host: Host, plan: InstancePlan, accounts_sql: str, clock: Clock
+) -> None:
+    """A complete data directory whose accounts `accounts_sql` made, one statement a line.
 
     Raises GrampusError with code `initialise-failed` and the end of the server's log, or with
     code `timeout`.
@@ -59,24 +89,12 @@ def ensure_initialised(
     # One that another process left behind may be half-way: its data is made anew.
     host.ensure_daemon_absent(plan.init_daemon, kill=True)
     if host.read_file(plan.marker) is None:
-        _initialise(host, plan, credentials, clock)
+        _initialise(host, plan, accounts_sql, clock)
     host.run(["rm", "-f", str(plan.accounts_file), str(plan.init_script)])
 
 
-def _initialise(host: Host, plan: InstancePlan, credentials: Credentials, clock: Clock) -> None:
-    host.write_file(
-        plan.accounts_file,
-        render_accounts_sql(
-            plan.flavour,
-            user=credentials.user,
-            password=credentials.password.get_secret_value(),
-            admin_password=credentials.admin_password.get_secret_value(),
-            root_password=credentials.root_password.get_secret_value(),
-        ),
-        mode=0o600,
-        uid=MYSQL_UID,
-        gid=MYSQL_GID,
-    )
+def _initialise(host: Host, plan: InstancePlan, accounts_sql: str, clock: Clock) -> None:
+    host.write_file(plan.accounts_file, accounts_sql, mode=0o600, uid=MYSQL_UID, gid=MYSQL_GID)
     host.write_file(plan.init_script, render_init_script(plan))
     host.ensure_daemon(init_daemon(plan))
     wait_until(
@@ -90,7 +108,7 @@ def _initialise(host: Host, plan: InstancePlan, credentials: Credentials, clock:
     if host.read_file(plan.marker) is None:
         raise GrampusError(
             f"The data directory of {plan.database} could not be made: "
-            f"{_last_words(host, plan.init_daemon)}",
+            f"{last_words(host, plan.init_daemon)}",
             "Mend what the message says, then try again.",
             code="initialise-failed",
         )
@@ -107,17 +125,30 @@ def ensure_serving(host: Host, plan: InstancePlan, clock: Clock) -> str:
     answers: list[str] = []
 
     def answered() -> bool:
-        if observe_daemon_state(host, plan.daemon) != "running":
-            raise GrampusError(
-                f"The server of {plan.database} ended: {_last_words(host, plan.daemon)}",
-                "Mend what the message says, then try again.",
-                code="server-stopped",
-            )
-        answer = _observe_version(host, plan)
-        if answer is not None:
-            answers.append(answer)
-        return answer is not None
+        require_running(host, plan, plan.daemon)
+        version = observe_answer(host, plan).version
+        if version is not None:
+            answers.append(version)
+        return version is not None
 
+    await_server(clock, host, plan, answered)
+    return answers[-1]
+
+
+def require_running(host: Host, plan: InstancePlan, daemon: str) -> None:
+    """Raise GrampusError with code `server-stopped` when the server has ended."""
+    if observe_daemon_state(host, daemon) != "running":
+        raise GrampusError(
+            f"The server of {plan.database} ended: {last_words(host, daemon)}",
+            "Mend what the message says, then try again.",
+            code="server-stopped",
+        )
+
+
+def await_server(
+    clock: Clock, host: Host, plan: InstancePlan, answered: Callable[[], bool]
+) -> None:
+    """Poll `answered` until it holds. Raises GrampusError with code `timeout`."""
     wait_until(
         clock,
         answered,
@@ -126,7 +157,6 @@ def ensure_serving(host: Host, plan: InstancePlan, clock: Clock) -> str:
         timeout_s=READY_TIMEOUT_S,
         interval_s=0.2,
     )
-    return answers[-1]
 
 
 def ensure_instance_absent(
@@ -145,7 +175,16 @@ def observe_daemon_state(host: Host, daemon: str) -> DaemonState:
     return states.get(daemon, "absent")
 
 
-def _observe_version(host: Host, plan: InstancePlan) -> str | None:
+@dataclass(frozen=True)
+class Answer:
+    """What came of a login over TCP and TLS: the server's version, or what the client said."""
+
+    version: str | None
+    said: str = ""
+
+
+def observe_answer(host: Host, plan: InstancePlan) -> Answer:
+    """Try to log in as the database's user."""
     result = host.run(
         [
             CLIENT_PROGRAMS[plan.flavour],
@@ -162,10 +201,13 @@ def _observe_version(host: Host, plan: InstancePlan) -> str | None:
     )
     # MariaDB adds where it was built: "11.8.6-MariaDB-0+deb13u1 from Debian-log".
     words = result.stdout.split()
-    return words[0] if result.returncode == 0 and words else None
+    if result.returncode == 0 and words:
+        return Answer(words[0])
+    return Answer(None, result.stderr)
 
 
-def _last_words(host: Host, daemon: str) -> str:
+def last_words(host: Host, daemon: str) -> str:
+    """The end of the daemon's log that says why it ended; no secret is in it."""
     lines = host.daemon_log(daemon, last_lines=20).splitlines()
     # The password that mysqld invents for root is replaced and locked, yet not worth showing.
     shown = [line.strip() for line in lines if line.strip() and "password" not in line]

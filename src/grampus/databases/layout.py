@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from grampus.core.units import GIB
@@ -10,6 +11,7 @@ from grampus.databases.model import DatabaseSpec, FlavourName, ScratchSpec
 from grampus.databases.settings import (
     ServerPlaces,
     ServerSettings,
+    decide_server_options,
     decide_server_settings,
     render_my_cnf,
 )
@@ -20,6 +22,7 @@ MYSQL_GID = 64050
 # Inside the container; short, because the path of a socket holds at most 107 bytes (unix(7)).
 VOLUME_IN_DAEMON = PurePosixPath("/var/lib/mysql")
 RUN_IN_DAEMON = PurePosixPath("/run/mysqld")
+CHECKED = "option file checked"
 MARKER = "initialised"  # written last, at the root of the volume
 
 _SERVER_PROGRAMS: dict[FlavourName, str] = {
@@ -73,6 +76,7 @@ class InstancePlan:
     memory_bytes: int
     cpus: float
     settings: ServerSettings
+    parameters: Mapping[str, str] = field(default_factory=dict)  # the user's own
 
     @property
     def tls_dir(self) -> PurePosixPath:
@@ -140,6 +144,7 @@ def plan_instance(
             spec.cpus,
             write_path=spec.write_path,
         ),
+        parameters=spec.parameters,
     )
 
 
@@ -164,6 +169,7 @@ def plan_scratch_instance(scratch: ScratchSpec, data_dir: PurePosixPath) -> Inst
         settings=decide_server_settings(
             spec.flavour, spec.size_bytes, spec.memory_bytes, spec.cpus
         ),
+        parameters=spec.parameters,
     )
 
 
@@ -172,11 +178,28 @@ def render_config(plan: InstancePlan) -> str:
     return render_my_cnf(
         plan.flavour,
         plan.settings,
-        ServerPlaces(volume=VOLUME_IN_DAEMON, tls=plan.tls_dir, run=RUN_IN_DAEMON),
+        _places(plan),
+        address=plan.address,
+        port=plan.port,
+        server_id=plan.server_id,
+        parameters=plan.parameters,
+    )
+
+
+def own_options(plan: InstancePlan) -> dict[str, str | int]:
+    """What Grampus itself chooses for the instance's server, by option."""
+    return decide_server_options(
+        plan.flavour,
+        plan.settings,
+        _places(plan),
         address=plan.address,
         port=plan.port,
         server_id=plan.server_id,
     )
+
+
+def _places(plan: InstancePlan) -> ServerPlaces:
+    return ServerPlaces(volume=VOLUME_IN_DAEMON, tls=plan.tls_dir, run=RUN_IN_DAEMON)
 
 
 def server_daemon(plan: InstancePlan) -> DaemonSpec:
@@ -189,6 +212,23 @@ def server_daemon(plan: InstancePlan) -> DaemonSpec:
 def init_daemon(plan: InstancePlan) -> DaemonSpec:
     """The daemon that fills the data directory and ends."""
     return _daemon(plan, plan.init_daemon, ("/bin/sh", str(plan.init_script)))
+
+
+def check_daemon(plan: InstancePlan, config_file: PurePosixPath) -> DaemonSpec:
+    """The daemon that lets the server check an option file, and ends.
+
+    Its last word is CHECKED when the server takes the file. MariaDB has no option for that alone:
+    it reads the file before it prints its help.
+    """
+    asked = "--validate-config" if plan.flavour == "mysql" else "--verbose --help"
+    server = f"{_SERVER_PROGRAMS[plan.flavour]} --defaults-file={config_file} {asked}"
+    script = f"{server} --log-error-verbosity=2" if plan.flavour == "mysql" else server
+    return _daemon(
+        plan,
+        # No database's server is called this, whatever the database's name.
+        f"check-mysqld-{plan.database}",
+        ("/bin/sh", "-c", f"{script} >/dev/null && echo {CHECKED} >&2"),
+    )
 
 
 def _daemon(plan: InstancePlan, name: str, argv: tuple[str, ...]) -> DaemonSpec:

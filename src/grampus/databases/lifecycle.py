@@ -1,46 +1,14 @@
-"""Creating, deleting, starting and stopping a database, as lists of steps."""
+"""Deleting, starting and stopping a database, as lists of steps."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from grampus.core.units import format_bytes
-from grampus.databases.database_work import DatabaseWork, discard
+from grampus.databases.database_work import DatabaseWork
 from grampus.databases.kinds import OperationType, WhenCutOff
 from grampus.databases.model import DatabaseSpec
 from grampus.databases.step_ports import StepPorts
 from grampus.state.operations import Step
-
-
-def _create_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
-    name = spec.name
-    work = DatabaseWork(ports, spec)
-    return [
-        Step("record", f"Record {name}", work.record, lambda: ports.records.remove(name)),
-        Step(
-            "secrets",
-            "Make passwords",
-            lambda: discard(ports.credentials.ensure(name)),
-            lambda: ports.credentials.ensure_absent(name),
-        ),
-        Step(
-            "volume",
-            f"Create a volume of {format_bytes(spec.size_bytes)} in pool {spec.pool}",
-            work.create_volume,
-            lambda: ports.volumes.ensure_absent(name),
-        ),
-        Step(
-            "attach",
-            f"Attach the volume to {spec.host}",
-            lambda: discard(ports.volumes.ensure_attached(name, spec.host)),
-            lambda: ports.volumes.ensure_detached(name),
-        ),
-        Step("files", "Write configuration and certificates", work.files, work.remove_files),
-        Step("initialise", "Initialise the data directory", work.initialise, work.stop_initialise),
-        Step("address", f"Give {spec.host} the address {spec.address}", *work.address_changes()),
-        Step("serve", f"Start the {spec.flavour} server", work.serve, work.kill_server),
-        Step("finish", "Note that it is ready", work.finish),
-    ]
 
 
 def _delete_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
@@ -115,7 +83,6 @@ def _type(
     )
 
 
-CREATE = _type("db.create", "creation of the database", _create_steps, "undo")
 DELETE = _type("db.delete", "deletion of the database", _delete_steps, "finish")
 START = _type("db.start", "start of the database", start_steps, "finish-or-undo")
 STOP = _type("db.stop", "stop of the database", _stop_steps, "finish")

@@ -7,11 +7,16 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, SecretStr
 
+from grampus.databases.decide_retention import SnapshotSchedule
 from grampus.volumes.model import DEFAULT_MAX_LAG_MS, WritePath
+from grampus.volumes.trash import TrashedVolume
 
 FlavourName = Literal["mysql", "mariadb"]
 DatabaseStatus = Literal["creating", "running", "stopped", "volume-lost", "host-down", "deleting"]
 DatabasePhase = Literal["creating", "ready", "deleting"]
+# Of a new database, where its host can serve it. `journal` is faster and loses nothing either; it
+# becomes the default once `make crashes` has run in full (docs/proof).
+DEFAULT_WRITE_PATH: WritePath = "direct"
 DesiredState = Literal["running", "stopped"]
 MYSQL_PORT = 3306
 
@@ -35,6 +40,8 @@ class DatabaseSpec(BaseModel):
     protected: bool = False
     write_path: WritePath = "direct"  # of its volume
     max_lag_ms: int = DEFAULT_MAX_LAG_MS  # of its volume, with the write path `cache` alone
+    parameters: dict[str, str] = {}  # the server's, as its user set them, beside Grampus's own
+    labels: dict[str, str] = {}  # whatever its user wants to find it by
 
 
 class DatabaseRecord(BaseModel):
@@ -49,6 +56,22 @@ class DatabaseRecord(BaseModel):
     created_at: datetime
     phase: DatabasePhase = "ready"
     desired: DesiredState = "running"  # what a restart of its host brings back
+    last_move_pause_ms: int | None = None  # how long nobody could write while it was moved
+    started_parameters: dict[str, str] = {}  # those that its server was last started with
+    snapshot_schedule: SnapshotSchedule | None = None
+    last_rollback: str | None = None  # the last one whose volume was rolled back, by its id
+
+
+class TrashedDatabase(BaseModel):
+    """A database in the trash, with all that it takes to have it back."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    key: str  # its name and when it was deleted: no database can be called so
+    record: DatabaseRecord  # as it was
+    volume: TrashedVolume
+    deleted_at: datetime
+    expires_at: datetime  # from then on it may be removed for good
 
 
 class ScratchSpec(BaseModel):

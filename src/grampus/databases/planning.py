@@ -7,7 +7,7 @@ from collections.abc import Collection
 from pathlib import PurePosixPath
 
 from grampus.core.errors import NotFoundError, RefusedError
-from grampus.databases.model import DatabaseSpec
+from grampus.databases.model import DEFAULT_WRITE_PATH, DatabaseSpec
 from grampus.databases.placement import (
     HostLoad,
     decide_address,
@@ -44,14 +44,26 @@ class CreatePlanner:
         self._images = images
         self._cluster = cluster
 
-    def plan(self, request: CreateRequest, used_addresses: Collection[str]) -> DatabaseSpec:
-        """The spec of a database as asked for. Errors as `DatabaseService.plan_create`."""
+    def plan(
+        self,
+        request: CreateRequest,
+        used_addresses: Collection[str],
+        *,
+        like: DatabaseSpec | None = None,
+    ) -> DatabaseSpec:
+        """The spec of a database as asked for. Errors as `DatabaseService.plan_create`.
+
+        `like` is the database whose data it shares: it is in the same pool, has the same server
+        and parameters, and takes no room of its own yet.
+        """
         flavour = require_request(request)
         self.require_name_free(request.name)
         host = self._choose_host(request.host)
-        require_machine_holds(request, _observe_machine(host), host.name)
-        self._volumes.require_served(host.name, request.write_path)
-        self._cluster.check_room(request.size_bytes)
+        require_machine_holds(request, observe_machine(host), host.name)
+        write_path = request.write_path or DEFAULT_WRITE_PATH
+        self._volumes.require_served(host.name, write_path)
+        if like is None:
+            self._cluster.check_room(request.size_bytes)
         address = decide_address(self._fleet.database_addresses(), used_addresses)
         return DatabaseSpec(
             name=request.name,
@@ -59,14 +71,16 @@ class CreatePlanner:
             size_bytes=request.size_bytes,
             memory_bytes=request.memory_bytes,
             cpus=request.cpus,
-            pool=self._cluster.volume_pool(),
+            pool=like.pool if like else self._cluster.volume_pool(),
             host=host.name,
             address=address,
-            image_id=self._images.image_for(flavour),  # last: it may take minutes
+            # Last: it may take minutes.
+            image_id=like.image_id if like else self._images.image_for(flavour),
             server_id=decide_server_id(address),
             protected=request.protect,
-            write_path=request.write_path,
-            max_lag_ms=decide_max_lag_ms(request.write_path, request.max_lag_ms),
+            write_path=write_path,
+            max_lag_ms=decide_max_lag_ms(write_path, request.max_lag_ms),
+            parameters=like.parameters if like else {},
         )
 
     def settle_address(self, spec: DatabaseSpec, used_addresses: Collection[str]) -> DatabaseSpec:
@@ -114,7 +128,8 @@ class CreatePlanner:
         )
 
 
-def _observe_machine(host: Host) -> MachineSize:
+def observe_machine(host: Host) -> MachineSize:
+    """What the machine under `host` has."""
     meminfo = host.read_file(PurePosixPath("/proc/meminfo")) or ""
     cpus = int(host.run(["getconf", "_NPROCESSORS_ONLN"]).stdout)
     return MachineSize(memory_bytes=parse_memory_total(meminfo), cpus=cpus)

@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from datetime import datetime
 from typing import Protocol
 
+from grampus.core.streams import ByteReader, ByteWriter
 from grampus.databases.model import FlavourName
-from grampus.volumes.model import Attachment, VolumeRecord, VolumeSpec, WritePath
+from grampus.volumes.model import (
+    Attachment,
+    CloneSource,
+    Lineage,
+    SnapshotInfo,
+    VolumeRecord,
+    VolumeSpec,
+    WritePath,
+)
+from grampus.volumes.trash import TrashedVolume
 
 
 class VolumePort(Protocol):
     """Volumes by name. Every `ensure_` is idempotent, also after a half-done one."""
+
+    @property
+    def trash(self) -> TrashPort:
+        """Where volumes can be moved to, and had back from."""
+        ...
 
     def ensure_created(self, spec: VolumeSpec) -> VolumeRecord:
         """The volume: image, cephx user and record."""
@@ -61,12 +78,150 @@ class VolumePort(Protocol):
         """Write `facts` as metadata of the volume's image, beside what is there."""
         ...
 
+    def require_removable(self, name: str) -> None:
+        """Raise RefusedError with code `has-clones` when other images stand on this one.
+
+        `ensure_absent` raises it too; ask before anything of a database is taken apart.
+        """
+        ...
+
+    def snapshots(self, name: str, *, with_used: bool = False) -> list[SnapshotInfo]:
+        """The volume's snapshots, oldest first. Raises NotFoundError."""
+        ...
+
+    def ensure_snapshot(self, name: str, snapshot: str) -> SnapshotInfo:
+        """A snapshot that holds everything flushed so far, also under a running writer.
+
+        One of that name is left as it is. Raises NotFoundError, UsageError for the name,
+        RefusedError with code `empty` (nothing was ever on the volume) or `attachment-lost`.
+        """
+        ...
+
+    def ensure_snapshot_absent(self, name: str, snapshot: str) -> None:
+        """The snapshot removed; nothing happens when it, or the volume, is not there.
+
+        Raises RefusedError with code `protected` or `has-clones`.
+        """
+        ...
+
+    def require_snapshot_removable(self, name: str, snapshot: str) -> None:
+        """Raise RefusedError with code `protected` or `has-clones`, NotFoundError."""
+        ...
+
+    def ensure_snapshot_released(self, name: str, snapshot: str) -> None:
+        """The snapshot out of sight; the cluster keeps its data until its last clone is gone.
+
+        The volume itself cannot be removed until then. Nothing happens when the snapshot, or the
+        volume, is not there.
+        """
+        ...
+
+    def ensure_snapshot_protected(self, name: str, snapshot: str, *, protected: bool) -> None:
+        """Whether the snapshot can be removed, by anybody. Raises NotFoundError."""
+        ...
+
+    def ensure_rolled_back(self, name: str, snapshot: str) -> None:
+        """The volume as it was at the snapshot, at the size that it has now.
+
+        What was written since is gone, what the journal and logs on hosts hold with it. Raises
+        NotFoundError, RefusedError with code `attached` or `in-use`.
+        """
+        ...
+
+    def ensure_cloned(self, spec: VolumeSpec, source: CloneSource) -> VolumeRecord:
+        """A volume that shares the snapshot's data until it writes, grown to `spec.size_bytes`.
+
+        Its cephx user is its own; facts of the parent (`set_metadata`) do not come with it.
+        Raises RefusedError with code `image-exists` or `shrink`, GrampusError with code
+        `clone-failed`.
+        """
+        ...
+
+    def ensure_flattened(self, name: str) -> None:
+        """The volume's image standing alone, also under a running writer. Raises NotFoundError."""
+        ...
+
+    def lineage(self, name: str) -> Lineage:
+        """What the volume's image is a clone of, and which images are clones of it.
+
+        Raises NotFoundError.
+        """
+        ...
+
+    def note_formatted(self, name: str) -> None:
+        """A file system is on the volume's image already: attaching must not make one.
+
+        For an image that was filled otherwise, as from a backup. Raises NotFoundError.
+        """
+        ...
+
+    def exporting(
+        self, name: str, snapshot: str, *, since: str | None = None
+    ) -> AbstractContextManager[ByteReader]:
+        """What a snapshot holds, or what is new in it after the snapshot `since`, as a stream.
+
+        All of it was read only when the block ends without an error. Raises NotFoundError, and
+        GrampusError at the end of the block when the cluster failed.
+        """
+        ...
+
+    def importing(self, name: str) -> AbstractContextManager[ByteWriter]:
+        """What brings such a stream into a volume that was made and never attached.
+
+        The image then has a snapshot of the name that the stream was exported from, which a
+        stream since it needs. Raises NotFoundError, RefusedError with code `attached` or
+        `not-empty`, and GrampusError at the end of the block when it is not whole.
+        """
+        ...
+
+
+class TrashPort(Protocol):
+    """Volumes that are out of the way, and can be had back. Everything may be repeated."""
+
+    def drain(self, name: str) -> TrashedVolume:
+        """The volume detached, with all that was acknowledged in its image, as it then is.
+
+        Raises NotFoundError, HostUnreachableError, GrampusError.
+        """
+        ...
+
+    def ensure_trashed(self, volume: TrashedVolume, expires_at: datetime) -> None:
+        """The image in the trash until `expires_at`; the volume's key and record gone."""
+        ...
+
+    def ensure_restored(self, volume: TrashedVolume, name: str, image: str) -> VolumeRecord:
+        """The volume again, as `name`, with a new key.
+
+        Raises RefusedError with code `exists` or `image-exists`, GrampusError with code
+        `not-in-trash`.
+        """
+        ...
+
+    def require_purgeable(self, volume: TrashedVolume) -> None:
+        """Raise RefusedError with code `has-clones` when other images stand on this one."""
+        ...
+
+    def ensure_renamed(self, name: str, new_name: str, new_image: str) -> VolumeRecord:
+        """The detached volume under another name, with a new key. Raises what `drain` raises."""
+        ...
+
+    def ensure_purged(self, volume: TrashedVolume) -> None:
+        """The volume gone for good. Raises what `require_purgeable` raises."""
+        ...
+
 
 class ImagePort(Protocol):
     """Host images that hold database servers."""
 
     def image_for(self, flavour: FlavourName) -> str | None:
         """The id of an image with that server, built if needed; None: the host's own has it.
+
+        Raises GrampusError when it cannot be had.
+        """
+        ...
+
+    def server_image(self, flavour: FlavourName) -> str:
+        """The id of the image with that server, also where it is the host's own.
 
         Raises GrampusError when it cannot be had.
         """

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+
 from grampus.core.errors import not_found
-from grampus.databases.model import DatabaseRecord, DatabaseSpec, ScratchSpec
+from grampus.databases.model import DatabaseRecord, DatabaseSpec, ScratchSpec, TrashedDatabase
 from grampus.state.store import Store
 
 DATABASE_KIND = "database"
 SCRATCH_KIND = "scratch-instance"
+TRASHED_KIND = "trashed-database"
 
 
 class DatabaseRecords:
@@ -57,11 +61,29 @@ class DatabaseRecords:
     def remove_scratch(self, name: str) -> None:
         self._store.remove(SCRATCH_KIND, self._lab, name)
 
+    def all_trashed(self) -> dict[str, TrashedDatabase]:
+        """Databases in the trash by their keys, which sort by name, then by age."""
+        return self._store.all(TRASHED_KIND, self._lab, TrashedDatabase)
+
+    def find_trashed(self, key: str) -> TrashedDatabase | None:
+        return self._store.get(TRASHED_KIND, self._lab, key, TrashedDatabase)
+
+    def put_trashed(self, trashed: TrashedDatabase) -> None:
+        self._store.put(TRASHED_KIND, self._lab, trashed.key, trashed)
+
+    def remove_trashed(self, key: str) -> None:
+        self._store.remove(TRASHED_KIND, self._lab, key)
+
     def addresses(self) -> set[str]:
         """Addresses that a database or a scratch instance holds, whether it runs or not."""
         return {record.spec.address for record in self.all().values()} | {
             scratch.address for scratch in self.all_scratch().values()
         }
+
+
+def render_labels(labels: Mapping[str, str]) -> str:
+    """Labels in one line, sorted: `env=prod,team=web`."""
+    return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
 
 
 def describe_facts(spec: DatabaseSpec, owner: str) -> dict[str, str]:
@@ -80,4 +102,6 @@ def describe_facts(spec: DatabaseSpec, owner: str) -> dict[str, str]:
         "protected": "yes" if spec.protected else "no",
         "write-path": spec.write_path,
         "max-lag-ms": str(spec.max_lag_ms),
+        "labels": render_labels(spec.labels) or "none",  # rbd takes no empty value
+        "parameters": json.dumps(spec.parameters, sort_keys=True),
     }

@@ -9,7 +9,7 @@ from typing import get_args
 from grampus.core.errors import RefusedError, UsageError, closest_name
 from grampus.core.names import MAX_NAME_LENGTH, require_name
 from grampus.core.units import GIB, MIB, TIB, format_bytes
-from grampus.databases.model import FlavourName
+from grampus.databases.model import DEFAULT_WRITE_PATH, FlavourName
 from grampus.volumes.model import WritePath
 from grampus.volumes.write_paths import decide_max_lag_ms
 
@@ -20,8 +20,9 @@ MAX_SIZE_BYTES = 256 * TIB
 # 32 busy clients stayed alive in 256 MiB with a buffer pool of 32 MiB; below, the server dies.
 MIN_MEMORY_BYTES = 256 * MIB
 MIN_CPUS = 0.1
-# The daemons of other instances are called mysqld-local-NAME and mysqld-init-NAME.
-_RESERVED_PREFIXES = ("local-", "init-")
+# The daemons of other instances are called mysqld-local-NAME and mysqld-init-NAME; golden- begins
+# the volumes that new databases are cloned from (`decide_golden`).
+_RESERVED_PREFIXES = ("local-", "init-", "golden-")
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class CreateRequest:
     flavour: str = "mysql"
     host: str | None = None
     protect: bool = False
-    write_path: WritePath = "direct"
+    write_path: WritePath | None = None  # None: DEFAULT_WRITE_PATH
     max_lag_ms: int | None = None  # None: the default; with the write path `cache` alone
 
 
@@ -73,7 +74,7 @@ def require_request(request: CreateRequest) -> FlavourName:
             f"Ask for at least {MIN_CPUS:g}.",
             code="too-small",
         )
-    decide_max_lag_ms(request.write_path, request.max_lag_ms)
+    decide_max_lag_ms(request.write_path or DEFAULT_WRITE_PATH, request.max_lag_ms)
     return request.flavour
 
 
@@ -112,8 +113,8 @@ def _require_database_name(name: str) -> None:
         raise UsageError(error.problem, remedy, code=error.code) from None
     if name.startswith(_RESERVED_PREFIXES):
         raise UsageError(
-            f"'{name}' cannot name a database: {' and '.join(_RESERVED_PREFIXES)} begin names of "
-            "Grampus' own daemons.",
+            f"'{name}' cannot name a database: {', '.join(_RESERVED_PREFIXES)} begin names that "
+            "Grampus itself uses.",
             "Choose another name.",
             code="invalid-name",
         )

@@ -13,6 +13,9 @@ from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.core.progress import Progress
 from grampus.databases.changes import PROTECT, RESIZE, SET_WRITE_PATH
+from grampus.databases.creating import CREATE, CreateOrder
+from grampus.databases.decide_golden import GoldenSpec
+from grampus.databases.golden import GoldenVolumes, golden_source
 from grampus.databases.instance import observe_daemon_state
 from grampus.databases.kinds import DocumentT, OperationType
 from grampus.databases.layout import (
@@ -22,7 +25,7 @@ from grampus.databases.layout import (
     scratch_directory,
     server_daemon_name,
 )
-from grampus.databases.lifecycle import CREATE, DELETE, START, STOP, bring_up, take_down
+from grampus.databases.lifecycle import DELETE, START, STOP, bring_up, take_down
 from grampus.databases.model import (
     DatabaseRecord,
     DatabaseSpec,
@@ -83,11 +86,17 @@ class DatabaseService:
         self._records = self._operations.records
         self._credentials = self._operations.credentials
         self._planner = CreatePlanner(self._records, fleet, volumes, images, cluster)
+        self._golden = GoldenVolumes(self._operations, images)
 
     @property
     def operations(self) -> DatabaseOperations:
         """What the services of single features stand on."""
         return self._operations
+
+    @property
+    def planner(self) -> CreatePlanner:
+        """What chooses host and address of whatever becomes a database."""
+        return self._planner
 
     # -- create -------------------------------------------------------------------------------
 
@@ -100,24 +109,42 @@ class DatabaseService:
         """
         return self._planner.plan(request, self._operations.used_addresses())
 
-    def create(self, spec: DatabaseSpec) -> CreatedDatabase:
+    def plan_golden(self, spec: DatabaseSpec) -> GoldenSpec:
+        """The golden volume that `create` would clone, there or not."""
+        return self._golden.plan(spec)
+
+    def describe_create(self, spec: DatabaseSpec, *, flatten: bool = False) -> Sentences:
+        """What `create` would do, one line a step."""
+        golden = self.plan_golden(spec)
+        order = CreateOrder(spec=spec, golden=golden_source(golden), flatten=flatten)
+        return [*self._golden.describe(golden), *self._operations.describe(CREATE, order)]
+
+    def create(self, spec: DatabaseSpec, *, flatten: bool = False) -> CreatedDatabase:
         """Make the database and wait until its user can log in.
 
-        On failure or Ctrl-C everything is undone and the error raised again.
+        Its volume is a clone of a golden one, which is made if it is the first of its kind; with
+        `flatten` it stands alone in the end. On failure or Ctrl-C everything is undone and the
+        error raised again.
         """
+        golden = self._golden.ensure(self.plan_golden(spec))
         with self._operations.locked(spec.name):
             self._operations.settle(spec.name)
             with self._operations.addresses_locked():
                 self._planner.require_name_free(spec.name)
                 spec = self._planner.settle_address(spec, self._operations.used_addresses())
-                operation = self._operations.begin(CREATE, spec)
-            self._operations.apply(operation, CREATE, spec)
-        endpoint = self.endpoint(spec.name)
+                order = CreateOrder(spec=spec, golden=golden, flatten=flatten)
+                operation = self._operations.begin(CREATE, order)
+            self._operations.apply(operation, CREATE, order)
+        return self.made(spec.name)
+
+    def made(self, name: str) -> CreatedDatabase:
+        """What whoever asked for a new database is told. Raises NotFoundError."""
+        endpoint, record = self.endpoint(name), self._records.get(name)
         return CreatedDatabase(
-            record=self._records.get(spec.name),
+            record=record,
             endpoint=endpoint,
             connection_string=render_connection_string(endpoint),
-            client_command=render_client_command(spec.flavour, str(self.option_file(spec.name))),
+            client_command=render_client_command(record.spec.flavour, str(self.option_file(name))),
         )
 
     def describe(self, kind: OperationType[DocumentT], document: DocumentT) -> Sentences:
@@ -172,7 +199,8 @@ class DatabaseService:
     def delete(self, name: str) -> None:
         """Remove the database and all that was made for it. Never undone: finished later.
 
-        Raises NotFoundError, RefusedError with code `protected`, HostUnreachableError.
+        Raises NotFoundError, RefusedError with code `protected` or `has-clones`,
+        HostUnreachableError.
         """
         with self._operations.locked(name):
             unfinished = self._operations.unfinished(name)
@@ -189,6 +217,8 @@ class DatabaseService:
                     code="protected",
                 )
             self._operations.require_reachable(record.spec.host)
+            # Never undone, it would stay half done: the volume goes last.
+            self._volumes.require_removable(name)
             self._operations.run(DELETE, record.spec)
 
     def protect(self, name: str, protected: bool) -> None:

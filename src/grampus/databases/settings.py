@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -22,6 +23,7 @@ BUFFER_POOL_OVERHEAD = 1.03  # control blocks and hash tables beside the pages
 MIN_BUFFER_POOL_BYTES = 32 * MIB
 PERFORMANCE_SCHEMA_FROM_BYTES = 2 * GIB
 ASSUMED_BINLOG_BYTES_PER_S = 2 * MIB
+SURE_ADDRESSES_BYTES = 2 * GIB
 
 
 @dataclass(frozen=True)
@@ -175,18 +177,38 @@ def render_my_cnf(
     address: str,
     port: int,
     server_id: int,
+    parameters: Mapping[str, str] | None = None,
 ) -> str:
     """The server's option file, for MySQL 9.7 or MariaDB 11.8.
+
+    `parameters` are the user's own, which stand in place of Grampus's of the same name.
+    """
+    own = decide_server_options(
+        flavour, settings, places, address=address, port=port, server_id=server_id
+    )
+    options = {**own, **(parameters or {})}
+    lines = [f"{name} = {value}" for name, value in options.items()]
+    return "\n".join(["# Written by Grampus: changes are lost.", "[mysqld]", *lines, ""])
+
+
+def decide_server_options(
+    flavour: FlavourName,
+    settings: ServerSettings,
+    places: ServerPlaces,
+    *,
+    address: str,
+    port: int,
+    server_id: int,
+) -> dict[str, str | int]:
+    """The options of the server that Grampus chooses, by name.
 
     O_DIRECT on XFS with fdatasync, as Red Hat and Percona advise. Every commit is durable
     (`sync_binlog` and `innodb_flush_log_at_trx_commit` 1), unlike in the papers' own runs.
     """
-    options = {
+    return {
         **_common_options(settings, places, address=address, port=port, server_id=server_id),
         **(_mysql_options(settings) if flavour == "mysql" else _mariadb_options(settings, places)),
     }
-    lines = [f"{name} = {value}" for name, value in options.items()]
-    return "\n".join(["# Written by Grampus: changes are lost.", "[mysqld]", *lines, ""])
 
 
 def _common_options(
@@ -262,12 +284,26 @@ def _mariadb_options(settings: ServerSettings, places: ServerPlaces) -> dict[str
         "log_warnings": 1,
         "binlog_format": "ROW",  # MIXED by default; MySQL knows no other than ROW
         "innodb_log_file_size": settings.redo_log_capacity_bytes,
+        # Addresses alone, no memory: how far the pool can grow before the next start.
+        "innodb_buffer_pool_size_max": _decide_pool_room(settings.buffer_pool_bytes),
         # MariaDB cannot forbid it altogether; nobody but the locked root has FILE anyway.
         "secure_file_priv": str(places.volume / "tmp"),
         "max_binlog_total_size": settings.binlog_total_bytes,
         "slave_connections_needed_for_purge": 0,  # else nothing is purged without a replica
         "binlog_expire_logs_seconds": 7 * 24 * 3600,
     }
+
+
+def _decide_pool_room(buffer_pool_bytes: int) -> int:
+    """How far a MariaDB pool may grow: four times, within what any machine lets it reserve.
+
+    The kernel refuses to reserve more addresses than the machine has memory, and the server then
+    does not start (tried). A pool has three quarters of its limit at most, and that is no more
+    than the machine has.
+    """
+    return max(
+        _whole_mib(buffer_pool_bytes * 4 // 3), min(4 * buffer_pool_bytes, SURE_ADDRESSES_BYTES)
+    )
 
 
 def _switch(on: bool) -> str:

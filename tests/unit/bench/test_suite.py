@@ -109,6 +109,8 @@ def test_the_write_paths_are_judged_by_what_they_were_made_for() -> None:
     assert found == {
         ("update-index", "journal", "direct"): 4,
         ("update-index", "cache", "direct"): 10,
+        ("update-index", "journal", "qsd-xfs"): 3,
+        ("update-index", "cache", "qsd-xfs"): 3,
         ("update-index", "journal", "local"): 0.15,
         ("update-index", "cache", "local"): 0.5,
         ("read-write", "journal", "direct"): 3,

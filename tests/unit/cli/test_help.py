@@ -97,7 +97,7 @@ def test_noun_alone_shows_its_verbs_and_is_wrong_use(path: tuple[str, ...]) -> N
     ("words", "suggestion"),
     [
         (["lba"], "Did you mean 'lab'?"),
-        (["db", "crate"], "Did you mean 'create'?"),
+        (["db", "crate"], "Did you mean 'create'"),
         (["lab", "fault", "heel"], "Did you mean 'heal'?"),
         (["zzz"], "No such command 'zzz'"),
         (["db", "create", "x", "--sise", "4G"], "--size"),

@@ -8,11 +8,12 @@ password that the data directory was initialised with.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from grampus.core.errors import GrampusError, NotFoundError, RefusedError
+from grampus.core.errors import NotFoundError, RefusedError
 from grampus.databases.layout import VOLUME_IN_DAEMON
 from grampus.databases.model import FlavourName
 from grampus.hosts.port import (
@@ -26,10 +27,11 @@ from grampus.hosts.port import (
     RunningCommand,
     Usage,
 )
-from grampus.volumes.model import Attachment, VolumeRecord, VolumeSpec, WritePath
-from grampus.volumes.write_paths import decide_written
 from tests.unit.clock import FakeClock as FakeClock
 
+from .fake_accounts import accounts_of, answer
+
+_DEFAULTS_ON_STDIN = "--defaults-file=/dev/stdin"  # the administrator's password, never a file
 MEMINFO = PurePosixPath("/proc/meminfo")
 
 
@@ -65,6 +67,7 @@ class FakeDaemon:
     spec: DaemonSpec
     state: DaemonState
     log: str = ""
+    is_offline: bool = False  # it lets nobody in but the administrator
 
 
 class FakeHost:
@@ -83,6 +86,8 @@ class FakeHost:
         self.commands: list[tuple[str, ...]] = []
         self.init_failure = ""  # what the initialisation says instead of succeeding
         self.serve_failure = ""
+        self.failing_statement = ""  # a server passes over the statements of an init file with it
+        self.admin_answers: dict[str, str] = {}  # what the administrator reads, by statement
 
     @property
     def name(self) -> str:
@@ -108,13 +113,24 @@ class FakeHost:
         self._require_up()
         self.commands.append(tuple(argv))
         if daemon is not None:
-            code, text = self._client(argv, self.daemons.get(daemon))
+            if argv[:2] == ["/bin/sh", "-c"]:  # as `secret_statements` makes it
+                code, text = self._secret_statements(stdin or "", self.daemons.get(daemon))
+                return self._answer(argv, code, text, check=check)
+            if list(argv[-2:]) == ["--execute", "DO 0"]:  # as `identity` tries a login
+                code, text = self._login(stdin or "", self.daemons.get(daemon))
+                return self._answer(argv, code, text, check=check)
+            client = self._administrator if _DEFAULTS_ON_STDIN in argv else self._client
+            code, text = client(argv, self.daemons.get(daemon))
             return self._answer(argv, code, text, check=check)
         if argv[0] == "getconf":
             return self._answer(argv, 0, "2\n", check=check)
-        self._fuse.burn()
-        code, text = self._command(argv)
-        self._fuse.burn()
+        commands = [argv]
+        if argv[:2] == ["sh", "-ec"]:  # as `in_one_shell` makes it
+            commands = [shlex.split(line) for line in argv[2].splitlines()]
+        for command in commands:
+            self._fuse.burn()
+            code, text = self._command(command)
+            self._fuse.burn()
         return self._answer(argv, code, text, check=check)
 
     def spawn(self, argv: Sequence[str], *, stdin: str | None = None) -> RunningCommand:
@@ -225,8 +241,9 @@ class FakeHost:
         for path, file in self.below(source).items():
             self.files[target / path.relative_to(source)] = file
             del self.files[path]
-        self.directories.discard(source)
-        self.directories.add(target)
+        below = {known for known in self.directories if known.is_relative_to(source)}
+        self.directories -= below
+        self.directories |= {target, *(target / known.relative_to(source) for known in below)}
 
     def _initialise(self, daemon: FakeDaemon) -> None:
         volume, directory = _binds(daemon.spec)
@@ -256,6 +273,61 @@ class FakeHost:
         if missing or self.serve_failure:
             daemon.state = "stopped"
             daemon.log = self.serve_failure or f"[ERROR] no {missing}"
+            return
+        for option in daemon.spec.argv:
+            if option.startswith("--init-file="):  # it runs before anybody is let in
+                self._run_init_file(daemon, PurePosixPath(option.partition("=")[2]))
+
+    def _run_init_file(self, daemon: FakeDaemon, path: PurePosixPath) -> None:
+        """A statement that fails stops neither the file nor the server."""
+        known = self.files[_binds(daemon.spec)[0] / "data" / "accounts"]
+        failing = self.failing_statement
+        statements = [
+            line
+            for line in self.files[path].content.splitlines()
+            if not failing or failing not in line
+        ]
+        before = {user: account.password for user, account in accounts_of(known.content).items()}
+        known.content = "\n".join([known.content, *statements])
+        after = accounts_of(known.content)
+        if failing:
+            daemon.log = f"[ERROR] [MY-000061] 1290 {failing} failed"
+        if "--offline-mode=ON" in daemon.spec.argv:  # the last statement may end that
+            # Stored ones are salted: one that is given again differs too.
+            given = "".join(s for s in statements if re.match("ALTER USER.*IDENTIFIED BY", s))
+            kept = [user for user in after if user in before and f"'{user}'@" not in given]
+            second = [user for user, account in after.items() if account.former is not None]
+            asked = self.files[path].content.splitlines()
+            own = {"root", "grampus.admin", _own_user(asked)}
+            daemon.is_offline = bool(own.intersection([*kept, *second]))
+
+    def _login(self, options: str, daemon: FakeDaemon | None) -> tuple[int, str]:
+        if daemon is None or daemon.state != "running":
+            return 255, "no such container"
+        content = self.files[_binds(daemon.spec)[0] / "data" / "accounts"].content
+        known = accounts_of(content).get(_option(options, "user"))
+        if known is None or not known.takes(_option(options, "password")):
+            return 1, "ERROR 1045 (28000): Access denied"
+        return 0, ""
+
+    def _administrator(self, argv: Sequence[str], daemon: FakeDaemon | None) -> tuple[int, str]:
+        if daemon is None or daemon.state != "running":
+            return 255, "no such container"
+        answer = self.admin_answers.get(argv[-1])
+        return (0, answer) if answer is not None else (1, "ERROR 1064 (42000): I do not know.")
+
+    def _secret_statements(self, stdin: str, daemon: FakeDaemon | None) -> tuple[int, str]:
+        if daemon is None or daemon.state != "running":
+            return 255, "no such container"
+        password, _, statements = stdin.partition("\n")
+        file = self.files[_binds(daemon.spec)[0] / "data" / "accounts"]
+        if not accounts_of(file.content)["grampus.admin"].takes(password):
+            return 1, "ERROR 1045 (28000): Access denied"
+        if any(line.startswith(("CREATE", "ALTER", "DROP")) for line in statements.splitlines()):
+            self._fuse.burn()
+            file.content += f"\n{statements}"
+            self._fuse.burn()
+        return 0, answer(statements, accounts_of(file.content))
 
     def _client(self, argv: Sequence[str], daemon: FakeDaemon | None) -> tuple[int, str]:
         if daemon is None or daemon.state != "running":
@@ -264,8 +336,11 @@ class FakeHost:
         options = self.files[PurePosixPath(argv[1].removeprefix("--defaults-file="))]
         accounts = self.files[volume / "data" / "accounts"].content
         user, password = (_option(options.content, name) for name in ("user", "password"))
-        if f"CREATE USER '{user}'@'%' IDENTIFIED BY '{password}'" not in accounts:
+        known = accounts_of(accounts).get(user)
+        if known is None or not known.takes(password):
             return 1, "ERROR 1045 (28000): Access denied"
+        if daemon.is_offline:  # said only to who knows a password
+            return 1, "ERROR 3032 (HY000): The server is currently in offline mode"
         return 0, "9.7.4 from somewhere\n"
 
 
@@ -279,6 +354,12 @@ def _option(text: str, name: str) -> str:
     match = re.search(rf"^{name} ?= ?(.*)$", text, re.MULTILINE)
     assert match is not None, f"no option {name}"
     return match[1]
+
+
+def _own_user(statements: Sequence[str]) -> str:
+    """The database's own user, as an init file of `identity` names it."""
+    found = re.search(r"ALTER USER '([^']+)'@'%'", "\n".join(statements))
+    return found[1] if found else ""
 
 
 class FakeFleet:
@@ -303,132 +384,14 @@ class FakeFleet:
         return self._addresses
 
 
-@dataclass
-class FakeImage:
-    """An RBD image with its file system's content and metadata."""
-
-    record: VolumeRecord
-    files: dict[PurePosixPath, FakeFile] = field(default_factory=dict)
-    facts: dict[str, str] = field(default_factory=dict)
-
-
-class FakeVolumes:
-    """A `VolumePort`: what is below the mount is on the host only while attached."""
-
-    def __init__(self, fleet: FakeFleet, fuse: Fuse) -> None:
-        self._fleet = fleet
-        self._fuse = fuse
-        self.images: dict[str, FakeImage] = {}
-        self.dead_drivers: set[str] = set()
-        self.hosts_without_volumed: set[str] = set()
-        self.failing_paths: set[WritePath] = set()  # attaching by them fails
-
-    def is_attached(self, name: str) -> bool:
-        self._fuse.burn()
-        return self._image(name).record.attachment is not None and name not in self.dead_drivers
-
-    def ensure_created(self, spec: VolumeSpec) -> VolumeRecord:
-        self._fuse.burn()
-        image = self.images.setdefault(
-            spec.name, FakeImage(VolumeRecord(spec=spec, ceph_user=f"u-{spec.name}"))
-        )
-        self._fuse.burn()
-        return image.record
-
-    def ensure_attached(self, name: str, host: str) -> Attachment:
-        image = self._image(name)
-        self._fuse.burn()
-        if name in self.dead_drivers:
-            daemons = self._fleet.by_name[host].observe_daemons()
-            if any(d.name == f"mysqld-{name}" and d.state == "running" for d in daemons):
-                raise GrampusError("umount: target is busy.")
-            self.dead_drivers.discard(name)
-        if image.record.spec.write_path in self.failing_paths:
-            raise GrampusError("The driver ended.", code="driver-failed")
-        mount = PurePosixPath(f"/data/volumes/{name}")
-        if image.record.attachment is None:
-            self._fleet.by_name[host].files.update(
-                {mount / path: file for path, file in image.files.items()}
-            )
-        attachment = Attachment(
-            host=host,
-            driver="qsd",
-            driver_reason="It is the only one.",
-            device="/dev/loop7",
-            mount_path=str(mount),
-            client_address=None,
-        )
-        image.record = image.record.model_copy(update={"attachment": attachment})
-        self._fuse.burn()
-        return attachment
-
-    def ensure_detached(self, name: str) -> None:
-        self._fuse.burn()
-        image = self.images.get(name)
-        if image is not None and image.record.attachment is not None:
-            mount = PurePosixPath(image.record.attachment.mount_path)
-            host = self._fleet.by_name[image.record.attachment.host]
-            found = host.below(mount)
-            image.files = {path.relative_to(mount): file for path, file in found.items()}
-            host._remove(mount)
-            image.record = image.record.model_copy(update={"attachment": None})
-        self._fuse.burn()
-
-    def ensure_absent(self, name: str) -> None:
-        self.ensure_detached(name)
-        self.images.pop(name, None)
-        self._fuse.burn()
-
-    def get(self, name: str) -> VolumeRecord:
-        return self._image(name).record
-
-    def plan_resize(self, name: str, size_bytes: int) -> VolumeSpec:
-        spec = self._image(name).record.spec
-        if size_bytes < spec.size_bytes:
-            raise RefusedError("It cannot shrink.", code="shrink")
-        return spec.model_copy(update={"size_bytes": size_bytes})
-
-    def ensure_size(self, name: str, size_bytes: int) -> None:
-        self._fuse.burn()
-        image = self._image(name)
-        spec = image.record.spec
-        grown = spec.model_copy(update={"size_bytes": max(spec.size_bytes, size_bytes)})
-        image.record = image.record.model_copy(update={"spec": grown})
-        self._fuse.burn()
-
-    def require_served(self, host: str, write_path: WritePath) -> None:
-        if write_path != "direct" and host in self.hosts_without_volumed:
-            raise GrampusError(f"{host} cannot attach the volume.", code="no-driver")
-
-    def ensure_write_path(
-        self, name: str, write_path: WritePath, *, max_lag_ms: int | None = None
-    ) -> VolumeRecord:
-        self._fuse.burn()
-        image = self._image(name)
-        if image.record.attachment is not None:
-            raise RefusedError("It is attached.", code="attached")
-        spec = decide_written(image.record.spec, write_path, max_lag_ms)
-        image.record = image.record.model_copy(update={"spec": spec})
-        self._fuse.burn()
-        return image.record
-
-    def set_metadata(self, name: str, facts: Mapping[str, str]) -> None:
-        image = self._image(name)
-        self._fuse.burn()
-        image.facts.update(facts)
-        self._fuse.burn()
-
-    def _image(self, name: str) -> FakeImage:
-        if name not in self.images:
-            raise NotFoundError(f"There is no volume named '{name}'.")
-        return self.images[name]
-
-
 class FakeImages:
     """An `ImagePort`."""
 
     def image_for(self, flavour: FlavourName) -> str | None:
         return None if flavour == "mysql" else "trixie-0123"
+
+    def server_image(self, flavour: FlavourName) -> str:
+        return self.image_for(flavour) or "sid-4567"
 
 
 class FakeCluster:

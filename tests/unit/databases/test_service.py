@@ -7,7 +7,7 @@ import pytest
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError, UsageError
 from grampus.core.units import GIB, MIB
 from grampus.databases.changes import SET_WRITE_PATH
-from grampus.databases.lifecycle import CREATE, DELETE
+from grampus.databases.lifecycle import DELETE
 from grampus.databases.model import DatabaseRecord
 from grampus.databases.request import CreateRequest
 from grampus.hosts.port import HostUnreachableError
@@ -363,8 +363,10 @@ def test_a_plan_can_be_read_before_it_is_carried_out(world: World) -> None:
     before = world.inventory()
     service = world.service()
     spec = service.plan_create(CreateRequest(name="demo", size_bytes=GIB, memory_bytes=512 * MIB))
-    lines = service.describe(CREATE, spec)
-    assert "Create a volume of 1 GiB in pool databases" in lines
+    lines = service.describe_create(spec)
+    golden = service.plan_golden(spec).name
+    assert lines[0] == f"Make the golden volume {golden} of 512 MiB, once for all of its kind"
+    assert f"Clone a volume of 1 GiB in pool databases from {golden}" in lines
     assert service.describe(DELETE, spec)[0] == "Mark demo as deleting"
     assert world.inventory() == before
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from grampus.core.units import GIB
+from grampus.databases.decide_golden import GOLDEN_PREFIX, GOLDEN_SNAPSHOT
 from grampus.databases.request import CreateRequest
 from grampus.databases.service import DatabaseService
 from grampus.databases.view import CreatedDatabase
@@ -12,13 +13,13 @@ from grampus.state.home import Home
 from grampus.state.operations import OperationJournal
 from grampus.state.store import Store
 
+from .fake_volumes import FakeVolumes
 from .fakes import (
     FakeClock,
     FakeCluster,
     FakeFleet,
     FakeHost,
     FakeImages,
-    FakeVolumes,
     Fuse,
     RecordingProgress,
 )
@@ -36,7 +37,7 @@ class World:
         self.fuse = Fuse()
         self.hosts = {name: FakeHost(name, self.fuse) for name in ("h1", "h2")}
         self.fleet = FakeFleet(list(self.hosts.values()), ADDRESSES)
-        self.volumes = FakeVolumes(self.fleet, self.fuse)
+        self.volumes = FakeVolumes(self.fleet, self.fuse, self.clock)
         self.cluster = FakeCluster()
         self.progress = RecordingProgress()
         self.store = Store(self.home.store_file)
@@ -58,11 +59,17 @@ class World:
 
     def create(self, name: str = "demo", **wishes: object) -> CreatedDatabase:
         service = self.service()
+        wishes = {"write_path": "direct", **wishes}
         request = CreateRequest(name=name, size_bytes=10 * GIB, **wishes)  # type: ignore[arg-type]
         return service.create(service.plan_create(request))
 
     def inventory(self) -> dict[str, list[str]]:
-        """Everything that could leak, as sorted names."""
+        """Everything that could leak, as sorted names; a whole golden volume is there to stay."""
+        images = {
+            name: image
+            for name, image in sorted(self.volumes.images.items())
+            if not (name.startswith(GOLDEN_PREFIX) and GOLDEN_SNAPSHOT in image.snapshots)
+        }
         secrets = self.home.secrets_dir(LAB)
         return {
             "files": [f"{h.name}:{p}" for h in self.hosts.values() for p in sorted(h.files)],
@@ -78,17 +85,13 @@ class World:
                 f"{h.name}:{a}" for h in self.hosts.values() for a in sorted(h.addresses)
             ],
             "images": [
-                f"{name}:{image.record.attachment is not None}"
-                for name, image in sorted(self.volumes.images.items())
+                f"{name}:{image.record.attachment is not None}" for name, image in images.items()
             ],
-            "sizes": [
-                f"{name}:{image.record.spec.size_bytes}"
-                for name, image in sorted(self.volumes.images.items())
-            ],
+            "sizes": [f"{name}:{image.record.spec.size_bytes}" for name, image in images.items()],
             "write paths": [
                 f"{name}:{image.record.spec.write_path}:{image.facts.get('write-path')}"
                 f":{image.record.spec.max_lag_ms}:{image.facts.get('max-lag-ms')}"
-                for name, image in sorted(self.volumes.images.items())
+                for name, image in images.items()
             ],
             "secrets": sorted(p.name for p in secrets.glob("*")) if secrets.exists() else [],
             "records": [

@@ -1,0 +1,118 @@
+"""`grampus db clone` and `db flatten`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from grampus.cli.app import command
+from grampus.cli.db import NameArgument, connection_document, database_document, db_app
+from grampus.cli.lineage import details_of_lineage, lineage_document, observe_lineage
+from grampus.cli.options import (
+    FORMAT_DEFAULT,
+    LAB_DEFAULT,
+    DryRunOption,
+    FormatOption,
+    LabOption,
+    MaxLagOption,
+    WritePathOption,
+)
+from grampus.cli.output import make_output, show_plan
+from grampus.cli.volume import parse_write_options
+from grampus.cli.work import work_on_databases
+from grampus.core.units import parse_bytes
+from grampus.databases.decide_clone import CloneRequest
+
+
+@command(db_app, "clone", "grampus db clone shop shop-test --snapshot before")
+def db_clone(
+    source: Annotated[str, typer.Argument(metavar="SRC", help="The database to clone.")],
+    name: Annotated[str, typer.Argument(metavar="NEW", help="The clone's name.")],
+    snapshot: Annotated[
+        str | None,
+        typer.Option(metavar="SNAPSHOT", help="Clone it as of this snapshot (default: as it is)."),
+    ] = None,
+    size: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Size of its volume, at least the source's."),
+    ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Memory limit of its instance (default: the source's)."),
+    ] = None,
+    cpus: Annotated[
+        float | None,
+        typer.Option(metavar="NUMBER", help="CPU limit of its instance (default: the source's)."),
+    ] = None,
+    host: Annotated[
+        str | None,
+        typer.Option(metavar="HOST", help="The host to run on (default: the least busy)."),
+    ] = None,
+    write_path: WritePathOption = None,
+    max_lag: MaxLagOption = None,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Make a writable copy of a database in seconds, whatever its size.
+
+    It shares the source's data until either changes them. Name, address, certificates and the
+    passwords of Grampus's accounts are its own; users that were made in the source are as there.
+    """
+    path, max_lag_ms = parse_write_options(write_path, max_lag)
+    request = CloneRequest(
+        source=source,
+        name=name,
+        snapshot=snapshot,
+        size_bytes=None if size is None else parse_bytes(size),
+        memory_bytes=None if memory is None else parse_bytes(memory, what="memory size"),
+        cpus=cpus,
+        host=host,
+        write_path=path,
+        max_lag_ms=max_lag_ms,
+    )
+    with work_on_databases(lab) as (session, databases):
+        clones = session.database_clones()
+        if dry_run:
+            show_plan(output_format, clones.describe(clones.plan(request)))
+            return
+        clones.clone(request)
+        created, view = databases.made(name), databases.show(name)
+        lineage = observe_lineage(session, view)
+    make_output(output_format).details(
+        {
+            **database_document(view),
+            **connection_document(created),
+            **lineage_document(view, lineage),
+        },
+        {
+            "database": name,
+            **details_of_lineage(view, lineage),
+            "server": f"{view.record.spec.flavour} {created.record.server_version}",
+            "address": f"{created.endpoint.address}:{created.endpoint.port}",
+            "connection": created.connection_string,
+            "client": created.client_command,
+            "or": f"grampus db connect {name}",
+        },
+    )
+
+
+@command(db_app, "flatten", "grampus db flatten shop-test")
+def db_flatten(
+    name: NameArgument,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Let a clone's volume stand alone, while the database runs."""
+    with work_on_databases(lab) as (session, _):
+        clones = session.database_clones()
+        if dry_run:
+            show_plan(output_format, clones.describe_flatten(name))
+            return
+        changed = clones.flatten(name)
+    make_output(output_format).text(
+        {"flattened": name, "changed": changed},
+        f"The volume of '{name}' stands alone{' now' if changed else ' already'}.",
+    )

@@ -1,0 +1,160 @@
+"""`grampus db events`, `db label`, `db rename`, `db rotate`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from grampus.cli.app import command
+from grampus.cli.db import NameArgument, database_document, db_app
+from grampus.cli.db_user import require_one_way
+from grampus.cli.options import (
+    FORMAT_DEFAULT,
+    LAB_DEFAULT,
+    DryRunOption,
+    FormatOption,
+    LabOption,
+)
+from grampus.cli.output import make_output, show_plan
+from grampus.cli.work import work_on_databases
+from grampus.core.errors import UsageError
+from grampus.databases.events import DatabaseEvent
+from grampus.databases.records import render_labels
+
+
+@command(db_app, "events", "grampus db events shop --last 20")
+def db_events(
+    name: NameArgument,
+    last: Annotated[
+        int | None, typer.Option(metavar="N", help="Only the last N (default: all).")
+    ] = None,
+    lab: LabOption = LAB_DEFAULT,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """What has been done to a database, also to one that is deleted."""
+    if last is not None and last < 1:
+        raise UsageError(f"{last} is no number of events.", "Write 1 or more.")
+    with work_on_databases(lab) as (session, _):
+        events = session.database_events().of(name, last=last)
+    make_output(output_format).table(
+        {"database": name, "events": [_document(event) for event in events]},
+        ["at", "what", "outcome", "took"],
+        [_row(event, name) for event in events],
+        f"Nothing has been done to the database {name} yet.",
+    )
+
+
+@command(db_app, "label", "grampus db label shop team=web env=prod old-")
+def db_label(
+    name: NameArgument,
+    labels: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="KEY=VALUE...", help="Labels to set; KEY- takes one away."),
+    ] = None,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Label a database, so that `db list --label` finds it; without labels, show them."""
+    with work_on_databases(lab) as (session, databases):
+        names = session.database_names()
+        if labels and dry_run:
+            show_plan(output_format, names.describe_labels(names.plan_labels(name, labels)))
+            return
+        record = names.label(name, labels) if labels else databases.get(name)
+    shown = render_labels(record.spec.labels)
+    make_output(output_format).text(
+        {"name": name, "labels": record.spec.labels},
+        f"The labels of '{name}': {shown or 'none'}.",
+    )
+
+
+@command(db_app, "rename", "grampus db rename shop store")
+def db_rename(
+    name: NameArgument,
+    new_name: Annotated[str, typer.Argument(metavar="NEW", help="Its name from now on.")],
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Give a database another name; a running one is stopped and started.
+
+    Its address, users and passwords stay as they are.
+    """
+    with work_on_databases(lab) as (session, databases):
+        names = session.database_names()
+        if dry_run:
+            show_plan(output_format, names.describe_rename(names.plan_rename(name, new_name)))
+            return
+        names.rename(name, new_name)
+        view = databases.show(new_name)
+    make_output(output_format).text(
+        database_document(view), f"The database '{name}' is now '{new_name}'; it is {view.status}."
+    )
+
+
+@command(db_app, "rotate", "grampus db rotate shop --keep-old")
+def db_rotate(
+    name: NameArgument,
+    keep_old: Annotated[
+        bool,
+        typer.Option(
+            "--keep-old", metavar="", help="Let the former password in until --discard-old."
+        ),
+    ] = False,
+    discard_old: Annotated[
+        bool,
+        typer.Option(
+            "--discard-old", metavar="", help="Only end what --keep-old allowed; no new password."
+        ),
+    ] = False,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """New passwords for a database's own user and for Grampus's; nothing is stopped."""
+    require_one_way(keep_old, discard_old)
+    with work_on_databases(lab) as (session, databases):
+        rotation = session.database_rotation()
+        order = rotation.plan(name, keeps_former=keep_old)
+        if dry_run:
+            steps = rotation.describe_discard(order) if discard_old else rotation.describe(order)
+            show_plan(output_format, steps)
+            return
+        if discard_old:
+            rotation.discard_former(name)
+        else:
+            rotation.rotate(name, keeps_former=keep_old)
+        option_file = str(databases.option_file(name))
+    if discard_old:
+        said = f"The former password of '{name}' no longer works."
+    else:
+        former = "works until --discard-old" if keep_old else "no longer works"
+        said = f"The new password of '{name}' is in {option_file}; the former one {former}."
+    make_output(output_format).text(
+        {"name": name, "option_file": option_file, "former_password_works": keep_old}, said
+    )
+
+
+def _document(event: DatabaseEvent) -> dict[str, object]:
+    return {
+        "at": event.at.isoformat(),
+        "database": event.database,
+        "kind": event.kind,
+        "what": event.what,
+        "outcome": event.outcome,
+        "reason": event.reason,
+        "duration_s": round(event.duration_s, 3),
+    }
+
+
+def _row(event: DatabaseEvent, name: str) -> list[str]:
+    formerly = f" (as {event.database})" if event.database != name else ""
+    reason = f": {event.reason}" if event.reason else ""
+    return [
+        f"{event.at:%Y-%m-%d %H:%M:%S}",
+        f"{event.what}{formerly}",
+        f"{event.outcome}{reason}",
+        f"{event.duration_s:.1f} s",
+    ]

@@ -1,0 +1,48 @@
+"""`grampus db move`: a database on another host."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from grampus.cli.app import command
+from grampus.cli.db import NameArgument, database_document, db_app
+from grampus.cli.options import (
+    FORMAT_DEFAULT,
+    LAB_DEFAULT,
+    DryRunOption,
+    FormatOption,
+    LabOption,
+)
+from grampus.cli.output import make_output, show_plan
+from grampus.cli.work import work_on_databases
+from grampus.databases.move_steps import MOVE
+
+
+@command(db_app, "move", "grampus db move shop --host h2")
+def db_move(
+    name: NameArgument,
+    host: Annotated[str, typer.Option(metavar="HOST", help="The host to run on from now on.")],
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Run a database on another host: same address, same data, a pause of seconds."""
+    with work_on_databases(lab) as (session, databases):
+        moves = session.database_moves()
+        if dry_run:
+            plan = moves.plan_move(name, host)
+            show_plan(output_format, moves.describe(MOVE, plan) if plan is not None else [])
+            return
+        moved = moves.move(name, host)
+        view = databases.show(name)
+    pause_ms = moved.pause_ms if moved is not None else None
+    if moved is None:
+        sentence = f"The database '{name}' is on {host} already."
+    else:
+        sentence = f"The database '{name}' is on {host}; it was on {moved.former_host}."
+    if pause_ms is not None:
+        sentence += f"\nNobody could write to it for {pause_ms / 1000:.1f} s."
+    document = {**database_document(view), "moved": moved is not None, "pause_ms": pause_ms}
+    make_output(output_format).text(document, sentence)

@@ -1,0 +1,234 @@
+"""`grampus db set`, `restart` and `parameter`: what a database's server has, and how it behaves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from grampus.cli.app import command, make_noun
+from grampus.cli.db import NameArgument, database_document, db_app, explain_choice
+from grampus.cli.options import (
+    FORMAT_DEFAULT,
+    LAB_DEFAULT,
+    DryRunOption,
+    FormatOption,
+    LabOption,
+    MaxLagOption,
+    WritePathOption,
+)
+from grampus.cli.output import make_output, show_plan
+from grampus.cli.volume import parse_write_options
+from grampus.cli.work import work_on_databases
+from grampus.core.errors import UsageError
+from grampus.core.units import format_bytes, parse_bytes
+from grampus.databases.changes import SET_WRITE_PATH
+from grampus.databases.decide_parameters import ParameterView, explain_risk, parse_assignment
+from grampus.databases.live_changes import RESTART, SET_LIMITS, SET_PARAMETER, ParameterChange
+from grampus.databases.service import DatabaseService
+from grampus.databases.view import DatabaseView
+
+parameter_app = make_noun("parameter", "Parameters of a database's server.")
+ParameterArgument = Annotated[str, typer.Argument(help="The parameter's name.")]
+
+
+@command(db_app, "set", "grampus db set shop --memory 1G --cpus 2")
+def db_set(
+    name: NameArgument,
+    memory: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Memory limit; the buffer pool follows, without a stop."),
+    ] = None,
+    cpus: Annotated[
+        float | None, typer.Option(metavar="NUMBER", help="CPU limit, without a stop.")
+    ] = None,
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE", help="A parameter of its server (see `db parameter`); repeatable."
+        ),
+    ] = None,
+    write_path: WritePathOption = None,
+    max_lag: MaxLagOption = None,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Change memory, CPUs or parameters while it runs; a new write path stops and starts it."""
+    path, max_lag_ms = parse_write_options(write_path, max_lag)
+    memory_bytes = None if memory is None else parse_bytes(memory, what="memory size")
+    assignments = [parse_assignment(text) for text in parameter or []]
+    sets_path = path is not None or max_lag_ms is not None
+    if memory_bytes is None and cpus is None and not assignments and not sets_path:
+        raise UsageError(
+            "Nothing was said to be set.",
+            "Give --memory, --cpus, --parameter, --write-path or --max-lag.",
+        )
+    with work_on_databases(lab) as (session, databases):
+        live, parameters = session.live_settings(), session.parameters()
+        # All is planned before anything is changed: what cannot be is refused as a whole.
+        limits = live.plan_limits(name, memory_bytes=memory_bytes, cpus=cpus)
+        changes = [parameters.plan_set(name, key, value) for key, value in assignments]
+        plan: list[str] = []
+        if limits is not None:
+            plan += live.describe(SET_LIMITS, limits)
+        for change in changes:
+            plan += parameters.describe(SET_PARAMETER, change) if change is not None else []
+        if sets_path:
+            moved = databases.plan_write_path(name, path, max_lag_ms=max_lag_ms)
+            plan += databases.describe(SET_WRITE_PATH, moved) if moved is not None else []
+        if dry_run:
+            show_plan(output_format, plan)
+            return
+        if limits is not None:
+            live.set_limits(name, memory_bytes=memory_bytes, cpus=cpus)
+        done = [parameters.set(name, key, value) for key, value in assignments]
+        if sets_path:
+            databases.set_write_path(name, path, max_lag_ms=max_lag_ms)
+        view = databases.show(name)
+        # A write path was changed with a stop and a start: nothing waits for one any more.
+        waiting = [] if sets_path else _waiting(done)
+    sentences = [_describe_state(view)]
+    if sets_path:
+        chosen, loss = explain_choice(view.record.spec)
+        sentences += [f"Its write path is {chosen}.", f"Lost if its host fails: {loss}."]
+    sentences += _describe_parameters(name, done, waiting)
+    make_output(output_format).text(
+        {**database_document(view), "parameters": view.record.spec.parameters, "waiting": waiting},
+        "\n".join(sentences),
+    )
+
+
+@command(db_app, "restart", "grampus db restart shop")
+def db_restart(
+    name: NameArgument,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Stop a database's server cleanly and start it; parameters that waited take effect."""
+    with work_on_databases(lab) as (session, databases):
+        live = session.live_settings()
+        if dry_run:
+            show_plan(output_format, live.describe(RESTART, live.plan_restart(name)))
+            return
+        live.restart(name)
+        view = databases.show(name)
+    make_output(output_format).text(
+        database_document(view), f"The database '{name}' is {view.status}."
+    )
+
+
+@command(parameter_app, "list", "grampus db parameter list shop")
+def parameter_list(
+    name: NameArgument,
+    everything: Annotated[
+        bool, typer.Option("--all", metavar="", help="Every parameter that its server has.")
+    ] = False,
+    lab: LabOption = LAB_DEFAULT,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Parameters that were set for a database, and whether they wait for a restart."""
+    with work_on_databases(lab) as (session, _):
+        views = session.parameters().list(name, everything=everything)
+    make_output(output_format).table(
+        {"parameters": [_parameter_document(view) for view in views]},
+        ["parameter", "set to", "running", "state"],
+        [[view.name, view.wanted or "-", view.running or "-", view.state] for view in views],
+        f"No parameter of '{name}' was set. `grampus db parameter set {name} NAME VALUE` sets one.",
+    )
+
+
+@command(parameter_app, "set", "grampus db parameter set shop innodb_io_capacity 1000")
+def parameter_set(
+    name: NameArgument,
+    parameter: ParameterArgument,
+    value: Annotated[str, typer.Argument(help="Its value; a size may have a unit, such as 64M.")],
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Set a parameter, at once where the server can, else at its next start."""
+    with work_on_databases(lab) as (session, databases):
+        parameters = session.parameters()
+        if dry_run:
+            change = parameters.plan_set(name, parameter, value)
+            show_plan(output_format, parameters.describe(SET_PARAMETER, change) if change else [])
+            return
+        change = parameters.set(name, parameter, value)
+        waiting = _waiting([change])
+        _show_parameters(output_format, databases, name, [change], waiting)
+
+
+@command(parameter_app, "reset", "grampus db parameter reset shop innodb_io_capacity")
+def parameter_reset(
+    name: NameArgument,
+    parameter: ParameterArgument,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Have a parameter as Grampus, or else the server, has it; also when it does not start."""
+    with work_on_databases(lab) as (session, databases):
+        parameters = session.parameters()
+        if dry_run:
+            plan = parameters.plan_reset(name, parameter)
+            show_plan(output_format, parameters.describe(SET_PARAMETER, plan))
+            return
+        change = parameters.reset(name, parameter)
+        _show_parameters(output_format, databases, name, [change], _waiting([change]))
+
+
+def _waiting(changes: Sequence[ParameterChange | None]) -> list[str]:
+    return [change.parameter for change in changes if change and change.waits_for_restart]
+
+
+def _show_parameters(
+    output_format: FormatOption,
+    databases: DatabaseService,
+    name: str,
+    changes: Sequence[ParameterChange | None],
+    waiting: Sequence[str],
+) -> None:
+    spec = databases.get(name).spec
+    document = {"database": name, "parameters": spec.parameters, "waiting": list(waiting)}
+    sentences = _describe_parameters(name, changes, waiting)
+    make_output(output_format).text(document, "\n".join(sentences))
+
+
+def _describe_state(view: DatabaseView) -> str:
+    spec = view.record.spec
+    return (
+        f"The database '{spec.name}' is {view.status}: {spec.cpus:g} CPUs, "
+        f"{format_bytes(spec.memory_bytes)} of memory, "
+        f"{format_bytes(view.record.buffer_pool_bytes)} of it buffer pool."
+    )
+
+
+def _describe_parameters(
+    name: str, changes: Sequence[ParameterChange | None], waiting: Sequence[str]
+) -> list[str]:
+    sentences = []
+    for change in changes:
+        if change is None:
+            sentences.append("The parameter was set so already.")
+            continue
+        value = change.changed.parameters.get(change.parameter)
+        what = f"{change.parameter} is {value if value is not None else 'reset'}"
+        when = "from the next start on" if change.parameter in waiting else "now"
+        sentences.append(f"{what} {when}.")
+        risk = explain_risk(change.parameter, value) if value is not None else None
+        sentences += [risk] if risk else []
+    if waiting:
+        sentences.append(f"`grampus db restart {name}` restarts its server.")
+    return sentences
+
+
+def _parameter_document(view: ParameterView) -> dict[str, Any]:
+    return {
+        "name": view.name,
+        "value": view.wanted,
+        "running": view.running,
+        "state": view.state,
+    }

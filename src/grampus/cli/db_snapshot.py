@@ -1,0 +1,304 @@
+"""`grampus db snapshot`: snapshots of databases."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from grampus.cli.app import command, confirm, make_noun
+from grampus.cli.db import NameArgument, database_document
+from grampus.cli.options import (
+    FORMAT_DEFAULT,
+    LAB_DEFAULT,
+    DryRunOption,
+    FormatOption,
+    LabOption,
+    YesOption,
+)
+from grampus.cli.output import OutputFormat, make_output, show_plan
+from grampus.cli.volume_snapshot import (
+    SnapshotArgument,
+    details_of_snapshot,
+    show_snapshots,
+    snapshot_document,
+)
+from grampus.cli.work import work_on_databases
+from grampus.core.errors import UsageError
+from grampus.databases.decide_retention import (
+    SnapshotSchedule,
+    format_interval,
+    parse_interval_s,
+    require_schedule,
+)
+from grampus.databases.snapshot_schedules import Carried
+from grampus.databases.snapshot_steps import (
+    DELETE_SNAPSHOT,
+    PROTECT_SNAPSHOT,
+    SCHEDULE_SNAPSHOTS,
+    TAKE_SNAPSHOT,
+)
+from grampus.databases.snapshots import rollback_type
+
+db_snapshot_app = make_noun("snapshot", "Snapshots of databases.")
+_FAILED = 1
+_DEFAULT_KEEP = 24
+
+
+@command(db_snapshot_app, "create", "grampus db snapshot create shop before-upgrade")
+def snapshot_create(
+    name: NameArgument,
+    snapshot: Annotated[
+        str | None,
+        typer.Argument(metavar="[SNAPSHOT]", help="Its name (default: the time it is taken)."),
+    ] = None,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Take a snapshot, while the database goes on; writes wait for well under a second."""
+    with work_on_databases(lab) as (session, _):
+        snapshots = session.database_snapshots()
+        if dry_run:
+            order = snapshots.plan_create(name, snapshot)
+            show_plan(output_format, snapshots.describe(TAKE_SNAPSHOT, order))
+            return
+        info = snapshots.create(name, snapshot)
+    make_output(output_format).details(
+        {**snapshot_document(info), "database": name}, details_of_snapshot(name, info)
+    )
+
+
+@command(db_snapshot_app, "list", "grampus db snapshot list shop")
+def snapshot_list(
+    name: NameArgument,
+    lab: LabOption = LAB_DEFAULT,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """The database's snapshots, oldest first, and what each added to the one before it."""
+    with work_on_databases(lab) as (session, _):
+        infos = session.database_snapshots().all(name)
+    show_snapshots(output_format, f"There is no snapshot of '{name}' yet.", infos)
+
+
+@command(db_snapshot_app, "delete", "grampus db snapshot delete shop before-upgrade --yes")
+def snapshot_delete(
+    name: NameArgument,
+    snapshot: SnapshotArgument,
+    lab: LabOption = LAB_DEFAULT,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Remove a snapshot; not one that is protected, or that clones stand on."""
+    with work_on_databases(lab) as (session, _):
+        snapshots = session.database_snapshots()
+        order = snapshots.plan_delete(name, snapshot)
+        if dry_run:
+            show_plan(output_format, snapshots.describe(DELETE_SNAPSHOT, order))
+            return
+        session.progress.close()
+        confirm(f"Remove the snapshot '{snapshot}' of the database '{name}'?", yes=yes)
+        snapshots.delete(name, snapshot)
+    make_output(output_format).text(
+        {"deleted": snapshot, "database": name}, f"The snapshot '{snapshot}' of '{name}' is gone."
+    )
+
+
+@command(db_snapshot_app, "protect", "grampus db snapshot protect shop before-upgrade")
+def snapshot_protect(
+    name: NameArgument,
+    snapshot: SnapshotArgument,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Forbid that the snapshot is removed, by anybody, also by a schedule."""
+    _set_protection(name, snapshot, lab, output_format, protected=True, dry_run=dry_run)
+
+
+@command(db_snapshot_app, "unprotect", "grampus db snapshot unprotect shop before-upgrade")
+def snapshot_unprotect(
+    name: NameArgument,
+    snapshot: SnapshotArgument,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Allow the snapshot to be removed."""
+    _set_protection(name, snapshot, lab, output_format, protected=False, dry_run=dry_run)
+
+
+@command(db_snapshot_app, "rollback", "grampus db snapshot rollback shop before-upgrade --yes")
+def snapshot_rollback(
+    name: NameArgument,
+    snapshot: SnapshotArgument,
+    no_safety: Annotated[
+        bool,
+        typer.Option(
+            "--no-safety-snapshot",
+            metavar="",
+            help="Take no snapshot of what is there now: it is lost for good.",
+        ),
+    ] = False,
+    lab: LabOption = LAB_DEFAULT,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Make the database what it was at a snapshot; a snapshot of what it is now comes first.
+
+    It is stopped for it, and runs again if it shall run. Grampus's own accounts keep the passwords
+    that they have now.
+    """
+    with work_on_databases(lab) as (session, databases):
+        snapshots = session.database_snapshots()
+        plan = snapshots.plan_rollback(name, snapshot, with_safety=not no_safety)
+        if dry_run:
+            show_plan(output_format, snapshots.describe(rollback_type(plan), plan))
+            return
+        session.progress.close()
+        loss = "lose for good what was written since" if no_safety else "stop it meanwhile"
+        confirm(f"Roll '{name}' back to '{snapshot}', and {loss}?", yes=yes)
+        done = snapshots.rollback(name, snapshot, with_safety=not no_safety)
+        view = databases.show(name)
+    safety = done.safety_snapshot
+    back = f"\n`grampus db snapshot rollback {name} {safety}` takes it back." if safety else ""
+    make_output(output_format).text(
+        {**database_document(view), "rolled_back_to": snapshot, "safety_snapshot": safety},
+        f"The database '{name}' is what it was at '{snapshot}', and {view.status}.{back}",
+    )
+
+
+@command(
+    db_snapshot_app,
+    "schedule",
+    "grampus db snapshot schedule shop --every 1h --keep 24 --keep-daily 7",
+)
+def snapshot_schedule(
+    name: NameArgument,
+    every: Annotated[
+        str | None,
+        typer.Option(metavar="INTERVAL", help="How often, such as 30m, 1h or 1d."),
+    ] = None,
+    keep: Annotated[
+        int | None,
+        typer.Option(metavar="N", help=f"Keep the newest N of them (default {_DEFAULT_KEEP})."),
+    ] = None,
+    keep_daily: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Besides, the newest of each of the last N days."),
+    ] = None,
+    none: Annotated[bool, typer.Option("--none", metavar="", help="Take no more of them.")] = False,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Have snapshots taken again and again, or show how; `db snapshot due` carries it out."""
+    schedule = _parse_schedule(every, keep, keep_daily, none=none)
+    with work_on_databases(lab) as (session, _):
+        schedules = session.snapshot_schedules()
+        if schedule is not None or none:
+            if dry_run:
+                change = schedules.plan(name, schedule)
+                steps = session.database_snapshots().describe(SCHEDULE_SNAPSHOTS, change)
+                show_plan(output_format, steps)
+                return
+            schedules.put(name, schedule)
+        schedule = schedules.get(name)
+    make_output(output_format).text(
+        {"database": name, "schedule": schedule.model_dump() if schedule else None},
+        f"No snapshots of '{name}' are taken by schedule."
+        if schedule is None
+        else f"A snapshot of '{name}' every {format_interval(schedule.every_s)}; kept are the "
+        f"newest {schedule.keep} and one of each of the last {schedule.keep_daily} days.",
+    )
+
+
+@command(db_snapshot_app, "due", "grampus db snapshot due")
+def snapshot_due(
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Take the snapshots that schedules want now, and let old ones go; for cron."""
+    with work_on_databases(lab) as (session, _):
+        carried = session.snapshot_schedules().carry_out(changes_nothing=dry_run)
+    if dry_run:
+        show_plan(output_format, [line for one in carried for line in _plan_of(one)])
+        return
+    make_output(output_format).table(
+        {"databases": [_carried_document(one) for one in carried]},
+        ["database", "taken", "deleted", "kept", "problem"],
+        [
+            [
+                one.database,
+                one.taken or "-",
+                ", ".join(one.deleted) or "-",
+                ", ".join(f"{snapshot} ({why})" for snapshot, why in one.kept.items()) or "-",
+                one.problem or "-",
+            ]
+            for one in carried
+            if not one.is_quiet
+        ],
+        "Nothing is due." if carried else "No database has a snapshot schedule.",
+    )
+    if any(one.problem for one in carried):
+        raise typer.Exit(_FAILED)
+
+
+def _parse_schedule(
+    every: str | None, keep: int | None, keep_daily: int | None, *, none: bool
+) -> SnapshotSchedule | None:
+    """The schedule that is asked for. Raises UsageError."""
+    if every is None:
+        if keep is not None or keep_daily is not None:
+            raise UsageError("--keep and --keep-daily need --every.", "Add it: --every 1h.")
+        return None
+    if none:
+        raise UsageError("--none and --every contradict each other.", "Leave one of them out.")
+    schedule = SnapshotSchedule(
+        every_s=parse_interval_s(every),
+        keep=_DEFAULT_KEEP if keep is None else keep,
+        keep_daily=keep_daily or 0,
+    )
+    return require_schedule(schedule)
+
+
+def _plan_of(one: Carried) -> list[str]:
+    taken = [f"Take the snapshot '{one.taken}' of {one.database}"] if one.taken else []
+    deleted = [f"Remove the snapshot '{gone}' of {one.database}" for gone in one.deleted]
+    return [*taken, *deleted]
+
+
+def _carried_document(one: Carried) -> dict[str, Any]:
+    return {
+        "database": one.database,
+        "taken": one.taken,
+        "deleted": one.deleted,
+        "kept": one.kept,
+        "problem": one.problem,
+    }
+
+
+def _set_protection(
+    name: str,
+    snapshot: str,
+    lab: str,
+    output_format: OutputFormat,
+    *,
+    protected: bool,
+    dry_run: bool,
+) -> None:
+    with work_on_databases(lab) as (session, _):
+        snapshots = session.database_snapshots()
+        if dry_run:
+            change = snapshots.plan_protect(name, snapshot, protected=protected)
+            show_plan(output_format, snapshots.describe(PROTECT_SNAPSHOT, change))
+            return
+        info = snapshots.protect(name, snapshot, protected=protected)
+    state = "protected" if protected else "no longer protected"
+    make_output(output_format).text(
+        {**snapshot_document(info), "database": name},
+        f"The snapshot '{snapshot}' of '{name}' is {state}.",
+    )

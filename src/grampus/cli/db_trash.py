@@ -1,0 +1,204 @@
+"""`grampus db delete`, `db undelete` and `db trash`: databases that are kept for a while."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from grampus.cli.app import command, confirm, make_noun
+from grampus.cli.db import NameArgument, database_document, db_app
+from grampus.cli.options import (
+    FORMAT_DEFAULT,
+    LAB_DEFAULT,
+    DryRunOption,
+    FormatOption,
+    LabOption,
+    YesOption,
+)
+from grampus.cli.output import OutputFormat, make_output, show_plan
+from grampus.cli.work import work_on_databases
+from grampus.core.errors import RefusedError, UsageError
+from grampus.core.units import format_bytes
+from grampus.databases.decide_trash import DEFAULT_KEEP_DAYS
+from grampus.databases.lifecycle import DELETE
+from grampus.databases.model import TrashedDatabase
+from grampus.databases.service import DatabaseService
+
+trash_app = make_noun("trash", "Deleted databases that can still be had back.")
+TrashedArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help="Its name, or its key of `db trash list`.")
+]
+
+
+@command(db_app, "delete", "grampus db delete shop --yes")
+def db_delete(
+    name: NameArgument,
+    now: Annotated[
+        bool, typer.Option("--now", metavar="", help="Remove it for good, past the trash.")
+    ] = False,
+    keep_days: Annotated[
+        int, typer.Option(metavar="DAYS", help="How long it can be had back.")
+    ] = DEFAULT_KEEP_DAYS,
+    lab: LabOption = LAB_DEFAULT,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Delete a database: into the trash, from where `db undelete` has it back for some days."""
+    if now:
+        _delete_now(name, lab, output_format, yes=yes, dry_run=dry_run)
+        return
+    with work_on_databases(lab) as (session, _):
+        trash = session.database_trash()
+        order = trash.plan_trash(name, keep_days=keep_days)
+        if dry_run:
+            show_plan(output_format, trash.describe_trash(order))
+            return
+        session.progress.close()
+        confirm(f"Delete the database '{name}'? It can be had back for {keep_days} days.", yes=yes)
+        trashed = trash.trash(name, keep_days=keep_days)
+    if trashed is None:
+        make_output(output_format).text({"deleted": name}, f"The database '{name}' is deleted.")
+        return
+    make_output(output_format).text(
+        {"deleted": name, "trash": _document(trashed)},
+        f"The database '{name}' is in the trash until {_moment(trashed)}.\n"
+        f"`grampus db undelete {name}` has it back.",
+    )
+
+
+@command(db_app, "undelete", "grampus db undelete shop")
+def db_undelete(
+    wanted: TrashedArgument,
+    new_name: Annotated[
+        str | None,
+        typer.Option("--as", metavar="NAME", help="Its name from now on, if the old one is taken."),
+    ] = None,
+    host: Annotated[
+        str | None, typer.Option(metavar="HOST", help="The host to run on (default: as before).")
+    ] = None,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Have a deleted database back, with its users and passwords."""
+    with work_on_databases(lab) as (session, databases):
+        trash = session.database_trash()
+        if dry_run:
+            order = trash.plan_restore(wanted, name=new_name, host=host)
+            show_plan(output_format, trash.describe_restore(order))
+            return
+        record = trash.restore(wanted, name=new_name, host=host)
+        view = databases.show(record.spec.name)
+    spec = view.record.spec
+    make_output(output_format).text(
+        database_document(view),
+        f"The database '{spec.name}' is back; it is {view.status}, at {spec.address}:{spec.port} "
+        f"on {spec.host}.",
+    )
+
+
+@command(trash_app, "list", "grampus db trash list")
+def trash_list(lab: LabOption = LAB_DEFAULT, output_format: FormatOption = FORMAT_DEFAULT) -> None:
+    """The deleted databases that can still be had back."""
+    with work_on_databases(lab) as (session, _):
+        trashed = session.database_trash().all()
+    make_output(output_format).table(
+        {"trash": [_document(entry) for entry in trashed]},
+        ["name", "deleted", "kept until", "size", "key"],
+        [
+            [
+                entry.record.spec.name,
+                f"{entry.deleted_at:%Y-%m-%d %H:%M} UTC",
+                _moment(entry),
+                format_bytes(entry.record.spec.size_bytes),
+                entry.key,
+            ]
+            for entry in trashed
+        ],
+        "The trash is empty.",
+    )
+
+
+@command(trash_app, "empty", "grampus db trash empty --yes")
+def trash_empty(
+    wanted: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="Only that one, whether its time has come or not."),
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", metavar="", help="Also those whose time has not come.")
+    ] = False,
+    lab: LabOption = LAB_DEFAULT,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Remove for good what has been in the trash for its time; or one, or all."""
+    if everything and wanted is not None:
+        raise UsageError("NAME and --all exclude each other.", "Give one of them, or neither.")
+    with work_on_databases(lab) as (session, _):
+        trash = session.database_trash()
+        orders = trash.plan_purge(wanted, everything=everything)
+        if dry_run:
+            show_plan(output_format, trash.describe_purge(orders))
+            return
+        keys = [order.trashed.key for order in orders]
+        if keys:
+            session.progress.close()
+            confirm(f"Remove for good: {', '.join(keys)}?", yes=yes)
+        problems = trash.purge_all(orders)
+    if problems:
+        raise RefusedError(
+            problems[0] if len(problems) == 1 else f"{len(problems)} databases stay in the trash.",
+            "" if len(problems) == 1 else " ".join(problems),
+            code="stays",
+        )
+    make_output(output_format).text(
+        {"removed": keys},
+        f"Removed for good: {', '.join(keys)}." if keys else "Nothing had its time in the trash.",
+    )
+
+
+def _delete_now(
+    name: str, lab: str, output_format: OutputFormat, *, yes: bool, dry_run: bool
+) -> None:
+    with work_on_databases(lab) as (session, databases):
+        spec = databases.get(name).spec
+        if dry_run:
+            show_plan(output_format, databases.describe(DELETE, spec))
+            return
+        _require_unprotected(databases, name)
+        session.progress.close()
+        confirm(f"Delete the database '{name}' and all its data for good?", yes=yes)
+        databases.delete(name)
+    make_output(output_format).text({"deleted": name}, f"The database '{name}' is deleted.")
+
+
+def _require_unprotected(databases: DatabaseService, name: str) -> None:
+    """Before anybody is asked whether they are sure."""
+    if databases.get(name).spec.protected:
+        raise RefusedError(
+            f"The database '{name}' is protected.",
+            f"Lift it first: `grampus db unprotect {name}`.",
+            code="protected",
+        )
+
+
+def _moment(trashed: TrashedDatabase) -> str:
+    return f"{trashed.expires_at:%Y-%m-%d %H:%M} UTC"
+
+
+def _document(trashed: TrashedDatabase) -> dict[str, Any]:
+    spec = trashed.record.spec
+    return {
+        "name": spec.name,
+        "key": trashed.key,
+        "flavour": spec.flavour,
+        "size_bytes": spec.size_bytes,
+        "pool": trashed.volume.record.spec.pool,
+        "image_id": trashed.volume.image_id,
+        "deleted_at": trashed.deleted_at.isoformat(),
+        "expires_at": trashed.expires_at.isoformat(),
+    }

@@ -1,0 +1,185 @@
+"""`grampus db user`: users of a database for its clients."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from grampus.cli.app import command, confirm, make_noun
+from grampus.cli.db import NameArgument
+from grampus.cli.options import (
+    FORMAT_DEFAULT,
+    LAB_DEFAULT,
+    DryRunOption,
+    FormatOption,
+    LabOption,
+    YesOption,
+)
+from grampus.cli.output import OutputFormat, make_output, show_plan
+from grampus.cli.work import work_on_databases
+from grampus.core.errors import UsageError
+from grampus.databases.decide_users import DatabaseUser, describe_role, parse_role
+from grampus.databases.user_steps import ADD_USER, CHANGE_PASSWORD, DISCARD_PASSWORD, REMOVE_USER
+from grampus.databases.users import UserLogin
+
+user_app = make_noun("user", "Users of a database, for its clients.")
+UserArgument = Annotated[str, typer.Argument(metavar="USER", help="The user's name.")]
+
+
+@command(user_app, "add", "grampus db user add shop reports --role read")
+def user_add(
+    name: NameArgument,
+    user: UserArgument,
+    role: Annotated[
+        str,
+        typer.Option(
+            metavar="read|write|admin",
+            help="read: every schema. write: its rows too. admin: as the database's own user.",
+        ),
+    ] = "read",
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Make a user with a role and a password of its own; it must use TLS."""
+    chosen = parse_role(role)
+    with work_on_databases(lab) as (session, _):
+        users = session.database_users()
+        if dry_run:
+            show_plan(output_format, users.describe(ADD_USER, users.plan_add(name, user, chosen)))
+            return
+        login = users.add(name, user, chosen)
+    _show_login(
+        output_format, name, login, {"role": chosen}, {"role": f"{chosen}: {describe_role(chosen)}"}
+    )
+
+
+@command(user_app, "list", "grampus db user list shop")
+def user_list(
+    name: NameArgument,
+    lab: LabOption = LAB_DEFAULT,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """The users that a database's server knows, also those made in SQL."""
+    with work_on_databases(lab) as (session, _):
+        users = session.database_users().all(name)
+    make_output(output_format).table(
+        {"database": name, "users": [user.model_dump(mode="json") for user in users]},
+        ["user", "from", "role", "state", "password since"],
+        [_row(user) for user in users],
+        f"The database {name} has no user.",
+    )
+
+
+@command(user_app, "remove", "grampus db user remove shop reports --yes")
+def user_remove(
+    name: NameArgument,
+    user: UserArgument,
+    lab: LabOption = LAB_DEFAULT,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Remove a user and end its sessions."""
+    with work_on_databases(lab) as (session, _):
+        users = session.database_users()
+        order = users.plan_remove(name, user)
+        if dry_run:
+            show_plan(output_format, users.describe(REMOVE_USER, order))
+            return
+        session.progress.close()
+        confirm(f"Remove the user '{user}' of the database '{name}'?", yes=yes)
+        users.remove(name, user)
+    make_output(output_format).text(
+        {"database": name, "removed": user}, f"The user '{user}' of '{name}' is removed."
+    )
+
+
+@command(user_app, "passwd", "grampus db user passwd shop reports --keep-old")
+def user_passwd(
+    name: NameArgument,
+    user: UserArgument,
+    keep_old: Annotated[
+        bool,
+        typer.Option("--keep-old", metavar="", help="Let the former password in as well."),
+    ] = False,
+    discard_old: Annotated[
+        bool,
+        typer.Option(
+            "--discard-old", metavar="", help="Only end what --keep-old allowed; no new password."
+        ),
+    ] = False,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Give a user a new password; open sessions go on."""
+    require_one_way(keep_old, discard_old)
+    with work_on_databases(lab) as (session, _):
+        users = session.database_users()
+        if discard_old:
+            order = users.plan_discard(name, user)
+            if dry_run:
+                show_plan(output_format, users.describe(DISCARD_PASSWORD, order))
+                return
+            users.discard_former(name, user)
+        else:
+            order = users.plan_password(name, user, keeps_former=keep_old)
+            if dry_run:
+                show_plan(output_format, users.describe(CHANGE_PASSWORD, order))
+                return
+            login = users.change_password(name, user, keeps_former=keep_old)
+    if discard_old:
+        make_output(output_format).text(
+            {"database": name, "user": user, "former_password_works": False},
+            f"The former password of '{user}' no longer works.",
+        )
+        return
+    kept = {"former password": "works until --discard-old"} if keep_old else {}
+    _show_login(output_format, name, login, {"former_password_works": keep_old}, kept)
+
+
+def require_one_way(keep_old: bool, discard_old: bool) -> None:
+    """Raise UsageError when a former password is to be kept and discarded at once."""
+    if keep_old and discard_old:
+        raise UsageError(
+            "A former password cannot be kept and discarded at once.",
+            "Use --keep-old first, and --discard-old once every client has the new one.",
+        )
+
+
+def _show_login(
+    output_format: OutputFormat,
+    database: str,
+    login: UserLogin,
+    facts: dict[str, Any],
+    pairs: dict[str, str],
+) -> None:
+    document = {
+        "database": database,
+        "user": login.user,
+        **facts,
+        "connection_string": login.connection_string,
+        "client_command": login.client_command,
+        "option_file": str(login.option_file),
+    }
+    shown = {
+        "user": login.user,
+        **pairs,
+        "connection": login.connection_string,
+        "client": login.client_command,
+    }
+    make_output(output_format).details(document, shown)
+
+
+def _row(user: DatabaseUser) -> list[str]:
+    changed_at = user.password_changed_at
+    changed = changed_at.isoformat(sep=" ", timespec="minutes")[:16] if changed_at else "-"
+    return [
+        user.name,
+        "anywhere" if user.host == "%" else user.host,
+        user.role,
+        "locked" if user.locked else "open",
+        f"{changed}{' (the former one works too)' if user.former_password_works else ''}",
+    ]

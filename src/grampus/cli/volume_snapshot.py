@@ -1,0 +1,297 @@
+"""`grampus volume snapshot`, `volume clone` and `volume flatten`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from grampus.cli.app import command, confirm, make_noun
+from grampus.cli.composition import Session
+from grampus.cli.options import (
+    FORMAT_DEFAULT,
+    LAB_DEFAULT,
+    DryRunOption,
+    FormatOption,
+    LabOption,
+    MaxLagOption,
+    WritePathOption,
+    YesOption,
+)
+from grampus.cli.output import OutputFormat, make_output, show_plan
+from grampus.cli.volume import (
+    NameArgument,
+    details_of_record,
+    parse_write_options,
+    volume_app,
+    volume_document,
+)
+from grampus.cli.work import work_on_volumes
+from grampus.core.errors import NotFoundError, RefusedError, UsageError
+from grampus.core.units import format_bytes, parse_bytes
+from grampus.volumes.model import CloneSource, SnapshotInfo, VolumeSpec
+from grampus.volumes.service import VolumeService
+from grampus.volumes.write_paths import decide_max_lag_ms
+
+snapshot_app = make_noun("snapshot", "Snapshots of volumes.")
+SnapshotArgument = Annotated[str, typer.Argument(metavar="SNAPSHOT", help="The snapshot's name.")]
+
+
+@command(snapshot_app, "create", "grampus volume snapshot create scratch before")
+def snapshot_create(
+    name: NameArgument,
+    snapshot: SnapshotArgument,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Take a snapshot that holds everything flushed, also while the volume is written to."""
+    with work_on_volumes(lab) as (_, volumes):
+        steps = volumes.describe_snapshot(name, snapshot)
+        if dry_run:
+            show_plan(output_format, steps)
+            return
+        info = volumes.ensure_snapshot(name, snapshot)
+    make_output(output_format).details(snapshot_document(info), details_of_snapshot(name, info))
+
+
+@command(snapshot_app, "list", "grampus volume snapshot list scratch")
+def snapshot_list(
+    name: NameArgument,
+    lab: LabOption = LAB_DEFAULT,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """The volume's snapshots, oldest first, and what each added to the one before it."""
+    infos = Session(lab).volumes().snapshots(name, with_used=True)
+    show_snapshots(output_format, f"There is no snapshot of '{name}' yet.", infos)
+
+
+@command(snapshot_app, "delete", "grampus volume snapshot delete scratch before --yes")
+def snapshot_delete(
+    name: NameArgument,
+    snapshot: SnapshotArgument,
+    lab: LabOption = LAB_DEFAULT,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Remove a snapshot; not one that is protected, or that clones stand on."""
+    with work_on_volumes(lab) as (session, volumes):
+        _require_no_database(session, name, f"grampus db snapshot delete {name} {snapshot}")
+        volumes.require_snapshot_removable(name, snapshot)
+        if dry_run:
+            show_plan(output_format, [f"Remove the snapshot '{snapshot}' of the volume '{name}'"])
+            return
+        session.progress.close()
+        confirm(f"Remove the snapshot '{snapshot}' of the volume '{name}'?", yes=yes)
+        volumes.ensure_snapshot_absent(name, snapshot)
+    make_output(output_format).text(
+        {"deleted": snapshot, "volume": name},
+        f"The snapshot '{snapshot}' of the volume '{name}' is gone.",
+    )
+
+
+@command(snapshot_app, "protect", "grampus volume snapshot protect scratch before")
+def snapshot_protect(
+    name: NameArgument,
+    snapshot: SnapshotArgument,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Forbid that the snapshot is removed, by anybody."""
+    _set_protection(name, snapshot, lab, output_format, protected=True, dry_run=dry_run)
+
+
+@command(snapshot_app, "unprotect", "grampus volume snapshot unprotect scratch before")
+def snapshot_unprotect(
+    name: NameArgument,
+    snapshot: SnapshotArgument,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Allow the snapshot to be removed."""
+    _set_protection(name, snapshot, lab, output_format, protected=False, dry_run=dry_run)
+
+
+@command(snapshot_app, "rollback", "grampus volume snapshot rollback scratch before --yes")
+def snapshot_rollback(
+    name: NameArgument,
+    snapshot: SnapshotArgument,
+    lab: LabOption = LAB_DEFAULT,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Make a detached volume what it was at the snapshot. What was written since is lost."""
+    with work_on_volumes(lab) as (session, volumes):
+        _require_no_database(session, name, f"grampus db snapshot rollback {name} {snapshot}")
+        steps = volumes.describe_rollback(name, snapshot)
+        if dry_run:
+            show_plan(output_format, steps)
+            return
+        session.progress.close()
+        question = f"Roll '{name}' back to '{snapshot}', and lose what was written since?"
+        confirm(question, yes=yes)
+        volumes.ensure_rolled_back(name, snapshot)
+        record = volumes.get(name)
+    make_output(output_format).text(
+        {**volume_document(record), "rolled_back_to": snapshot},
+        f"The volume '{name}' is what it was at '{snapshot}'.",
+    )
+
+
+@command(volume_app, "clone", "grampus volume clone scratch@before copy --size 4G")
+def volume_clone(
+    source: Annotated[
+        str, typer.Argument(metavar="VOLUME@SNAPSHOT", help="The snapshot to clone.")
+    ],
+    name: Annotated[str, typer.Argument(help="The clone's name.")],
+    size: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Size of the clone (default: the snapshot's)."),
+    ] = None,
+    write_path: WritePathOption = None,
+    max_lag: MaxLagOption = None,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Make a volume that shares a snapshot's data until it is written to."""
+    parent, snapshot = parse_source(source)
+    size_bytes = None if size is None else parse_bytes(size)
+    path, max_lag_ms = parse_write_options(write_path, max_lag)
+    with work_on_volumes(lab) as (_, volumes):
+        record = volumes.get(parent)
+        spec = VolumeSpec(
+            name=name,
+            pool=record.spec.pool,
+            image=name,
+            size_bytes=size_bytes or _size_of(volumes, parent, snapshot),
+            filesystem_bytes=record.spec.filesystem_bytes,
+            write_path=path or "direct",
+            max_lag_ms=decide_max_lag_ms(path or "direct", max_lag_ms),
+        )
+        origin = CloneSource(pool=record.spec.pool, image=record.spec.image, snapshot=snapshot)
+        order = volumes.plan_clone(spec, origin)
+        if dry_run:
+            show_plan(output_format, volumes.describe_clone(order))
+            return
+        clone = volumes.clone(order)
+    make_output(output_format).details(
+        {**volume_document(clone), "cloned_from": f"{parent}@{snapshot}"},
+        {**details_of_record(clone), "cloned from": f"{parent}@{snapshot}"},
+    )
+
+
+@command(volume_app, "flatten", "grampus volume flatten copy")
+def volume_flatten(
+    name: NameArgument,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Copy what a clone still shares, so that it stands alone; also while it is used."""
+    with work_on_volumes(lab) as (session, volumes):
+        parent = volumes.lineage(name).parent
+        if dry_run:
+            what = "" if parent is None else f"{parent.image}@{parent.snapshot}"
+            step = f"Copy to '{name}' what it shares with {what}"
+            show_plan(output_format, [] if parent is None else [step])
+            return
+        if parent is not None:
+            session.progress.phase(f"Copy to '{name}' what it shares with {parent.image}")
+            volumes.ensure_flattened(name)
+    make_output(output_format).text(
+        {"name": name, "flattened": parent is not None},
+        f"The volume '{name}' stands alone."
+        if parent is not None
+        else f"The volume '{name}' shares nothing: it stood alone already.",
+    )
+
+
+def parse_source(text: str) -> tuple[str, str]:
+    """The name and the snapshot in `NAME@SNAPSHOT`. Raises UsageError."""
+    name, separator, snapshot = text.partition("@")
+    if not separator or not name or not snapshot:
+        raise UsageError(
+            f"{text!r} names no snapshot.", "Write NAME@SNAPSHOT, such as scratch@before."
+        )
+    return name, snapshot
+
+
+def snapshot_document(info: SnapshotInfo) -> dict[str, Any]:
+    """The JSON document of a snapshot."""
+    return info.model_dump(mode="json")
+
+
+def details_of_snapshot(name: str, info: SnapshotInfo) -> dict[str, str]:
+    """A snapshot for people."""
+    return {
+        "snapshot": f"{name}@{info.name}",
+        "taken": f"{info.created_at:%Y-%m-%d %H:%M:%S} UTC",
+        "size": format_bytes(info.size_bytes),
+        "protected": "yes" if info.protected else "no",
+    }
+
+
+def show_snapshots(output_format: OutputFormat, empty: str, infos: Sequence[SnapshotInfo]) -> None:
+    """A table of snapshots."""
+    make_output(output_format).table(
+        {"snapshots": [snapshot_document(info) for info in infos]},
+        ["snapshot", "taken (UTC)", "size", "new data", "protected"],
+        [
+            [
+                info.name,
+                f"{info.created_at:%Y-%m-%d %H:%M:%S}",
+                format_bytes(info.size_bytes),
+                "-" if info.used_bytes is None else format_bytes(info.used_bytes),
+                "yes" if info.protected else "no",
+            ]
+            for info in infos
+        ],
+        empty,
+    )
+
+
+def _set_protection(
+    name: str,
+    snapshot: str,
+    lab: str,
+    output_format: OutputFormat,
+    *,
+    protected: bool,
+    dry_run: bool,
+) -> None:
+    with work_on_volumes(lab) as (_, volumes):
+        found = [info for info in volumes.snapshots(name) if info.name == snapshot]
+        if dry_run and found:
+            word = "Protect" if protected else "No longer protect"
+            is_so = found[0].protected == protected
+            show_plan(output_format, [] if is_so else [f"{word} the snapshot '{snapshot}'"])
+            return
+        volumes.ensure_snapshot_protected(name, snapshot, protected=protected)
+    state = "protected" if protected else "no longer protected"
+    make_output(output_format).text(
+        {"volume": name, "snapshot": snapshot, "protected": protected},
+        f"The snapshot '{snapshot}' of the volume '{name}' is {state}.",
+    )
+
+
+def _size_of(volumes: VolumeService, name: str, snapshot: str) -> int:
+    """The snapshot's size; that of the volume when there is none: planning says so."""
+    sizes = {info.name: info.size_bytes for info in volumes.snapshots(name)}
+    return sizes.get(snapshot, volumes.get(name).spec.size_bytes)
+
+
+def _require_no_database(session: Session, name: str, instead: str) -> None:
+    """Raise RefusedError when the volume is a database's: that has a journal of its own."""
+    try:
+        session.databases().get(name)
+    except NotFoundError:
+        return
+    raise RefusedError(
+        f"The volume '{name}' holds the database '{name}'.", f"`{instead}` does it.", code="in-use"
+    )

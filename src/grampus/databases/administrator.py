@@ -1,0 +1,118 @@
+"""Statements of Grampus's own administrator, run by the client inside the instance's daemon.
+
+The administrator can log in through the server's socket alone (see `accounts`). Its password
+reaches the client as an option file on stdin: no command line and no file of the host has it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from pydantic import SecretStr
+
+from grampus.core.errors import GrampusError
+from grampus.databases.accounts import ADMIN_USER
+from grampus.databases.layout import CLIENT_PROGRAMS, RUN_IN_DAEMON, server_daemon_name
+from grampus.databases.model import DatabaseSpec, FlavourName
+from grampus.databases.step_ports import StepPorts
+from grampus.hosts.port import CommandResult, Host
+
+Row = tuple[str, ...]
+
+# Numbers of errors, the same in MySQL and MariaDB (mysqld_error.h).
+UNKNOWN_VARIABLE = 1193
+READ_ONLY_VARIABLE = 1238
+
+STATEMENT_TIMEOUT_S = 60.0
+# A parameter's value may be long (sql_mode), a number never is: shown in errors, cut to this.
+_SHOWN_LENGTH = 120
+_ERROR = re.compile(r"ERROR (?P<number>\d+) \((?P<state>\w+)\)(?: at line \d+)?: (?P<text>.*)")
+
+
+class StatementFailedError(GrampusError):
+    """The server refused a statement; `number` is its error's, None when the client failed."""
+
+    default_code = "statement-failed"
+
+    def __init__(self, statement: str, number: int | None, said: str) -> None:
+        super().__init__(
+            f"The server refused `{statement[:_SHOWN_LENGTH]}`: {said.rstrip('.')}.",
+            "Mend what the message says, then try again.",
+        )
+        self.number = number
+        self.said = said.rstrip(".")
+
+
+@dataclass(frozen=True)
+class Administrator:
+    """The administrator of one running instance."""
+
+    host: Host
+    daemon: str
+    flavour: FlavourName
+    password: SecretStr
+
+    def query(self, statements: str, *, timeout_s: float = STATEMENT_TIMEOUT_S) -> list[Row]:
+        """Rows of all results, as text; a NULL is the word `NULL`.
+
+        The statements are a part of the command line, so they must hold no secret. Raises
+        StatementFailedError at the first that fails, GrampusError with code `timeout`, and what
+        `Host.run` raises.
+        """
+        result = self.host.run(
+            [
+                CLIENT_PROGRAMS[self.flavour],
+                "--defaults-file=/dev/stdin",
+                "--batch",
+                "--skip-column-names",
+                "--execute",
+                statements,
+            ],
+            stdin=render_admin_options(self.password),
+            timeout_s=timeout_s,
+            check=False,
+            daemon=self.daemon,
+        )
+        if result.returncode != 0:
+            raise classify_failure(statements, result)
+        return [tuple(line.split("\t")) for line in result.stdout.splitlines()]
+
+    def value(self, expression: str) -> str:
+        """One value, as text."""
+        return self.query(f"SELECT {expression}")[0][0]
+
+
+def administrator_of(ports: StepPorts, spec: DatabaseSpec) -> Administrator:
+    """The administrator of the database's instance, which is not looked at.
+
+    Raises GrampusError with code `secrets-missing`.
+    """
+    return Administrator(
+        ports.fleet.host(spec.host),
+        server_daemon_name(spec.name),
+        spec.flavour,
+        ports.credentials.load(spec.name).admin_password,
+    )
+
+
+def render_admin_options(password: SecretStr) -> str:
+    """The client's option file; the password needs no quoting (see `credentials`)."""
+    return "\n".join(
+        [
+            "[client]",
+            f"user={ADMIN_USER}",
+            f"password={password.get_secret_value()}",
+            f"socket={RUN_IN_DAEMON / 'mysqld.sock'}",
+            "",
+        ]
+    )
+
+
+def classify_failure(statements: str, result: CommandResult) -> StatementFailedError:
+    """What the client wrote to stderr, as an error with the server's number when it has one."""
+    said = result.stderr.strip() or result.stdout.strip() or f"code {result.returncode}"
+    match = _ERROR.search(said)
+    if match is None:
+        return StatementFailedError(statements, None, said.splitlines()[-1])
+    return StatementFailedError(statements, int(match["number"]), match["text"])

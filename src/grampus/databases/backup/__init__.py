@@ -1,0 +1,1 @@
+"""Backups of databases: taken from snapshots, sealed, kept outside the cluster, restored."""

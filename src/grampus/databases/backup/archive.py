@@ -1,0 +1,108 @@
+"""The binary logs of one database in a target: read and added to, every piece sealed."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from datetime import datetime
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from grampus.databases.backup.binlogs import (
+    COVERED,
+    DIRECTORY,
+    STRETCH,
+    Coverage,
+    Piece,
+    Stretch,
+    StretchFacts,
+    parse_piece,
+    tail_of,
+)
+from grampus.databases.backup.errors import damaged
+from grampus.databases.backup.keys import BackupKey
+from grampus.databases.backup.sealed_stream import SealedWriter, read_sealed
+from grampus.databases.backup.target import BackupTarget
+
+DocumentT = TypeVar("DocumentT", bound=BaseModel)
+
+
+class BinlogArchive:
+    """Archived binary logs of one database."""
+
+    def __init__(self, target: BackupTarget, key: BackupKey, database: str) -> None:
+        self._target = target
+        self._key = key
+        self._place = f"{database}/{DIRECTORY}"
+
+    def stretches(self) -> list[Stretch]:
+        """All stretches, oldest first. Raises BackupDamagedError."""
+        found: dict[str, list[Piece]] = {}
+        for name in self._target.names(self._place):
+            stretch_id, _, rest = name.removeprefix(f"{self._place}/").partition("/")
+            pieces = found.setdefault(stretch_id, [])
+            piece = parse_piece(rest)
+            if piece is not None:
+                pieces.append(piece)
+        return [
+            Stretch(
+                id=stretch_id,
+                facts=self._document(stretch_id, STRETCH, StretchFacts),
+                until=self._until(stretch_id),
+                pieces=tuple(pieces),  # by name: as the server wrote them
+            )
+            for stretch_id, pieces in sorted(found.items())
+        ]
+
+    def begin(self, facts: StretchFacts) -> Stretch:
+        """A new stretch, after all others."""
+        known = self.stretches()
+        stretch_id = f"{int(known[-1].id) + 1 if known else 1:04d}"
+        self._put(f"{stretch_id}/{STRETCH}", facts.model_dump_json().encode())
+        return Stretch(stretch_id, facts, None, ())
+
+    def add(self, stretch: Stretch, piece: Piece, content: bytes) -> Piece:
+        """Keep a piece; answers with it as it is known from now on."""
+        kept = Piece(piece.file, piece.start_bytes, piece.end_bytes, tail_of(content))
+        self._put(f"{stretch.id}/{kept.name}", content)
+        return kept
+
+    def cover(self, stretch: Stretch, coverage: Coverage) -> None:
+        """Note up to when nothing is missing."""
+        self._put(f"{stretch.id}/{COVERED}", coverage.model_dump_json().encode())
+
+    def read(self, stretch_id: str, piece: Piece) -> Iterator[bytes]:
+        """The bytes of a piece. Raises BackupDamagedError, NotFoundError."""
+        name = f"{self._place}/{stretch_id}/{piece.name}"
+        size_bytes = 0
+        with self._target.reading(name) as file:
+            for chunk in read_sealed(file, self._key, name):
+                size_bytes += len(chunk)
+                yield chunk
+        if size_bytes != piece.end_bytes - piece.start_bytes:
+            raise damaged(f"{name} has {size_bytes} bytes")
+
+    def _until(self, stretch_id: str) -> datetime | None:
+        if self._target.read(f"{self._place}/{stretch_id}/{COVERED}") is None:
+            return None
+        return self._document(stretch_id, COVERED, Coverage).until
+
+    def _document(self, stretch_id: str, name: str, model: type[DocumentT]) -> DocumentT:
+        place = f"{self._place}/{stretch_id}/{name}"
+        content = self._target.read(place)
+        if content is None:
+            raise damaged(f"{place} is missing")
+        try:
+            plain = b"".join(read_sealed(io.BytesIO(content), self._key, place))
+            return model.model_validate_json(plain)
+        except ValidationError:
+            raise damaged(f"{place} cannot be read") from None
+
+    def _put(self, below: str, content: bytes) -> None:
+        name = f"{self._place}/{below}"
+        sink = io.BytesIO()
+        writer = SealedWriter(sink, self._key, name)
+        writer.write(content)
+        writer.finish()
+        self._target.put(name, sink.getvalue())

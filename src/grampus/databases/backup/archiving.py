@@ -1,0 +1,145 @@
+"""The binary logs of a running database, copied into a target as far as they go now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path, PurePosixPath
+
+from grampus.core.errors import GrampusError, RefusedError
+from grampus.core.units import MIB, format_bytes
+from grampus.databases.administrator import administrator_of
+from grampus.databases.backup.archive import BinlogArchive
+from grampus.databases.backup.binlogs import (
+    BINLOGS_QUERY,
+    Coverage,
+    Stretch,
+    StretchFacts,
+    decide_copies,
+    parse_binary_logs,
+    require_same_history,
+    tail_of,
+)
+from grampus.databases.backup.kept import KeptBackups
+from grampus.databases.instance import observe_daemon_state
+from grampus.databases.layout import server_daemon_name
+from grampus.databases.model import DatabaseSpec
+from grampus.databases.operating import DatabaseOperations
+from grampus.hosts.port import Host
+from grampus.state.locks import hold_lock
+
+_BINLOGS_IN_VOLUME = "binlog"
+
+
+@dataclass(frozen=True)
+class Archived:
+    """What one call did."""
+
+    stretch: str
+    copied_bytes: int
+    until: datetime  # all that was committed before is in the archive
+
+
+class BinlogArchiver:
+    """Copies binary logs. It changes no database, so it takes no database's lock."""
+
+    def __init__(self, operations: DatabaseOperations) -> None:
+        self._operations = operations
+
+    def archive(self, name: str, directory: Path, *, new_stretch: bool = False) -> Archived:
+        """Copy what the archive does not have yet, the part of the open file included.
+
+        A gap is never skipped: only `new_stretch` goes on after one. Raises NotFoundError,
+        RefusedError with code `not-ready`, `not-running`, `flavour` or `busy`, and GrampusError
+        with code `archive-gap`.
+        """
+        operations = self._operations
+        spec = operations.ready(name).spec
+        self._require_running(spec)
+        kept = KeptBackups(operations.home, operations.clock, directory)
+        target_id = kept.target.ensure_id()
+        with hold_lock(operations.home, f"archive.{target_id}.{name}", operations.clock):
+            archive = BinlogArchive(kept.target, kept.keys.ensure_current(), name)
+            # Before the server is asked: all that was committed until now is in what it lists.
+            until = operations.clock.now()
+            rows = administrator_of(operations.ports, spec).query(BINLOGS_QUERY)
+            stretch = self._stretch(archive, rows[0][0], until, new_stretch=new_stretch)
+            copies = decide_copies(stretch.pieces, parse_binary_logs(rows[1:]), name)
+            source = _BinlogSource(operations, spec)
+            if stretch.pieces:
+                last = stretch.pieces[-1]
+                found = source.read(last.file, last.tail_start_bytes, last.end_bytes)
+                require_same_history(last, tail_of(found), name)
+            copied_bytes = 0
+            for piece in copies:
+                content = source.read(piece.file, piece.start_bytes, piece.end_bytes)
+                archive.add(stretch, piece, content)
+                copied_bytes += len(content)
+                operations.progress.detail(f"{format_bytes(copied_bytes)} copied")
+            archive.cover(stretch, Coverage(until=until))
+        return Archived(stretch.id, copied_bytes, until)
+
+    def _stretch(
+        self, archive: BinlogArchive, server_uuid: str, now: datetime, *, new_stretch: bool
+    ) -> Stretch:
+        known = archive.stretches()
+        # Another server's: a database of that name was made anew.
+        if not new_stretch and known and known[-1].facts.server_uuid == server_uuid:
+            return known[-1]
+        return archive.begin(StretchFacts(server_uuid=server_uuid, begun_at=now))
+
+    def _require_running(self, spec: DatabaseSpec) -> None:
+        if spec.flavour != "mysql":
+            raise RefusedError(
+                f"Binary logs of {spec.flavour} are not archived yet, only those of mysql.",
+                "Take backups of it: `grampus db backup create`.",
+                code="flavour",
+            )
+        self._operations.require_reachable(spec.host)
+        host = self._operations.fleet.host(spec.host)
+        if observe_daemon_state(host, server_daemon_name(spec.name)) != "running":
+            raise RefusedError(
+                f"The database {spec.name} is not running.",
+                f"`grampus db start {spec.name}` starts it.",
+                code="not-running",
+            )
+
+
+class _BinlogSource:
+    """The server's own files, on the volume that is mounted on its host."""
+
+    def __init__(self, operations: DatabaseOperations, spec: DatabaseSpec) -> None:
+        self._host: Host = operations.fleet.host(spec.host)
+        attachment = operations.volumes.get(spec.name).attachment
+        if attachment is None:
+            raise GrampusError(
+                f"The volume of {spec.name} is not attached.",
+                f"`grampus db start {spec.name}` mends it.",
+                code="not-running",
+            )
+        self._directory = PurePosixPath(attachment.mount_path) / _BINLOGS_IN_VOLUME
+
+    def read(self, file: str, start_bytes: int, end_bytes: int) -> bytes:
+        """Exactly these bytes, at most a piece. Raises GrampusError when they are not all there."""
+        size_bytes = end_bytes - start_bytes
+        command = [
+            "dd",
+            f"if={self._directory / file}",
+            f"bs={MIB}",
+            "iflag=skip_bytes,count_bytes",
+            f"skip={start_bytes}",
+            f"count={size_bytes}",
+            "status=none",
+        ]
+        parts: list[bytes] = []
+        with self._host.reading(command) as source:
+            while data := source.read(MIB):
+                parts.append(data)
+        content = b"".join(parts)
+        if len(content) != size_bytes:
+            raise GrampusError(
+                f"{file} has {len(content)} bytes after byte {start_bytes}, not {size_bytes}.",
+                "Try again; if it stays so, the server's files were changed by hand.",
+                code="archive-short",
+            )
+        return content

@@ -1,0 +1,230 @@
+"""Archived binary logs: their pieces, what is to be copied next, and where a gap is (pure).
+
+A *stretch* is what one server wrote without a gap. In the target:
+
+    DATABASE/binlogs/STRETCH/stretch               whose it is, sealed
+    DATABASE/binlogs/STRETCH/covered               up to when nothing is missing, sealed
+    DATABASE/binlogs/STRETCH/FILE/START-END-TAIL   bytes START to END of a binary log, sealed
+
+TAIL tells whether the server's file still begins with what was copied of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from pydantic import BaseModel, ConfigDict
+
+from grampus.core.errors import GrampusError, RefusedError
+from grampus.core.units import MIB
+from grampus.databases.backup.decide_chain import Backups, decide_chain
+from grampus.databases.backup.model import BackupManifest
+
+# Its first row is the server's UUID, the others are its binary logs.
+BINLOGS_QUERY = "SELECT @@GLOBAL.server_uuid; SHOW BINARY LOGS"
+DIRECTORY = "binlogs"
+STRETCH = "stretch"
+COVERED = "covered"
+# What is held at once, twice (plain and sealed).
+PIECE_BYTES = 16 * MIB
+TAIL_BYTES = 4096
+
+
+class StretchFacts(BaseModel):
+    """Whose binary logs a stretch holds."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    server_uuid: str
+    begun_at: datetime
+
+
+class Coverage(BaseModel):
+    """Everything that was committed before `until` is archived."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    until: datetime
+
+
+@dataclass(frozen=True)
+class BinlogFile:
+    """A binary log as the server lists it."""
+
+    name: str
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Bytes of one binary log."""
+
+    file: str
+    start_bytes: int
+    end_bytes: int
+    tail: str = ""  # of the last TAIL_BYTES of them, at most
+
+    @property
+    def tail_start_bytes(self) -> int:
+        return max(self.start_bytes, self.end_bytes - TAIL_BYTES)
+
+    @property
+    def name(self) -> str:
+        """Below its stretch; sorts as the server wrote."""
+        return f"{self.file}/{self.start_bytes:015d}-{self.end_bytes:015d}-{self.tail}"
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """An archived stretch as observed; pieces in the server's order."""
+
+    id: str  # four digits
+    facts: StretchFacts
+    until: datetime | None
+    pieces: tuple[Piece, ...]
+
+
+def tail_of(content: bytes) -> str:
+    """What tells a piece's end from any other."""
+    return hashlib.sha256(content[-TAIL_BYTES:]).hexdigest()[:16]
+
+
+def parse_piece(name: str) -> Piece | None:
+    """The piece that a name below a stretch tells of, or None."""
+    file, _, rest = name.partition("/")
+    words = rest.split("-")
+    if len(words) != 3 or not (words[0].isdecimal() and words[1].isdecimal()):
+        return None
+    return Piece(file, int(words[0]), int(words[1]), words[2])
+
+
+def parse_binary_logs(rows: Iterable[Sequence[str]]) -> list[BinlogFile]:
+    """What `SHOW BINARY LOGS` says, oldest first."""
+    return [BinlogFile(row[0], int(row[1])) for row in rows]
+
+
+def decide_copies(
+    archived: Sequence[Piece], files: Sequence[BinlogFile], database: str
+) -> list[Piece]:
+    """What is to be copied now, in order, in pieces of at most PIECE_BYTES.
+
+    Raises GrampusError with code `archive-gap` when the server no longer has what comes next.
+    """
+    names = [file.name for file in files]
+    for former, following in itertools.pairwise(names):
+        if _number(following) != _number(former) + 1:
+            raise _gap(database, f"the server has {following} after {former}")
+    start_bytes = 0
+    if archived:
+        last = archived[-1]
+        if last.file not in names:
+            raise _gap(database, f"the server no longer has {last.file}")
+        files = files[names.index(last.file) :]
+        if files[0].size_bytes < last.end_bytes:
+            raise _gap(database, f"the server's {last.file} is shorter than what was archived")
+        start_bytes = last.end_bytes
+    pieces: list[Piece] = []
+    for file in files:
+        while start_bytes < file.size_bytes:
+            end_bytes = min(start_bytes + PIECE_BYTES, file.size_bytes)
+            pieces.append(Piece(file.name, start_bytes, end_bytes))
+            start_bytes = end_bytes
+        start_bytes = 0
+    return pieces
+
+
+def require_same_history(last: Piece, found_tail: str, database: str) -> None:
+    """Raise GrampusError with code `archive-gap` when the file holds something else there now."""
+    if found_tail != last.tail:
+        raise _gap(database, f"the server's {last.file} is not the one that was archived")
+
+
+def require_contiguous(pieces: Sequence[Piece], first_file: str) -> tuple[Piece, ...]:
+    """The pieces from the beginning of `first_file` on.
+
+    Raises GrampusError with code `archive-gap` when one is missing.
+    """
+    wanted = [piece for piece in pieces if _number(piece.file) >= _number(first_file)]
+    at = Piece(first_file, 0, 0)
+    for piece in wanted:
+        follows = piece.file == at.file and piece.start_bytes == at.end_bytes
+        begins = _number(piece.file) == _number(at.file) + 1 and piece.start_bytes == 0
+        if not (follows or (begins and at.end_bytes > 0)):
+            raise GrampusError(
+                f"The archive lacks what comes after byte {at.end_bytes} of {at.file}.",
+                "Restore a backup as it is, or bring the missing files back.",
+                code="archive-gap",
+            )
+        at = piece
+    if not wanted:
+        raise GrampusError(
+            f"The archive does not have {first_file}, which was written when the backup was taken.",
+            "Restore a backup as it is.",
+            code="archive-gap",
+        )
+    return tuple(wanted)
+
+
+@dataclass(frozen=True)
+class Point:
+    """How a moment is restored: a backup from before it, and binary logs up to it."""
+
+    chain: tuple[BackupManifest, ...]
+    stretch: Stretch
+    pieces: tuple[Piece, ...]
+
+
+def decide_point(
+    backups: Backups, stretches: Sequence[Stretch], database: str, moment: datetime
+) -> Point:
+    """The newest backup before `moment` from which the archive leads to it without a gap.
+
+    Raises RefusedError with code `not-archived`, which says what moments there are.
+    """
+    reachable: list[str] = []
+    newest_first = sorted(
+        (backup for backup in backups.values() if backup.database.name == database),
+        key=lambda backup: backup.taken_at,
+        reverse=True,
+    )
+    for backup in newest_first:
+        for stretch in stretches:
+            binlog = backup.binlog
+            if binlog is None or binlog.server_uuid != stretch.facts.server_uuid:
+                continue
+            # The cluster tells the second of a snapshot: it may be from the end of that second.
+            earliest = backup.taken_at + timedelta(seconds=1)
+            if stretch.until is None or stretch.until <= earliest:
+                continue
+            try:
+                pieces = require_contiguous(stretch.pieces, binlog.file)
+            except GrampusError:
+                continue  # another stretch, or an older backup, may do
+            reachable.append(f"{earliest:%Y-%m-%d %H:%M:%S} to {stretch.until:%Y-%m-%d %H:%M:%S}")
+            if earliest <= moment <= stretch.until:
+                return Point(decide_chain(backups, backup.id), stretch, pieces)
+    raise RefusedError(
+        f"The moment {moment:%Y-%m-%d %H:%M:%S} UTC of {database} cannot be restored.",
+        "These can, in UTC: " + "; ".join(reachable) + "."
+        if reachable
+        else "Take a backup, and archive binary logs from then on: `grampus db backup archive`.",
+        code="not-archived",
+    )
+
+
+def _number(file: str) -> int:
+    ending = file.rpartition(".")[2]
+    return int(ending) if ending.isdecimal() else -1
+
+
+def _gap(database: str, what: str) -> GrampusError:
+    return GrampusError(
+        f"There is a gap in the binary logs of {database}: {what}.",
+        "What was archived stays. Take a new backup, then go on with a new stretch: `grampus db "
+        "backup archive ... --new-stretch`; no moment within the gap can be restored.",
+        code="archive-gap",
+    )

@@ -1,0 +1,110 @@
+"""The backups in a target, as its manifests tell of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from grampus.core.errors import GrampusError
+from grampus.databases.backup.errors import BackupDamagedError, damaged
+from grampus.databases.backup.keys import BackupKey, BackupKeys
+from grampus.databases.backup.manifest_file import (
+    parse_manifest,
+    render_manifest,
+    require_authentic,
+)
+from grampus.databases.backup.model import BackupManifest
+from grampus.databases.backup.sealed_stream import StreamDigest, read_sealed
+from grampus.databases.backup.target import BackupTarget
+
+MANIFEST = "manifest.json"
+DATA = "image.sealed"
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a target holds: backups that are whole by their manifests, and what is none."""
+
+    backups: dict[str, BackupManifest]
+    incomplete: tuple[str, ...]  # begun and cut off, or being taken now
+    unreadable: dict[str, str]  # why, by id
+
+
+class BackupCatalogue:
+    """Backups by id in one target."""
+
+    def __init__(self, target: BackupTarget, keys: BackupKeys) -> None:
+        self._target = target
+        self._keys = keys
+
+    def observe(self, database: str | None = None) -> Contents:
+        """What is there, of one database or of all."""
+        files: dict[str, set[str]] = {}
+        begun = {f"{name}.begun" for name in self._target.parts(database or "")}
+        for name in (*self._target.names(database or ""), *begun):
+            backup_id, _, file = name.rpartition("/")
+            if file in (MANIFEST, DATA, f"{DATA}.begun") and backup_id.count("/") == 1:
+                files.setdefault(backup_id, set()).add(file)
+        backups: dict[str, BackupManifest] = {}
+        unreadable: dict[str, str] = {}
+        for backup_id, there in sorted(files.items()):
+            if MANIFEST not in there:
+                continue
+            try:
+                backups[backup_id] = parse_manifest(self._read_manifest(backup_id), backup_id)
+            except BackupDamagedError as error:
+                unreadable[backup_id] = error.problem
+        incomplete = tuple(sorted(set(files) - set(backups) - set(unreadable)))
+        return Contents(backups, incomplete, unreadable)
+
+    def is_whole(self, backup_id: str) -> bool:
+        """Whether its manifest was written."""
+        return self._target.read(f"{backup_id}/{MANIFEST}") is not None
+
+    def keep(self, manifest: BackupManifest) -> None:
+        """Write the manifest, which makes the backup one."""
+        content = render_manifest(manifest, self._keys.get(manifest.key_id))
+        self._target.put(f"{manifest.id}/{MANIFEST}", content)
+
+    def remove(self, backup_id: str) -> None:
+        """Take a backup away, or what was begun of it; first what makes it look whole."""
+        self._target.remove(backup_id, first=MANIFEST)
+
+    def open(self, manifest: BackupManifest) -> Iterator[bytes]:
+        """The diff that the backup holds, a chunk at a time.
+
+        Only when it ends by itself was all of it given. Raises BackupDamagedError when anything
+        of manifest or data is not what was written, NotFoundError without the key or the data.
+        """
+        key = self.require_authentic(manifest)
+        with self._target.reading(f"{manifest.id}/{DATA}") as file:
+            stored = StreamDigest(file)
+            plain_bytes = 0
+            for chunk in read_sealed(stored, key, manifest.id):
+                plain_bytes += len(chunk)
+                yield chunk
+        facts = manifest.data
+        # Every chunk was authentic by itself: this finds another stream of the same backup.
+        if (plain_bytes, stored.sha256) != (facts.plain_bytes, facts.stored_sha256):
+            raise damaged(f"The data of {manifest.id} is not what its manifest tells of")
+
+    def require_authentic(self, manifest: BackupManifest) -> BackupKey:
+        """The backup's key, when its manifest was sealed with it; errors as `open`."""
+        key = self._keys.get(manifest.key_id)
+        require_authentic(self._read_manifest(manifest.id), manifest, key)
+        return key
+
+    def verify(self, manifest: BackupManifest) -> None:
+        """Read all of it; errors as `open`."""
+        for _chunk in self.open(manifest):
+            pass
+
+    def _read_manifest(self, backup_id: str) -> bytes:
+        content = self._target.read(f"{backup_id}/{MANIFEST}")
+        if content is None:
+            raise GrampusError(
+                f"The backup {backup_id} is not in {self._target.place} any more.",
+                "`grampus db backup list` shows what there is.",
+                code="backup-gone",
+            )
+        return content

@@ -1,0 +1,142 @@
+"""The backups in a directory, whether their databases, or any lab, are still there or not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from grampus.core.clock import Clock
+from grampus.core.errors import GrampusError, NotFoundError
+from grampus.core.units import format_bytes
+from grampus.databases.backup.catalogue import BackupCatalogue, Contents
+from grampus.databases.backup.decide_chain import (
+    decide_chain,
+    decide_retention,
+    require_deletable,
+    require_known,
+    require_whole,
+)
+from grampus.databases.backup.keys import BackupKeys
+from grampus.databases.backup.model import BackedUpDatabase
+from grampus.databases.backup.target import DirectoryTarget
+from grampus.state.home import Home
+from grampus.state.locks import hold_lock
+
+_KEYS_DIRECTORY = "backup.keys"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What reading a backup to its end showed; `problem` None: it is as it was written."""
+
+    backup_id: str
+    problem: str | None
+
+
+class KeptBackups:
+    """Backups in one directory of the machine that Grampus runs on."""
+
+    def __init__(self, home: Home, clock: Clock, directory: Path) -> None:
+        self._home = home
+        self._clock = clock
+        self.target = DirectoryTarget(directory)
+        self.keys = backup_keys(home)
+        self.catalogue = BackupCatalogue(self.target, self.keys)
+
+    def adding(self, target_id: str) -> AbstractContextManager[None]:
+        """Held while a backup is taken, beside others that are; nothing is deleted meanwhile."""
+        return hold_lock(self._home, f"backups.{target_id}", self._clock, shared=True)
+
+    def observe(self, database: str | None = None) -> Contents:
+        """What is there, of one database or of all. Raises NotFoundError with `no-target`."""
+        self._require_id()
+        return self.catalogue.observe(database)
+
+    def verify(
+        self,
+        *,
+        database: str | None = None,
+        backup_id: str | None = None,
+        tell: Callable[[str], None] = lambda _text: None,
+    ) -> list[Verdict]:
+        """Read backups to their ends, each by itself, and see whether its chain is whole.
+
+        All of them, those of one database, or one. `tell` is told of each before it is read.
+        Raises NotFoundError when there is no such backup, RefusedError with code `incomplete`.
+        """
+        contents = self.observe(database)
+        wanted = sorted({*contents.backups, *contents.unreadable})
+        if backup_id is not None:
+            if backup_id not in contents.unreadable:
+                require_whole(contents.backups, contents.incomplete, backup_id)
+            wanted = [backup_id]
+        return [Verdict(found, self._problem(contents, found, tell)) for found in wanted]
+
+    def plan_delete(self, backup_id: str) -> None:
+        """Raise NotFoundError, or RefusedError with code `has-increments`."""
+        contents = self.observe()
+        if backup_id not in {*contents.incomplete, *contents.unreadable}:
+            require_known(contents.backups, backup_id)
+            require_deletable(contents.backups, backup_id)
+
+    def delete(self, backup_id: str) -> None:
+        """Take a backup away, or what was left of one.
+
+        Raises what `plan_delete` raises, and RefusedError with code `busy` while one is taken.
+        """
+        with self._deleting():
+            self.plan_delete(backup_id)
+            self.catalogue.remove(backup_id)
+
+    def retain(self, database: BackedUpDatabase, *, keep: int) -> tuple[str, ...]:
+        """Delete what `decide_retention` lets go, and say what; errors as `delete`."""
+        with self._deleting():
+            spent = decide_retention(self.observe(database.name).backups, database, keep=keep)
+            for backup_id in spent:
+                self.catalogue.remove(backup_id)
+        return spent
+
+    def _deleting(self) -> AbstractContextManager[None]:
+        return hold_lock(self._home, f"backups.{self._require_id()}", self._clock)
+
+    def _require_id(self) -> str:
+        target_id = self.target.find_id()
+        if target_id is None:
+            raise NotFoundError(
+                f"There are no backups in {self.target.place}.",
+                "Name the directory that `grampus db backup create --to` was given.",
+                code="no-target",
+            )
+        return target_id
+
+    def _problem(
+        self, contents: Contents, backup_id: str, tell: Callable[[str], None]
+    ) -> str | None:
+        """Why the backup cannot be restored, or None."""
+        if backup_id in contents.unreadable:
+            return contents.unreadable[backup_id]
+        manifest = contents.backups[backup_id]
+        tell(f"Read {backup_id} ({format_bytes(manifest.data.stored_bytes)})")
+        try:
+            decide_chain(contents.backups, backup_id)
+            self.catalogue.verify(manifest)
+        except GrampusError as error:
+            return error.problem
+        except OSError as error:
+            return f"It cannot be read: {error.strerror}."
+        return None
+
+
+def backup_keys(home: Home) -> BackupKeys:
+    """The backup keys of the home.
+
+    Beside the labs' secrets, not among them: backups outlive their databases, and labs.
+    """
+    return BackupKeys(keys_directory(home))
+
+
+def keys_directory(home: Home) -> Path:
+    """Where the home keeps its backup keys; no lab has a dot in its name."""
+    return home.root / "secrets" / _KEYS_DIRECTORY

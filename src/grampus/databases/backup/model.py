@@ -1,0 +1,113 @@
+"""What a backup is: its manifest, and the orders that backup and restore are journaled with."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from grampus.databases.backup.sealed_stream import StreamFacts
+from grampus.databases.model import DatabaseSpec, FlavourName
+from grampus.volumes.model import WritePath
+
+BackupKind = Literal["full", "incremental"]
+MANIFEST_FORMAT: Literal[1] = 1
+
+
+class BackedUpDatabase(BaseModel):
+    """The database as it was, enough to make it again anywhere."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    created_at: datetime  # with the name, it tells one database from a later one of that name
+    flavour: FlavourName
+    server_version: str
+    size_bytes: int
+    memory_bytes: int
+    cpus: float
+    write_path: WritePath
+    max_lag_ms: int
+    parameters: dict[str, str] = {}  # the server's, as its user set them
+    user: str  # the account of whoever asked for it
+
+
+class BaseBackup(BaseModel):
+    """The backup that an incremental one stands on, and what exactly it must hold."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str
+    plain_sha256: str
+
+
+class BinlogPlace(BaseModel):
+    """The binary log that a server was writing at a moment."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    server_uuid: str
+    file: str
+
+
+class BackupManifest(BaseModel):
+    """A whole backup. Written last, so a backup without it is none."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: Literal[1] = MANIFEST_FORMAT
+    id: str  # DATABASE/TIME, such as shop/20261122t013005z
+    kind: BackupKind
+    base: BaseBackup | None  # None: a full one
+    database: BackedUpDatabase
+    snapshot: str  # of the database's image, which it was exported from
+    taken_at: datetime  # of the snapshot: what was committed before is in it
+    finished_at: datetime
+    # Of the server right before the snapshot; the snapshot holds these transactions at least.
+    # None: it did not run, or knows no GTIDs.
+    gtid_executed: str | None
+    # Right before the snapshot too: what it lacks is in this one or a later one. MySQL alone.
+    binlog: BinlogPlace | None = None
+    data: StreamFacts
+    key_id: str
+
+
+class BackupOrder(BaseModel):
+    """A backup as its steps need it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    database: DatabaseSpec
+    facts: BackedUpDatabase
+    id: str
+    base: str | None  # id of the backup that it stands on; None: full
+    snapshot: str
+    base_snapshot: str | None
+    target: str  # an absolute path on the machine that Grampus runs on
+    target_id: str
+    key_directory: str  # where the home keeps its backup keys
+    key_id: str
+
+
+class ReplayOrder(BaseModel):
+    """The binary logs to apply after a backup was restored."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    moment: datetime  # what was committed from then on is left out
+    stretch: str
+    first_file: str
+
+
+class RestoreOrder(BaseModel):
+    """A restore into a new database, as its steps need it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    database: DatabaseSpec  # the new one
+    source_user: str  # the account that the backup's database had
+    chain: tuple[str, ...]  # ids, the full backup first
+    target: str
+    key_directory: str
+    replay: ReplayOrder | None = None

@@ -1,0 +1,131 @@
+"""Restores: a backup becomes a new database, whatever became of the one it was taken from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from grampus.databases.backup.archive import BinlogArchive
+from grampus.databases.backup.binlogs import decide_point
+from grampus.databases.backup.decide_chain import (
+    decide_chain,
+    decide_latest,
+    require_known,
+    require_whole,
+)
+from grampus.databases.backup.kept import KeptBackups, keys_directory
+from grampus.databases.backup.model import BackupManifest, ReplayOrder, RestoreOrder
+from grampus.databases.backup.restoring import RESTORE_BACKUP
+from grampus.databases.model import DatabaseRecord
+from grampus.databases.request import CreateRequest
+from grampus.databases.service import DatabaseService
+
+
+@dataclass(frozen=True)
+class RestoreRequest:
+    """What shall be restored, and as what; None: as it was."""
+
+    name: str  # of the new database
+    directory: Path
+    backup_id: str | None = None  # None: the latest, or what `moment` needs
+    source: str | None = None  # of which database, when there are several
+    moment: datetime | None = None  # all that was committed before, and nothing after
+    memory_bytes: int | None = None
+    cpus: float | None = None
+    host: str | None = None
+
+
+@dataclass(frozen=True)
+class RestoredDatabase:
+    """A database that was restored, and the newest backup that it was made from."""
+
+    record: DatabaseRecord
+    manifest: BackupManifest
+
+
+class DatabaseRestores:
+    """Restores into one lab or cluster."""
+
+    def __init__(self, databases: DatabaseService) -> None:
+        self._databases = databases
+        self._operations = databases.operations
+
+    def plan_restore(self, request: RestoreRequest) -> RestoreOrder:
+        """The restore, everything chosen and checked; nothing is changed.
+
+        Raises NotFoundError for what is not there, RefusedError with code `incomplete`,
+        `not-archived`, BackupDamagedError when the chain is not whole or not authentic, and what
+        `DatabaseService.plan_create` raises.
+        """
+        kept = KeptBackups(self._operations.home, self._operations.clock, request.directory)
+        chain, replay = _decide_source(kept, request)
+        for backup in chain:
+            kept.catalogue.require_authentic(backup)
+        was = chain[-1].database
+        spec = self._databases.plan_create(
+            CreateRequest(
+                name=request.name,
+                size_bytes=was.size_bytes,
+                memory_bytes=request.memory_bytes or was.memory_bytes,
+                cpus=request.cpus or was.cpus,
+                flavour=was.flavour,
+                host=request.host,
+                write_path=was.write_path,
+                max_lag_ms=was.max_lag_ms if was.write_path == "cache" else None,
+            )
+        )
+        return RestoreOrder(
+            database=spec.model_copy(update={"parameters": was.parameters}),
+            source_user=was.user,
+            chain=tuple(backup.id for backup in chain),
+            target=str(request.directory),
+            key_directory=str(keys_directory(self._operations.home)),
+            replay=replay,
+        )
+
+    def describe(self, order: RestoreOrder) -> list[str]:
+        """What restoring would do, one line a step, for `--dry-run`."""
+        return self._operations.describe(RESTORE_BACKUP, order)
+
+    def restore(self, request: RestoreRequest) -> RestoredDatabase:
+        """Make the new database, with the rows that the backup holds, and wait for its server.
+
+        What fails or is cut off is undone. Raises what `plan_restore` raises, and
+        BackupDamagedError where the data is not what was written.
+        """
+        self.plan_restore(request)  # before the lock: a host image may have to be built
+        with self._operations.locked(request.name):
+            self._operations.settle(request.name)
+            with self._operations.addresses_locked():
+                order = self.plan_restore(request)
+                operation = self._operations.begin(RESTORE_BACKUP, order)
+            self._operations.apply(operation, RESTORE_BACKUP, order)
+            record = self._operations.ready(request.name)
+            kept = KeptBackups(self._operations.home, self._operations.clock, request.directory)
+            manifest = require_known(kept.observe().backups, order.chain[-1])
+        return RestoredDatabase(record, manifest)
+
+
+def _decide_source(
+    kept: KeptBackups, request: RestoreRequest
+) -> tuple[tuple[BackupManifest, ...], ReplayOrder | None]:
+    """The chain of backups, and the binary logs to apply after it."""
+    contents = kept.observe()
+    if request.moment is not None:
+        newest = decide_latest(
+            contents.backups, request.source
+        )  # says when it is not clear of which
+        database = newest.database.name
+        archive = BinlogArchive(kept.target, kept.keys.get(newest.key_id), database)
+        point = decide_point(contents.backups, archive.stretches(), database, request.moment)
+        replay = ReplayOrder(
+            moment=request.moment, stretch=point.stretch.id, first_file=point.pieces[0].file
+        )
+        return point.chain, replay
+    wanted = (
+        decide_latest(contents.backups, request.source)
+        if request.backup_id is None
+        else require_whole(contents.backups, contents.incomplete, request.backup_id)
+    )
+    return decide_chain(contents.backups, wanted.id), None

@@ -1,0 +1,143 @@
+"""Backups of databases: taken, one after another, into a directory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from grampus.core.errors import RefusedError
+from grampus.databases.backup.decide_chain import decide_backup_id, decide_base, snapshot_name
+from grampus.databases.backup.kept import KeptBackups, keys_directory
+from grampus.databases.backup.model import (
+    BackedUpDatabase,
+    BackupKind,
+    BackupManifest,
+    BackupOrder,
+)
+from grampus.databases.backup.taking import BACKUP
+from grampus.databases.model import DatabaseRecord
+from grampus.databases.operating import DatabaseOperations
+
+# In a plan for a place that was never used: its id is made with the first backup.
+_NO_TARGET_ID = "00000000"
+
+
+@dataclass(frozen=True)
+class BackupPlan:
+    """A backup as it would be taken now, and why full or incremental."""
+
+    order: BackupOrder
+    kind: BackupKind
+    why: str
+
+
+@dataclass(frozen=True)
+class TakenBackup:
+    """A backup that was taken, and those that retention let go for it."""
+
+    manifest: BackupManifest
+    why: str
+    deleted: tuple[str, ...]
+
+
+class DatabaseBackups:
+    """Backups of the databases of one lab or cluster."""
+
+    def __init__(self, operations: DatabaseOperations) -> None:
+        self._operations = operations
+
+    def plan_create(
+        self, name: str, directory: Path, *, wanted: BackupKind | None = None
+    ) -> BackupPlan:
+        """A backup of the database into `directory`; nothing is changed.
+
+        Raises NotFoundError, RefusedError with code `not-ready`, or `no-base` when an incremental
+        one is wanted and cannot be.
+        """
+        operations = self._operations
+        record, kept = operations.ready(name), self._kept(directory)
+        contents = kept.catalogue.observe(name)
+        target_id = kept.target.find_id() or _NO_TARGET_ID
+        snapshots = [found.name for found in operations.volumes.snapshots(name)]
+        facts = describe_database(record)
+        base = decide_base(contents.backups, facts, target_id, snapshots, wanted=wanted)
+        taken = {*contents.backups, *contents.incomplete, *contents.unreadable}
+        backup_id = decide_backup_id(name, operations.clock.now(), taken)
+        key = kept.keys.find_current()
+        order = BackupOrder(
+            database=record.spec,
+            facts=facts,
+            id=backup_id,
+            base=base.backup.id if base.backup is not None else None,
+            snapshot=snapshot_name(target_id, backup_id),
+            base_snapshot=base.backup.snapshot if base.backup is not None else None,
+            target=str(directory),
+            target_id=target_id,
+            key_directory=str(keys_directory(operations.home)),
+            key_id=key.id if key is not None else "",
+        )
+        return BackupPlan(order, "full" if base.backup is None else "incremental", base.why)
+
+    def describe(self, plan: BackupPlan) -> list[str]:
+        """What taking it would do, one line a step, for `--dry-run`."""
+        steps = self._operations.describe(BACKUP, plan.order)
+        return [f"It will be {plan.kind}: {plan.why}", *steps]
+
+    def create(
+        self,
+        name: str,
+        directory: Path,
+        *,
+        wanted: BackupKind | None = None,
+        keep: int | None = None,
+    ) -> TakenBackup:
+        """Take a backup of the database, running or not; its writers go on.
+
+        With `keep`, backups of this database that are older than the newest `keep`, and that none
+        of those stands on, are deleted afterwards. What fails or is cut off is undone. Raises what
+        `plan_create` raises, NotFoundError with code `no-target`, and what the cluster says.
+        """
+        operations, kept = self._operations, self._kept(directory)
+        with operations.locked(name):
+            operations.settle(name)
+            operations.ready(name)
+            with kept.adding(kept.target.ensure_id()):
+                kept.keys.ensure_current()
+                plan = self.plan_create(name, directory, wanted=wanted)
+                operations.run(BACKUP, plan.order)
+                manifest = kept.catalogue.observe(name).backups[plan.order.id]
+        deleted = () if keep is None else self._retain(kept, plan.order.facts, keep)
+        return TakenBackup(manifest, plan.why, deleted)
+
+    def _retain(self, kept: KeptBackups, database: BackedUpDatabase, keep: int) -> tuple[str, ...]:
+        try:
+            return kept.retain(database, keep=keep)
+        except RefusedError as error:
+            if error.code != "busy":
+                raise
+            # The backup that was asked for is there: the next one lets the old ones go.
+            self._operations.progress.note(
+                "Older backups stay until the next time: another backup is being taken there."
+            )
+            return ()
+
+    def _kept(self, directory: Path) -> KeptBackups:
+        return KeptBackups(self._operations.home, self._operations.clock, directory)
+
+
+def describe_database(record: DatabaseRecord) -> BackedUpDatabase:
+    """What a backup says of its database."""
+    spec = record.spec
+    return BackedUpDatabase(
+        name=spec.name,
+        created_at=record.created_at,
+        flavour=spec.flavour,
+        server_version=record.server_version,
+        size_bytes=spec.size_bytes,
+        memory_bytes=spec.memory_bytes,
+        cpus=spec.cpus,
+        write_path=spec.write_path,
+        max_lag_ms=spec.max_lag_ms,
+        parameters=spec.parameters,
+        user=record.user,
+    )

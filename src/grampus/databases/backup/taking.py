@@ -1,0 +1,203 @@
+"""A backup, as steps: snapshot, sealed stream into the target, manifest last."""
+
+from __future__ import annotations
+
+import contextlib
+from datetime import datetime
+from pathlib import Path
+
+from grampus.core.errors import GrampusError, RefusedError
+from grampus.core.units import MIB
+from grampus.databases.administrator import StatementFailedError, administrator_of
+from grampus.databases.backup.binlogs import BINLOGS_QUERY, parse_binary_logs
+from grampus.databases.backup.catalogue import DATA, BackupCatalogue
+from grampus.databases.backup.decide_chain import decide_spent_snapshots
+from grampus.databases.backup.errors import BackupDamagedError
+from grampus.databases.backup.keys import BackupKeys
+from grampus.databases.backup.model import BackupManifest, BackupOrder, BaseBackup, BinlogPlace
+from grampus.databases.backup.sealed_stream import SealedWriter, StreamFacts
+from grampus.databases.backup.target import DirectoryTarget
+from grampus.databases.instance import observe_daemon_state
+from grampus.databases.kinds import OperationType
+from grampus.databases.layout import server_daemon_name
+from grampus.databases.model import DatabaseSpec
+from grampus.databases.step_ports import StepPorts
+from grampus.state.operations import Step
+
+READ_BYTES = MIB
+_GTID_EXPRESSIONS = {"mysql": "@@GLOBAL.gtid_executed", "mariadb": "@@GLOBAL.gtid_current_pos"}
+
+
+class BackupWork:
+    """What the steps of one backup do; every method is idempotent."""
+
+    def __init__(self, ports: StepPorts, order: BackupOrder) -> None:
+        self._ports = ports
+        self._order = order
+        self._keys = BackupKeys(Path(order.key_directory))
+        self._target = DirectoryTarget(Path(order.target))
+        self._catalogue = BackupCatalogue(self._target, self._keys)
+        self._gtid_executed: str | None = None
+        self._binlog: BinlogPlace | None = None
+
+    def take_snapshot(self) -> None:
+        # Before it: so the snapshot holds these transactions, and maybe more.
+        self._gtid_executed = observe_gtid_executed(self._ports, self._order.database)
+        self._binlog = observe_binlog(self._ports, self._order.database)
+        self._ports.volumes.ensure_snapshot(self._name, self._order.snapshot)
+
+    def drop_snapshot(self) -> None:
+        if not self._is_whole():
+            self._ports.volumes.ensure_snapshot_absent(self._name, self._order.snapshot)
+
+    def keep(self) -> None:
+        """The stream, then the manifest; nothing happens when that is there."""
+        if self._catalogue.is_whole(self._order.id):
+            return
+        base = self._find_base()
+        taken_at = self._taken_at()
+        facts = self._export()
+        self._catalogue.keep(
+            BackupManifest(
+                id=self._order.id,
+                kind="full" if base is None else "incremental",
+                base=base,
+                database=self._order.facts,
+                snapshot=self._order.snapshot,
+                taken_at=taken_at,
+                finished_at=self._ports.clock.now(),
+                gtid_executed=self._gtid_executed,
+                binlog=self._binlog,
+                data=facts,
+                key_id=self._order.key_id,
+            )
+        )
+
+    def remove_half(self) -> None:
+        """Take away what was begun; a backup that is whole stays, whatever came after it."""
+        if self._is_whole():
+            return
+        # A target that has gone must not hold up the database: what is left there has no manifest,
+        # is listed as incomplete, and can be deleted.
+        with contextlib.suppress(OSError):
+            self._catalogue.remove(self._order.id)
+
+    def drop_spent_snapshots(self) -> None:
+        """Only the newest backup's snapshot is of use: the next increment starts from it."""
+        found = [snapshot.name for snapshot in self._ports.volumes.snapshots(self._name)]
+        order = self._order
+        for snapshot in decide_spent_snapshots(found, order.target_id, order.snapshot):
+            try:
+                self._ports.volumes.ensure_snapshot_absent(self._name, snapshot)
+            except RefusedError as error:
+                # Somebody found another use for it; it goes once that is over.
+                if error.code not in ("protected", "has-clones"):
+                    raise
+
+    @property
+    def _name(self) -> str:
+        return self._order.database.name
+
+    def _export(self) -> StreamFacts:
+        order = self._order
+        key = self._keys.get(order.key_id)
+        with (
+            self._target.writing(f"{order.id}/{DATA}") as sink,
+            # The inner one ends first: a stream that rbd did not end well gets no name.
+            self._ports.volumes.exporting(
+                self._name, order.snapshot, since=order.base_snapshot
+            ) as source,
+        ):
+            writer = SealedWriter(sink, key, order.id)
+            while data := source.read(READ_BYTES):
+                writer.write(data)
+            return writer.finish()
+
+    def _find_base(self) -> BaseBackup | None:
+        base_id = self._order.base
+        if base_id is None:
+            return None
+        backups = self._catalogue.observe(self._name).backups
+        if base_id not in backups:
+            raise BackupDamagedError(
+                f"The backup {base_id}, which this one was to stand on, is gone.",
+                "Try again: it becomes a full one.",
+                code="chain-broken",
+            )
+        return BaseBackup(id=base_id, plain_sha256=backups[base_id].data.plain_sha256)
+
+    def _taken_at(self) -> datetime:
+        for snapshot in self._ports.volumes.snapshots(self._name):
+            if snapshot.name == self._order.snapshot:
+                return snapshot.created_at
+        raise GrampusError(
+            f"The snapshot {self._order.snapshot} of {self._name} was deleted meanwhile.",
+            "Try again, and leave snapshots alone whose names begin with `backup-`.",
+            code="snapshot-gone",
+        )
+
+    def _is_whole(self) -> bool:
+        try:
+            return self._catalogue.is_whole(self._order.id)
+        except OSError:
+            return False  # a target that does not answer; the next backup will be a full one
+
+
+def observe_gtid_executed(ports: StepPorts, spec: DatabaseSpec) -> str | None:
+    """The transactions that the server has executed; None when it does not run or answer."""
+    rows = _ask(ports, spec, f"SELECT {_GTID_EXPRESSIONS[spec.flavour]}")
+    # Batch mode writes the line ends within a long set as backslash and n.
+    return rows[0][0].replace("\\n", "") if rows else None
+
+
+def observe_binlog(ports: StepPorts, spec: DatabaseSpec) -> BinlogPlace | None:
+    """The binary log that a MySQL server is writing; None when it does not run or answer."""
+    if spec.flavour != "mysql":
+        return None
+    rows = _ask(ports, spec, BINLOGS_QUERY)
+    if len(rows) < 2:
+        return None
+    return BinlogPlace(server_uuid=rows[0][0], file=parse_binary_logs(rows[1:])[-1].name)
+
+
+def _ask(ports: StepPorts, spec: DatabaseSpec, statements: str) -> list[tuple[str, ...]]:
+    if not ports.fleet.is_reachable(spec.host):
+        return []
+    host = ports.fleet.host(spec.host)
+    if observe_daemon_state(host, server_daemon_name(spec.name)) != "running":
+        return []
+    try:
+        return administrator_of(ports, spec).query(statements)
+    except StatementFailedError:
+        return []  # it starts or stops just now; the backup needs no answer
+
+
+def _backup_steps(ports: StepPorts, order: BackupOrder) -> list[Step]:
+    work = BackupWork(ports, order)
+    what = "all of it" if order.base is None else f"what is new since {order.base}"
+    return [
+        Step(
+            "snapshot",
+            f"Take the snapshot {order.snapshot} of {order.database.name}",
+            work.take_snapshot,
+            work.drop_snapshot,
+        ),
+        Step(
+            "data",
+            f"Write {what} to {order.target} as {order.id}, compressed and encrypted",
+            work.keep,
+            work.remove_half,
+        ),
+        Step("spent", "Delete the snapshot of the backup before", work.drop_spent_snapshots),
+    ]
+
+
+BACKUP = OperationType(
+    kind="db.backup",
+    what="backup of the database",
+    document=BackupOrder,
+    build=_backup_steps,
+    subject=lambda order: order.database.name,
+    # To finish it could take hours, in a command that was to do something else.
+    when_cut_off="undo",
+)

@@ -1,0 +1,89 @@
+"""Cloning a database, and letting a clone stand alone, as lists of steps."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+from grampus.databases.creating import copied_steps, flatten_step
+from grampus.databases.database_work import DatabaseWork, discard
+from grampus.databases.kinds import OperationType
+from grampus.databases.model import DatabaseSpec
+from grampus.databases.step_ports import StepPorts
+from grampus.state.operations import Step
+from grampus.volumes.model import CloneSource
+
+
+class CloneOrder(BaseModel):
+    """A clone as its steps need it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    spec: DatabaseSpec
+    database: str  # that it is a clone of
+    owner: str  # the name of that one's own user
+    source: CloneSource
+    takes_snapshot: bool  # for this clone alone: nobody sees it once the clone is made
+
+
+class FlattenOrder(BaseModel):
+    """A database whose volume shall share nothing any more."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+
+
+def clone_steps(ports: StepPorts, order: CloneOrder) -> list[Step]:
+    """The clone; undone as a whole."""
+    name, source, snapshot = order.spec.name, order.database, order.source.snapshot
+    work = DatabaseWork(ports, order.spec)
+    clone = Step(
+        "volume",
+        f"Clone the volume of {source}"
+        + ("" if order.takes_snapshot else f" as of its snapshot {snapshot}"),
+        lambda: discard(ports.volumes.ensure_cloned(work.volume_spec(), order.source)),
+        lambda: ports.volumes.ensure_absent(name),
+    )
+    fill = [clone]
+    if order.takes_snapshot:
+        take = Step(
+            "snapshot",
+            f"Take a snapshot of {source}",
+            lambda: _take_snapshot(ports, order),
+            lambda: ports.volumes.ensure_snapshot_absent(source, snapshot),
+        )
+        release = Step(
+            "release",
+            "Leave that snapshot to the clone alone",
+            lambda: ports.volumes.ensure_snapshot_released(source, snapshot),
+        )
+        fill = [take, clone, release]
+    return copied_steps(ports, order.spec, fill, owner=order.owner)
+
+
+def _take_snapshot(ports: StepPorts, order: CloneOrder) -> None:
+    ports.volumes.ensure_snapshot(order.database, order.source.snapshot)
+
+
+def _flatten_steps(ports: StepPorts, order: FlattenOrder) -> list[Step]:
+    return [flatten_step(ports, order.name)]
+
+
+CLONE = OperationType(
+    kind="db.clone",
+    what="making of the clone",
+    document=CloneOrder,
+    build=clone_steps,
+    subject=lambda order: order.spec.name,
+    when_cut_off="undo",
+    address=lambda order: order.spec.address,
+)
+# Hours of copying are not for the next command to go on with; what was copied stays copied.
+FLATTEN = OperationType(
+    kind="db.flatten",
+    what="flattening of the database",
+    document=FlattenOrder,
+    build=_flatten_steps,
+    subject=lambda order: order.name,
+    when_cut_off="undo",
+)

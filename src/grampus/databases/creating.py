@@ -1,0 +1,146 @@
+"""Creating a database: on a clone of a golden volume, or on an empty one; as lists of steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from grampus.core.units import format_bytes
+from grampus.databases.database_work import DatabaseWork, discard
+from grampus.databases.kinds import OperationType
+from grampus.databases.model import DatabaseSpec
+from grampus.databases.step_ports import StepPorts
+from grampus.state.operations import Step
+from grampus.volumes.model import CloneSource
+
+
+class CreateOrder(BaseModel):
+    """A creation as its steps need it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    spec: DatabaseSpec
+    golden: CloneSource | None = None  # None: its data directory is initialised
+    flatten: bool = False  # in the end, so that it stands alone
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_spec_alone(cls, document: Any) -> Any:
+        """Release 0.1 journaled the spec alone; such a creation, cut off, is undone."""
+        if isinstance(document, dict) and "spec" not in document:
+            return {"spec": document}
+        return document
+
+
+def create_steps(ports: StepPorts, order: CreateOrder) -> list[Step]:
+    """The creation; undone as a whole."""
+    spec = order.spec
+    if order.golden is None:
+        return _initialised_steps(ports, spec)
+    source = order.golden
+    work = DatabaseWork(ports, spec)
+    clone = Step(
+        "volume",
+        f"Clone a volume of {format_bytes(spec.size_bytes)} in pool {spec.pool} from "
+        f"{source.image}",
+        lambda: discard(ports.volumes.ensure_cloned(work.volume_spec(), source)),
+        lambda: ports.volumes.ensure_absent(spec.name),
+    )
+    steps = copied_steps(ports, spec, [clone], makes_accounts=True)
+    return [*steps, *([flatten_step(ports, spec.name)] if order.flatten else [])]
+
+
+def copied_steps(
+    ports: StepPorts,
+    spec: DatabaseSpec,
+    fill: list[Step],
+    *,
+    owner: str | None = None,
+    makes_accounts: bool = False,
+) -> list[Step]:
+    """A database on a volume that the steps of `fill` make, with a copied data directory on it.
+
+    `owner` is the name of the copied database's own user, which stays: views and procedures of
+    its name go on working. `makes_accounts` as in `identity.render_identity_sql`. The image's
+    metadata is written while the server starts.
+    """
+    work = DatabaseWork(ports, spec, owner=owner)
+    return [
+        *_first_steps(ports, spec, work),
+        *fill,
+        _attach_step(ports, spec),
+        Step("files", "Write configuration and certificates", work.files, work.remove_files),
+        Step("address", f"Give {spec.host} the address {spec.address}", *work.address_changes()),
+        Step(
+            "start",
+            f"Start the {spec.flavour} server with new passwords",
+            lambda: work.begin_serving_as_new(makes_accounts=makes_accounts),
+            work.remove_daemons,
+        ),
+        Step("metadata", "Note the database on the image", work.write_facts),
+        Step("serve", "Wait until its user can log in", work.finish_serving_as_new),
+        Step("finish", "Note that it is ready", work.finish),
+    ]
+
+
+def flatten_step(ports: StepPorts, name: str) -> Step:
+    """The volume made to stand alone, while it is used. Cut off, it is a clone still."""
+    return Step(
+        "flatten",
+        f"Copy what the volume of {name} shares with others",
+        lambda: ports.volumes.ensure_flattened(name),
+    )
+
+
+def _initialised_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
+    name = spec.name
+    work = DatabaseWork(ports, spec)
+    return [
+        *_first_steps(ports, spec, work),
+        Step(
+            "volume",
+            f"Create a volume of {format_bytes(spec.size_bytes)} in pool {spec.pool}",
+            work.create_volume,
+            lambda: ports.volumes.ensure_absent(name),
+        ),
+        _attach_step(ports, spec),
+        Step("files", "Write configuration and certificates", work.files, work.remove_files),
+        Step("initialise", "Initialise the data directory", work.initialise, work.stop_initialise),
+        Step("address", f"Give {spec.host} the address {spec.address}", *work.address_changes()),
+        Step("serve", f"Start the {spec.flavour} server", work.serve, work.kill_server),
+        Step("finish", "Note that it is ready", work.finish),
+    ]
+
+
+def _first_steps(ports: StepPorts, spec: DatabaseSpec, work: DatabaseWork) -> list[Step]:
+    name = spec.name
+    return [
+        Step("record", f"Record {name}", work.record, lambda: ports.records.remove(name)),
+        Step(
+            "secrets",
+            "Make passwords",
+            work.secrets,
+            lambda: ports.credentials.ensure_absent(name),
+        ),
+    ]
+
+
+def _attach_step(ports: StepPorts, spec: DatabaseSpec) -> Step:
+    return Step(
+        "attach",
+        f"Attach the volume to {spec.host}",
+        lambda: discard(ports.volumes.ensure_attached(spec.name, spec.host)),
+        lambda: ports.volumes.ensure_detached(spec.name),
+    )
+
+
+CREATE = OperationType(
+    kind="db.create",
+    what="creation of the database",
+    document=CreateOrder,
+    build=create_steps,
+    subject=lambda order: order.spec.name,
+    when_cut_off="undo",
+    address=lambda order: order.spec.address,
+)

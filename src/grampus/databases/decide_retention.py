@@ -1,0 +1,130 @@
+"""When a scheduled snapshot is due, and which of them are let go: decided from their times alone.
+
+Only snapshots that the schedule took are ever let go; they are told by their names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from pydantic import BaseModel, ConfigDict
+
+from grampus.core.errors import UsageError
+from grampus.volumes.model import SnapshotInfo
+
+SCHEDULED_PREFIX = "auto-"
+_SCHEDULED = re.compile(r"auto-\d{8}-\d{6}")
+_INTERVAL = re.compile(r"(?P<number>\d{1,6})(?P<unit>m|h|d)", re.IGNORECASE | re.ASCII)
+_UNIT_S = {"m": 60, "h": 3600, "d": 86400}
+MIN_EVERY_S, MAX_EVERY_S = 5 * 60, 31 * 86400
+MAX_KEEP = 500  # RBD works with more, but each read of an image's header carries them all
+_NAME_TIME = "%Y%m%d-%H%M%S"
+
+
+class SnapshotSchedule(BaseModel):
+    """How often a database is snapshotted, and how many of these snapshots are kept."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    every_s: int
+    keep: int  # the newest so many
+    keep_daily: int = 0  # besides, the newest one of each of the last so many days that have one
+
+
+def require_schedule(schedule: SnapshotSchedule) -> SnapshotSchedule:
+    """The schedule if it can be carried out. Raises UsageError."""
+    if not MIN_EVERY_S <= schedule.every_s <= MAX_EVERY_S:
+        word = "often" if schedule.every_s < MIN_EVERY_S else "seldom"
+        raise UsageError(
+            f"A snapshot every {format_interval(schedule.every_s)} is too {word}.",
+            f"Choose {format_interval(MIN_EVERY_S)} to {format_interval(MAX_EVERY_S)}.",
+            code="invalid-schedule",
+        )
+    if not 1 <= schedule.keep <= MAX_KEEP or not 0 <= schedule.keep_daily <= MAX_KEEP:
+        raise UsageError(
+            f"Nobody can keep {schedule.keep} snapshots and {schedule.keep_daily} daily ones.",
+            f"--keep is 1 to {MAX_KEEP}, --keep-daily 0 to {MAX_KEEP}.",
+            code="invalid-schedule",
+        )
+    return schedule
+
+
+def parse_interval_s(text: str) -> int:
+    """Seconds in `text`, such as `30m`, `1h` or `1d`. Raises UsageError."""
+    match = _INTERVAL.fullmatch(text.strip())
+    if match is None:
+        raise UsageError(
+            f"{text!r} is no interval.",
+            "Write a whole number and m, h or d, such as 30m, 1h or 1d.",
+            code="invalid-interval",
+        )
+    return int(match["number"]) * _UNIT_S[match["unit"].lower()]
+
+
+def format_interval(interval_s: int) -> str:
+    """`interval_s` as `parse_interval_s` reads it, in the biggest unit that it is a whole of."""
+    for unit in ("d", "h"):
+        if interval_s and interval_s % _UNIT_S[unit] == 0:
+            return f"{interval_s // _UNIT_S[unit]}{unit}"
+    return f"{interval_s / 60:g}m"
+
+
+def name_at(prefix: str, moment: datetime) -> str:
+    """A snapshot's name that says when it was taken (UTC), such as `auto-20261122-010000`."""
+    return f"{prefix}{moment:{_NAME_TIME}}"
+
+
+def is_scheduled(snapshot: str) -> bool:
+    """Whether a snapshot of that name was taken by a schedule."""
+    return _SCHEDULED.fullmatch(snapshot) is not None
+
+
+def decide_due(
+    schedule: SnapshotSchedule, snapshots: Sequence[SnapshotInfo], now: datetime
+) -> bool:
+    """Whether the schedule wants a snapshot now.
+
+    Time is cut into intervals from the Unix epoch on, and each is to have one: so a caller that
+    comes a little earlier than the last time misses none. A snapshot from the future, as after a
+    clock was set back, counts for nothing.
+    """
+    every = timedelta(seconds=schedule.every_s)
+    taken = [
+        snapshot.created_at
+        for snapshot in snapshots
+        if is_scheduled(snapshot.name) and snapshot.created_at < now + every
+    ]
+    if not taken:
+        return True
+    return _interval(max(taken), schedule.every_s) < _interval(now, schedule.every_s)
+
+
+def decide_let_go(
+    schedule: SnapshotSchedule, snapshots: Sequence[SnapshotInfo]
+) -> list[SnapshotInfo]:
+    """The scheduled snapshots that need not be kept, oldest first; never a protected one.
+
+    Kept are the newest `keep`, and the newest of each of the last `keep_daily` days (UTC) that
+    have one. A protected one counts among them.
+    """
+    newest_first = sorted(
+        (snapshot for snapshot in snapshots if is_scheduled(snapshot.name)),
+        key=lambda snapshot: (snapshot.created_at, snapshot.name),
+        reverse=True,
+    )
+    kept = {snapshot.name for snapshot in newest_first[: schedule.keep]}
+    newest_of_day: dict[object, str] = {}
+    for snapshot in newest_first:
+        newest_of_day.setdefault(snapshot.created_at.date(), snapshot.name)
+    kept |= set(list(newest_of_day.values())[: schedule.keep_daily])
+    return [
+        snapshot
+        for snapshot in reversed(newest_first)
+        if snapshot.name not in kept and not snapshot.protected
+    ]
+
+
+def _interval(moment: datetime, every_s: int) -> int:
+    return int(moment.timestamp()) // every_s

@@ -1,0 +1,237 @@
+"""A copied data directory becomes an instance of its own: own passwords, server id and UUID.
+
+The copy holds the accounts of what it was copied from. Its server gets the new passwords as an
+init file, which it runs before it lets anybody in, and lets nobody in unless each account that
+Grampus made has a new one: a failing statement of an init file stops neither the file nor the
+server (tried with MySQL 9.7 and MariaDB 11.8). Users that somebody else made stay as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pydantic import SecretStr
+
+from grampus.core.clock import Clock
+from grampus.core.errors import GrampusError
+from grampus.databases.accounts import ADMIN_GRANT, ADMIN_USER, owner_grants
+from grampus.databases.credentials import Credentials
+from grampus.databases.instance import (
+    LOGIN_TIMEOUT_S,
+    await_server,
+    last_words,
+    observe_answer,
+    observe_daemon_state,
+    require_running,
+)
+from grampus.databases.layout import (
+    CLIENT_PROGRAMS,
+    MYSQL_GID,
+    MYSQL_UID,
+    RUN_IN_DAEMON,
+    InstancePlan,
+    server_daemon,
+)
+from grampus.databases.model import FlavourName
+from grampus.hosts.port import DaemonSpec, Host
+
+# What names a server or is a secret of its own: each server makes new ones, or needs none.
+# The RSA pair is made by `mysqld --initialize` whatever its options say.
+_OWN_FILES = (
+    "auto.cnf",
+    "private_key.pem",
+    "public_key.pem",
+    "ca.pem",
+    "ca-key.pem",
+    "server-cert.pem",
+    "server-key.pem",
+    "client-cert.pem",
+    "client-key.pem",
+)
+_ROOT = "root"
+# "Access denied" and "The server is currently in offline mode" (mysqld_error.h).
+_ACCESS_DENIED, _OFFLINE = "ERROR 1045 ", "ERROR 3032 "
+
+
+def render_identity_sql(
+    flavour: FlavourName, credentials: Credentials, *, makes_accounts: bool
+) -> str:
+    """An init file that gives every account of Grampus a new password, one statement a line.
+
+    `makes_accounts`: the data directory has none but root's yet (a golden one), so the others are
+    made, with their rights. Else the rights stay as somebody may have set them. Every statement
+    may be repeated. The passwords need no quoting (see `credentials`).
+
+    MySQL's server is started in offline mode, and the last statement ends that only when no
+    account has its former password, as its first or as its second one (a rotation that was under
+    way keeps two).
+    """
+    passwords = {
+        (_ROOT, "localhost"): credentials.root_password,
+        (ADMIN_USER, "localhost"): credentials.admin_password,
+        (credentials.user, "%"): credentials.password,
+    }
+    made = (
+        [
+            *(_create(account, password) for account, password in passwords.items()),
+            ADMIN_GRANT,
+            *owner_grants(flavour, credentials.user),
+        ]
+        if makes_accounts
+        else []
+    )
+    alter = "ALTER USER IF EXISTS" if not makes_accounts else "ALTER USER"
+    changed = [
+        f"{alter if user == _ROOT else 'ALTER USER'} '{user}'@'{host}' IDENTIFIED BY "
+        f"'{password.get_secret_value()}'{' ACCOUNT LOCK' if user == _ROOT else ''};"
+        for (user, host), password in passwords.items()
+    ]
+    statements = ["SET SESSION sql_log_bin = 0;"]
+    if flavour == "mysql":
+        statements += [_remember_passwords(passwords), *made, *changed]
+        statements += [
+            f"{alter if user == _ROOT else 'ALTER USER'} '{user}'@'{host}' DISCARD OLD PASSWORD;"
+            for user, host in passwords
+        ]
+        statements.append(_open_when_changed(passwords))
+    else:
+        statements += [*made, *changed]
+    return "\n".join([*statements, ""])
+
+
+def begin_serving_as_new(
+    host: Host, plan: InstancePlan, credentials: Credentials, clock: Clock, *, makes_accounts: bool
+) -> None:
+    """The server of a copied data directory started with new passwords; nothing if it runs.
+
+    MySQL's may not answer yet: `finish_serving_as_new` waits for it. The instance's files and
+    address are there. Raises what `finish_serving_as_new` raises.
+    """
+    if observe_daemon_state(host, plan.daemon) == "running":
+        return
+    host.run(["rm", "-f", *(str(plan.volume / "data" / name) for name in _OWN_FILES)])
+    sql = render_identity_sql(plan.flavour, credentials, makes_accounts=makes_accounts)
+    host.write_file(plan.accounts_file, sql, mode=0o600, uid=MYSQL_UID, gid=MYSQL_GID)
+    if plan.flavour == "mysql":
+        host.ensure_daemon(_with_options(server_daemon(plan), plan, "--offline-mode=ON"))
+        return
+    _change_passwords_behind_closed_doors(host, plan, credentials, clock)
+    host.ensure_daemon(server_daemon(plan))
+
+
+def finish_serving_as_new(host: Host, plan: InstancePlan, clock: Clock) -> str:
+    """The version of the server, once a login over TCP and TLS with the new password works.
+
+    Raises GrampusError with code `identity-failed` when the passwords could not be changed,
+    `server-stopped` when the server ends, `timeout` when it does not answer.
+    """
+    answers: list[str] = []
+
+    def answered() -> bool:
+        require_running(host, plan, plan.daemon)
+        answer = observe_answer(host, plan)
+        if answer.version is not None:
+            answers.append(answer.version)
+        elif _OFFLINE in answer.said or _ACCESS_DENIED in answer.said:
+            # It answers nobody before the end of the init file: what failed there stays so.
+            raise _failed(host, plan, plan.daemon)
+        return answer.version is not None
+
+    await_server(clock, host, plan, answered)
+    host.run(["rm", "-f", str(plan.accounts_file)])
+    return answers[-1]
+
+
+def _change_passwords_behind_closed_doors(
+    host: Host, plan: InstancePlan, credentials: Credentials, clock: Clock
+) -> None:
+    """MariaDB knows no offline mode: a first server listens on its socket alone."""
+    daemon = replace(server_daemon(plan), name=plan.init_daemon)
+    host.ensure_daemon_absent(plan.init_daemon, kill=True)
+    host.ensure_daemon(_with_options(daemon, plan, "--skip-networking"))
+
+    def answered() -> bool:
+        require_running(host, plan, plan.init_daemon)
+        said = _try_login(host, plan, credentials.user, credentials.password)
+        if _ACCESS_DENIED in said:
+            raise _failed(host, plan, plan.init_daemon)
+        return not said
+
+    await_server(clock, host, plan, answered)
+    if _try_login(host, plan, ADMIN_USER, credentials.admin_password):
+        raise _failed(host, plan, plan.init_daemon)
+    host.ensure_daemon_absent(plan.init_daemon)
+
+
+def _try_login(host: Host, plan: InstancePlan, user: str, password: SecretStr) -> str:
+    """What the client says against a login through the closed server's socket: empty, nothing."""
+    result = host.run(
+        [
+            CLIENT_PROGRAMS[plan.flavour],
+            "--defaults-file=/dev/stdin",
+            "--execute",
+            "DO 0",
+        ],
+        stdin=_socket_options(user, password),
+        daemon=plan.init_daemon,
+        check=False,
+        timeout_s=LOGIN_TIMEOUT_S,
+    )
+    return "" if result.returncode == 0 else result.stderr or f"code {result.returncode}"
+
+
+def _socket_options(user: str, password: SecretStr) -> str:
+    return "\n".join(
+        [
+            "[client]",
+            f"user={user}",
+            f"password={password.get_secret_value()}",
+            f"socket={RUN_IN_DAEMON / 'mysqld.sock'}",
+            "protocol=socket",
+            "",
+        ]
+    )
+
+
+def _with_options(daemon: DaemonSpec, plan: InstancePlan, *options: str) -> DaemonSpec:
+    """The server with an init file; a copy of a replica must not go on replicating."""
+    replica = "--skip-replica-start" if plan.flavour == "mysql" else "--skip-slave-start"
+    return replace(
+        daemon, argv=(*daemon.argv, f"--init-file={plan.accounts_file}", replica, *options)
+    )
+
+
+def _create(account: tuple[str, str], password: SecretStr) -> str:
+    user, host = account
+    return (
+        f"CREATE USER IF NOT EXISTS '{user}'@'{host}' IDENTIFIED BY "
+        f"'{password.get_secret_value()}';"
+    )
+
+
+def _remember_passwords(accounts: dict[tuple[str, str], SecretStr]) -> str:
+    # The names in it need no quoting (core.names).
+    stored = "SELECT IFNULL(GROUP_CONCAT(HEX(authentication_string)), '')"
+    return f"SET @former = ({stored} FROM mysql.user WHERE {_is_one_of(accounts)});"
+
+
+def _open_when_changed(accounts: dict[tuple[str, str], SecretStr]) -> str:
+    """Stored passwords are salted: a changed one differs even where the password is the same."""
+    is_old = "LOCATE(HEX(authentication_string), @former) > 0"
+    has_second = "User_attributes ->> '$.additional_password' IS NOT NULL"
+    wrong = f"SELECT COUNT(*) < 2 OR SUM({is_old} OR {has_second}) > 0"
+    return f"SET GLOBAL offline_mode = ({wrong} FROM mysql.user WHERE {_is_one_of(accounts)});"
+
+
+def _is_one_of(accounts: dict[tuple[str, str], SecretStr]) -> str:
+    listed = ", ".join(f"('{user}', '{host}')" for user, host in accounts)
+    return f"(User, Host) IN ({listed})"
+
+
+def _failed(host: Host, plan: InstancePlan, daemon: str) -> GrampusError:
+    return GrampusError(
+        f"The passwords of the copy {plan.database} could not be changed: "
+        f"{last_words(host, daemon)}",
+        "See whether its volume is full, then try again.",
+        code="identity-failed",
+    )

@@ -1,0 +1,126 @@
+"""Golden volumes, clones and flattening on a real cluster, with a real server."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.system.command_line import KILLED, CommandLine
+
+SMALL = ("--size", "1G", "--memory", "512M", "--cpus", "1")
+NAMES = ("origin", "copy", "copy-of-copy")
+
+
+@pytest.fixture
+def shop(lab: CommandLine) -> Iterator[CommandLine]:
+    """A lab with a database `origin` that holds rows, a view, and a user of its own."""
+    lab.ok("db", "create", NAMES[0], *SMALL)
+    try:
+        ask(
+            lab,
+            "origin",
+            "CREATE DATABASE app; USE app; CREATE TABLE t (a INT PRIMARY KEY); "
+            "INSERT INTO t VALUES (1), (2); CREATE VIEW v AS SELECT a FROM t; "
+            "CREATE USER dba@'%' IDENTIFIED BY 'Dbas-own-1'; GRANT SELECT ON app.* TO dba@'%'",
+        )
+        yield lab
+    finally:
+        for name in reversed(NAMES):
+            lab.run("db", "delete", name, "--yes", "--now")
+
+
+def ask(lab: CommandLine, database: str, sql: str) -> list[str]:
+    """Lines of the answer, without the column's name."""
+    answer = lab.ok("db", "connect", database, "-e", sql)
+    return answer.stdout.splitlines()[1:]
+
+
+def show(lab: CommandLine, database: str) -> Any:
+    return lab.json("db", "show", database)
+
+
+def test_a_clone_is_a_database_of_its_own_with_the_same_data(shop: CommandLine) -> None:
+    began_s = time.monotonic()
+    made = shop.ok("db", "clone", "origin", "copy", "--format", "json").document
+    took_s = time.monotonic() - began_s
+    origin = show(shop, "origin")
+    assert made["clone_depth"] == 2  # below it are the origin and the golden volume
+    assert made["user"] == origin["user"]
+    assert made["address"] != origin["address"]
+    assert ask(shop, "copy", "SELECT a FROM app.v ORDER BY a") == ["1", "2"]
+    identity = "SELECT CONCAT(@@server_uuid, '/', @@server_id)"
+    assert ask(shop, "copy", identity) != ask(shop, "origin", identity)
+    secrets = shop.home / "secrets" / shop.lab
+    passwords = {
+        line
+        for name in ("origin", "copy")
+        for line in (secrets / f"{name}.cnf").read_text().splitlines()
+        if line.startswith("password=")
+    }
+    assert len(passwords) == 2
+    ask(shop, "copy", "INSERT INTO app.t VALUES (3)")
+    assert ask(shop, "origin", "SELECT COUNT(*) FROM app.t") == ["2"]
+    assert shop.json("db", "snapshot", "list", "origin")["snapshots"] == []
+    assert took_s < 60, "the copying of data would show"
+
+
+def test_the_passwords_of_the_source_open_no_clone(shop: CommandLine) -> None:
+    shop.ok("db", "clone", "origin", "copy")
+    made = show(shop, "copy")
+    secrets = shop.home / "secrets" / shop.lab
+    old, new = (
+        next(
+            line
+            for line in (secrets / f"{name}.cnf").read_text().splitlines()
+            if line.startswith("password=")
+        )
+        for name in ("origin", "copy")
+    )
+    data = shop.home / "labs" / shop.lab / "hosts" / made["host"] / "data"
+    option_file = data / "databases" / "copy" / "client.cnf"
+    whole = option_file.read_text()
+    option_file.write_text(whole.replace(new, old))
+    try:
+        refused = shop.run("db", "connect", "copy", "-e", "SELECT 1")
+        assert "Access denied" in refused.stderr
+    finally:
+        option_file.write_text(whole)
+    assert ask(shop, "copy", "SELECT 1") == ["1"]
+    for log in (shop.home / "labs" / shop.lab).glob("hosts/*/daemons/*copy*/log"):
+        assert new.partition("=")[2] not in log.read_text(errors="replace")
+
+
+def test_the_source_stays_while_clones_stand_on_it(shop: CommandLine) -> None:
+    shop.ok("db", "clone", "origin", "copy")
+    refused = shop.run("db", "delete", "origin", "--now", "--yes")
+    assert refused.code == 4
+    assert "clones" in refused.stderr
+    assert show(shop, "origin")["status"] == "running"
+    shop.ok("db", "flatten", "copy")
+    assert show(shop, "copy")["clone_depth"] == 0
+    shop.ok("db", "delete", "origin", "--now", "--yes")
+    assert ask(shop, "copy", "SELECT COUNT(*) FROM app.t") == ["2"]
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "attach",
+        *(
+            pytest.param(step, marks=pytest.mark.exhaustive)
+            for step in ("snapshot", "volume", "release", "start", "serve")
+        ),
+    ],
+)
+def test_a_clone_that_is_killed_is_undone_by_the_next_command(shop: CommandLine, step: str) -> None:
+    before = shop.json("volume", "list")
+    cut = shop.run("db", "clone", "origin", "copy", failpoints=f"db.clone/{step}/after=kill")
+    assert cut.code == KILLED, cut.stderr
+    listed = shop.ok("db", "list", "--format", "json")
+    assert [database["name"] for database in listed.document["databases"]] == ["origin"]
+    assert "undone" in listed.stderr
+    assert shop.json("volume", "list") == before
+    assert shop.json("db", "snapshot", "list", "origin")["snapshots"] == []

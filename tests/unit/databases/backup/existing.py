@@ -1,0 +1,66 @@
+"""A database that is there, made at the ports: how it came about is no matter here."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+from grampus.core.units import GIB
+from grampus.databases.layout import server_daemon_name
+from grampus.databases.model import DatabaseRecord, DatabaseSpec
+from grampus.hosts.port import DaemonSpec
+from grampus.volumes.model import VolumeSpec
+from tests.unit.databases.fakes import FakeDaemon, FakeFile
+from tests.unit.databases.world import World
+
+ROWS = PurePosixPath("data/shop.ibd")
+ACCOUNTS = PurePosixPath("data/accounts")
+
+
+def put_database(world: World, name: str = "demo") -> DatabaseRecord:
+    """A running database with a volume of its own on h1."""
+    operations = world.service().operations
+    spec = DatabaseSpec(
+        name=name,
+        flavour="mysql",
+        size_bytes=10 * GIB,
+        memory_bytes=2**29,
+        cpus=0.5,
+        pool="databases",
+        host="h1",
+        address="10.9.0.10",
+        server_id=7,
+    )
+    record = DatabaseRecord(
+        spec=spec,
+        user=name,
+        server_version="9.7.4",
+        buffer_pool_bytes=2**27,
+        created_at=world.clock.now(),
+    )
+    operations.records.put(record)
+    operations.credentials.ensure(name)
+    world.volumes.ensure_created(
+        VolumeSpec(name=name, pool=spec.pool, image=f"db-{name}", size_bytes=spec.size_bytes)
+    )
+    world.volumes.ensure_attached(name, spec.host)
+    daemon = server_daemon_name(name)
+    world.hosts["h1"].daemons[daemon] = FakeDaemon(DaemonSpec(daemon, ("mysqld",)), "running")
+    accounts = [
+        f"CREATE USER '{user}'@'{host}' IDENTIFIED BY 'former';"
+        for user, host in ((name, "%"), ("grampus.admin", "localhost"))
+    ]
+    write(world, ACCOUNTS, "\n".join(accounts), name)
+    write(world, PurePosixPath("initialised"), "1", name)
+    return record
+
+
+def write_rows(world: World, rows: str, name: str = "demo") -> None:
+    """As the server would, while it runs."""
+    write(world, ROWS, rows, name)
+
+
+def write(world: World, path: PurePosixPath, content: str, name: str) -> None:
+    attachment = world.volumes.get(name).attachment
+    assert attachment is not None
+    mount = PurePosixPath(attachment.mount_path)
+    world.hosts[attachment.host].files[mount / path] = FakeFile(content)

@@ -1,0 +1,68 @@
+"""What a server knows of its accounts: the statements that it was given, carried out in order."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_CLAUSE = re.compile(
+    r"'(?P<user>[^']+)'@'(?P<host>[^']+)' "
+    r"(?:IDENTIFIED BY '(?P<password>[^']*)'(?P<retains> RETAIN CURRENT PASSWORD)?"
+    r"|IDENTIFIED VIA mysql_native_password USING PASSWORD\('(?P<either>[^']*)'\) "
+    r"OR mysql_native_password USING PASSWORD\('(?P<other>[^']*)'\)"
+    r"|(?P<discards>DISCARD OLD PASSWORD))"
+)
+_ROLE = re.compile(r"DEFAULT ROLE '(?P<role>[^']+)'")
+_DROPPED = re.compile(r"'(?P<user>[^']+)'@")
+
+
+@dataclass
+class FakeAccount:
+    host: str
+    password: str
+    former: str | None = None
+    role: str = ""
+
+    def takes(self, password: str) -> bool:
+        return password in (self.password, self.former)
+
+
+def accounts_of(statements: str) -> dict[str, FakeAccount]:
+    """The accounts by name, after all statements, one a line."""
+    accounts: dict[str, FakeAccount] = {}
+    for statement in statements.splitlines():
+        if statement.startswith("DROP USER"):
+            for match in _DROPPED.finditer(statement):
+                accounts.pop(match["user"], None)
+        if not statement.startswith(("CREATE USER", "ALTER USER")):
+            continue
+        for match in _CLAUSE.finditer(statement):
+            user, known = match["user"], accounts.get(match["user"])
+            if statement.startswith("CREATE USER"):
+                if known is None:
+                    role = _ROLE.search(statement)
+                    accounts[user] = FakeAccount(
+                        match["host"], match["password"], role=role["role"] if role else ""
+                    )
+            elif known is None:
+                continue  # root, which no statement made
+            elif match["discards"]:
+                known.former = None
+            elif match["either"]:
+                known.password, known.former = match["either"], match["other"]
+            else:
+                known.former = known.password if match["retains"] else None
+                known.password = match["password"]
+    return accounts
+
+
+def answer(statements: str, accounts: dict[str, FakeAccount]) -> str:
+    """What the client prints for the questions among the statements."""
+    if "FROM mysql.user u" not in statements:
+        return ""
+    return "".join(
+        f"{user}\t{account.host}\tN\tANY\t{account.role}\t2026-11-22 00:57:47\t"
+        f"{'Y' if account.former else 'N'}\n"
+        for user, account in sorted(accounts.items())
+        if "." not in user and user != "root"
+    )
