@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from grampus.core.errors import GrampusError
 from grampus.hosts.port import Host
 from grampus.hosts.process import run_command
 
@@ -17,18 +18,39 @@ _LOOP_GET_STATUS64 = 0x4C05
 _LOOP_INFO64_LENGTH = 232
 _REFERENCE_OFFSET = 56
 _REFERENCE_LENGTH = 64
+WRITE_BACK = "write back"  # the kernel's word for a device whose flushes are passed on
+_PASS_FLUSHES = f'[ "$(cat "$1")" = "{WRITE_BACK}" ] || echo "{WRITE_BACK}" > "$1"; cat "$1"'
 
 
 def ensure_loop_device(host: Host, file: PurePosixPath, *, reference: str) -> str:
     """The loop device over `file`, set up if need be, with direct I/O to the file.
 
-    `reference` (at most 63 bytes) marks the device as ours and finds it again.
+    `reference` (at most 63 bytes) marks the device as ours and finds it again. Raises GrampusError
+    with code `drops-flushes` when the device cannot be made to pass flushes on.
     """
-    existing = find_loop_device(host, reference, file=file)
-    if existing is not None:
-        return existing
-    argv = ["losetup", "--find", "--show", "--direct-io=on", f"--loop-ref={reference}", str(file)]
-    return host.run(argv).stdout.strip()
+    device = find_loop_device(host, reference, file=file)
+    if device is None:
+        options = ["--find", "--show", "--direct-io=on", f"--loop-ref={reference}"]
+        device = host.run(["losetup", *options, str(file)]).stdout.strip()
+    _ensure_flushes_pass(host, device)
+    return device
+
+
+def _ensure_flushes_pass(host: Host, device: str) -> None:
+    """Take back a `write through` that somebody once gave the device of that number.
+
+    With it the kernel drops every flush: a commit would be acknowledged that is durable nowhere.
+    The setting outlives whoever had the device before, and `losetup` does not reset it.
+    """
+    setting = f"/sys/block/{PurePosixPath(device).name}/queue/write_cache"
+    said = host.run(["sh", "-c", _PASS_FLUSHES, "sh", setting], check=False).stdout.strip()
+    if said != WRITE_BACK:
+        raise GrampusError(
+            f"The block device {device} drops flushes: its write cache is set to "
+            f"'{said or 'unknown'}', and commits on it would not be durable.",
+            f"As root: `echo '{WRITE_BACK}' > {setting}`, then try again.",
+            code="drops-flushes",
+        )
 
 
 def find_loop_device(

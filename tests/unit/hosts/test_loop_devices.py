@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
+from grampus.core.errors import GrampusError
 from grampus.hosts.loop_devices import (
     ensure_loop_capacity,
     ensure_loop_device,
@@ -33,6 +34,9 @@ class FakeLosetup:
     def __init__(self, devices: Sequence[dict[str, str | None]], *, is_silent: bool = False):
         self.devices = list(devices)
         self._is_silent = is_silent
+        # As `queue/write_cache` of each device says, unless it is `write back`.
+        self.write_caches: dict[str, str] = {}
+        self.is_sysfs_writable = True
 
     def __call__(self, argv: Sequence[str]) -> str:
         match list(argv):
@@ -53,8 +57,29 @@ class FakeLosetup:
                     }
                 )
                 return f"{name}\n"
+            case ["sh", "-c", script, "sh", setting]:
+                name = PurePosixPath(setting).parts[3]
+                assert setting == f"/sys/block/{name}/queue/write_cache"
+                assert "write back" in script
+                if self.is_sysfs_writable:
+                    self.write_caches.pop(name, None)
+                return self.write_caches.get(name, "write back") + "\n"
             case _:
                 raise AssertionError(f"losetup is not known to be called so: {argv}")
+
+
+@pytest.mark.parametrize("existing", [True, False])
+def test_a_device_that_drops_flushes_is_mended_or_refused(existing: bool) -> None:
+    losetup = FakeLosetup([DEVICE_1] if existing else [])
+    name = "loop1" if existing else "loop90"
+    losetup.write_caches = {name: "write through"}
+    losetup.is_sysfs_writable = False
+    host = FakeHost("h1", losetup)
+    with pytest.raises(GrampusError, match="drops flushes: its write cache is set to 'write thr"):
+        ensure_loop_device(host, FILE, reference=REFERENCE)
+    losetup.is_sysfs_writable = True
+    assert ensure_loop_device(host, FILE, reference=REFERENCE) == f"/dev/{name}"
+    assert losetup.write_caches == {}
 
 
 @pytest.mark.parametrize(

@@ -245,6 +245,8 @@ class FakeLabHost:
                 return self._make(f"/var/lib/ceph/mon/ceph-{name}/store.db", "")
             case ["ceph-osd", "--mkfs", "--id", name, *_, osd_uuid]:
                 return self._make_osd(self.path(f"/var/lib/ceph/osd/ceph-{name}"), osd_uuid)
+            case ["sh", "-c", _, "sh", setting] if setting.endswith("/queue/write_cache"):
+                return 0, "write back\n"
             case ["losetup", *rest]:
                 return self._losetup(rest)
             case ["wipefs", "--all", "--quiet", device] | ["dd", _, device, *_]:

@@ -218,6 +218,8 @@ class FakeHost:
 
     def _command(self, argv: list[str]) -> tuple[int, str]:
         match argv:
+            case ["sh", "-c", _, "sh", setting] if setting.endswith("/queue/write_cache"):
+                return 0, "write back\n"
             case ["losetup", *options]:
                 return self._losetup(options)
             case ["findmnt", *_, "--mountpoint", target]:

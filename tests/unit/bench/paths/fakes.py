@@ -83,6 +83,8 @@ class PathsHost(FakeHost):
             return (0, "/dev/loop9\n") if argv[-1] in self.mounted else (1, "")
         if program == "stat":
             return 0, str(256 * MIB)
+        if argv[-1].endswith("/queue/write_cache"):
+            return 0, "write back\n"
         if program == "losetup":
             return 0, self._losetup(argv)
         if program == "mount":
