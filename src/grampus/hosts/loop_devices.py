@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import json
+import os
 import struct
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -71,7 +72,10 @@ def ensure_loop_device_absent(host: Host, file: PurePosixPath, *, reference: str
     for device in _observe_loop_devices(host):
         is_ours = device.get("ref") == reference and _may_be_over(device, file)
         if is_ours or device.get("back-file") == str(file):
-            host.run(["losetup", "--detach", str(device["name"])])
+            argv = ["losetup", "--detach", str(device["name"])]
+            result = host.run(argv, check=False)
+            if not is_detached(result.returncode, result.stderr):
+                host.run(argv)  # once more, so that the host raises its own error
 
 
 def ensure_loop_capacity(host: Host, device: str) -> None:
@@ -182,5 +186,17 @@ def parse_loop_file_id(loop_info64: bytes) -> tuple[int, int]:
     return device, inode
 
 
+def is_detached(returncode: int, stderr: str) -> bool:
+    """Whether `losetup --detach` did it, or the device had lost its file just before.
+
+    The kernel lets go of a file by itself when the last user of a device ends that was to be
+    detached meanwhile.
+    """
+    return returncode == 0 or os.strerror(errno.ENXIO) in stderr
+
+
 def _detach(loop: AttachedLoop) -> None:
-    run_command(["losetup", "--detach", loop.device], timeout_s=30)
+    argv = ["losetup", "--detach", loop.device]
+    result = run_command(argv, timeout_s=30, check=False)
+    if not is_detached(result.returncode, result.stderr):
+        run_command(argv, timeout_s=30)  # once more, so that it raises its own error

@@ -14,6 +14,7 @@ from grampus.hosts.loop_devices import (
     ensure_loop_device,
     ensure_loop_device_absent,
     find_loop_device,
+    is_detached,
     parse_loop_reference,
 )
 
@@ -66,6 +67,21 @@ class FakeLosetup:
                 return self.write_caches.get(name, "write back") + "\n"
             case _:
                 raise AssertionError(f"losetup is not known to be called so: {argv}")
+
+
+@pytest.mark.parametrize(
+    ("returncode", "stderr", "detached"),
+    [
+        (0, "", True),
+        (1, "losetup: /dev/loop3: detach failed: No such device or address\n", True),
+        (1, "losetup: /dev/loop3: detach failed: Device or resource busy\n", False),
+        (1, "", False),
+    ],
+)
+def test_a_device_that_has_let_go_already_is_detached(
+    returncode: int, stderr: str, detached: bool
+) -> None:
+    assert is_detached(returncode, stderr) is detached
 
 
 @pytest.mark.parametrize("existing", [True, False])
