@@ -32,9 +32,9 @@ from grampus.cli.volume import (
 from grampus.cli.work import work_on_databases
 from grampus.core.units import format_bytes, parse_bytes
 from grampus.databases.changes import PROTECT
-from grampus.databases.decide_labels import has_labels, parse_selectors
 from grampus.databases.lifecycle import START, STOP
 from grampus.databases.model import DatabaseSpec
+from grampus.databases.names.decide_labels import has_labels, parse_selectors
 from grampus.databases.records import render_labels
 from grampus.databases.request import CreateRequest, require_request
 from grampus.databases.view import CreatedDatabase, DatabaseView

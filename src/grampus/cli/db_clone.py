@@ -22,7 +22,7 @@ from grampus.cli.output import make_output, show_plan
 from grampus.cli.volume import parse_write_options
 from grampus.cli.work import work_on_databases
 from grampus.core.units import parse_bytes
-from grampus.databases.decide_clone import CloneRequest
+from grampus.databases.clones.decide_clone import CloneRequest
 
 
 @command(db_app, "clone", "grampus db clone shop shop-test --snapshot before")

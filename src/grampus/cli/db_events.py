@@ -19,7 +19,7 @@ from grampus.cli.options import (
 from grampus.cli.output import make_output, show_plan
 from grampus.cli.work import work_on_databases
 from grampus.core.errors import UsageError
-from grampus.databases.events import DatabaseEvent
+from grampus.databases.names.events import DatabaseEvent
 from grampus.databases.records import render_labels
 
 

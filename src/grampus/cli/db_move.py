@@ -17,7 +17,7 @@ from grampus.cli.options import (
 )
 from grampus.cli.output import make_output, show_plan
 from grampus.cli.work import work_on_databases
-from grampus.databases.move_steps import MOVE
+from grampus.databases.live.move_steps import MOVE
 
 
 @command(db_app, "move", "grampus db move shop --host h2")

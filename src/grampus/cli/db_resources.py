@@ -24,8 +24,8 @@ from grampus.cli.work import work_on_databases
 from grampus.core.errors import UsageError
 from grampus.core.units import format_bytes, parse_bytes
 from grampus.databases.changes import SET_WRITE_PATH
-from grampus.databases.decide_parameters import ParameterView, explain_risk, parse_assignment
-from grampus.databases.live_changes import RESTART, SET_LIMITS, SET_PARAMETER, ParameterChange
+from grampus.databases.live.decide_parameters import ParameterView, explain_risk, parse_assignment
+from grampus.databases.live.live_changes import RESTART, SET_LIMITS, SET_PARAMETER, ParameterChange
 from grampus.databases.service import DatabaseService
 from grampus.databases.view import DatabaseView
 

@@ -25,20 +25,20 @@ from grampus.cli.volume_snapshot import (
 )
 from grampus.cli.work import work_on_databases
 from grampus.core.errors import UsageError
-from grampus.databases.decide_retention import (
+from grampus.databases.snapshots.decide_retention import (
     SnapshotSchedule,
     format_interval,
     parse_interval_s,
     require_schedule,
 )
-from grampus.databases.snapshot_schedules import Carried
-from grampus.databases.snapshot_steps import (
+from grampus.databases.snapshots.snapshot_schedules import Carried
+from grampus.databases.snapshots.snapshot_steps import (
     DELETE_SNAPSHOT,
     PROTECT_SNAPSHOT,
     SCHEDULE_SNAPSHOTS,
     TAKE_SNAPSHOT,
 )
-from grampus.databases.snapshots import rollback_type
+from grampus.databases.snapshots.snapshots import rollback_type
 
 db_snapshot_app = make_noun("snapshot", "Snapshots of databases.")
 _FAILED = 1

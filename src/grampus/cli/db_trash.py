@@ -20,9 +20,9 @@ from grampus.cli.output import OutputFormat, make_output, show_plan
 from grampus.cli.work import work_on_databases
 from grampus.core.errors import RefusedError, UsageError
 from grampus.core.units import format_bytes
-from grampus.databases.decide_trash import DEFAULT_KEEP_DAYS
 from grampus.databases.lifecycle import DELETE
 from grampus.databases.model import TrashedDatabase
+from grampus.databases.names.decide_trash import DEFAULT_KEEP_DAYS
 from grampus.databases.service import DatabaseService
 
 trash_app = make_noun("trash", "Deleted databases that can still be had back.")

@@ -19,9 +19,14 @@ from grampus.cli.options import (
 from grampus.cli.output import OutputFormat, make_output, show_plan
 from grampus.cli.work import work_on_databases
 from grampus.core.errors import UsageError
-from grampus.databases.decide_users import DatabaseUser, describe_role, parse_role
-from grampus.databases.user_steps import ADD_USER, CHANGE_PASSWORD, DISCARD_PASSWORD, REMOVE_USER
-from grampus.databases.users import UserLogin
+from grampus.databases.users.decide_users import DatabaseUser, describe_role, parse_role
+from grampus.databases.users.user_steps import (
+    ADD_USER,
+    CHANGE_PASSWORD,
+    DISCARD_PASSWORD,
+    REMOVE_USER,
+)
+from grampus.databases.users.users import UserLogin
 
 user_app = make_noun("user", "Users of a database, for its clients.")
 UserArgument = Annotated[str, typer.Argument(metavar="USER", help="The user's name.")]

@@ -6,17 +6,17 @@ from grampus.core.errors import GrampusError
 from grampus.databases.backup.restoring import RESTORE_BACKUP
 from grampus.databases.backup.taking import BACKUP
 from grampus.databases.changes import PROTECT, RESIZE, SET_WRITE_PATH
-from grampus.databases.clone_steps import CLONE, FLATTEN
+from grampus.databases.clones.clone_steps import CLONE, FLATTEN
+from grampus.databases.clones.golden_steps import GOLDEN
 from grampus.databases.creating import CREATE
-from grampus.databases.golden_steps import GOLDEN
 from grampus.databases.kinds import AnyOperationType
 from grampus.databases.lifecycle import DELETE, START, STOP
-from grampus.databases.live_changes import RESTART, SET_LIMITS, SET_PARAMETER
-from grampus.databases.move_steps import MOVE
-from grampus.databases.naming_steps import LABEL, RENAME
-from grampus.databases.rotation_steps import DISCARD, ROTATE
+from grampus.databases.live.live_changes import RESTART, SET_LIMITS, SET_PARAMETER
+from grampus.databases.live.move_steps import MOVE
+from grampus.databases.names.naming_steps import LABEL, RENAME
+from grampus.databases.names.trash_steps import PURGE, RESTORE, TRASH
 from grampus.databases.scratch import SCRATCH, SCRATCH_STOP
-from grampus.databases.snapshot_steps import (
+from grampus.databases.snapshots.snapshot_steps import (
     DELETE_SNAPSHOT,
     PROTECT_SNAPSHOT,
     ROLLBACK,
@@ -24,8 +24,13 @@ from grampus.databases.snapshot_steps import (
     SCHEDULE_SNAPSHOTS,
     TAKE_SNAPSHOT,
 )
-from grampus.databases.trash_steps import PURGE, RESTORE, TRASH
-from grampus.databases.user_steps import ADD_USER, CHANGE_PASSWORD, DISCARD_PASSWORD, REMOVE_USER
+from grampus.databases.users.rotation_steps import DISCARD, ROTATE
+from grampus.databases.users.user_steps import (
+    ADD_USER,
+    CHANGE_PASSWORD,
+    DISCARD_PASSWORD,
+    REMOVE_USER,
+)
 
 KIND_PREFIX = "db."
 OPERATION_TYPES: tuple[AnyOperationType, ...] = (

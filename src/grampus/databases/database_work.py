@@ -7,8 +7,8 @@ from pathlib import PurePosixPath
 
 from grampus.core.errors import GrampusError
 from grampus.databases.accounts import decide_user_name
+from grampus.databases.clones.identity import begin_serving_as_new, finish_serving_as_new
 from grampus.databases.credentials import render_option_file
-from grampus.databases.identity import begin_serving_as_new, finish_serving_as_new
 from grampus.databases.instance import (
     ensure_files,
     ensure_initialised,

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, SecretStr
 
-from grampus.databases.decide_retention import SnapshotSchedule
+from grampus.databases.snapshots.decide_retention import SnapshotSchedule
 from grampus.volumes.model import DEFAULT_MAX_LAG_MS, WritePath
 from grampus.volumes.trash import TrashedVolume
 

@@ -13,9 +13,9 @@ from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.core.progress import Progress
 from grampus.databases.changes import PROTECT, RESIZE, SET_WRITE_PATH
+from grampus.databases.clones.decide_golden import GoldenSpec
+from grampus.databases.clones.golden import GoldenVolumes, golden_source
 from grampus.databases.creating import CREATE, CreateOrder
-from grampus.databases.decide_golden import GoldenSpec
-from grampus.databases.golden import GoldenVolumes, golden_source
 from grampus.databases.instance import observe_daemon_state
 from grampus.databases.kinds import DocumentT, OperationType
 from grampus.databases.layout import (

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from grampus.databases.decide_users import UserRole
-from grampus.databases.naming import DatabaseNames
-from grampus.databases.rotation import DatabaseRotation
-from grampus.databases.secret_statements import secret_statements
-from grampus.databases.trash import DatabaseTrash
-from grampus.databases.users import DatabaseUsers
+from grampus.databases.names.naming import DatabaseNames
+from grampus.databases.names.trash import DatabaseTrash
+from grampus.databases.users.decide_users import UserRole
+from grampus.databases.users.rotation import DatabaseRotation
+from grampus.databases.users.secret_statements import secret_statements
+from grampus.databases.users.users import DatabaseUsers
 
 from .fake_accounts import accounts_of
 from .fakes import Killed, burn_points

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from grampus.core.units import GIB
-from grampus.databases.decide_golden import GOLDEN_PREFIX, GOLDEN_SNAPSHOT
+from grampus.databases.clones.decide_golden import GOLDEN_PREFIX, GOLDEN_SNAPSHOT
 from grampus.databases.request import CreateRequest
 from grampus.databases.service import DatabaseService
 from grampus.databases.view import CreatedDatabase

@@ -1,0 +1,115 @@
+"""Clones of databases: own name, address and passwords, and the source's data, shared."""
+
+from __future__ import annotations
+
+from grampus.core.errors import RefusedError, not_found
+from grampus.databases.clones.clone_steps import CLONE, FLATTEN, CloneOrder, FlattenOrder
+from grampus.databases.clones.decide_clone import (
+    CloneRequest,
+    decide_clone_request,
+    decide_snapshot_name,
+    require_depth,
+)
+from grampus.databases.operating import DatabaseOperations
+from grampus.databases.planning import CreatePlanner
+from grampus.volumes.model import CloneSource, Lineage, SnapshotInfo
+
+
+class DatabaseClones:
+    """Clones among the databases of one lab or cluster."""
+
+    def __init__(self, operations: DatabaseOperations, planner: CreatePlanner) -> None:
+        self._operations = operations
+        self._planner = planner
+
+    def plan(self, request: CloneRequest) -> CloneOrder:
+        """Everything about the clone, chosen and checked; nothing is changed.
+
+        Raises what `DatabaseService.plan_create` raises, NotFoundError when there is no such
+        database or snapshot, RefusedError with code `not-ready`, `shrink` or `too-deep`.
+        """
+        volumes = self._operations.volumes
+        record = self._operations.ready(request.source)
+        volume = volumes.get(request.source).spec
+        snapshots = volumes.snapshots(request.source)
+        named = _named_snapshot(request, snapshots)
+        require_depth(request.source, volumes.lineage(request.source).depth)
+        wanted = decide_clone_request(
+            request, record.spec, snapshot_bytes=None if named is None else named.size_bytes
+        )
+        spec = self._planner.plan(wanted, self._operations.used_addresses(), like=record.spec)
+        taken = {snapshot.name for snapshot in snapshots}
+        snapshot = named.name if named else decide_snapshot_name(request.name, taken)
+        return CloneOrder(
+            spec=spec,
+            database=request.source,
+            owner=record.user,
+            source=CloneSource(pool=volume.pool, image=volume.image, snapshot=snapshot),
+            takes_snapshot=named is None,
+        )
+
+    def describe(self, order: CloneOrder) -> list[str]:
+        """What `clone` would do, step by step."""
+        return self._operations.describe(CLONE, order)
+
+    def clone(self, request: CloneRequest) -> None:
+        """Make the clone and wait until its user can log in.
+
+        The source goes on meanwhile; it cannot be changed or deleted. On failure or Ctrl-C
+        everything is undone and the error raised again. Raises what `plan` raises.
+        """
+        operations = self._operations
+        operations.records.get(request.source)
+        with operations.locked(request.name), operations.locked(request.source):
+            operations.settle(request.name)
+            operations.settle(request.source)
+            with operations.addresses_locked():
+                order = self.plan(request)
+                operation = operations.begin(CLONE, order)
+            operations.apply(operation, CLONE, order)
+
+    def lineage(self, name: str) -> Lineage:
+        """What the database's volume stands on. Raises NotFoundError."""
+        self._operations.records.get(name)
+        return self._operations.volumes.lineage(name)
+
+    def describe_flatten(self, name: str) -> list[str]:
+        """What `flatten` would do. Raises what it raises."""
+        self._operations.ready(name)
+        if self._operations.volumes.lineage(name).parent is None:
+            return []
+        return self._operations.describe(FLATTEN, FlattenOrder(name=name))
+
+    def flatten(self, name: str) -> bool:
+        """Let the volume share nothing any more, while the database runs; False: it did not.
+
+        Cut off, what was copied stays copied. Raises NotFoundError, RefusedError with code
+        `not-ready`.
+        """
+        with self._operations.locked(name):
+            self._operations.settle(name)
+            self._operations.ready(name)
+            if self._operations.volumes.lineage(name).parent is None:
+                return False
+            self._operations.run(FLATTEN, FlattenOrder(name=name))
+            return True
+
+
+def _named_snapshot(request: CloneRequest, snapshots: list[SnapshotInfo]) -> SnapshotInfo | None:
+    if request.source == request.name:
+        raise RefusedError(
+            f"A clone of {request.source} needs a name of its own.",
+            "Choose another name.",
+            code="name-taken",
+        )
+    if request.snapshot is None:
+        return None
+    for snapshot in snapshots:
+        if snapshot.name == request.snapshot:
+            return snapshot
+    raise not_found(
+        f"snapshot of {request.source}",
+        request.snapshot,
+        [snapshot.name for snapshot in snapshots],
+        list_command=f"grampus db snapshot list {request.source}",
+    )

@@ -1,0 +1,99 @@
+"""What a clone of a database is made from, and when it is refused: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from grampus.core.errors import RefusedError
+from grampus.core.names import MAX_NAME_LENGTH
+from grampus.core.units import format_bytes
+from grampus.databases.clones.decide_golden import GOLDEN_PREFIX
+from grampus.databases.database_work import IMAGE_PREFIX
+from grampus.databases.model import DatabaseSpec
+from grampus.databases.request import CreateRequest
+from grampus.volumes.model import CloneSource, WritePath
+
+# A read of what was never written goes through every image below it, one after the other.
+MAX_DEPTH = 5
+_OWN_SNAPSHOT = "for-"  # taken for one clone: nobody sees it later
+
+
+@dataclass(frozen=True)
+class CloneRequest:
+    """A clone as the user asks for it; what is None is as in the source."""
+
+    source: str
+    name: str
+    snapshot: str | None = None  # None: as it is now
+    size_bytes: int | None = None
+    memory_bytes: int | None = None
+    cpus: float | None = None
+    host: str | None = None  # None: the least busy one
+    write_path: WritePath | None = None
+    max_lag_ms: int | None = None
+
+
+def decide_clone_request(
+    request: CloneRequest, source: DatabaseSpec, *, snapshot_bytes: int | None
+) -> CreateRequest:
+    """The clone as a database to be created; `snapshot_bytes` is the size of a named snapshot.
+
+    Raises RefusedError with code `shrink`.
+    """
+    least_bytes = source.size_bytes if snapshot_bytes is None else snapshot_bytes
+    size_bytes = request.size_bytes or max(source.size_bytes, least_bytes)
+    if size_bytes < least_bytes:
+        raise RefusedError(
+            f"A clone of {source.name} has at least {format_bytes(least_bytes)}, not "
+            f"{format_bytes(size_bytes)}.",
+            "Leave --size out, or ask for more.",
+            code="shrink",
+        )
+    write_path = request.write_path or source.write_path
+    kept_ms = source.max_lag_ms if write_path == source.write_path == "cache" else None
+    return CreateRequest(
+        name=request.name,
+        size_bytes=size_bytes,
+        memory_bytes=request.memory_bytes or source.memory_bytes,
+        cpus=request.cpus or source.cpus,
+        flavour=source.flavour,
+        host=request.host,
+        write_path=write_path,
+        max_lag_ms=request.max_lag_ms or kept_ms,
+    )
+
+
+def require_depth(source: str, depth: int) -> None:
+    """Raise RefusedError with code `too-deep` when no clone may stand on `source` any more.
+
+    `depth` is how many images are below the source's own.
+    """
+    if depth >= MAX_DEPTH:
+        raise RefusedError(
+            f"The volume of {source} stands on {depth} others already, and every read of what was "
+            "never changed goes through them.",
+            f"Let it stand alone first: `grampus db flatten {source}`.",
+            code="too-deep",
+        )
+
+
+def decide_snapshot_name(clone: str, taken: Collection[str]) -> str:
+    """A name for the snapshot that is taken for `clone` alone, and that nobody has taken."""
+    for number in range(1, len(taken) + 2):
+        tail = "" if number == 1 else f"-{number}"
+        name = f"{_OWN_SNAPSHOT}{clone}"[: MAX_NAME_LENGTH - len(tail)].rstrip("-") + tail
+        if name not in taken:
+            return name
+    raise AssertionError("more names are tried than there are snapshots")
+
+
+def describe_origin(source: CloneSource, depth: int) -> str:
+    """Where a volume comes from, for people; `depth` 0: it stands alone by now."""
+    if source.image.startswith(GOLDEN_PREFIX):
+        origin = f"the golden volume {source.image}"
+    else:
+        origin = source.image.removeprefix(IMAGE_PREFIX)
+        if not source.snapshot.startswith(_OWN_SNAPSHOT):
+            origin += f"@{source.snapshot}"
+    return f"{origin}, {f'depth {depth}' if depth else 'flattened since'}"

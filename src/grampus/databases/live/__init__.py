@@ -1,0 +1,1 @@
+"""Changes of a running database: limits, parameters, its host."""

@@ -1,0 +1,236 @@
+"""Changes of a running database, as lists of steps: limits, parameters, restart."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+from grampus.core.units import format_bytes
+from grampus.databases.administrator import Administrator, administrator_of
+from grampus.databases.database_work import DatabaseWork
+from grampus.databases.instance import observe_daemon_state
+from grampus.databases.kinds import OperationType
+from grampus.databases.layout import own_options, render_config, server_daemon_name
+from grampus.databases.lifecycle import bring_up
+from grampus.databases.live.decide_live_limits import decide_live_options, decide_live_pool
+from grampus.databases.live.live_server import (
+    ensure_limits,
+    ensure_options,
+    ensure_pages_written,
+    ensure_pool_size,
+    observe_pool,
+    restore_page_writing,
+)
+from grampus.databases.live.option_check import check_option_file, ensure_check_absent
+from grampus.databases.model import DatabaseSpec
+from grampus.databases.step_ports import StepPorts
+from grampus.hosts.port import Limits
+from grampus.state.operations import Step
+
+
+class LimitsChange(BaseModel):
+    """A change of an instance's memory and CPUs, as its steps need it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    changed: DatabaseSpec  # as it shall be
+    former_memory_bytes: int
+    former_cpus: float
+    former_buffer_pool_bytes: int
+    running: bool  # it shall run, so its server is changed too
+
+    @property
+    def former(self) -> DatabaseSpec:
+        update = {"memory_bytes": self.former_memory_bytes, "cpus": self.former_cpus}
+        return self.changed.model_copy(update=update)
+
+
+class ParameterChange(BaseModel):
+    """A change of one of the server's parameters, as its steps need it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    changed: DatabaseSpec  # as it shall be
+    former_parameters: dict[str, str]
+    parameter: str
+    # What follows SET GLOBAL, as SQL; None: it waits for the server's next start.
+    statement_value: str | None
+    former_statement_value: str | None
+    checked: bool  # by the server, before anything is changed
+    running: bool  # it shall run, so its option file is there to be changed
+
+    @property
+    def waits_for_restart(self) -> bool:
+        """Whether it takes effect at the next start of a server that runs."""
+        return self.running and self.statement_value is None
+
+    @property
+    def former(self) -> DatabaseSpec:
+        return self.changed.model_copy(update={"parameters": self.former_parameters})
+
+
+class LiveWork:
+    """What the steps of a live change do to one database; every method is idempotent.
+
+    A server that does not run (its host failed meanwhile) is passed over: it takes all that is
+    recorded at its next start.
+    """
+
+    def __init__(self, ports: StepPorts, spec: DatabaseSpec) -> None:
+        self._ports = ports
+        self._spec = spec
+        self._work = DatabaseWork(ports, spec)
+
+    def set_limits(self) -> None:
+        administrator = self._administrator()
+        if administrator is not None:
+            limits = Limits(cpus=self._spec.cpus, memory_bytes=self._spec.memory_bytes)
+            ensure_limits(administrator, self._ports.clock, limits)
+
+    def set_pool(self) -> None:
+        """The buffer pool, and what else follows from the limits and can be changed."""
+        administrator = self._administrator()
+        if administrator is None:
+            return
+        spec, plan = self._spec, self._work.plan()
+        size_bytes = decide_live_pool(plan.settings, observe_pool(administrator), spec.name)
+        options = decide_live_options(spec.flavour, own_options(plan), spec.parameters)
+        ensure_options(administrator, options)
+        ensure_pool_size(administrator, self._ports.clock, size_bytes)
+
+    def check(self, name: str) -> None:
+        check_option_file(self._work.host(), self._work.plan(), name, self._ports.clock)
+
+    def remove_check(self) -> None:
+        ensure_check_absent(self._work.host(), self._work.plan())
+
+    def set_parameter(self, name: str, statement_value: str | None) -> None:
+        administrator = self._administrator()
+        if administrator is not None and statement_value is not None:
+            ensure_options(administrator, {name: statement_value})
+
+    def record(self) -> None:
+        self._ports.records.change(self._spec.name, spec=self._spec)
+
+    def record_pool(self) -> None:
+        administrator = self._administrator()
+        if administrator is not None:
+            size_bytes = observe_pool(administrator).size_bytes
+            self._ports.records.change(self._spec.name, buffer_pool_bytes=size_bytes)
+
+    def write_config(self) -> None:
+        plan = self._work.plan()
+        self._work.host().write_file(plan.config_file, render_config(plan))
+
+    def write_facts(self) -> None:
+        self._work.write_facts()
+
+    def write_pages(self) -> None:
+        administrator = self._administrator()
+        if administrator is not None:
+            ensure_pages_written(administrator, self._ports.clock)
+
+    def restore_page_writing(self) -> None:
+        administrator = self._administrator()
+        if administrator is not None:
+            restore_page_writing(administrator, self._spec.parameters)
+
+    def _administrator(self) -> Administrator | None:
+        administrator = administrator_of(self._ports, self._spec)
+        daemon = server_daemon_name(self._spec.name)
+        is_running = observe_daemon_state(administrator.host, daemon) == "running"
+        return administrator if is_running else None
+
+
+def _limits_steps(ports: StepPorts, change: LimitsChange) -> list[Step]:
+    """Room first and then what fills it; for less memory the other way round.
+
+    The server never has a buffer pool that its memory limit does not hold. Undone in reverse,
+    that holds too.
+    """
+    spec = change.changed
+    work, former = LiveWork(ports, spec), LiveWork(ports, change.former)
+    what = f"{spec.cpus:g} CPUs and {format_bytes(spec.memory_bytes)} of memory"
+    limits = Step("limits", f"Limit the server to {what}", work.set_limits, former.set_limits)
+    pool = Step("pool", "Fit the server's buffer pool to it", work.set_pool, former.set_pool)
+    grows = spec.memory_bytes >= change.former_memory_bytes
+    live = [limits, pool] if grows else [pool, limits]
+    note_pool = Step(
+        "note-pool",
+        "Record the size of the buffer pool",
+        work.record_pool,
+        lambda: ports.records.change(spec.name, buffer_pool_bytes=change.former_buffer_pool_bytes),
+    )
+    return [
+        *([*live, note_pool] if change.running else []),
+        *_kept_steps(work, former, f"{spec.name} has {what}", running=change.running),
+    ]
+
+
+def _parameter_steps(ports: StepPorts, change: ParameterChange) -> list[Step]:
+    spec, name = change.changed, change.parameter
+    work, former = LiveWork(ports, spec), LiveWork(ports, change.former)
+    shown = spec.parameters.get(name, "as Grampus or the server has it")
+    check = Step("check", "Let the server check it", lambda: work.check(name), work.remove_check)
+    apply = Step(
+        "apply",
+        f"Set {name} in the running server",
+        lambda: work.set_parameter(name, change.statement_value),
+        lambda: work.set_parameter(name, change.former_statement_value),
+    )
+    return [
+        *([check] if change.checked else []),
+        *([apply] if change.statement_value is not None else []),
+        *_kept_steps(work, former, f"{name} is {shown}", running=change.running),
+    ]
+
+
+def _kept_steps(work: LiveWork, former: LiveWork, what: str, *, running: bool) -> list[Step]:
+    """Where a change is kept: record, image, and the option file of a server that runs."""
+    config = Step(
+        "config", "Write it for the server's next start", work.write_config, former.write_config
+    )
+    return [
+        Step("record", f"Record that {what}", work.record, former.record),
+        *([config] if running else []),
+        Step("metadata", "Note it on the image", work.write_facts, former.write_facts),
+    ]
+
+
+def _restart_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
+    """The volume stays attached.
+
+    A server that does not come up again is left as it is: started once more, it would fail once
+    more, and what ails it (a parameter) must be mended first.
+    """
+    work = LiveWork(ports, spec)
+    return [
+        Step("flush", "Write changed pages out", work.write_pages, work.restore_page_writing),
+        Step("server", "Stop the server", DatabaseWork(ports, spec).stop_server),
+        Step("serve", f"Start the {spec.flavour} server", lambda: bring_up(ports, spec)),
+    ]
+
+
+SET_LIMITS = OperationType(
+    kind="db.limits",
+    what="change of memory and CPUs of the database",
+    document=LimitsChange,
+    build=_limits_steps,
+    subject=lambda change: change.changed.name,
+    when_cut_off="finish-or-undo",
+)
+SET_PARAMETER = OperationType(
+    kind="db.parameter",
+    what="change of a parameter of the database",
+    document=ParameterChange,
+    build=_parameter_steps,
+    subject=lambda change: change.changed.name,
+    when_cut_off="finish-or-undo",
+)
+RESTART = OperationType(
+    kind="db.restart",
+    what="restart of the database",
+    document=DatabaseSpec,
+    build=_restart_steps,
+    subject=lambda spec: spec.name,
+    when_cut_off="finish-or-undo",
+)

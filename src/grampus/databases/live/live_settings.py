@@ -1,0 +1,122 @@
+"""A database's memory and CPUs changed while it runs, and its server restarted."""
+
+from __future__ import annotations
+
+from grampus.core.errors import RefusedError
+from grampus.databases.administrator import administrator_of
+from grampus.databases.instance import observe_daemon_state
+from grampus.databases.kinds import DocumentT, OperationType
+from grampus.databases.layout import server_daemon_name
+from grampus.databases.live.decide_live_limits import decide_live_pool
+from grampus.databases.live.live_changes import RESTART, SET_LIMITS, LimitsChange
+from grampus.databases.live.live_server import observe_pool
+from grampus.databases.model import DatabaseRecord, DatabaseSpec
+from grampus.databases.operating import DatabaseOperations
+from grampus.databases.planning import observe_machine
+from grampus.databases.request import CreateRequest, require_machine_holds, require_request
+from grampus.databases.settings import decide_server_settings
+
+
+class LiveSettings:
+    """Limits of databases, and restarts of their servers."""
+
+    def __init__(self, operations: DatabaseOperations) -> None:
+        self._operations = operations
+
+    def plan_limits(
+        self, name: str, *, memory_bytes: int | None = None, cpus: float | None = None
+    ) -> LimitsChange | None:
+        """What it takes to give the instance those limits; None when it has them.
+
+        What is None stays. Raises NotFoundError, UsageError with code `too-small`, RefusedError
+        with code `not-ready`, `too-big` (the machine has not so much) or `needs-restart`, and
+        HostUnreachableError.
+        """
+        record = self._operations.ready(name)
+        spec = record.spec
+        changed = spec.model_copy(
+            update={
+                "memory_bytes": spec.memory_bytes if memory_bytes is None else memory_bytes,
+                "cpus": spec.cpus if cpus is None else cpus,
+            }
+        )
+        if changed == spec:
+            return None
+        request = CreateRequest(
+            name=name,
+            size_bytes=changed.size_bytes,
+            memory_bytes=changed.memory_bytes,
+            cpus=changed.cpus,
+            flavour=changed.flavour,
+        )
+        require_request(request)
+        self._operations.require_reachable(spec.host)
+        machine = observe_machine(self._operations.fleet.host(spec.host))
+        require_machine_holds(request, machine, spec.host)
+        self._require_live_pool(record, changed)
+        return LimitsChange(
+            changed=changed,
+            former_memory_bytes=spec.memory_bytes,
+            former_cpus=spec.cpus,
+            former_buffer_pool_bytes=record.buffer_pool_bytes,
+            running=record.desired == "running",
+        )
+
+    def set_limits(
+        self, name: str, *, memory_bytes: int | None = None, cpus: float | None = None
+    ) -> None:
+        """Give the instance those limits, now and from now on; its clients notice nothing.
+
+        On failure it has its former limits again. Raises what `plan_limits` raises, and
+        RefusedError with code `memory-in-use` when the server does not give memory back.
+        """
+        with self._operations.locked(name):
+            self._operations.settle(name)
+            change = self.plan_limits(name, memory_bytes=memory_bytes, cpus=cpus)
+            if change is not None:
+                self._operations.run(SET_LIMITS, change)
+
+    def plan_restart(self, name: str) -> DatabaseSpec:
+        """The database whose server is restarted.
+
+        Raises NotFoundError, RefusedError with code `not-ready` or `not-running`,
+        HostUnreachableError.
+        """
+        record = self._operations.ready(name)
+        if record.desired != "running":
+            raise RefusedError(
+                f"The database {name} is stopped.",
+                f"`grampus db start {name}` starts it.",
+                code="not-running",
+            )
+        self._operations.require_reachable(record.spec.host)
+        return record.spec
+
+    def restart(self, name: str) -> None:
+        """Stop the server in good order and start it, with all that waited for that.
+
+        Raises what `plan_restart` raises, and GrampusError with code `server-stopped` when it
+        does not come up again.
+        """
+        with self._operations.locked(name):
+            self._operations.settle(name)
+            self._operations.run(RESTART, self.plan_restart(name))
+
+    def describe(self, kind: OperationType[DocumentT], document: DocumentT) -> list[str]:
+        """What an operation would do, one line a step, for `--dry-run`."""
+        return self._operations.describe(kind, document)
+
+    def _require_live_pool(self, record: DatabaseRecord, changed: DatabaseSpec) -> None:
+        host = self._operations.fleet.host(changed.host)
+        daemon = server_daemon_name(changed.name)
+        if record.desired != "running" or observe_daemon_state(host, daemon) != "running":
+            return
+        settings = decide_server_settings(
+            changed.flavour,
+            changed.size_bytes,
+            changed.memory_bytes,
+            changed.cpus,
+            write_path=changed.write_path,
+        )
+        running = observe_pool(administrator_of(self._operations.ports, changed))
+        decide_live_pool(settings, running, changed.name)

@@ -1,0 +1,217 @@
+"""A planned switch of a database to another host, as a list of steps.
+
+What can be made ready there beforehand is, and changed pages are written out while the server
+still serves. Clients cannot write from the stop of the server here until it serves there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import PurePosixPath
+
+from pydantic import BaseModel, ConfigDict
+
+from grampus.core.errors import GrampusError
+from grampus.core.shell import in_one_shell
+from grampus.databases.credentials import render_option_file
+from grampus.databases.database_work import DatabaseWork, discard
+from grampus.databases.kinds import OperationType
+from grampus.databases.layout import (
+    MYSQL_GID,
+    MYSQL_UID,
+    InstancePlan,
+    plan_instance,
+    render_config,
+)
+from grampus.databases.lifecycle import bring_up
+from grampus.databases.live.live_changes import LiveWork
+from grampus.databases.model import DatabaseSpec
+from grampus.databases.step_ports import StepPorts
+from grampus.hosts.port import HostUnreachableError
+from grampus.state.operations import Step
+
+# What a server gets at least while it stops and starts: clients wait for both, and with half a CPU
+# a start takes three times as long (measured).
+SWITCH_CPUS = 2.0
+# The server's certificate last: with it, certificates count as whole (`ensure_certificates`).
+_TLS_FILES = ("ca.pem", "client-cert.pem", "client-key.pem", "server-key.pem", "server-cert.pem")
+
+
+class Move(BaseModel):
+    """A switch to another host, as its steps need it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    changed: DatabaseSpec  # as it shall be
+    former_host: str
+    running: bool  # it shall run, so clients are kept waiting
+
+    @property
+    def former(self) -> DatabaseSpec:
+        return self.changed.model_copy(update={"host": self.former_host})
+
+
+class MoveWork:
+    """What the steps of one switch do; every method is idempotent."""
+
+    def __init__(self, ports: StepPorts, move: Move) -> None:
+        self._ports = ports
+        self._move = move
+        self._there = DatabaseWork(ports, move.changed)
+        self._here = DatabaseWork(ports, move.former)
+        self._there_hurried = DatabaseWork(ports, _hurried(move.changed))
+        self._stopped_s: float | None = None  # when clients began to wait, if in this process
+
+    def prepare(self) -> None:
+        """The instance's files on the new host: the same certificates, which clients trust."""
+        plan, host = self._names(self._move.changed), self._there.host()
+        host.run(
+            in_one_shell(
+                _install("0750", 0, plan.directory),
+                _install("0750", MYSQL_UID, plan.run_dir),
+                _install("0700", MYSQL_UID, plan.tls_dir),
+            )
+        )
+        self._copy_certificates(plan)
+        host.write_file(plan.config_file, render_config(plan))
+        credentials = self._ports.credentials.load(plan.database)
+        options = render_option_file(
+            credentials,
+            address=plan.address,
+            port=plan.port,
+            ca_file=str(plan.tls_dir / "ca.pem"),
+        )
+        host.write_file(plan.option_file, options, mode=0o600, uid=MYSQL_UID, gid=MYSQL_GID)
+
+    def _copy_certificates(self, plan: InstancePlan) -> None:
+        here, there = self._here.host(), self._there.host()
+        here_dir = self._names(self._move.former).tls_dir
+        found = {name: here.read_file(here_dir / name) for name in _TLS_FILES}
+        if found["server-cert.pem"] is None and there.read_file(plan.tls_dir / "server-cert.pem"):
+            return  # cut off after the files here were removed
+        for name, content in found.items():
+            if content is None:
+                raise GrampusError(
+                    f"The certificate {here_dir / name} is gone from {self._move.former_host}.",
+                    f"`grampus db restart {plan.database}` makes new ones; then try again.",
+                )
+            there.write_file(plan.tls_dir / name, content, mode=0o600, uid=MYSQL_UID, gid=MYSQL_GID)
+
+    def unprepare(self) -> None:
+        # A host that is away keeps files that the next switch to it replaces: no reason to leave
+        # the database half-way.
+        with contextlib.suppress(HostUnreachableError):
+            self._there.remove_files()
+
+    def stop(self) -> None:
+        self._stopped_s = self._ports.clock.monotonic_s()
+        self._here.stop_server()
+
+    def return_here(self) -> None:
+        bring_up(self._ports, self._move.former)
+
+    def detach_here(self) -> None:
+        # Found cut off later on, it may be attached there, with a server on it.
+        name, host = self._move.changed.name, self._move.former_host
+        if self._ports.volumes.get(name).host == host:
+            self._ports.volumes.ensure_detached(name)
+
+    def detach_there(self) -> None:
+        # Undone before it began, the server here still stands on the volume.
+        name, host = self._move.changed.name, self._move.changed.host
+        if self._ports.volumes.get(name).host == host:
+            self._ports.volumes.ensure_detached(name)
+
+    def attach(self) -> None:
+        discard(
+            self._ports.volumes.ensure_attached(self._move.changed.name, self._move.changed.host)
+        )
+
+    def hurry(self) -> None:
+        LiveWork(self._ports, _hurried(self._move.former)).set_limits()
+        LiveWork(self._ports, self._move.former).write_pages()
+
+    def unhurry(self) -> None:
+        live = LiveWork(self._ports, self._move.former)
+        live.restore_page_writing()
+        live.set_limits()
+
+    def serve(self) -> None:
+        self._there_hurried.serve()
+        pause_ms = None
+        if self._stopped_s is not None:
+            pause_ms = round((self._ports.clock.monotonic_s() - self._stopped_s) * 1000)
+        self._ports.records.change(self._move.changed.name, last_move_pause_ms=pause_ms)
+        live = LiveWork(self._ports, self._move.changed)
+        live.set_limits()
+        live.record_pool()
+
+    def tidy(self) -> None:
+        self._here.remove_scratch()
+        with contextlib.suppress(HostUnreachableError):
+            self._here.remove_files()
+
+    def untidy(self) -> None:
+        """Its files here again, from there: the certificates that clients trust are in them."""
+        back = Move(
+            changed=self._move.former,
+            former_host=self._move.changed.host,
+            running=self._move.running,
+        )
+        with contextlib.suppress(HostUnreachableError):
+            MoveWork(self._ports, back).prepare()
+
+    def _names(self, spec: DatabaseSpec) -> InstancePlan:
+        """The instance on its host, for what does not depend on the volume."""
+        data_dir = self._ports.fleet.host(spec.host).data_dir
+        return plan_instance(spec, data_dir, PurePosixPath("/nonexistent"))
+
+
+def _hurried(spec: DatabaseSpec) -> DatabaseSpec:
+    return spec.model_copy(update={"cpus": max(spec.cpus, SWITCH_CPUS)})
+
+
+def _install(mode: str, uid: int, directory: PurePosixPath) -> list[str]:
+    return ["install", "-d", "-m", mode, "-o", str(uid), "-g", str(MYSQL_GID), str(directory)]
+
+
+def _move_steps(ports: StepPorts, move: Move) -> list[Step]:
+    spec, former = move.changed, move.former
+    name, there, here = spec.name, spec.host, move.former_host
+    work = MoveWork(ports, move)
+    on_there, on_here = DatabaseWork(ports, spec), DatabaseWork(ports, former)
+    take, give_up = on_there.address_changes()
+    prepare = Step("prepare", f"Make its files ready on {there}", work.prepare, work.unprepare)
+    record = Step(
+        "record",
+        f"Record that {name} is on {there}",
+        lambda: ports.records.change(name, spec=spec),
+        lambda: ports.records.change(name, spec=former),
+    )
+    metadata = Step("metadata", "Note it on the image", on_there.write_facts, on_here.write_facts)
+    tidy = Step("tidy", f"Remove its files on {here}", work.tidy, work.untidy)
+    if not move.running:
+        return [prepare, record, metadata, tidy]
+    return [
+        prepare,
+        Step("flush", "Write changed pages out", work.hurry, work.unhurry),
+        Step("server", f"Stop the server on {here}", work.stop, work.return_here),
+        Step("detach", f"Detach the volume from {here}", work.detach_here),
+        Step("leave", f"Take the address {spec.address} away", on_here.address_changes()[1]),
+        record,
+        Step("attach", f"Attach the volume to {there}", work.attach, work.detach_there),
+        Step("address", f"Give {there} the address {spec.address}", take, give_up),
+        Step("serve", f"Start the server on {there}", work.serve, on_there.stop_server),
+        metadata,
+        tidy,
+    ]
+
+
+MOVE = OperationType(
+    kind="db.move",
+    what="move of the database",
+    document=Move,
+    build=_move_steps,
+    subject=lambda move: move.changed.name,
+    when_cut_off="finish-or-undo",
+)

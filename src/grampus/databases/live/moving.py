@@ -1,0 +1,79 @@
+"""Databases moved to another host: a planned switch, with a short pause for writers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from grampus.databases.kinds import DocumentT, OperationType
+from grampus.databases.live.move_steps import MOVE, Move
+from grampus.databases.model import DatabaseRecord
+from grampus.databases.operating import DatabaseOperations
+from grampus.databases.planning import observe_machine
+from grampus.databases.request import CreateRequest, require_machine_holds
+from grampus.hosts.port import HostUnreachableError
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A database that was moved, and how long nobody could write to it; None: it did not run."""
+
+    record: DatabaseRecord
+    former_host: str
+    pause_ms: int | None
+
+
+class DatabaseMoves:
+    """Moves databases between hosts."""
+
+    def __init__(self, operations: DatabaseOperations) -> None:
+        self._operations = operations
+
+    def plan_move(self, name: str, host: str) -> Move | None:
+        """What it takes to run the database on `host`; None when it does so already.
+
+        Raises NotFoundError, RefusedError with code `not-ready` or `too-big`,
+        HostUnreachableError when either host is away, and GrampusError with code `no-volumed` or
+        `no-driver` when `host` cannot serve its write path.
+        """
+        record = self._operations.ready(name)
+        spec = record.spec
+        target = self._operations.fleet.host(host)
+        if host == spec.host:
+            return None
+        if not self._operations.fleet.is_reachable(host):
+            raise HostUnreachableError(
+                f"The host {host} cannot be reached.", "Choose another host, or bring it back."
+            )
+        self._operations.require_reachable(spec.host)
+        request = CreateRequest(
+            name=name,
+            size_bytes=spec.size_bytes,
+            memory_bytes=spec.memory_bytes,
+            cpus=spec.cpus,
+        )
+        require_machine_holds(request, observe_machine(target), host)
+        self._operations.volumes.require_served(host, spec.write_path)
+        return Move(
+            changed=spec.model_copy(update={"host": host}),
+            former_host=spec.host,
+            running=record.desired == "running",
+        )
+
+    def move(self, name: str, host: str) -> Moved | None:
+        """Run the database on `host` from now on, at the same address.
+
+        On failure it runs where it did. Raises what `plan_move` raises.
+        """
+        with self._operations.locked(name):
+            self._operations.settle(name)
+            move = self.plan_move(name, host)
+            if move is None:
+                return None
+            self._operations.run(MOVE, move)
+            record = self._operations.records.get(name)
+            pause_ms = record.last_move_pause_ms if move.running else None
+            return Moved(record, move.former_host, pause_ms)
+
+    def describe(self, kind: OperationType[DocumentT], document: DocumentT) -> list[str]:
+        """What an operation would do, one line a step, for `--dry-run`."""
+        return self._operations.describe(kind, document)

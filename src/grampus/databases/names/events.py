@@ -1,0 +1,123 @@
+"""What has happened to a database: its operations, and those on its volume, as they were journaled.
+
+It is followed through renaming, and through the trash under another name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from grampus.core.units import format_bytes
+from grampus.databases.catalogue import KIND_PREFIX, OPERATION_TYPES
+from grampus.databases.names.naming_steps import RENAME
+from grampus.databases.names.trash_steps import RESTORE
+from grampus.databases.records import DatabaseRecords, render_labels
+from grampus.state.history import JournaledOperation, OperationHistory
+
+VOLUME_PREFIX = "volume."
+# `cut off`: its process is gone or at it now; the next command finishes or undoes it.
+Outcome = Literal["done", "undone", "cut off"]
+_WHAT = {kind.kind: kind.what.removesuffix(" the database") for kind in OPERATION_TYPES}
+
+
+@dataclass(frozen=True)
+class DatabaseEvent:
+    """One operation, in words."""
+
+    at: datetime
+    database: str  # its name at that time
+    kind: str
+    what: str  # such as `resize: 20 GiB`
+    outcome: Outcome
+    reason: str  # why it was undone, or what it is at; else empty
+    duration_s: float  # until it was over, or until it was last heard of
+
+
+class DatabaseEvents:
+    """The histories of the databases of one lab or cluster."""
+
+    def __init__(self, records: DatabaseRecords, history: OperationHistory) -> None:
+        self._records = records
+        self._history = history
+
+    def of(self, name: str, *, last: int | None = None) -> list[DatabaseEvent]:
+        """What happened to `name`, oldest first; of a deleted database as well.
+
+        Raises NotFoundError when there is no such database and never was.
+        """
+        renamed = self._history.of_kinds([RENAME.kind, RESTORE.kind])
+        names = decide_former_names(name, renamed)
+        operations = self._history.of_subjects(names)
+        events = [classify_event(operation) for operation in operations if is_shown(operation)]
+        if not events:
+            self._records.get(name)
+        return events if last is None else events[-last:] if last else []
+
+
+def decide_former_names(name: str, operations: Sequence[JournaledOperation]) -> list[str]:
+    """`name` and what the database was called before, the newest first."""
+    names = [name]
+    for operation in reversed(operations):
+        former, new = _names_in(operation.spec)
+        if operation.status == "done" and new == names[-1] and former not in names:
+            names.append(former)
+    return names
+
+
+def is_shown(operation: JournaledOperation) -> bool:
+    """Whether it is one of a database or of its volume, and no lab's of the same name."""
+    return operation.kind.startswith((KIND_PREFIX, VOLUME_PREFIX))
+
+
+def classify_event(operation: JournaledOperation) -> DatabaseEvent:
+    """An operation in words. It holds no secret: the journal has none."""
+    outcome: Outcome = "cut off"
+    reason = f"at the step '{operation.step}'" if operation.step else "before its first step"
+    if operation.status == "done":
+        outcome, reason = "done", ""
+    elif operation.status == "undone":
+        outcome, reason = "undone", operation.error
+    detail = _describe(operation.spec, operation.kind)
+    if operation.kind.startswith(VOLUME_PREFIX):
+        what = f"{operation.kind.removeprefix(VOLUME_PREFIX)} of its volume"
+    else:
+        what = _WHAT.get(operation.kind, operation.kind).removesuffix(" of").removesuffix(" in")
+    return DatabaseEvent(
+        at=operation.started_at,
+        database=operation.subject,
+        kind=operation.kind,
+        what=f"{what}: {detail}" if detail else what,
+        outcome=outcome,
+        reason=reason,
+        duration_s=max(0.0, (operation.changed_at - operation.started_at).total_seconds()),
+    )
+
+
+def _names_in(spec: Mapping[str, Any]) -> tuple[str, str]:
+    """What a database was called before and after a renaming, or a way through the trash."""
+    if "trashed" in spec:
+        return spec["trashed"]["record"]["spec"]["name"], spec["spec"]["name"]
+    return spec["spec"]["name"], spec["new_name"]
+
+
+def _describe(spec: Mapping[str, Any], kind: str) -> str:
+    """What there is to say of an operation beyond its kind; nothing of what cannot be read."""
+    inner = spec.get("spec")
+    asked = inner if isinstance(inner, Mapping) else spec
+    match kind:
+        case "db.resize" | "volume.resize" | "db.create" if "size_bytes" in asked:
+            return format_bytes(asked["size_bytes"])
+        case "db.protect" if "protected" in asked:
+            return "on" if asked["protected"] else "off"
+        case "db.label" if "labels" in asked:
+            return render_labels(asked["labels"]) or "none"
+        case "db.rename" if "name" in asked and "new_name" in spec:
+            return f"{asked['name']} to {spec['new_name']}"
+        case "db.trash" if "expires_at" in spec:
+            return f"into the trash until {spec['expires_at'][:10]}"
+        case "db.set" if "changed" in spec and "former" in spec:
+            return f"{spec['former']} to {spec['changed']['write_path']}"
+    return str(spec.get("user", "")) if kind.startswith("db.user-") else ""

@@ -1,0 +1,89 @@
+"""How databases are named and found: labels, and another name."""
+
+from __future__ import annotations
+
+from grampus.core.errors import NotFoundError, RefusedError
+from grampus.core.names import require_name
+from grampus.databases.model import DatabaseRecord, DatabaseSpec
+from grampus.databases.names.decide_labels import decide_labels, parse_changes
+from grampus.databases.names.naming_steps import LABEL, RENAME, RenameOrder
+from grampus.databases.operating import DatabaseOperations
+
+Sentences = list[str]
+
+
+class DatabaseNames:
+    """Labels and names of the databases of one lab or cluster."""
+
+    def __init__(self, operations: DatabaseOperations) -> None:
+        self._operations = operations
+
+    def plan_labels(self, name: str, words: list[str]) -> DatabaseSpec:
+        """The database with its labels changed as `team=web` and `team-` say.
+
+        Raises NotFoundError, UsageError, RefusedError with code `not-ready` or `too-many-labels`.
+        """
+        spec = self._operations.ready(name).spec
+        labels = decide_labels(spec.labels, parse_changes(words))
+        return spec.model_copy(update={"labels": labels})
+
+    def describe_labels(self, spec: DatabaseSpec) -> Sentences:
+        """What `label` would do, one line a step."""
+        return self._operations.describe(LABEL, spec)
+
+    def label(self, name: str, words: list[str]) -> DatabaseRecord:
+        """Change labels; cut off, the next command finishes it. Raises as `plan_labels`."""
+        with self._operations.locked(name):
+            self._operations.settle(name)
+            self._operations.run(LABEL, self.plan_labels(name, words))
+        return self._operations.records.get(name)
+
+    def plan_rename(self, name: str, new_name: str) -> RenameOrder:
+        """A new name for a database, which is stopped and started for it if it shall run.
+
+        Raises NotFoundError, UsageError, HostUnreachableError, RefusedError with code `not-ready`,
+        `name-taken`, or `has-clones`: clones know what they stand on by the image's name.
+        """
+        record = self._operations.ready(name)
+        require_name("database", new_name)
+        self._require_name_free(new_name)
+        self._operations.require_reachable(record.spec.host)
+        if self._operations.volumes.lineage(name).children:
+            raise RefusedError(
+                f"Clones stand on the database {name}.",
+                "Flatten them (`grampus db flatten CLONE`) or delete them first.",
+                code="has-clones",
+            )
+        return RenameOrder(
+            spec=record.spec, new_name=new_name, restarts=record.desired == "running"
+        )
+
+    def describe_rename(self, order: RenameOrder) -> Sentences:
+        """What `rename` would do, one line a step."""
+        return self._operations.describe(RENAME, order)
+
+    def rename(self, name: str, new_name: str) -> DatabaseRecord:
+        """Give a database another name; on failure it runs under its own. Raises as above."""
+        require_name("database", new_name)
+        with self._operations.locked(name), self._operations.locked(new_name):
+            self._operations.settle(name)
+            self._operations.settle(new_name)
+            self._operations.run(RENAME, self.plan_rename(name, new_name))
+        return self._operations.records.get(new_name)
+
+    def _require_name_free(self, name: str) -> None:
+        if self._operations.records.find(name) is not None:
+            raise RefusedError(
+                f"There is already a database named '{name}'.",
+                f"Choose another name, or see `grampus db show {name}`.",
+                code="name-taken",
+            )
+        try:
+            self._operations.volumes.get(name)
+        except NotFoundError:
+            return
+        raise RefusedError(
+            f"There is already a volume named '{name}'.",
+            f"Choose another name, or see `grampus volume show {name}`.",
+            code="name-taken",
+        )

@@ -1,0 +1,204 @@
+"""Deleted databases: kept in the trash for a while, had back from it, removed for good."""
+
+from __future__ import annotations
+
+from grampus.core.errors import GrampusError, NotFoundError, RefusedError
+from grampus.core.names import require_name
+from grampus.databases.lifecycle import START
+from grampus.databases.model import DatabaseRecord, TrashedDatabase
+from grampus.databases.names.decide_trash import (
+    DEFAULT_KEEP_DAYS,
+    decide_expired,
+    decide_expiry,
+    decide_key,
+    decide_meant,
+)
+from grampus.databases.names.trash_steps import (
+    PURGE,
+    RESTORE,
+    TRASH,
+    PurgeOrder,
+    RestoreOrder,
+    TrashOrder,
+)
+from grampus.databases.operating import DatabaseOperations
+from grampus.databases.placement import decide_address, decide_server_id
+
+Sentences = list[str]
+
+
+class DatabaseTrash:
+    """The deleted databases of one lab or cluster."""
+
+    def __init__(self, operations: DatabaseOperations) -> None:
+        self._operations = operations
+
+    def all(self) -> list[TrashedDatabase]:
+        """What is in the trash, by name, the oldest first."""
+        return list(self._operations.records.all_trashed().values())
+
+    # -- in -----------------------------------------------------------------------------------
+
+    def plan_trash(self, name: str, *, keep_days: int = DEFAULT_KEEP_DAYS) -> TrashOrder:
+        """The deletion of a database that is kept for `keep_days` days.
+
+        Raises NotFoundError, UsageError for `keep_days`, HostUnreachableError, RefusedError with
+        code `protected`, or `no-volume` when there is nothing to keep.
+        """
+        record = self._operations.records.get(name)
+        now = self._operations.clock.now()
+        expires_at = decide_expiry(now, keep_days)
+        if record.spec.protected:
+            raise RefusedError(
+                f"The database {name} is protected.",
+                f"`grampus db unprotect {name}` allows it to be deleted.",
+                code="protected",
+            )
+        self._operations.require_reachable(record.spec.host)
+        try:
+            self._operations.volumes.get(name)
+        except NotFoundError:
+            raise RefusedError(
+                f"The database {name} has no volume that could be kept.",
+                f"`grampus db delete {name} --now` removes what is left of it.",
+                code="no-volume",
+            ) from None
+        return TrashOrder(
+            spec=record.spec,
+            desired=record.desired,
+            key=decide_key(name, now),
+            deleted_at=now,
+            expires_at=expires_at,
+        )
+
+    def describe_trash(self, order: TrashOrder) -> Sentences:
+        """What `trash` would do, one line a step."""
+        return self._operations.describe(TRASH, order)
+
+    def trash(self, name: str, *, keep_days: int = DEFAULT_KEEP_DAYS) -> TrashedDatabase | None:
+        """Move a database into the trash; cut off, the next command finishes it.
+
+        None when a deletion that had been cut off was the one asked for. Raises what `plan_trash`
+        raises.
+        """
+        with self._operations.locked(name):
+            unfinished = self._operations.unfinished(name)
+            is_deleting = any(op.kind in (TRASH.kind, "db.delete") for op in unfinished)
+            self._operations.settle(name)
+            if is_deleting and self._operations.records.find(name) is None:
+                return None
+            order = self.plan_trash(name, keep_days=keep_days)
+            self._operations.run(TRASH, order)
+        return self._operations.records.find_trashed(order.key)
+
+    # -- out ----------------------------------------------------------------------------------
+
+    def plan_restore(
+        self, wanted: str, *, name: str | None = None, host: str | None = None
+    ) -> RestoreOrder:
+        """A database back from the trash: under its own name and on its own host if left out.
+
+        It keeps its address unless another database has it by now. Raises NotFoundError,
+        UsageError, HostUnreachableError, RefusedError with code `name-taken`,
+        `has-clones` (for another name) or `no-address`.
+        """
+        trashed = decide_meant(wanted, self.all())
+        former = trashed.record.spec
+        name = former.name if name is None else require_name("database", name)
+        self._require_name_free(name, wanted)
+        host = self._operations.fleet.host(host or former.host).name
+        self._operations.require_reachable(host)
+        if name != former.name:
+            # Clones know what they stand on by the image's name.
+            self._operations.volumes.trash.require_purgeable(trashed.volume)
+        used = self._operations.used_addresses()
+        address, server_id = former.address, former.server_id
+        if address in used:
+            address = decide_address(self._operations.fleet.database_addresses(), used)
+            server_id = decide_server_id(address)
+        changes = {"name": name, "host": host, "address": address, "server_id": server_id}
+        return RestoreOrder(trashed=trashed, spec=former.model_copy(update=changes))
+
+    def describe_restore(self, order: RestoreOrder) -> Sentences:
+        """What `restore` would do, one line a step."""
+        steps = self._operations.describe(RESTORE, order)
+        if order.trashed.record.desired == "running":
+            steps += self._operations.describe(START, order.spec)
+        return steps
+
+    def restore(
+        self, wanted: str, *, name: str | None = None, host: str | None = None
+    ) -> DatabaseRecord:
+        """Have a database back; it is started if it ran when it was deleted.
+
+        When it cannot be started it is there, stopped. Raises what `plan_restore` raises.
+        """
+        planned = self.plan_restore(wanted, name=name, host=host)
+        name = planned.spec.name
+        with self._operations.locked(name):
+            self._operations.settle(name)
+            with self._operations.addresses_locked():
+                order = self.plan_restore(planned.trashed.key, name=name, host=host)
+                operation = self._operations.begin(RESTORE, order)
+            self._operations.apply(operation, RESTORE, order)
+            if order.trashed.record.desired == "running":
+                self._operations.run(START, order.spec)
+        return self._operations.records.get(name)
+
+    # -- away ---------------------------------------------------------------------------------
+
+    def plan_purge(self, wanted: str | None, *, everything: bool = False) -> list[PurgeOrder]:
+        """What would be removed for good: the one that is meant, everything, or what has expired.
+
+        Raises NotFoundError.
+        """
+        trashed = self.all()
+        if wanted is not None:
+            trashed = [decide_meant(wanted, trashed)]
+        elif not everything:
+            trashed = decide_expired(trashed, self._operations.clock.now())
+        return [PurgeOrder(trashed=entry) for entry in trashed]
+
+    def describe_purge(self, orders: list[PurgeOrder]) -> Sentences:
+        """What `purge` would do, one line a step."""
+        return [step for order in orders for step in self._operations.describe(PURGE, order)]
+
+    def purge(self, order: PurgeOrder) -> None:
+        """Remove a database in the trash for good; cut off, the next command finishes it.
+
+        Raises RefusedError with code `has-clones`.
+        """
+        key, name = order.trashed.key, order.trashed.record.spec.name
+        with self._operations.locked(name):
+            self._operations.settle(name)
+            if self._operations.records.find_trashed(key) is None:
+                return  # another command was faster
+            self._operations.volumes.trash.require_purgeable(order.trashed.volume)
+            self._operations.run(PURGE, order)
+
+    def purge_all(self, orders: list[PurgeOrder]) -> Sentences:
+        """Remove them for good; one sentence for each that could not be removed now."""
+        problems: Sentences = []
+        for order in orders:
+            try:
+                self.purge(order)
+            except GrampusError as error:
+                problems.append(f"{order.trashed.key} stays in the trash: {error}")
+        return problems
+
+    def _require_name_free(self, name: str, wanted: str) -> None:
+        if self._operations.records.find(name) is not None:
+            raise RefusedError(
+                f"There is a database named '{name}' by now.",
+                f"Give the other one a new name: `grampus db undelete {wanted} --as NEW`.",
+                code="name-taken",
+            )
+        try:
+            self._operations.volumes.get(name)
+        except NotFoundError:
+            return
+        raise RefusedError(
+            f"There is a volume named '{name}' by now.",
+            f"Give the database a new name: `grampus db undelete {wanted} --as NEW`.",
+            code="name-taken",
+        )

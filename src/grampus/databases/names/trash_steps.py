@@ -1,0 +1,174 @@
+"""Moving a database into the trash, having it back, and removing it for good, as steps."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pydantic import BaseModel, ConfigDict
+
+from grampus.core.errors import NotFoundError
+from grampus.databases.database_work import IMAGE_PREFIX, DatabaseWork
+from grampus.databases.kinds import OperationType
+from grampus.databases.model import DatabaseSpec, DesiredState, TrashedDatabase
+from grampus.databases.step_ports import StepPorts
+from grampus.databases.users.user_files import UserFiles
+from grampus.state.operations import Step
+
+
+class TrashOrder(BaseModel):
+    """A deletion that can be taken back, as its steps need it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    spec: DatabaseSpec
+    desired: DesiredState  # what the user wanted of it until now
+    key: str  # what it is known by in the trash
+    deleted_at: datetime
+    expires_at: datetime
+
+
+class RestoreOrder(BaseModel):
+    """A database that is had back from the trash, as its steps need it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    trashed: TrashedDatabase
+    spec: DatabaseSpec  # as it shall be: name, host and address may be others
+
+
+class PurgeOrder(BaseModel):
+    """The end of a database in the trash, as its steps need it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    trashed: TrashedDatabase
+
+
+def _trash_steps(ports: StepPorts, order: TrashOrder) -> list[Step]:
+    spec, name = order.spec, order.spec.name
+    work = DatabaseWork(ports, spec)
+
+    def note() -> None:
+        if ports.records.find_trashed(order.key) is not None:
+            return
+        volume = ports.volumes.trash.drain(name)
+        record = ports.records.get(name)
+        former = record.model_copy(update={"phase": "ready", "desired": order.desired})
+        ports.records.put_trashed(
+            TrashedDatabase(
+                key=order.key,
+                record=former,
+                volume=volume,
+                deleted_at=order.deleted_at,
+                expires_at=order.expires_at,
+            )
+        )
+
+    def trash_volume() -> None:
+        trashed = ports.records.find_trashed(order.key)
+        if trashed is not None:
+            ports.volumes.trash.ensure_trashed(trashed.volume, order.expires_at)
+
+    until = f"{order.expires_at:%Y-%m-%d %H:%M} UTC"
+    return [
+        Step("mark", f"Mark {name} as deleting", work.mark_deleting),
+        Step("server", "Stop the server", work.stop_server),
+        Step("scratch", "Remove its scratch instance, if any", work.remove_scratch),
+        Step("address", f"Take the address {spec.address} away", work.address_changes()[1]),
+        Step("drain", "Detach the volume, with all that was written in its image", note),
+        Step("volume", f"Move the image into the trash, until {until}", trash_volume),
+        Step("files", f"Remove its files on {spec.host}", work.remove_files),
+        Step(
+            "secrets",
+            "Put its passwords aside",
+            lambda: ports.credentials.ensure_moved(name, order.key),
+        ),
+        Step("record", f"Forget {name}", lambda: ports.records.remove(name)),
+    ]
+
+
+def _restore_steps(ports: StepPorts, order: RestoreOrder) -> list[Step]:
+    trashed, spec = order.trashed, order.spec
+    name, key = spec.name, trashed.key
+    work = DatabaseWork(ports, spec)
+
+    def record() -> None:
+        # Not wanted to run: the start after this is an operation of its own.
+        former = trashed.record.model_copy(
+            update={"spec": spec, "phase": "creating", "desired": "stopped"}
+        )
+        ports.records.put(former)
+
+    def restore_volume() -> None:
+        ports.volumes.trash.ensure_restored(trashed.volume, name, f"{IMAGE_PREFIX}{name}")
+
+    def trash_volume() -> None:
+        try:
+            restored = ports.volumes.get(name)
+        except NotFoundError:
+            return
+        volume = trashed.volume.model_copy(update={"record": restored})
+        ports.volumes.trash.ensure_trashed(volume, trashed.expires_at)
+
+    def take_secrets() -> None:
+        ports.credentials.ensure_moved(key, name)
+        UserFiles(ports.credentials, name).write_all(spec)
+
+    return [
+        Step("record", f"Record {name}", record, lambda: ports.records.remove(name)),
+        Step("volume", "Take the image out of the trash", restore_volume, trash_volume),
+        Step(
+            "secrets",
+            "Take its passwords back",
+            take_secrets,
+            lambda: ports.credentials.ensure_moved(name, key),
+        ),
+        Step("metadata", "Note on the image what it is", work.write_facts),
+        Step("finish", "Note that it is there", work.finish),
+        # Last: until then it can still be undone.
+        Step("forget", "Forget it in the trash", lambda: ports.records.remove_trashed(key)),
+    ]
+
+
+def _purge_steps(ports: StepPorts, order: PurgeOrder) -> list[Step]:
+    trashed = order.trashed
+    return [
+        Step(
+            "volume",
+            f"Remove the image of {trashed.key} for good",
+            lambda: ports.volumes.trash.ensure_purged(trashed.volume),
+        ),
+        Step("secrets", "Forget passwords", lambda: ports.credentials.ensure_absent(trashed.key)),
+        Step(
+            "record",
+            f"Forget {trashed.key}",
+            lambda: ports.records.remove_trashed(trashed.key),
+        ),
+    ]
+
+
+TRASH = OperationType(
+    kind="db.trash",
+    what="deletion of the database",
+    document=TrashOrder,
+    build=_trash_steps,
+    subject=lambda order: order.spec.name,
+    when_cut_off="finish",
+)
+RESTORE = OperationType(
+    kind="db.undelete",
+    what="return from the trash of the database",
+    document=RestoreOrder,
+    build=_restore_steps,
+    subject=lambda order: order.spec.name,
+    when_cut_off="finish-or-undo",
+    address=lambda order: order.spec.address,
+)
+PURGE = OperationType(
+    kind="db.purge",
+    what="removal from the trash of the database",
+    document=PurgeOrder,
+    build=_purge_steps,
+    subject=lambda order: order.trashed.record.spec.name,
+    when_cut_off="finish",
+)

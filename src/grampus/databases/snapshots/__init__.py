@@ -1,0 +1,1 @@
+"""Snapshots of databases: taken, listed, rolled back to, by schedule."""

@@ -1,0 +1,257 @@
+"""Snapshots of a database as operations: taken, removed, protected, rolled back to, scheduled."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+from pydantic import BaseModel, ConfigDict
+
+from grampus.databases.database_work import DatabaseWork, discard
+from grampus.databases.kinds import OperationType
+from grampus.databases.layout import plan_instance
+from grampus.databases.lifecycle import bring_up
+from grampus.databases.model import DatabaseSpec
+from grampus.databases.snapshots.decide_retention import SnapshotSchedule, format_interval
+from grampus.databases.step_ports import StepPorts
+from grampus.state.operations import Step
+
+# What the image's metadata says of the schedule; rbd takes no empty value.
+SCHEDULE_KEY = "snapshot-schedule"
+NO_SCHEDULE = "none"
+
+
+class SnapshotOrder(BaseModel):
+    """A snapshot to take or remove."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    database: str
+    snapshot: str
+
+
+class SnapshotProtection(BaseModel):
+    """Whether a snapshot is to be protected."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    database: str
+    snapshot: str
+    protected: bool
+
+
+class RollbackChange(BaseModel):
+    """A rollback, with all that its steps need."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str  # no other rollback of the database has it
+    spec: DatabaseSpec
+    snapshot: str
+    safety_snapshot: str | None  # taken first, to go back to; None: not wanted
+    restarts: bool  # it shall run
+
+
+class ScheduleChange(BaseModel):
+    """Another schedule, or none."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    database: str
+    schedule: SnapshotSchedule | None
+
+
+def _create_steps(ports: StepPorts, order: SnapshotOrder) -> list[Step]:
+    name, snapshot = order.database, order.snapshot
+    return [
+        Step(
+            "snapshot",
+            f"Take the snapshot '{snapshot}' of {name}",
+            lambda: discard(ports.volumes.ensure_snapshot(name, snapshot)),
+            lambda: ports.volumes.ensure_snapshot_absent(name, snapshot),
+        )
+    ]
+
+
+def _delete_steps(ports: StepPorts, order: SnapshotOrder) -> list[Step]:
+    name, snapshot = order.database, order.snapshot
+    return [
+        Step(
+            "snapshot",
+            f"Remove the snapshot '{snapshot}' of {name}",
+            lambda: ports.volumes.ensure_snapshot_absent(name, snapshot),
+        )
+    ]
+
+
+def _protect_steps(ports: StepPorts, order: SnapshotProtection) -> list[Step]:
+    name, snapshot = order.database, order.snapshot
+    word = "Protect" if order.protected else "No longer protect"
+
+    def change(protected: bool) -> None:
+        ports.volumes.ensure_snapshot_protected(name, snapshot, protected=protected)
+
+    return [
+        Step(
+            "protect",
+            f"{word} the snapshot '{snapshot}' of {name}",
+            lambda: change(order.protected),
+        )
+    ]
+
+
+def _schedule_steps(ports: StepPorts, change: ScheduleChange) -> list[Step]:
+    name, schedule = change.database, change.schedule
+    said = NO_SCHEDULE if schedule is None else schedule.model_dump_json()
+    title = (
+        f"Take no more snapshots of {name} by schedule"
+        if schedule is None
+        else f"Have a snapshot of {name} taken every {format_interval(schedule.every_s)}"
+    )
+    return [
+        Step("record", title, lambda: ports.records.change(name, snapshot_schedule=schedule)),
+        Step(
+            "metadata",
+            "Note it on the image",
+            lambda: ports.volumes.set_metadata(name, {SCHEDULE_KEY: said}),
+        ),
+    ]
+
+
+def _rollback_steps(ports: StepPorts, change: RollbackChange) -> list[Step]:
+    """The rollback. With a safety snapshot it can be undone to the last byte; else never.
+
+    The server starts as one whose data directory was copied: accounts have the passwords that
+    they have now, whatever the snapshot's were, and it gets another UUID, because transactions
+    that follow would have the GTIDs of those which the rollback took away.
+    """
+    spec, name, safety = change.spec, change.spec.name, change.safety_snapshot
+    work = DatabaseWork(ports, spec)
+    give_address, take_address = work.address_changes()
+
+    def run_again() -> None:
+        if change.restarts:
+            bring_up(ports, spec)
+
+    def roll_back() -> None:
+        record = ports.records.get(name)
+        if record.last_rollback == change.id:
+            return  # the server may have served since: what was written to it stays
+        ports.volumes.ensure_rolled_back(name, change.snapshot)
+        ports.records.change(name, last_rollback=change.id)
+
+    def go_back() -> None:
+        work.kill_server()
+        detach()
+        if safety is not None and any(s.name == safety for s in ports.volumes.snapshots(name)):
+            ports.volumes.ensure_rolled_back(name, safety)
+
+    def forget_passwords() -> None:
+        work.kill_server()
+        host = work.host()
+        plan = plan_instance(spec, host.data_dir, PurePosixPath("/nonexistent"))
+        host.run(["rm", "-f", str(plan.accounts_file)])
+
+    def detach() -> None:
+        ports.volumes.ensure_detached(name)
+
+    steps = [
+        Step("server", "Stop the server", work.stop_server, run_again),
+        Step("detach", "Detach the volume, its journal applied", detach),
+    ]
+    if safety is not None:
+        steps.append(
+            Step(
+                "safety",
+                f"Take the snapshot '{safety}', to come back to",
+                lambda: discard(ports.volumes.ensure_snapshot(name, safety)),
+            )
+        )
+    steps += [
+        Step(
+            "rollback",
+            f"Roll the volume back to the snapshot '{change.snapshot}'",
+            roll_back,
+            go_back,
+        ),
+        Step(
+            "attach",
+            f"Attach the volume to {spec.host}",
+            lambda: discard(ports.volumes.ensure_attached(name, spec.host)),
+        ),
+        Step("files", "Write configuration", work.files),
+        Step(
+            "address",
+            f"Give {spec.host} the address {spec.address}",
+            give_address,
+            None if change.restarts else take_address,
+        ),
+        Step(
+            "serve",
+            f"Start the {spec.flavour} server with today's passwords",
+            lambda: work.begin_serving_as_new(makes_accounts=False),
+            forget_passwords,
+        ),
+        Step("answer", "Wait until it answers", work.finish_serving_as_new),
+    ]
+    if change.restarts:
+        return steps
+    return [
+        *steps,
+        Step("stop", "Stop the server, as it was", work.stop_server),
+        Step("address-away", f"Take the address {spec.address} away", take_address),
+        Step("detach-again", "Detach the volume", detach),
+    ]
+
+
+TAKE_SNAPSHOT = OperationType(
+    kind="db.snapshot",
+    # Finished later, it would hold another moment than the one that it was asked for.
+    when_cut_off="undo",
+    what="snapshot of the database",
+    document=SnapshotOrder,
+    build=_create_steps,
+    subject=lambda order: order.database,
+)
+DELETE_SNAPSHOT = OperationType(
+    kind="db.snapshot-delete",
+    when_cut_off="finish",
+    what="removal of a snapshot of the database",
+    document=SnapshotOrder,
+    build=_delete_steps,
+    subject=lambda order: order.database,
+)
+PROTECT_SNAPSHOT = OperationType(
+    kind="db.snapshot-protect",
+    when_cut_off="finish",
+    what="change of protection of a snapshot of the database",
+    document=SnapshotProtection,
+    build=_protect_steps,
+    subject=lambda order: order.database,
+)
+SCHEDULE_SNAPSHOTS = OperationType(
+    kind="db.snapshot-schedule",
+    when_cut_off="finish",
+    what="change of the snapshot schedule of the database",
+    document=ScheduleChange,
+    build=_schedule_steps,
+    subject=lambda change: change.database,
+)
+ROLLBACK = OperationType(
+    kind="db.rollback",
+    when_cut_off="finish-or-undo",
+    what="rollback of the database",
+    document=RollbackChange,
+    build=_rollback_steps,
+    subject=lambda change: change.spec.name,
+    address=lambda change: change.spec.address,
+)
+# Half of it cannot be undone: what was there before is nowhere.
+ROLLBACK_FOR_GOOD = OperationType(
+    kind="db.rollback-for-good",
+    when_cut_off="finish",
+    what="rollback of the database",
+    document=RollbackChange,
+    build=_rollback_steps,
+    subject=lambda change: change.spec.name,
+    address=lambda change: change.spec.address,
+)

@@ -1,0 +1,1 @@
+"""Users of a database's clients, and passwords of all accounts."""

@@ -1,0 +1,66 @@
+"""New passwords for a database's own accounts, while it runs and its clients go on."""
+
+from __future__ import annotations
+
+from grampus.core.errors import RefusedError
+from grampus.databases.instance import observe_daemon_state
+from grampus.databases.layout import scratch_daemon_name, server_daemon_name
+from grampus.databases.operating import DatabaseOperations
+from grampus.databases.users.rotation_steps import DISCARD, ROTATE, RotateOrder
+
+Sentences = list[str]
+
+
+class DatabaseRotation:
+    """Rotations of the databases of one lab or cluster."""
+
+    def __init__(self, operations: DatabaseOperations) -> None:
+        self._operations = operations
+
+    def plan(self, name: str, *, keeps_former: bool) -> RotateOrder:
+        """A rotation; the owner's former password works on if asked.
+
+        Raises NotFoundError, HostUnreachableError, RefusedError with code `not-ready`,
+        `not-running`, or `benchmark` while a scratch instance runs.
+        """
+        record = self._operations.ready(name)
+        self._operations.require_reachable(record.spec.host)
+        host = self._operations.fleet.host(record.spec.host)
+        is_running = observe_daemon_state(host, server_daemon_name(name)) == "running"
+        if record.desired != "running" or not is_running:
+            raise RefusedError(
+                f"The database {name} is not running, and its server must be told new passwords.",
+                f"`grampus db start {name}` starts it.",
+                code="not-running",
+            )
+        if observe_daemon_state(host, scratch_daemon_name(name)) == "running":
+            raise RefusedError(
+                f"The scratch instance of {name} runs, which has the same passwords.",
+                "Wait until the benchmark is over.",
+                code="benchmark",
+            )
+        return RotateOrder(database=name, keeps_former=keeps_former)
+
+    def describe(self, order: RotateOrder) -> Sentences:
+        """What `rotate` would do, one line a step."""
+        return self._operations.describe(ROTATE, order)
+
+    def rotate(self, name: str, *, keeps_former: bool) -> None:
+        """Give owner and administrator new passwords; open sessions go on.
+
+        Cut off, the next command finishes it, and until then the passwords on file let in. Raises
+        what `plan` raises.
+        """
+        with self._operations.locked(name):
+            self._operations.settle(name)
+            self._operations.run(ROTATE, self.plan(name, keeps_former=keeps_former))
+
+    def describe_discard(self, order: RotateOrder) -> Sentences:
+        """What `discard_former` would do, one line a step."""
+        return self._operations.describe(DISCARD, order)
+
+    def discard_former(self, name: str) -> None:
+        """Let the owner in with its newest password alone. Raises what `plan` raises."""
+        with self._operations.locked(name):
+            self._operations.settle(name)
+            self._operations.run(DISCARD, self.plan(name, keeps_former=False))

@@ -1,0 +1,167 @@
+"""Changes of a database's users, as lists of steps.
+
+Each password is on file before the server is told of it, so that work which was cut off can be
+gone on with.
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+from grampus.databases.kinds import OperationType
+from grampus.databases.model import DatabaseSpec
+from grampus.databases.step_ports import StepPorts
+from grampus.databases.users.answering import ensure_answering
+from grampus.databases.users.decide_users import (
+    UserRole,
+    describe_role,
+    render_add_sql,
+    render_discard_sql,
+    render_drop_sql,
+    render_kill_sql,
+    render_password_sql,
+    render_sessions_sql,
+)
+from grampus.databases.users.secret_statements import SecretStatements, secret_statements
+from grampus.databases.users.user_files import UserFiles
+from grampus.state.operations import Step
+
+
+class UserOrder(BaseModel):
+    """A change of one user, as its steps need it. It holds no password: the state is no secret."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    database: str
+    user: str
+    role: UserRole | None = None  # of a new one
+    keeps_former: bool = False  # the former password works beside the new one
+
+
+class _UserWork:
+    """What the steps of a change of a user do; every method is idempotent."""
+
+    def __init__(self, ports: StepPorts, order: UserOrder) -> None:
+        self._ports = ports
+        self._order = order
+        self._files = UserFiles(ports.credentials, order.database)
+
+    def make_password(self) -> None:
+        self._files.ensure_next(self._order.user)
+
+    def add(self, role: UserRole) -> None:
+        spec, user = self._spec(), self._order.user
+        password = (self._files.find(user) or self._files.ensure_next(user)).get_secret_value()
+        self._statements(spec).run(render_add_sql(spec.flavour, user, role, password))
+
+    def change_password(self) -> None:
+        spec, user = self._spec(), self._order.user
+        # On file it is still the former one: this has not come to its end before.
+        former = self._files.find(user)
+        sql = render_password_sql(
+            spec.flavour,
+            user,
+            self._files.ensure_next(user).get_secret_value(),
+            keeps_former=self._order.keeps_former,
+            former=former.get_secret_value() if former else None,
+        )
+        self._statements(spec).run(sql)
+
+    def discard_former(self) -> None:
+        spec, user = self._spec(), self._order.user
+        password = self._files.find(user)
+        known = password.get_secret_value() if password else None
+        self._statements(spec).run(render_discard_sql(spec.flavour, user, known))
+
+    def write_file(self) -> None:
+        self._files.settle_next(self._spec(), self._order.user)
+
+    def remove(self) -> None:
+        """Nobody can log in as the user any more, then its sessions end."""
+        statements = self._statements(self._spec())
+        statements.run(render_drop_sql(self._order.user))
+        sessions = [row[0] for row in statements.run(render_sessions_sql(self._order.user))]
+        if sessions:
+            statements.run(render_kill_sql(sessions))
+
+    def forget(self) -> None:
+        self._files.ensure_absent(self._order.user)
+
+    def _spec(self) -> DatabaseSpec:
+        return self._ports.records.get(self._order.database).spec
+
+    def _statements(self, spec: DatabaseSpec) -> SecretStatements:
+        ensure_answering(self._ports, spec)
+        return secret_statements(self._ports, spec)
+
+
+def _add_steps(ports: StepPorts, order: UserOrder) -> list[Step]:
+    work, role, user = _UserWork(ports, order), order.role or "read", order.user
+    return [
+        Step("password", f"Make a password for {user}", work.make_password, work.forget),
+        Step(
+            "account",
+            f"Make the user {user}, which {describe_role(role)}",
+            lambda: work.add(role),
+            work.remove,
+        ),
+        Step("file", "Write its option file", work.write_file),
+    ]
+
+
+def _remove_steps(ports: StepPorts, order: UserOrder) -> list[Step]:
+    work = _UserWork(ports, order)
+    return [
+        Step("account", f"Remove the user {order.user} and end its sessions", work.remove),
+        Step("file", "Forget its password", work.forget),
+    ]
+
+
+def _password_steps(ports: StepPorts, order: UserOrder) -> list[Step]:
+    work, user = _UserWork(ports, order), order.user
+    kept = "; the former one works as well" if order.keeps_former else ""
+    return [
+        Step("password", f"Make a new password for {user}", work.make_password),
+        Step("account", f"Give it to the server{kept}", work.change_password),
+        Step("file", "Write its option file", work.write_file),
+    ]
+
+
+def _discard_steps(ports: StepPorts, order: UserOrder) -> list[Step]:
+    work = _UserWork(ports, order)
+    title = f"Let {order.user} no longer in with its former password"
+    return [Step("account", title, work.discard_former)]
+
+
+ADD_USER = OperationType(
+    kind="db.user-add",
+    what="making of a user of the database",
+    document=UserOrder,
+    build=_add_steps,
+    subject=lambda order: order.database,
+    when_cut_off="undo",
+)
+REMOVE_USER = OperationType(
+    kind="db.user-remove",
+    what="removal of a user of the database",
+    document=UserOrder,
+    build=_remove_steps,
+    subject=lambda order: order.database,
+    when_cut_off="finish",
+)
+CHANGE_PASSWORD = OperationType(
+    kind="db.user-passwd",
+    what="change of a user's password in the database",
+    document=UserOrder,
+    build=_password_steps,
+    subject=lambda order: order.database,
+    when_cut_off="finish",
+)
+DISCARD_PASSWORD = OperationType(
+    kind="db.user-discard",
+    what="discarding of a user's former password in the database",
+    document=UserOrder,
+    build=_discard_steps,
+    subject=lambda order: order.database,
+    when_cut_off="finish",
+)

@@ -1,0 +1,176 @@
+"""Users of a database for its clients: accounts of its server, with roles and passwords.
+
+The server alone knows which there are; on file are only the passwords that Grampus made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from grampus.core.errors import NotFoundError, RefusedError, closest_name
+from grampus.databases.instance import observe_daemon_state
+from grampus.databases.kinds import OperationType
+from grampus.databases.layout import client_option_file, database_directory, server_daemon_name
+from grampus.databases.model import DatabaseRecord, Endpoint
+from grampus.databases.operating import DatabaseOperations
+from grampus.databases.users.decide_users import (
+    DatabaseUser,
+    UserRole,
+    parse_users,
+    render_users_sql,
+    require_former_known,
+    require_user_name,
+)
+from grampus.databases.users.secret_statements import secret_statements
+from grampus.databases.users.user_files import UserFiles
+from grampus.databases.users.user_steps import (
+    ADD_USER,
+    CHANGE_PASSWORD,
+    DISCARD_PASSWORD,
+    REMOVE_USER,
+    UserOrder,
+)
+from grampus.databases.view import render_client_command, render_connection_string
+
+
+@dataclass(frozen=True)
+class UserLogin:
+    """How a client logs in as a user. `connection_string` holds the password."""
+
+    user: str
+    endpoint: Endpoint
+    connection_string: str = field(repr=False)
+    client_command: str
+    option_file: Path
+
+
+class DatabaseUsers:
+    """The users of the databases of one lab or cluster. A database must run to be asked.
+
+    Every method raises NotFoundError, HostUnreachableError, RefusedError with code `not-ready` or
+    `not-running`, and SqlError when the server refuses a statement.
+    """
+
+    def __init__(self, operations: DatabaseOperations) -> None:
+        self._operations = operations
+
+    def all(self, database: str) -> list[DatabaseUser]:
+        """The users that there are now, by name, also those made in SQL."""
+        record = self._running(database)
+        statements = secret_statements(self._operations.ports, record.spec)
+        return parse_users(statements.run(render_users_sql(record.spec.flavour)), owner=record.user)
+
+    def describe(self, kind: OperationType[UserOrder], order: UserOrder) -> list[str]:
+        """What a change would do, one line a step, for `--dry-run`."""
+        return self._operations.describe(kind, order)
+
+    def plan_add(self, database: str, user: str, role: UserRole) -> UserOrder:
+        """A new user. Raises UsageError for the name, RefusedError with code `name-taken`."""
+        record = self._running(database)
+        require_user_name(user, owner=record.user)
+        if any((known.name, known.host) == (user, "%") for known in self.all(database)):
+            raise RefusedError(
+                f"The database {database} has a user named '{user}' already.",
+                f"Choose another name, or see `grampus db user list {database}`.",
+                code="name-taken",
+            )
+        return UserOrder(database=database, user=user, role=role)
+
+    def add(self, database: str, user: str, role: UserRole) -> UserLogin:
+        """Make a user whose password is new; undone when it fails. Raises what `plan_add` does."""
+        with self._operations.locked(database):
+            self._operations.settle(database)
+            self._operations.run(ADD_USER, self.plan_add(database, user, role))
+        return self.login(database, user)
+
+    def plan_remove(self, database: str, user: str) -> UserOrder:
+        """The end of a user. Raises NotFoundError, RefusedError for the database's own user."""
+        record = self._running(database)
+        require_user_name(user, owner=record.user)
+        self._require_known(database, user)
+        return UserOrder(database=database, user=user)
+
+    def remove(self, database: str, user: str) -> None:
+        """Remove a user and end its sessions. Raises what `plan_remove` raises."""
+        with self._operations.locked(database):
+            self._operations.settle(database)
+            self._operations.run(REMOVE_USER, self.plan_remove(database, user))
+
+    def plan_password(self, database: str, user: str, *, keeps_former: bool) -> UserOrder:
+        """A new password. Raises NotFoundError, RefusedError with code `former-unknown`."""
+        record = self._running(database)
+        require_user_name(user, owner=record.user)
+        self._require_known(database, user)
+        if keeps_former:
+            former = UserFiles(self._operations.credentials, database).find(user)
+            require_former_known(record.spec.flavour, user, former)
+        return UserOrder(database=database, user=user, keeps_former=keeps_former)
+
+    def change_password(self, database: str, user: str, *, keeps_former: bool) -> UserLogin:
+        """Give a user a new password; open sessions go on. Raises what `plan_password` does."""
+        with self._operations.locked(database):
+            self._operations.settle(database)
+            order = self.plan_password(database, user, keeps_former=keeps_former)
+            self._operations.run(CHANGE_PASSWORD, order)
+        return self.login(database, user)
+
+    def plan_discard(self, database: str, user: str) -> UserOrder:
+        """The end of a former password; errors as `plan_password`."""
+        return self.plan_password(database, user, keeps_former=True)
+
+    def discard_former(self, database: str, user: str) -> None:
+        """Let a user in with its newest password alone. Raises what `plan_discard` raises."""
+        with self._operations.locked(database):
+            self._operations.settle(database)
+            self._operations.run(DISCARD_PASSWORD, self.plan_discard(database, user))
+
+    def login(self, database: str, user: str) -> UserLogin:
+        """How to log in as a user whose password is on file.
+
+        Raises GrampusError with code `secrets-missing`.
+        """
+        spec = self._operations.ready(database).spec
+        files = UserFiles(self._operations.credentials, database)
+        directory = database_directory(self._operations.fleet.host(spec.host).data_dir, database)
+        endpoint = Endpoint(
+            address=spec.address,
+            port=spec.port,
+            user=user,
+            password=files.load(user),
+            daemon=server_daemon_name(database),
+            host=spec.host,
+            option_file=str(client_option_file(directory)),
+        )
+        return UserLogin(
+            user=user,
+            endpoint=endpoint,
+            connection_string=render_connection_string(endpoint),
+            client_command=render_client_command(spec.flavour, str(files.option_file(user))),
+            option_file=files.option_file(user),
+        )
+
+    def _running(self, database: str) -> DatabaseRecord:
+        record = self._operations.ready(database)
+        self._operations.require_reachable(record.spec.host)
+        host = self._operations.fleet.host(record.spec.host)
+        is_running = observe_daemon_state(host, server_daemon_name(database)) == "running"
+        if record.desired != "running" or not is_running:
+            raise RefusedError(
+                f"The database {database} is not running, and its server alone knows its users.",
+                f"`grampus db start {database}` starts it.",
+                code="not-running",
+            )
+        return record
+
+    def _require_known(self, database: str, user: str) -> None:
+        names = [known.name for known in self.all(database) if known.host == "%"]
+        if user in names:
+            return
+        closest = closest_name(user, names)
+        raise NotFoundError(
+            f"The database {database} has no user named '{user}'.",
+            f"Did you mean '{closest}'?"
+            if closest
+            else f"`grampus db user list {database}` shows what there is.",
+        )

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import pytest
+from pydantic import SecretStr
+
+from grampus.databases.credentials import Credentials
+from grampus.databases.model import FlavourName
+from grampus.databases.users.decide_rotation import render_discard_sql, render_rotate_sql
+from tests.unit.databases.fake_accounts import accounts_of
+
+
+def credentials(generation: int) -> Credentials:
+    return Credentials(
+        user="shop",
+        password=SecretStr(f"owner{generation}"),
+        admin_password=SecretStr(f"admin{generation}"),
+        root_password=SecretStr("root"),
+    )
+
+
+MADE = (
+    "CREATE USER 'grampus.admin'@'localhost' IDENTIFIED BY 'admin1';\n"
+    "CREATE USER 'shop'@'%' IDENTIFIED BY 'owner1';\n"
+)
+
+
+@pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
+def test_both_passwords_work_until_the_former_is_discarded(flavour: FlavourName) -> None:
+    rotated = MADE + render_rotate_sql(flavour, credentials(2), credentials(1))
+    both = accounts_of(rotated)
+    for user, word in (("shop", "owner"), ("grampus.admin", "admin")):
+        assert both[user].takes(f"{word}1")
+        assert both[user].takes(f"{word}2")
+    kept = accounts_of(rotated + render_discard_sql(flavour, credentials(2), of_owner=False))
+    assert kept["shop"].takes("owner1")
+    assert not kept["grampus.admin"].takes("admin1")
+    ended = accounts_of(rotated + render_discard_sql(flavour, credentials(2), of_owner=True))
+    assert not ended["shop"].takes("owner1")
+    assert ended["shop"].takes("owner2")
+    assert ended["grampus.admin"].takes("admin2")
+
+
+@pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
+def test_the_binary_log_does_not_bring_former_passwords_back(flavour: FlavourName) -> None:
+    for sql in (
+        render_rotate_sql(flavour, credentials(2), credentials(1)),
+        render_discard_sql(flavour, credentials(2), of_owner=True),
+    ):
+        assert sql.startswith("SET SESSION sql_log_bin = 0;\n")
+
+
+def test_mysql_changes_both_accounts_in_one_statement() -> None:
+    sql = render_rotate_sql("mysql", credentials(2), credentials(1))
+    assert sql.count("ALTER USER") == 1
+
+
+def test_mariadb_changes_the_administrator_last() -> None:
+    sql = render_rotate_sql("mariadb", credentials(2), credentials(1))
+    assert sql.index("'shop'") < sql.index("'grampus.admin'")
