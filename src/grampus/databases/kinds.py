@@ -37,6 +37,9 @@ class OperationType(Generic[DocumentT]):
     when_cut_off: WhenCutOff
     # An address that it holds until it is over.
     address: Callable[[DocumentT], str | None] = no_address
+    # All that it changes is in the database and its secrets: a deletion for good need not wait for
+    # it, which may need a server that never answers again.
+    goes_with_database: bool = False
 
     @property
     def is_undone_on_failure(self) -> bool:

@@ -113,14 +113,19 @@ class DatabaseOperations:
         """The database's operations that neither ended nor were undone, oldest first."""
         return [operation for operation in self._all_unfinished() if operation.subject == name]
 
-    def settle(self, name: str) -> list[str]:
+    def settle(self, name: str, *, before_deletion: bool = False) -> list[str]:
         """Finish or undo what was cut off, and say so in sentences.
 
-        The database's lock is held, so nobody is at it.
+        The database's lock is held, so nobody is at it. With `before_deletion`, what goes with the
+        database anyway is given up.
         """
         sentences: list[str] = []
         for operation in self.unfinished(name):
             kind = operation_type(operation.kind)
+            if before_deletion and kind.goes_with_database:
+                self._journal.close_unapplied(operation, "the database was deleted")
+                sentences.append(f"The {kind.what} {name} had been cut off; it is given up.")
+                continue
             steps = kind.build(self.ports, self._document(operation))
             if kind.when_cut_off != "undo" and operation.status == "running":
                 self._journal.apply(

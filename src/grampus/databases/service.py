@@ -205,7 +205,7 @@ class DatabaseService:
         with self._operations.locked(name):
             unfinished = self._operations.unfinished(name)
             deleting = any(operation.kind == DELETE.kind for operation in unfinished)
-            self._operations.settle(name)
+            self._operations.settle(name, before_deletion=True)
             record = self._records.find(name)
             if record is None and deleting:
                 return

@@ -192,3 +192,27 @@ def test_a_user_cut_off_while_its_host_goes_down_is_undone_when_it_is_back(world
     world.hosts["h1"].crash()
     world.service().converge()
     assert inventory(world) == before
+
+
+def test_a_rotation_that_can_never_be_finished_is_in_no_deletions_way(tmp_path: Path) -> None:
+    nothing = World(tmp_path / "nothing")
+    empty = nothing.inventory()
+    nothing.close()
+    given_up = 0
+    for point in burn_points():
+        world = World(tmp_path / str(point))
+        world.create()
+        world.fuse.left = point
+        try:
+            DatabaseRotation(world.service().operations).rotate("demo", keeps_former=False)
+        except Killed:
+            del world.hosts["h1"].daemons["mysqld-demo"]
+            world.hosts["h1"].serve_failure = "[ERROR] InnoDB: corrupted"
+            given_up += bool(world.service().operations.unfinished("demo"))
+            world.service().delete("demo")
+            assert world.inventory() == empty, f"killed at {point}"
+            world.close()
+            continue
+        world.close()
+        break
+    assert given_up > 1

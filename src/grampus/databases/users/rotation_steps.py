@@ -113,6 +113,7 @@ ROTATE = OperationType(
     build=_rotate_steps,
     subject=lambda order: order.database,
     when_cut_off="finish",
+    goes_with_database=True,
 )
 DISCARD = OperationType(
     kind="db.rotate-discard",
@@ -121,4 +122,5 @@ DISCARD = OperationType(
     build=_discard_steps,
     subject=lambda order: order.database,
     when_cut_off="finish",
+    goes_with_database=True,
 )

@@ -140,6 +140,7 @@ ADD_USER = OperationType(
     build=_add_steps,
     subject=lambda order: order.database,
     when_cut_off="undo",
+    goes_with_database=True,
 )
 REMOVE_USER = OperationType(
     kind="db.user-remove",
@@ -148,6 +149,7 @@ REMOVE_USER = OperationType(
     build=_remove_steps,
     subject=lambda order: order.database,
     when_cut_off="finish",
+    goes_with_database=True,
 )
 CHANGE_PASSWORD = OperationType(
     kind="db.user-passwd",
@@ -156,6 +158,7 @@ CHANGE_PASSWORD = OperationType(
     build=_password_steps,
     subject=lambda order: order.database,
     when_cut_off="finish",
+    goes_with_database=True,
 )
 DISCARD_PASSWORD = OperationType(
     kind="db.user-discard",
@@ -164,4 +167,5 @@ DISCARD_PASSWORD = OperationType(
     build=_discard_steps,
     subject=lambda order: order.database,
     when_cut_off="finish",
+    goes_with_database=True,
 )
