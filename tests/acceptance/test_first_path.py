@@ -313,9 +313,8 @@ def test_volume_by_itself(lab: CommandLine) -> None:
 def test_ctrl_c_cleans_up(lab: CommandLine) -> None:
     command = lab.start("db", "create", "cut", "--size", "1G", "--memory", "256M")
     assert command.stderr is not None
-    for line in command.stderr:
-        if line.startswith("Initialise"):
-            break
+    attaching = any(line.startswith("Attach the volume") for line in command.stderr)
+    assert attaching, "it ended before it could be interrupted"
     command.send_signal(2)
     _, _ = command.communicate(timeout=120)
     assert command.returncode == 130
