@@ -67,11 +67,10 @@ def test_random_operations_agree_with_a_model(
     where = volume.file if path == "file" else volume.device
     place = ("--offset", str(region * REGION_BYTES), "--length", str(REGION_BYTES))
     # Time ends it where the cluster is slow; the seed is in what a failure prints.
-    limits = ("--operations", "4000", "--seconds", "3", "--workers", "6")
+    limits = ("--operations", "4000", "--seconds", "8", "--workers", "6")
     document = volume.exerciser.ok("model", "--path", where, *options, *place, *limits)
     assert document["summary"]["operations"] > 200
-    # Whole looks at the region: few, where the cluster is slow.
-    assert document["summary"]["checks"] >= 3
+    assert document["summary"]["checks"] > 10
 
 
 @pytest.mark.parametrize(("path", "options", "region"), EXERCISES)
