@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -28,31 +28,14 @@ from grampus.hosts.port import (
     Usage,
 )
 from tests.unit.clock import FakeClock as FakeClock
+from tests.unit.interruption import Fuse as Fuse
+from tests.unit.interruption import Killed as Killed
+from tests.unit.interruption import burn_points as burn_points
 
 from .fake_accounts import accounts_of, answer
 
 _DEFAULTS_ON_STDIN = "--defaults-file=/dev/stdin"  # the administrator's password, never a file
 MEMINFO = PurePosixPath("/proc/meminfo")
-
-
-class Killed(BaseException):
-    """The process died here: nothing may run after it, not even an undo."""
-
-
-class Fuse:
-    """Ends the process before or after the n-th change that a port makes."""
-
-    def __init__(self) -> None:
-        self.left: int | None = None
-        self.error: BaseException = Killed()
-
-    def burn(self) -> None:
-        if self.left is None:
-            return
-        if self.left == 0:
-            self.left = None
-            raise self.error
-        self.left -= 1
 
 
 @dataclass
@@ -423,11 +406,3 @@ class RecordingProgress:
 
     def note(self, text: str) -> None:
         self.notes.append(text)
-
-
-def burn_points() -> Iterator[int]:
-    """0, 1, 2, ...: how many changes a process makes before it dies."""
-    point = 0
-    while True:
-        yield point
-        point += 1

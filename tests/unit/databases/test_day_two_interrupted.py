@@ -17,10 +17,10 @@ from grampus.databases.users.decide_users import UserRole
 from grampus.databases.users.rotation import DatabaseRotation
 from grampus.databases.users.secret_statements import secret_statements
 from grampus.databases.users.users import DatabaseUsers
+from tests.unit.interruption import Killed, stopped_runs
 
 from .fake_accounts import accounts_of
-from .fakes import Killed, burn_points
-from .world import LAB, World
+from .world import LAB, World, prepared
 
 Act = Callable[[World], object]
 
@@ -141,46 +141,28 @@ def test_killed_at_any_point_it_is_finished_or_undone(
     after = inventory(world)
     assert passwords_on_file_work(world)
     world.close()
-    for point in burn_points():
-        world = World(tmp_path / str(point))
-        prepare(world)
-        world.fuse.left = point
-        try:
-            act(world)
-        except Killed:
-            sentences = world.service().converge()
-            assert inventory(world) == (after if finished else before), f"killed at {point}"
-            assert passwords_on_file_work(world)
-            assert len(sentences) == 1
-            assert world.service().converge() == []
-            world.close()
-            continue
-        world.close()
-        assert point > 1, "the operation changed nothing"
-        return
+    for point, world in stopped_runs(prepared(tmp_path, prepare), act, more_than=1):
+        sentences = world.service().converge()
+        assert inventory(world) == (after if finished else before), f"killed at {point}"
+        assert passwords_on_file_work(world)
+        assert len(sentences) == 1
+        assert world.service().converge() == []
 
 
 def test_an_undelete_cut_off_is_there_or_in_the_trash_and_never_lost(tmp_path: Path) -> None:
-    for point in burn_points():
-        world = World(tmp_path / str(point))
-        _trashed(world)
-        world.fuse.left = point
-        try:
-            trash(world).restore("demo")
-        except Killed:
-            world.service().converge()
-            there = [view.record.spec.name for view in world.service().list()]
-            kept = [entry.record.spec.name for entry in trash(world).all()]
-            assert there + kept == ["demo"], f"killed at {point}"
-            if kept:
-                trash(world).restore("demo")
-            world.service().start("demo")
-            assert passwords_on_file_work(world)
-            world.close()
-            continue
-        world.close()
-        assert point > 10
-        return
+
+    def restore(world: World) -> None:
+        trash(world).restore("demo")
+
+    for point, world in stopped_runs(prepared(tmp_path, _trashed), restore, more_than=10):
+        world.service().converge()
+        there = [view.record.spec.name for view in world.service().list()]
+        kept = [entry.record.spec.name for entry in trash(world).all()]
+        assert there + kept == ["demo"], f"killed at {point}"
+        if kept:
+            restore(world)
+        world.service().start("demo")
+        assert passwords_on_file_work(world)
 
 
 def test_a_user_cut_off_while_its_host_goes_down_is_undone_when_it_is_back(world: World) -> None:
@@ -199,20 +181,14 @@ def test_a_rotation_that_can_never_be_finished_is_in_no_deletions_way(tmp_path: 
     empty = nothing.inventory()
     nothing.close()
     given_up = 0
-    for point in burn_points():
-        world = World(tmp_path / str(point))
-        world.create()
-        world.fuse.left = point
-        try:
-            DatabaseRotation(world.service().operations).rotate("demo", keeps_former=False)
-        except Killed:
-            del world.hosts["h1"].daemons["mysqld-demo"]
-            world.hosts["h1"].serve_failure = "[ERROR] InnoDB: corrupted"
-            given_up += bool(world.service().operations.unfinished("demo"))
-            world.service().delete("demo")
-            assert world.inventory() == empty, f"killed at {point}"
-            world.close()
-            continue
-        world.close()
-        break
+
+    def rotate(world: World) -> None:
+        rotation(world).rotate("demo", keeps_former=False)
+
+    for point, world in stopped_runs(prepared(tmp_path, _created), rotate, more_than=1):
+        del world.hosts["h1"].daemons["mysqld-demo"]
+        world.hosts["h1"].serve_failure = "[ERROR] InnoDB: corrupted"
+        given_up += bool(world.service().operations.unfinished("demo"))
+        world.service().delete("demo")
+        assert world.inventory() == empty, f"killed at {point}"
     assert given_up > 1

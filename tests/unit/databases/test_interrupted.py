@@ -15,9 +15,9 @@ from grampus.core.errors import NotFoundError
 from grampus.core.failpoints import VARIABLE, FailpointError
 from grampus.core.units import GIB
 from grampus.state.locks import hold_lock
+from tests.unit.interruption import Killed, stopped_runs
 
-from .fakes import Killed, burn_points
-from .world import LAB, World
+from .world import LAB, World, prepared
 
 Act = Callable[[World], object]
 
@@ -86,23 +86,12 @@ def test_killed_at_any_point_it_is_finished_or_undone(
     tmp_path: Path, prepare: Act, act: Act, finished: bool
 ) -> None:
     before, after = _ends(tmp_path, prepare, act)
-    for point in burn_points():
-        world = World(tmp_path / str(point))
-        prepare(world)
-        world.fuse.left = point
-        try:
-            act(world)
-        except Killed:
-            sentences = world.service().converge()
-            assert world.inventory() == (after if finished else before), f"killed at {point}"
-            assert len(sentences) == 1
-            assert ("finished" if finished else "undone") in sentences[0]
-            assert world.service().converge() == []
-            world.close()
-            continue
-        world.close()
-        assert point > 1, "the operation changed nothing"
-        return
+    for point, world in stopped_runs(prepared(tmp_path, prepare), act, more_than=1):
+        sentences = world.service().converge()
+        assert world.inventory() == (after if finished else before), f"killed at {point}"
+        assert len(sentences) == 1
+        assert ("finished" if finished else "undone") in sentences[0]
+        assert world.service().converge() == []
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError("disk gone")])
@@ -110,17 +99,8 @@ def test_create_undoes_itself_on_ctrl_c_and_on_any_error(
     tmp_path: Path, error: BaseException
 ) -> None:
     before, _ = _ends(tmp_path, _nothing, _created)
-    for point in burn_points():
-        world = World(tmp_path / str(point))
-        world.fuse.left, world.fuse.error = point, error
-        try:
-            world.create()
-        except type(error):
-            assert world.inventory() == before, f"stopped at {point}"
-            world.close()
-            continue
-        world.close()
-        return
+    for point, world in stopped_runs(prepared(tmp_path, _nothing), _created, error, more_than=10):
+        assert world.inventory() == before, f"stopped at {point}"
 
 
 SET_STEPS = [
@@ -134,19 +114,13 @@ def test_set_that_fails_anywhere_leaves_it_running_as_it_was(
     tmp_path: Path, error: BaseException
 ) -> None:
     before, _ = _ends(tmp_path, _created, lambda w: w.service().protect("demo", False))
-    for point in burn_points():
-        world = World(tmp_path / str(point))
-        world.create()
-        world.fuse.left, world.fuse.error = point, error
-        try:
-            world.service().set_write_path("demo", "journal")
-        except type(error):
-            assert world.inventory() == before, f"stopped at {point}"
-            world.close()
-            continue
-        world.close()
-        assert point > 10, "nothing was ever stopped"
-        return
+    for point, world in stopped_runs(
+        prepared(tmp_path, _created),
+        lambda w: w.service().set_write_path("demo", "journal"),
+        error,
+        more_than=10,
+    ):
+        assert world.inventory() == before, f"stopped at {point}"
 
 
 @pytest.mark.parametrize("step", SET_STEPS)
@@ -196,21 +170,18 @@ def test_create_undoes_itself_at_each_failpoint(
 
 def test_an_undo_that_is_killed_as_well_is_undone_in_the_end(tmp_path: Path) -> None:
     before, _ = _ends(tmp_path, _nothing, _created)
-    for point in burn_points():
-        world = World(tmp_path / str(point))
-        world.hosts["h1"].serve_failure = "[ERROR] no"
-        world.hosts["h2"].serve_failure = "[ERROR] no"
-        world.fuse.left = point
-        try:
-            with pytest.raises(Exception, match="no"):
-                world.create()
-        except Killed:
-            world.service().converge()
-            assert world.inventory() == before, f"killed at {point}"
-            world.close()
-            continue
-        world.close()
-        return
+
+    def fail_to_serve(world: World) -> None:
+        world.hosts["h1"].serve_failure = world.hosts["h2"].serve_failure = "[ERROR] no"
+
+    def create_in_vain(world: World) -> None:
+        with pytest.raises(Exception, match="no"):
+            world.create()
+
+    start = prepared(tmp_path, fail_to_serve)
+    for point, world in stopped_runs(start, create_in_vain, more_than=10):
+        world.service().converge()
+        assert world.inventory() == before, f"killed at {point}"
 
 
 def test_a_delete_that_failed_is_finished_by_deleting_again(world: World) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from grampus.core.units import GIB
 from grampus.databases.clones.decide_golden import GOLDEN_PREFIX, GOLDEN_SNAPSHOT
@@ -104,3 +106,19 @@ class World:
 
     def close(self) -> None:
         self.store.close()
+
+
+WorldT = TypeVar("WorldT", bound=World)
+
+
+def prepared(
+    root: Path, prepare: Callable[[WorldT], object], make: Callable[[Path], WorldT] = World
+) -> Callable[[int], WorldT]:
+    """How the n-th run begins: with a world of its own that is prepared."""
+
+    def start(point: int) -> WorldT:
+        world = make(root / str(point))
+        prepare(world)
+        return world
+
+    return start

@@ -24,27 +24,9 @@ from grampus.hosts.port import (
     DaemonStatus,
 )
 from tests.unit.clock import FakeClock as FakeClock
+from tests.unit.interruption import Fuse
 
 Path = PurePosixPath
-
-
-class Killed(BaseException):
-    """The process died here."""
-
-
-class Fuse:
-    """Ends the process before or after the n-th call of a port."""
-
-    def __init__(self) -> None:
-        self.left: int | None = None
-
-    def burn(self) -> None:
-        if self.left is None:
-            return
-        if self.left == 0:
-            self.left = None
-            raise Killed
-        self.left -= 1
 
 
 @dataclass

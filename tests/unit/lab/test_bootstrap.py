@@ -16,8 +16,9 @@ from grampus.lab.bootstrap import (
     osd_reference,
 )
 from grampus.lab.model import LabSpec
+from tests.unit.interruption import Fuse, Killed, is_stopped
 
-from .fakes import FakeCeph, FakeClock, FakeLabFleet, FakeLabHost, Fuse, Killed
+from .fakes import FakeCeph, FakeClock, FakeLabFleet, FakeLabHost
 
 SPEC = LabSpec(
     name="t",
@@ -152,16 +153,9 @@ def test_killed_at_any_call_the_next_up_brings_the_same_cluster_up() -> None:
     point = 0
     while True:
         lab = Lab()
-        lab.fuse.left = point
-        try:
-            lab.up()
-        except Killed:
-            pass
-        else:
+        if not is_stopped(lab, Lab.up, point, Killed()):
             assert point > 100
             return
-        finally:
-            lab.fuse.left = None
         lab.up()
         lab.require_whole()
         assert sum(len(host.loops) for host in lab.ceph.hosts) == 6, f"killed at call {point}"

@@ -11,6 +11,7 @@ from grampus.ceph.rbd import CHANGE_METADATA
 from grampus.core.units import GIB
 from grampus.hosts.port import CommandFailedError, CommandResult
 from tests.unit.clock import FakeClock as FakeClock
+from tests.unit.interruption import Fuse
 
 from .trash_commands import answer_trash, image_id
 
@@ -18,26 +19,6 @@ POOL = "databases"
 FSID = "6e1c5a52-0c0c-4f55-9d3b-7a4a5b1f6c11"
 WATCH_TIMEOUT_S = 30.0
 ENOENT = 2
-
-
-class Killed(BaseException):
-    """The process died here: nothing may run after it, not even an undo."""
-
-
-class Fuse:
-    """Ends the process (or fails a call) before or after the n-th call of a port."""
-
-    def __init__(self) -> None:
-        self.left: int | None = None
-        self.error: BaseException = Killed()
-
-    def burn(self) -> None:
-        if self.left is None:
-            return
-        if self.left == 0:
-            self.left = None
-            raise self.error
-        self.left -= 1
 
 
 @dataclass

@@ -7,8 +7,8 @@ import pytest
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.hosts.port import HostUnreachableError
 from grampus.volumes.fencing import FENCE_EXPIRE_S
+from tests.unit.interruption import Killed
 
-from .cluster import Killed
 from .world import IMAGE, LAB, MOUNT, World
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from grampus.core.errors import GrampusError
 from grampus.core.failpoints import VARIABLE, FailpointError
+from tests.unit.interruption import Killed, burn_points, is_stopped, stopped_runs
 
-from .cluster import Killed
 from .machine import FakeHost
-from .world import World, burn_points
+from .world import World, prepared
 
 Act = Callable[[World], object]
 
@@ -283,21 +283,6 @@ CASES: dict[str, tuple[Act, Act, Act]] = {
 }
 
 
-def _run_to_the_end(world: World, act: Act, point: int, error: BaseException) -> bool:
-    """Stop `act` at its n-th call; whether it came that far."""
-    world.fuse.left, world.fuse.error = point, error
-    try:
-        act(world)
-    except (Killed, GrampusError) as caught:
-        # Where a failure means more than it says, it is said so, with the failure as its cause.
-        if error not in (caught, caught.__cause__):
-            raise
-        return True
-    assert world.fuse.left is not None, "the failure was swallowed"
-    world.fuse.left = None
-    return False
-
-
 def _expected(root: Path, prepare: Act, act: Act, again: Act) -> dict[str, list[str]]:
     world = World(root)
     prepare(world)
@@ -315,20 +300,13 @@ def _expected(root: Path, prepare: Act, act: Act, again: Act) -> dict[str, list[
 def test_killed_at_any_call_the_next_process_makes_it_whole(tmp_path: Path, case: str) -> None:
     prepare, act, again = CASES[case]
     expected = _expected(tmp_path / "whole", prepare, act, again)
-    for point in burn_points():
-        world = World(tmp_path / "home")
-        prepare(world)
-        if not _run_to_the_end(world, act, point, Killed()):
-            assert point > 3, "nothing was ever stopped"
-            world.close()
-            return
+    for point, world in stopped_runs(prepared(tmp_path, prepare), act, more_than=3):
         world.service().converge()
         if again is not _nothing and world.service().find("demo") is not None:
             again(world)
         world.clock.sleep(60)  # watches of dead clients end
         assert world.inventory() == expected, f"killed at call {point}"
         _require_one_file_system(world)
-        world.close()
 
 
 @pytest.mark.parametrize(
@@ -343,14 +321,8 @@ def test_failing_at_any_call_is_said_and_the_next_try_makes_it_whole(
 ) -> None:
     prepare, act, again = CASES[case]
     expected = _expected(tmp_path / "whole", prepare, act, again)
-    for point in burn_points():
-        world = World(tmp_path / "home")
-        prepare(world)
-        error = GrampusError("The call failed.")
-        if not _run_to_the_end(world, act, point, error):
-            assert point > 3, "nothing was ever stopped"
-            world.close()
-            return
+    error = GrampusError("The call failed.")
+    for point, world in stopped_runs(prepared(tmp_path, prepare), act, error, more_than=3):
         if case == "create":  # undone at once, without anybody converging
             assert world.journal.unfinished("t") == []
         world.service().converge()
@@ -358,7 +330,6 @@ def test_failing_at_any_call_is_said_and_the_next_try_makes_it_whole(
             again(world)
         world.clock.sleep(60)
         assert world.inventory() == expected, f"failed at call {point}"
-        world.close()
 
 
 @pytest.mark.parametrize(
@@ -467,7 +438,7 @@ def test_killed_while_undoing_the_undo_goes_on(tmp_path: Path) -> None:
         spec = world.service().plan_create("demo", "databases", 1 << 30)
         world.journal.begin("volume.create", "t", "demo", spec.model_dump(mode="json"))
         world.service().ensure_created(spec)
-        stopped = _run_to_the_end(world, lambda w: w.service().converge(), point, Killed())
+        stopped = is_stopped(world, lambda w: w.service().converge(), point, Killed())
         world.service().converge()
         assert world.inventory() == empty, f"killed at call {point} of the undo"
         world.close()
@@ -482,18 +453,12 @@ def test_killed_while_undoing_the_undo_goes_on(tmp_path: Path) -> None:
 def test_killed_while_attaching_and_the_host_dies_too(
     tmp_path: Path, disaster: Callable[[FakeHost], None]
 ) -> None:
-    for point in burn_points():
-        world = World(tmp_path / "home")
-        world.create()
-        if not _run_to_the_end(world, _attach, point, Killed()):
-            world.close()
-            return
+    for _, world in stopped_runs(prepared(tmp_path, _created), _attach, more_than=3):
         if "qsd-demo" in world.h1.daemons:
             disaster(world.h1)
         attachment = world.attach()
         assert world.cluster.watchers("databases/demo")[-1] == attachment.client_address
         assert len(world.h1.loops) == 1
-        world.close()
 
 
 def _require_one_file_system(world: World) -> None:

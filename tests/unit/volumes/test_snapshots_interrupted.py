@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,10 @@ import pytest
 from grampus.core.errors import GrampusError
 from grampus.core.units import GIB
 from grampus.volumes.model import CloneSource, VolumeSpec
+from tests.unit.interruption import Killed, stopped_runs
 
-from .cluster import POOL, Killed
-from .world import World, burn_points
+from .cluster import POOL
+from .world import World, prepared
 
 Act = Callable[[World], object]
 SOURCE = CloneSource(pool=POOL, image="demo", snapshot="before")
@@ -88,21 +90,6 @@ CASES: dict[str, tuple[Act, Act]] = {
 }
 
 
-def _stopped(world: World, act: Act, point: int, error: BaseException) -> bool:
-    """Whether `act` came to its n-th call, and was stopped there."""
-    world.fuse.left, world.fuse.error = point, error
-    try:
-        act(world)
-    except (Killed, GrampusError) as caught:
-        # What a user reads may say more than what the call said.
-        if error not in (caught, caught.__cause__):
-            raise
-        return True
-    assert world.fuse.left is not None, "the failure was swallowed"
-    world.fuse.left = None
-    return False
-
-
 def _state(world: World) -> dict[str, list[str]]:
     images = world.cluster.images
     return world.inventory() | {
@@ -129,44 +116,26 @@ def test_stopped_at_any_call_the_next_process_makes_it_whole(
     act(whole)
     expected = _state(whole)
     whole.close()
-    for point in burn_points():
-        world = World(tmp_path / "home")
-        prepare(world)
-        if not _stopped(world, act, point, error):
-            assert point > 3, "nothing was ever stopped"
-            world.close()
-            return
+    for point, world in stopped_runs(prepared(tmp_path, prepare), act, error, more_than=3):
         world.service().converge()
         assert world.journal.unfinished("t") == []
         act(world)
         assert _state(world) == expected, f"stopped at call {point}"
-        world.close()
 
 
 def test_a_rollback_cut_off_is_finished_before_anything_else(tmp_path: Path) -> None:
     """Half of it, the image is neither the one nor the other: nobody may be given it."""
-    for point in burn_points():
-        world = World(tmp_path / "home")
-        _snapped(world)
-        stopped = _stopped(world, _roll_back, point, Killed())
+    for _, world in stopped_runs(prepared(tmp_path, _snapped), _roll_back, more_than=3):
         has_begun = bool(world.journal.unfinished("t"))
         world.attach()
-        assert world.image.data == ("precious" if has_begun or not stopped else "later")
-        world.close()
-        if not stopped:
-            return
+        assert world.image.data == ("precious" if has_begun else "later")
 
 
 def test_a_clone_cut_off_leaves_nothing(tmp_path: Path) -> None:
-    for point in burn_points():
-        world = World(tmp_path / "home")
-        _snapped(world)
+    start = prepared(tmp_path, _snapped)
+    with closing(start(0)) as world:
         before = _state(world)
-        stopped = _stopped(world, _clone, point, Killed())
+    for point, world in stopped_runs(start, _clone, more_than=3):
         world.service().converge()
-        if not stopped:
-            world.close()
-            return
         if world.service().find("copy") is None:
             assert _state(world) == before, f"killed at call {point}"
-        world.close()

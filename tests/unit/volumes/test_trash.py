@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.volumes.trash import TrashedVolume
+from tests.unit.interruption import Killed, burn_points, is_stopped
 
-from .cluster import POOL, Killed
-from .world import World, burn_points
+from .cluster import POOL
+from .world import World
 
 EXPIRES = datetime(2026, 11, 29, 1, 2, 3, tzinfo=UTC)
 
@@ -133,16 +136,10 @@ def test_killed_at_any_call_it_ends_the_same_when_done_again(tmp_path: Path, ver
     after, kept = whole.inventory(), len(whole.cluster.trash)
     whole.close()
     for point in burn_points():
-        world = World(tmp_path / str(point))
-        volume = prepare(world)
-        world.fuse.left = point
-        try:
-            act(world, volume)
-        except Killed:
-            act(world, volume)
+        with closing(World(tmp_path / str(point))) as world:
+            act_on = partial(act, volume=prepare(world))
+            if not is_stopped(world, act_on, point, Killed()):
+                assert point > 2
+                return
+            act_on(world)
             assert (world.inventory(), len(world.cluster.trash)) == (after, kept), f"at {point}"
-            world.close()
-            continue
-        world.close()
-        assert point > 2
-        return

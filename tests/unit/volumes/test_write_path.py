@@ -9,8 +9,9 @@ from grampus.core.units import GIB
 from grampus.hosts.port import HostUnreachableError
 from grampus.volumes.journals import Replayed
 from grampus.volumes.model import DriverName, VolumeRecord, WritePath
+from tests.unit.interruption import Killed
 
-from .cluster import POOL, Killed
+from .cluster import POOL
 from .world import IMAGE, LAB, World
 
 KEYRING = "ceph.client.grampus.t.demo.keyring"

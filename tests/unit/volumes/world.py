@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 from grampus.ceph.cluster import CephCluster
@@ -14,8 +14,9 @@ from grampus.state.operations import OperationJournal
 from grampus.state.store import Store
 from grampus.volumes.model import Attachment, WritePath
 from grampus.volumes.service import VolumeService
+from tests.unit.interruption import Fuse
 
-from .cluster import POOL, FakeClock, FakeCluster, Fuse, Image
+from .cluster import POOL, FakeClock, FakeCluster, Image
 from .local_disk import Log, read_log, write_log
 from .machine import FakeFleet, FakeHost
 
@@ -162,9 +163,12 @@ class World:
         self.store.close()
 
 
-def burn_points() -> Iterator[int]:
-    """0, 1, 2, ...: how many calls a process makes before it dies."""
-    point = 0
-    while True:
-        yield point
-        point += 1
+def prepared(root: Path, prepare: Callable[[World], object]) -> Callable[[int], World]:
+    """How the n-th run begins: with a world that is prepared."""
+
+    def start(_point: int) -> World:
+        world = World(root / "home")
+        prepare(world)
+        return world
+
+    return start

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from pydantic import BaseModel, ConfigDict
@@ -212,13 +213,12 @@ TAKE_SNAPSHOT = OperationType(
     build=_create_steps,
     subject=lambda order: order.database,
 )
-DELETE_SNAPSHOT = OperationType(
+DELETE_SNAPSHOT = replace(
+    TAKE_SNAPSHOT,
     kind="db.snapshot-delete",
     when_cut_off="finish",
     what="removal of a snapshot of the database",
-    document=SnapshotOrder,
     build=_delete_steps,
-    subject=lambda order: order.database,
 )
 PROTECT_SNAPSHOT = OperationType(
     kind="db.snapshot-protect",
@@ -246,12 +246,4 @@ ROLLBACK = OperationType(
     address=lambda change: change.spec.address,
 )
 # Half of it cannot be undone: what was there before is nowhere.
-ROLLBACK_FOR_GOOD = OperationType(
-    kind="db.rollback-for-good",
-    when_cut_off="finish",
-    what="rollback of the database",
-    document=RollbackChange,
-    build=_rollback_steps,
-    subject=lambda change: change.spec.name,
-    address=lambda change: change.spec.address,
-)
+ROLLBACK_FOR_GOOD = replace(ROLLBACK, kind="db.rollback-for-good", when_cut_off="finish")

@@ -6,6 +6,8 @@ them, both work until the files are written, and only then the former ones end.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pydantic import BaseModel, ConfigDict
 
 from grampus.databases.credentials import Credentials
@@ -115,12 +117,9 @@ ROTATE = OperationType(
     when_cut_off="finish",
     goes_with_database=True,
 )
-DISCARD = OperationType(
+DISCARD = replace(
+    ROTATE,
     kind="db.rotate-discard",
     what="discarding of the former password of the database",
-    document=RotateOrder,
     build=_discard_steps,
-    subject=lambda order: order.database,
-    when_cut_off="finish",
-    goes_with_database=True,
 )

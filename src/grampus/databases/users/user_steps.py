@@ -6,9 +6,11 @@ gone on with.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pydantic import BaseModel, ConfigDict
 
-from grampus.databases.kinds import OperationType
+from grampus.databases.kinds import OperationType, WhenCutOff
 from grampus.databases.model import DatabaseSpec
 from grampus.databases.step_ports import StepPorts
 from grampus.databases.users.answering import ensure_answering
@@ -133,39 +135,26 @@ def _discard_steps(ports: StepPorts, order: UserOrder) -> list[Step]:
     return [Step("account", title, work.discard_former)]
 
 
-ADD_USER = OperationType(
-    kind="db.user-add",
-    what="making of a user of the database",
-    document=UserOrder,
-    build=_add_steps,
-    subject=lambda order: order.database,
-    when_cut_off="undo",
-    goes_with_database=True,
-)
-REMOVE_USER = OperationType(
-    kind="db.user-remove",
-    what="removal of a user of the database",
-    document=UserOrder,
-    build=_remove_steps,
-    subject=lambda order: order.database,
-    when_cut_off="finish",
-    goes_with_database=True,
-)
-CHANGE_PASSWORD = OperationType(
-    kind="db.user-passwd",
-    what="change of a user's password in the database",
-    document=UserOrder,
-    build=_password_steps,
-    subject=lambda order: order.database,
-    when_cut_off="finish",
-    goes_with_database=True,
-)
-DISCARD_PASSWORD = OperationType(
-    kind="db.user-discard",
-    what="discarding of a user's former password in the database",
-    document=UserOrder,
-    build=_discard_steps,
-    subject=lambda order: order.database,
-    when_cut_off="finish",
-    goes_with_database=True,
+def _type(
+    kind: str,
+    what: str,
+    build: Callable[[StepPorts, UserOrder], list[Step]],
+    when_cut_off: WhenCutOff = "finish",
+) -> OperationType[UserOrder]:
+    return OperationType(
+        kind=kind,
+        what=f"{what} of the database",
+        document=UserOrder,
+        build=build,
+        subject=lambda order: order.database,
+        when_cut_off=when_cut_off,
+        goes_with_database=True,
+    )
+
+
+ADD_USER = _type("db.user-add", "making of a user", _add_steps, "undo")
+REMOVE_USER = _type("db.user-remove", "removal of a user", _remove_steps)
+CHANGE_PASSWORD = _type("db.user-passwd", "change of the password of a user", _password_steps)
+DISCARD_PASSWORD = _type(
+    "db.user-discard", "discarding of the former password of a user", _discard_steps
 )

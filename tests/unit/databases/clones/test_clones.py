@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -13,8 +15,9 @@ from grampus.databases.clones.decide_clone import MAX_DEPTH, CloneRequest
 from grampus.databases.request import CreateRequest
 from grampus.state.locks import hold_lock
 from tests.unit.databases.fake_accounts import accounts_of
-from tests.unit.databases.fakes import FakeFile, Killed, burn_points
-from tests.unit.databases.world import LAB, World
+from tests.unit.databases.fakes import FakeFile
+from tests.unit.databases.world import LAB, World, prepared
+from tests.unit.interruption import stopped_runs
 
 ROWS = PurePosixPath("data/rows")
 
@@ -262,21 +265,15 @@ def test_a_plan_can_be_read_before_it_is_carried_out(world: World) -> None:
 
 @pytest.mark.parametrize("snapshot", [None, "yesterday"])
 def test_killed_at_any_point_a_clone_is_undone(tmp_path: Path, snapshot: str | None) -> None:
-    for point in burn_points():
-        world = World(tmp_path / str(point))
+    def prepare(world: World) -> None:
         world.create()
         world.volumes.ensure_snapshot("demo", "yesterday")
+
+    with closing(prepared(tmp_path / "whole", prepare)(0)) as world:
         before = world.inventory()
-        world.fuse.left = point
-        try:
-            clone(world, snapshot=snapshot)
-        except Killed:
-            (said,) = world.service().converge()
-            assert "clone copy had been cut off; it is now undone" in said
-            assert world.inventory() == before, f"killed at {point}"
-            assert [s.name for s in world.volumes.snapshots("demo")] == ["yesterday"]
-            world.close()
-            continue
-        world.close()
-        assert point > 10, "nothing was ever stopped"
-        return
+    act = partial(clone, snapshot=snapshot)
+    for point, world in stopped_runs(prepared(tmp_path, prepare), act, more_than=10):
+        (said,) = world.service().converge()
+        assert "clone copy had been cut off; it is now undone" in said
+        assert world.inventory() == before, f"killed at {point}"
+        assert [s.name for s in world.volumes.snapshots("demo")] == ["yesterday"]

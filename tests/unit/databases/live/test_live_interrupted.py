@@ -9,7 +9,8 @@ import pytest
 
 from grampus.core.errors import GrampusError
 from grampus.core.units import GIB, MIB
-from tests.unit.databases.fakes import Killed, burn_points
+from tests.unit.databases.world import prepared
+from tests.unit.interruption import stopped_runs
 
 from .live_world import LiveWorld
 
@@ -66,22 +67,11 @@ def _ends(tmp_path: Path, prepare: Act, act: Act) -> tuple[object, object]:
 )
 def test_killed_at_any_point_it_is_finished(tmp_path: Path, prepare: Act, act: Act) -> None:
     _, after = _ends(tmp_path, prepare, act)
-    for point in burn_points():
-        world = LiveWorld(tmp_path / str(point))
-        prepare(world)
-        world.fuse.left = point
-        try:
-            act(world)
-        except Killed:
-            sentences = world.service().converge()
-            if sentences:  # else it was killed before it began
-                assert world.inventory() == after, f"killed at {point}"
-                assert "finished" in sentences[0]
-            world.close()
-            continue
-        world.close()
-        assert point > 1, "the operation changed nothing"
-        return
+    for point, world in stopped_runs(prepared(tmp_path, prepare, LiveWorld), act, more_than=1):
+        sentences = world.service().converge()
+        if sentences:  # else it was killed before it began
+            assert world.inventory() == after, f"killed at {point}"
+            assert "finished" in sentences[0]
 
 
 @pytest.mark.parametrize(
@@ -91,17 +81,8 @@ def test_killed_at_any_point_it_is_finished(tmp_path: Path, prepare: Act, act: A
 )
 def test_failed_at_any_point_it_is_undone(tmp_path: Path, prepare: Act, act: Act) -> None:
     before, _ = _ends(tmp_path, prepare, act)
-    for point in burn_points():
-        world = LiveWorld(tmp_path / str(point))
-        prepare(world)
-        world.fuse.left, world.fuse.error = point, GrampusError("disk gone")
-        try:
-            act(world)
-        except GrampusError:
-            found = world.inventory()
-            assert found == before, f"failed at {point}"
-            world.close()
-            continue
-        world.close()
-        assert point > 1, "the operation changed nothing"
-        return
+    error = GrampusError("disk gone")
+    for point, world in stopped_runs(
+        prepared(tmp_path, prepare, LiveWorld), act, error, more_than=1
+    ):
+        assert world.inventory() == before, f"failed at {point}"

@@ -15,8 +15,9 @@ from grampus.databases.snapshots.snapshots import DatabaseSnapshots, rollback_ty
 from grampus.hosts.port import HostUnreachableError
 from grampus.state.locks import hold_lock
 from grampus.volumes.model import CloneSource
-from tests.unit.databases.fakes import FakeFile, Killed, burn_points
-from tests.unit.databases.world import LAB, World
+from tests.unit.databases.fakes import FakeFile
+from tests.unit.databases.world import LAB, World, prepared
+from tests.unit.interruption import Killed, stopped_runs
 
 ROWS = PurePosixPath("data/rows")
 HOURLY = SnapshotSchedule(every_s=3600, keep=2)
@@ -206,52 +207,31 @@ def test_a_rollback_stopped_at_any_point_is_done_or_undone(
     act(whole)
     after = _state(whole)
     whole.close()
-    for point in burn_points():
-        world = World(tmp_path / str(point))
-        prepare(world)
-        world.fuse.left, world.fuse.error = point, error
-        try:
-            act(world)
-        except type(error):
-            world.service().converge()
-            found = _state(world)
-            if isinstance(error, Killed) or act is _roll_back_for_good:
-                assert found == after, f"stopped at {point}"
-            else:
-                snapshots = found.pop("snapshots")
-                assert found == {k: v for k, v in before.items() if k != "snapshots"}
-                assert isinstance(snapshots, list)
-                assert snapshots[0] == ("before", "before")
-                assert snapshots[1:] in ([], [("before-rollback", "later")])
-            world.close()
-            continue
-        world.close()
-        assert point > 10, "nothing was ever stopped"
-        return
+    for point, world in stopped_runs(prepared(tmp_path, prepare), act, error, more_than=10):
+        world.service().converge()
+        found = _state(world)
+        if isinstance(error, Killed) or act is _roll_back_for_good:
+            assert found == after, f"stopped at {point}"
+        else:
+            snapshots = found.pop("snapshots")
+            assert found == {k: v for k, v in before.items() if k != "snapshots"}
+            assert isinstance(snapshots, list)
+            assert snapshots[0] == ("before", "before")
+            assert snapshots[1:] in ([], [("before-rollback", "later")])
 
 
 def test_finished_later_it_takes_nothing_away_that_was_written_since(tmp_path: Path) -> None:
     """Cut off when the server serves already, it is not rolled back once more."""
     served = 0
-    for point in burn_points():
-        world = World(tmp_path / str(point))
-        _snapped(world)
-        world.fuse.left = point
-        try:
-            _roll_back(world)
-        except Killed:
-            record = world.service().get("demo")
-            daemons = world.hosts[record.spec.host].daemons
-            if record.last_rollback is not None and "mysqld-demo" in daemons:
-                served += 1
-                _write(world, "since")
-                world.service().converge()
-                assert _rows(world) == "since", f"killed at {point}"
-            world.close()
-            continue
-        world.close()
-        assert served > 0, "it was never cut off there"
-        return
+    for point, world in stopped_runs(prepared(tmp_path, _snapped), _roll_back, more_than=10):
+        record = world.service().get("demo")
+        daemons = world.hosts[record.spec.host].daemons
+        if record.last_rollback is not None and "mysqld-demo" in daemons:
+            served += 1
+            _write(world, "since")
+            world.service().converge()
+            assert _rows(world) == "since", f"killed at {point}"
+    assert served > 0, "it was never cut off there"
 
 
 def test_a_snapshot_cut_off_is_not_taken_later(world: World) -> None:
