@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -50,10 +51,16 @@ def command(
                 _require_text(kwargs.values())
                 function(*args, **kwargs)
 
-        noun.command(name, epilog=f"Example: [bold]{example}[/bold]")(run)
+        help_text = join_lines(inspect.getdoc(function) or "")
+        noun.command(name, help=help_text, epilog=f"Example: [bold]{example}[/bold]")(run)
         return run
 
     return register
+
+
+def join_lines(text: str) -> str:
+    """Paragraphs as one line each: where a docstring's lines end is for us, not for a terminal."""
+    return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
 
 
 @contextmanager

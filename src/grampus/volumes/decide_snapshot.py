@@ -65,7 +65,8 @@ def require_no_clones(
     more = f" and {len(names) - _SHOWN_CLONES} more" if len(names) > _SHOWN_CLONES else ""
     raise RefusedError(
         f"{what} has clones that stand on it: {', '.join(names[:_SHOWN_CLONES])}{more}.",
-        "Flatten them, so that each stands alone (`grampus volume flatten NAME`), or delete them, "
+        "Flatten them, so that each stands alone (`grampus db flatten NAME`, `grampus volume "
+        "flatten NAME` for a volume of its own), or delete them, "
         "also from the trash.",
         code="has-clones",
     )

@@ -14,7 +14,14 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from grampus.cli.app import DEBUG_VARIABLE, command, confirm, explain_error, make_noun
+from grampus.cli.app import (
+    DEBUG_VARIABLE,
+    command,
+    confirm,
+    explain_error,
+    join_lines,
+    make_noun,
+)
 from grampus.cli.options import FORMAT_DEFAULT, FormatOption
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError, UsageError
 
@@ -229,3 +236,18 @@ def test_a_real_ctrl_c_ends_a_program_with_130() -> None:
     )
     assert child.returncode == 130
     assert "Traceback" not in child.stderr
+
+
+@pytest.mark.parametrize(
+    ("docstring", "shown"),
+    [
+        ("", ""),
+        ("Act.", "Act."),
+        ("Act\nat once.", "Act at once."),
+        ("Act.\n\nIt takes\nlong.\n", "Act.\n\nIt takes long."),
+    ],
+)
+def test_the_help_has_a_paragraph_in_one_line_for_the_terminal_to_fold(
+    docstring: str, shown: str
+) -> None:
+    assert join_lines(docstring) == shown
