@@ -8,26 +8,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import bindparam, select
-
 from grampus.state.operations import OperationStatus
-from grampus.state.store import Store, operations_table
+from grampus.state.store import Store
 
 _OF_SUBJECTS = (
-    select(operations_table)
-    .where(
-        operations_table.c.lab == bindparam("lab"),
-        operations_table.c.subject.in_(bindparam("subjects", expanding=True)),
-    )
-    .order_by(operations_table.c.id)
+    "SELECT * FROM operations WHERE lab = ? AND subject IN (SELECT value FROM json_each(?)) "
+    "ORDER BY id"
 )
 _OF_KINDS = (
-    select(operations_table)
-    .where(
-        operations_table.c.lab == bindparam("lab"),
-        operations_table.c.kind.in_(bindparam("kinds", expanding=True)),
-    )
-    .order_by(operations_table.c.id)
+    "SELECT * FROM operations WHERE lab = ? AND kind IN (SELECT value FROM json_each(?)) "
+    "ORDER BY id"
 )
 
 
@@ -55,26 +45,26 @@ class OperationHistory:
 
     def of_subjects(self, subjects: Collection[str]) -> list[JournaledOperation]:
         """Every operation on one of these subjects."""
-        return self._select(_OF_SUBJECTS, {"subjects": list(subjects)})
+        return self._select(_OF_SUBJECTS, subjects)
 
     def of_kinds(self, kinds: Collection[str]) -> list[JournaledOperation]:
         """Every operation of one of these kinds."""
-        return self._select(_OF_KINDS, {"kinds": list(kinds)})
+        return self._select(_OF_KINDS, kinds)
 
-    def _select(self, query: Any, values: dict[str, Any]) -> list[JournaledOperation]:
+    def _select(self, query: str, values: Collection[str]) -> list[JournaledOperation]:
         with self._store.transaction() as connection:
-            rows = connection.execute(query, {"lab": self._lab, **values}).all()
+            rows = connection.execute(query, (self._lab, json.dumps(list(values)))).fetchall()
         return [
             JournaledOperation(
-                id=row.id,
-                kind=row.kind,
-                subject=row.subject,
-                spec=json.loads(row.spec),
-                status=row.status,
-                step=row.step,
-                error=row.error,
-                started_at=datetime.fromisoformat(row.started_at),
-                changed_at=datetime.fromisoformat(row.changed_at),
+                id=row["id"],
+                kind=row["kind"],
+                subject=row["subject"],
+                spec=json.loads(row["spec"]),
+                status=row["status"],
+                step=row["step"],
+                error=row["error"],
+                started_at=datetime.fromisoformat(row["started_at"]),
+                changed_at=datetime.fromisoformat(row["changed_at"]),
             )
             for row in rows
         ]

@@ -14,25 +14,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import bindparam, insert, select, update
-
 from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError
 from grampus.core.failpoints import failpoint
 from grampus.core.progress import Progress
-from grampus.state.store import Store, operations_table
+from grampus.state.store import Store
 
 OperationStatus = Literal["running", "undoing", "done", "undone"]
 UNFINISHED: tuple[OperationStatus, ...] = ("running", "undoing")
-# Built once: building a statement costs several times what SQLite takes to run it.
-_BEGIN = insert(operations_table)
-_UNFINISHED_OF_LAB = (
-    select(operations_table)
-    .where(operations_table.c.lab == bindparam("lab"), operations_table.c.status.in_(UNFINISHED))
-    .order_by(operations_table.c.id)
+_BEGIN = (
+    "INSERT INTO operations "
+    "(kind, lab, subject, spec, status, step, error, started_at, changed_at) "
+    "VALUES (?, ?, ?, ?, 'running', '', '', ?, ?)"
 )
-# A bound value may not have a column's name where that column is set.
-_MARK = update(operations_table).where(operations_table.c.id == bindparam("operation_id"))
+_UNFINISHED_OF_LAB = (
+    "SELECT * FROM operations WHERE lab = ? AND status IN (SELECT value FROM json_each(?)) "
+    "ORDER BY id"
+)
+_MARK = "UPDATE operations SET status = ?, step = ?, error = ?, changed_at = ? WHERE id = ?"
 
 
 @dataclass(frozen=True)
@@ -71,39 +70,28 @@ class OperationJournal:
         """Journal a new operation before anything is changed."""
         now = self._clock.now().isoformat()
         with self._store.transaction() as connection:
-            result = connection.execute(
-                _BEGIN,
-                {
-                    "kind": kind,
-                    "lab": lab,
-                    "subject": subject,
-                    "spec": json.dumps(spec),
-                    "status": "running",
-                    "started_at": now,
-                    "changed_at": now,
-                },
-            )
-            key = result.inserted_primary_key
-        if key is None:
+            values = (kind, lab, subject, json.dumps(spec), now, now)
+            number = connection.execute(_BEGIN, values).lastrowid
+        if number is None:
             raise GrampusError("The operation journal gave no number to a new operation.")
         failpoint(f"{kind}/begun")
-        return Operation(int(key[0]), kind, lab, subject, spec, "running", "", "", now)
+        return Operation(number, kind, lab, subject, spec, "running", "", "", now)
 
     def unfinished(self, lab: str, *, kind_prefix: str = "") -> list[Operation]:
         """Operations of `lab` that neither ended nor were undone, oldest first."""
         with self._store.transaction() as connection:
-            rows = connection.execute(_UNFINISHED_OF_LAB, {"lab": lab}).all()
+            rows = connection.execute(_UNFINISHED_OF_LAB, (lab, json.dumps(UNFINISHED))).fetchall()
         found = [
             Operation(
-                row.id,
-                row.kind,
-                row.lab,
-                row.subject,
-                json.loads(row.spec),
-                row.status,
-                row.step,
-                row.error,
-                row.started_at,
+                row["id"],
+                row["kind"],
+                row["lab"],
+                row["subject"],
+                json.loads(row["spec"]),
+                row["status"],
+                row["step"],
+                row["error"],
+                row["started_at"],
             )
             for row in rows
         ]
@@ -157,16 +145,8 @@ class OperationJournal:
         self, operation: Operation, status: OperationStatus, step: str, error: str = ""
     ) -> None:
         with self._store.transaction() as connection:
-            connection.execute(
-                _MARK,
-                {
-                    "operation_id": operation.id,
-                    "status": status,
-                    "step": step,
-                    "error": error,
-                    "changed_at": self._clock.now().isoformat(),
-                },
-            )
+            now = self._clock.now().isoformat()
+            connection.execute(_MARK, (status, step, error, now, operation.id))
 
 
 def _sentence(error: BaseException) -> str:

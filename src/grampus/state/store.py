@@ -5,78 +5,52 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
-from sqlalchemy import (
-    URL,
-    Column,
-    Connection,
-    Engine,
-    Integer,
-    MetaData,
-    PrimaryKeyConstraint,
-    String,
-    Table,
-    bindparam,
-    create_engine,
-    delete,
-    event,
-    select,
-)
-from sqlalchemy.dialects.sqlite import insert
-from sqlalchemy.exc import DatabaseError
-from sqlalchemy.schema import CreateTable
 
 from grampus.core.errors import GrampusError
 
-metadata = MetaData()
-
-records_table = Table(
-    "records",
-    metadata,
-    Column("kind", String, nullable=False),
-    Column("lab", String, nullable=False),
-    Column("name", String, nullable=False),
-    Column("body", String, nullable=False),
-    PrimaryKeyConstraint("kind", "lab", "name"),
+_TABLES = (
+    """
+    CREATE TABLE IF NOT EXISTS records (
+        kind VARCHAR NOT NULL,
+        lab VARCHAR NOT NULL,
+        name VARCHAR NOT NULL,
+        body VARCHAR NOT NULL,
+        PRIMARY KEY (kind, lab, name)
+    )
+    """,
+    """
+    CREATE TABLE IF NOT EXISTS operations (
+        id INTEGER NOT NULL PRIMARY KEY,
+        kind VARCHAR NOT NULL,
+        lab VARCHAR NOT NULL,
+        subject VARCHAR NOT NULL,
+        spec VARCHAR NOT NULL,
+        status VARCHAR NOT NULL,
+        step VARCHAR NOT NULL,
+        error VARCHAR NOT NULL,
+        started_at VARCHAR NOT NULL,
+        changed_at VARCHAR NOT NULL
+    )
+    """,
 )
-
-operations_table = Table(
-    "operations",
-    metadata,
-    Column("id", Integer, primary_key=True, autoincrement=True),
-    Column("kind", String, nullable=False),
-    Column("lab", String, nullable=False),
-    Column("subject", String, nullable=False),
-    Column("spec", String, nullable=False),
-    Column("status", String, nullable=False),
-    Column("step", String, nullable=False, default=""),
-    Column("error", String, nullable=False, default=""),
-    Column("started_at", String, nullable=False),
-    Column("changed_at", String, nullable=False),
+_PUT = (
+    "INSERT INTO records (kind, lab, name, body) VALUES (?, ?, ?, ?) "
+    "ON CONFLICT (kind, lab, name) DO UPDATE SET body = excluded.body"
 )
-
-# Built once: building a statement costs several times what SQLite takes to run it.
-_OF_KIND = records_table.c.kind == bindparam("kind")
-_OF_LAB = records_table.c.lab == bindparam("lab")
-_OF_NAME = records_table.c.name == bindparam("name")
-_INSERT = insert(records_table)
-_PUT = _INSERT.on_conflict_do_update(
-    index_elements=["kind", "lab", "name"], set_={"body": _INSERT.excluded.body}
-)
-_GET = select(records_table.c.body).where(_OF_KIND, _OF_LAB, _OF_NAME)
-_ALL = (
-    select(records_table.c.name, records_table.c.body)
-    .where(_OF_KIND)
-    .order_by(records_table.c.name)
-)
-_ALL_OF_LAB = _ALL.where(_OF_LAB)
-_REMOVE = delete(records_table).where(_OF_KIND, _OF_LAB, _OF_NAME)
-_REMOVE_LAB = delete(records_table).where(_OF_LAB)
+_GET = "SELECT body FROM records WHERE kind = ? AND lab = ? AND name = ?"
+_ALL = "SELECT name, body FROM records WHERE kind = ? ORDER BY name"
+_ALL_OF_LAB = "SELECT name, body FROM records WHERE kind = ? AND lab = ? ORDER BY name"
+_REMOVE = "DELETE FROM records WHERE kind = ? AND lab = ? AND name = ?"
+_REMOVE_LAB = "DELETE FROM records WHERE lab = ?"
+# Another process holds the file for the time of one statement.
+_BUSY_TIMEOUT_S = 30.0
 
 RecordT = TypeVar("RecordT", bound=BaseModel)
 
@@ -91,66 +65,74 @@ class Store:
     def __init__(self, file: Path | None) -> None:
         if file is not None:
             _ensure_file(file)
-        url = URL.create("sqlite", database=None if file is None else str(file))
-        self._engine: Engine = create_engine(url, connect_args={"timeout": 30})
-        event.listen(self._engine, "connect", _set_pragmas)
         self._file = file or "memory"
+        # One connection, used by one thread at a time.
+        self._lock = threading.RLock()
+        with self._errors_explained():
+            self._connection = sqlite3.connect(
+                file or ":memory:", timeout=_BUSY_TIMEOUT_S, check_same_thread=False
+            )
+        self._connection.row_factory = sqlite3.Row
         try:
+            with self._errors_explained():
+                self._connection.execute("PRAGMA journal_mode=WAL").close()
+                self._connection.execute("PRAGMA synchronous=FULL").close()
             with self.transaction() as connection:
-                # Not create_all: it looks first, and fails when another process comes between.
-                for table in metadata.sorted_tables:
-                    connection.execute(CreateTable(table, if_not_exists=True))
+                for table in _TABLES:
+                    connection.execute(table)
         except GrampusError:
             self.close()
             raise
 
     @contextmanager
-    def transaction(self) -> Iterator[Connection]:
-        """A connection in a transaction, committed at the end of the block."""
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """The connection in a transaction, committed at the end of the block."""
+        with self._lock, self._errors_explained(), self._connection:
+            yield self._connection
+
+    @contextmanager
+    def _errors_explained(self) -> Iterator[None]:
         try:
-            with self._engine.begin() as connection:
-                yield connection
-        except DatabaseError as error:
+            yield
+        except sqlite3.Error as error:
             raise GrampusError(
-                f"The state file {self._file} cannot be used: {error.orig}.",
+                f"The state file {self._file} cannot be used: {error}.",
                 "Check that the disk is not full and that the file is not damaged.",
                 code="state-unusable",
             ) from error
 
     def close(self) -> None:
         """Release the file."""
-        self._engine.dispose()
+        with self._lock:
+            self._connection.close()
 
     def put(self, kind: str, lab: str, name: str, record: BaseModel) -> None:
         """Write the record of `kind` named `name` in `lab`, replacing an older one."""
-        values = {"kind": kind, "lab": lab, "name": name, "body": record.model_dump_json()}
         with self.transaction() as connection:
-            connection.execute(_PUT, values)
+            connection.execute(_PUT, (kind, lab, name, record.model_dump_json()))
 
     def get(self, kind: str, lab: str, name: str, model: type[RecordT]) -> RecordT | None:
         """The record, or None. Raises GrampusError with code `state-unreadable`."""
         with self.transaction() as connection:
-            body = connection.execute(
-                _GET, {"kind": kind, "lab": lab, "name": name}
-            ).scalar_one_or_none()
-        return None if body is None else self._parse(kind, name, body, model)
+            row = connection.execute(_GET, (kind, lab, name)).fetchone()
+        return None if row is None else self._parse(kind, name, row["body"], model)
 
     def all(self, kind: str, lab: str | None, model: type[RecordT]) -> dict[str, RecordT]:
         """Records of `kind` by name, of one lab or (None) of all labs, sorted by name."""
-        query, values = (_ALL, {}) if lab is None else (_ALL_OF_LAB, {"lab": lab})
+        query, values = (_ALL, (kind,)) if lab is None else (_ALL_OF_LAB, (kind, lab))
         with self.transaction() as connection:
-            rows = connection.execute(query, {"kind": kind, **values}).all()
+            rows = connection.execute(query, values).fetchall()
         return {name: self._parse(kind, name, body, model) for name, body in rows}
 
     def remove(self, kind: str, lab: str, name: str) -> None:
         """Forget the record; nothing happens when there is none."""
         with self.transaction() as connection:
-            connection.execute(_REMOVE, {"kind": kind, "lab": lab, "name": name})
+            connection.execute(_REMOVE, (kind, lab, name))
 
     def remove_lab(self, lab: str) -> None:
         """Forget every record of `lab`, of whatever kind."""
         with self.transaction() as connection:
-            connection.execute(_REMOVE_LAB, {"lab": lab})
+            connection.execute(_REMOVE_LAB, (lab,))
 
     def _parse(self, kind: str, name: str, body: str, model: type[RecordT]) -> RecordT:
         try:
@@ -181,10 +163,3 @@ def _ensure_file(file: Path) -> None:
         Store(made).close()
         with contextlib.suppress(FileExistsError):
             file.hardlink_to(made)
-
-
-def _set_pragmas(connection: sqlite3.Connection, _record: Any) -> None:
-    cursor = connection.cursor()
-    cursor.execute("PRAGMA journal_mode=WAL")
-    cursor.execute("PRAGMA synchronous=FULL")
-    cursor.close()

@@ -128,15 +128,15 @@ def test_only_its_owner_may_read_the_file(store: Store, tmp_path: Path) -> None:
 
 def test_commits_survive_a_power_cut_once_they_return(store: Store) -> None:
     with store.transaction() as connection:
-        synchronous = connection.exec_driver_sql("PRAGMA synchronous").scalar_one()
-        mode = connection.exec_driver_sql("PRAGMA journal_mode").scalar_one()
+        synchronous = connection.execute("PRAGMA synchronous").fetchone()[0]
+        mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
     assert (synchronous, mode) == (2, "wal")  # 2 is FULL
 
 
 def test_transaction_that_fails_changes_nothing(store: Store) -> None:
     def fail_half_way() -> None:
         with store.transaction() as connection:
-            connection.exec_driver_sql("insert into records values ('fish', 'sea', 'cod', '{}')")
+            connection.execute("insert into records values ('fish', 'sea', 'cod', '{}')")
             raise GrampusError("Half way.")
 
     with pytest.raises(GrampusError, match="Half way"):
@@ -221,7 +221,7 @@ def test_record_of_another_version_is_named_with_what_is_wrong(
     store: Store, body: str, what: str
 ) -> None:
     with store.transaction() as connection:
-        connection.exec_driver_sql("insert into records values ('fish', 'sea', 'cod', ?)", (body,))
+        connection.execute("insert into records values ('fish', 'sea', 'cod', ?)", (body,))
 
     def get_one() -> object:
         return store.get("fish", "sea", "cod", Fish)
