@@ -110,6 +110,17 @@ def test_the_rest_of_a_cut_off_initialisation_is_wiped(tmp_path: Path) -> None:
     assert not list(script.volume.glob("*/half"))
 
 
+def test_spare_redo_files_of_the_initialisation_are_not_left_for_the_first_start(
+    tmp_path: Path,
+) -> None:
+    redo = "data/#innodb_redo"
+    script = InitScript(
+        tmp_path, server=f"mkdir {redo}; touch {redo}/#ib_redo6 {redo}/#ib_redo7_tmp"
+    )
+    assert script.run() == 0
+    assert [path.name for path in (script.volume / redo).iterdir()] == ["#ib_redo6"]
+
+
 def test_a_server_that_fails_leaves_no_marker(tmp_path: Path) -> None:
     script = InitScript(tmp_path, server="exit 1")
     assert script.run() != 0

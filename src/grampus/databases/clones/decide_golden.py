@@ -12,7 +12,7 @@ from grampus.databases.model import FlavourName
 GOLDEN_PREFIX = "golden-"
 GOLDEN_SNAPSHOT = "golden"
 # Changed when what is on a golden volume changes: it is part of their names.
-_LAYOUT = 1
+_LAYOUT = 2
 # XFS keeps the size of its allocation groups while it grows: a quarter of the size it was made
 # with. Eight times as big it has 32 groups, within what mkfs.xfs itself chooses for big volumes.
 _SIZE_CLASSES: tuple[tuple[int, str], ...] = (
