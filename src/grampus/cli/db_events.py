@@ -39,7 +39,7 @@ def db_events(
         events = session.database_events().of(name, last=last)
     make_output(output_format).table(
         {"database": name, "events": [_document(event) for event in events]},
-        ["at", "what", "outcome", "took"],
+        ["at", "what", "by", "outcome", "took"],
         [_row(event, name) for event in events],
         f"Nothing has been done to the database {name} yet.",
     )
@@ -143,6 +143,7 @@ def _document(event: DatabaseEvent) -> dict[str, object]:
         "database": event.database,
         "kind": event.kind,
         "what": event.what,
+        "by": event.actor,
         "outcome": event.outcome,
         "reason": event.reason,
         "duration_s": round(event.duration_s, 3),
@@ -155,6 +156,7 @@ def _row(event: DatabaseEvent, name: str) -> list[str]:
     return [
         f"{event.at:%Y-%m-%d %H:%M:%S}",
         f"{event.what}{formerly}",
+        event.actor or "-",
         f"{event.outcome}{reason}",
         f"{event.duration_s:.1f} s",
     ]

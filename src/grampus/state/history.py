@@ -34,6 +34,7 @@ class JournaledOperation:
     error: str
     started_at: datetime
     changed_at: datetime
+    actor: str  # who asked for it; empty: begun by a version that did not write it down
 
 
 class OperationHistory:
@@ -65,6 +66,7 @@ class OperationHistory:
                 error=row["error"],
                 started_at=datetime.fromisoformat(row["started_at"]),
                 changed_at=datetime.fromisoformat(row["changed_at"]),
+                actor=row["actor"],
             )
             for row in rows
         ]

@@ -24,8 +24,8 @@ OperationStatus = Literal["running", "undoing", "done", "undone"]
 UNFINISHED: tuple[OperationStatus, ...] = ("running", "undoing")
 _BEGIN = (
     "INSERT INTO operations "
-    "(kind, lab, subject, spec, status, step, error, started_at, changed_at) "
-    "VALUES (?, ?, ?, ?, 'running', '', '', ?, ?)"
+    "(kind, lab, subject, spec, status, step, error, started_at, changed_at, actor) "
+    "VALUES (?, ?, ?, ?, 'running', '', '', ?, ?, ?)"
 )
 _UNFINISHED_OF_LAB = (
     "SELECT * FROM operations WHERE lab = ? AND status IN (SELECT value FROM json_each(?)) "
@@ -62,15 +62,17 @@ class Operation:
 class OperationJournal:
     """Runs operations and remembers how far each has come."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, *, actor: str = "") -> None:
+        """`actor` is who asks for the operations that are begun here; empty: nobody knows."""
         self._store = store
         self._clock = clock
+        self._actor = actor
 
     def begin(self, kind: str, lab: str, subject: str, spec: dict[str, Any]) -> Operation:
         """Journal a new operation before anything is changed."""
         now = self._clock.now().isoformat()
         with self._store.transaction() as connection:
-            values = (kind, lab, subject, json.dumps(spec), now, now)
+            values = (kind, lab, subject, json.dumps(spec), now, now, self._actor)
             number = connection.execute(_BEGIN, values).lastrowid
         if number is None:
             raise GrampusError("The operation journal gave no number to a new operation.")

@@ -36,10 +36,20 @@ _TABLES = (
         step VARCHAR NOT NULL,
         error VARCHAR NOT NULL,
         started_at VARCHAR NOT NULL,
-        changed_at VARCHAR NOT NULL
+        changed_at VARCHAR NOT NULL,
+        actor VARCHAR NOT NULL DEFAULT ''
     )
     """,
 )
+# Columns that older files lack: table, column, and how it is added.
+_LATER_COLUMNS = (
+    (
+        "operations",
+        "actor",
+        "ALTER TABLE operations ADD COLUMN actor VARCHAR NOT NULL DEFAULT ''",
+    ),
+)
+_COLUMNS = "SELECT name FROM pragma_table_info(?)"
 _PUT = (
     "INSERT INTO records (kind, lab, name, body) VALUES (?, ?, ?, ?) "
     "ON CONFLICT (kind, lab, name) DO UPDATE SET body = excluded.body"
@@ -80,6 +90,7 @@ class Store:
             with self.transaction() as connection:
                 for table in _TABLES:
                     connection.execute(table)
+            self._add_columns()
         except GrampusError:
             self.close()
             raise
@@ -89,6 +100,21 @@ class Store:
         """The connection in a transaction, committed at the end of the block."""
         with self._lock, self._errors_explained(), self._connection:
             yield self._connection
+
+    def _add_columns(self) -> None:
+        for table, column, statement in _LATER_COLUMNS:
+            if self._has(table, column):
+                continue
+            with self.transaction() as connection:
+                # Another process may be doing the same: it is looked at again under the lock.
+                connection.execute("BEGIN IMMEDIATE")
+                if not self._has(table, column):
+                    connection.execute(statement)
+
+    def _has(self, table: str, column: str) -> bool:
+        with self._errors_explained():
+            rows = self._connection.execute(_COLUMNS, (table,)).fetchall()
+        return any(row["name"] == column for row in rows)
 
     @contextmanager
     def _errors_explained(self) -> Iterator[None]:

@@ -11,7 +11,7 @@ from tests.unit.clock import FakeClock
 
 def test_operations_are_found_by_subject_and_by_kind(tmp_path: Path) -> None:
     store, clock = Store(tmp_path / "state.db"), FakeClock()
-    journal = OperationJournal(store, clock)
+    journal = OperationJournal(store, clock, actor="anna")
     step = Step("wait", "Wait", lambda: clock.sleep(2.5))
     for kind, lab, subject in (
         ("db.create", "t", "shop"),
@@ -29,4 +29,5 @@ def test_operations_are_found_by_subject_and_by_kind(tmp_path: Path) -> None:
     assert (stopped.kind, stopped.status, stopped.step) == ("db.stop", "running", "")
     assert [found.subject for found in history.of_kinds(["db.create"])] == ["shop", "other"]
     assert history.of_subjects([]) == []
+    assert made.actor == "anna"
     store.close()

@@ -11,6 +11,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 
 from grampus.core.errors import GrampusError
+from grampus.state.history import OperationHistory
 from grampus.state.operations import OperationJournal
 from grampus.state.store import Store
 
@@ -144,8 +145,7 @@ def test_transaction_that_fails_changes_nothing(store: Store) -> None:
     assert store.all("fish", None, Fish) == {}
 
 
-def test_processes_that_begin_together_share_one_file(tmp_path: Path) -> None:
-    file = tmp_path / "state.db"
+def write_from_three_processes(file: Path) -> None:
     children = [
         subprocess.Popen(
             [sys.executable, "-c", WRITER, str(file), f"child{number}"],
@@ -157,6 +157,11 @@ def test_processes_that_begin_together_share_one_file(tmp_path: Path) -> None:
     for child in children:
         assert child.communicate() == (None, "")
         assert child.returncode == 0
+
+
+def test_processes_that_begin_together_share_one_file(tmp_path: Path) -> None:
+    file = tmp_path / "state.db"
+    write_from_three_processes(file)
     store = Store(file)
     assert len(store.all("fish", "sea", Fish)) == 75
     store.close()
@@ -251,3 +256,43 @@ def test_without_a_file_it_is_empty_and_leaves_nothing(
     assert OperationJournal(store, FakeClock()).unfinished("default") == []
     store.close()
     assert list(tmp_path.iterdir()) == []
+
+
+def _written_before_actors_were_kept(file: Path) -> None:
+    connection = sqlite3.connect(file)
+    connection.execute(
+        "create table operations (id integer primary key, kind varchar not null, "
+        "lab varchar not null, subject varchar not null, spec varchar not null, "
+        "status varchar not null, step varchar not null, error varchar not null, "
+        "started_at varchar not null, changed_at varchar not null)"
+    )
+    connection.execute(
+        "insert into operations values "
+        "(7, 'a.b', 'sea', 'sponge', '{}', 'running', 'flour', '', '2026-11-01', '2026-11-02')"
+    )
+    connection.commit()
+    connection.close()
+
+
+def test_a_file_of_an_older_version_keeps_its_operations_and_gets_the_new_column(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "state.db"
+    _written_before_actors_were_kept(file)
+    for _ in range(2):  # the second time it has the column
+        store = Store(file)
+        (found,) = OperationHistory(store, "sea").of_subjects(["sponge"])
+        assert (found.id, found.step, found.actor) == (7, "flour", "")
+        store.close()
+    store = Store(file)
+    assert OperationJournal(store, FakeClock(), actor="anna").begin("a.b", "sea", "x", {}).id == 8
+    assert [o.actor for o in OperationHistory(store, "sea").of_kinds(["a.b"])] == ["anna"]
+    store.close()
+
+
+def test_processes_that_add_the_column_together_do_not_get_in_each_others_way(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "state.db"
+    _written_before_actors_were_kept(file)
+    write_from_three_processes(file)

@@ -31,6 +31,7 @@ class DatabaseEvent:
     database: str  # its name at that time
     kind: str
     what: str  # such as `resize: 20 GiB`
+    actor: str  # who asked for it; empty: not known
     outcome: Outcome
     reason: str  # why it was undone, or what it is at; else empty
     duration_s: float  # until it was over, or until it was last heard of
@@ -90,6 +91,7 @@ def classify_event(operation: JournaledOperation) -> DatabaseEvent:
         database=operation.subject,
         kind=operation.kind,
         what=f"{what}: {detail}" if detail else what,
+        actor=operation.actor,
         outcome=outcome,
         reason=reason,
         duration_s=max(0.0, (operation.changed_at - operation.started_at).total_seconds()),
@@ -120,4 +122,8 @@ def _describe(spec: Mapping[str, Any], kind: str) -> str:
             return f"into the trash until {spec['expires_at'][:10]}"
         case "db.set" if "changed" in spec and "former" in spec:
             return f"{spec['former']} to {spec['changed']['write_path']}"
+        case "db.verify" if "verified" in spec:
+            return str(spec["verified"]["said"])
+    if "summary" in spec:  # such operations say it themselves
+        return str(spec["summary"])
     return str(spec.get("user", "")) if kind.startswith("db.user-") else ""

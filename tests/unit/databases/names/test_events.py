@@ -26,7 +26,9 @@ def operation(
     error: str = "",
 ) -> JournaledOperation:
     changed_at = BEGAN + timedelta(seconds=2)
-    return JournaledOperation(1, kind, "shop", spec or {}, status, step, error, BEGAN, changed_at)
+    return JournaledOperation(
+        1, kind, "shop", spec or {}, status, step, error, BEGAN, changed_at, "anna"
+    )
 
 
 def events(world: World) -> DatabaseEvents:
