@@ -67,6 +67,7 @@ class ClusterBootstrap:
                 osd_memory_target_bytes=OSD_MEMORY_TARGET_BYTES,
                 copies=self._spec.copies,
                 min_size=self._spec.min_size,
+                is_secure=self._spec.is_secure,
             )
         )
         for host in self._fleet.lab_hosts():
@@ -126,11 +127,8 @@ class ClusterBootstrap:
         host = self._fleet.host(name)
         directory = PurePosixPath(f"/var/lib/ceph/mon/ceph-{name}")
         if not _exists(host, directory / MADE_MARKER):
-            mons = self._spec.mon_hosts
             vectors = [
-                word
-                for mon in mons
-                for word in ("--addv", mon, mon_address_vector(self._spec.host_address(mon)))
+                word for mon in self._spec.mon_hosts for word in ("--addv", mon, self._vector(mon))
             ]
             # A directory without the marker was begun and not finished.
             host.run(["rm", "-rf", str(directory)])
@@ -148,6 +146,9 @@ class ClusterBootstrap:
             )
             host.run(["touch", str(directory / MADE_MARKER)])
         host.ensure_daemon(mon_spec(name, self._spec.host_address(name), host.data_dir, cpus=1.0))
+
+    def _vector(self, mon: str) -> str:
+        return mon_address_vector(self._spec.host_address(mon), is_secure=self._spec.is_secure)
 
     def _ensure_mgr(self, name: str) -> None:
         host = self._fleet.host(name)

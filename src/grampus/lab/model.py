@@ -43,6 +43,7 @@ class LabSpec(BaseModel):
     fsid: str
     copies: int = 3
     min_size: int = 2
+    is_secure: bool = False  # the cluster's messages are encrypted
 
     @property
     def network(self) -> ipaddress.IPv4Network:

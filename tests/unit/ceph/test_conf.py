@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import configparser
+from dataclasses import replace
 
 from grampus.ceph.conf import CephConf, mon_address_vector, render_ceph_conf
 
@@ -68,3 +69,13 @@ def test_it_is_an_ini_file_that_names_no_key() -> None:
 
 def test_both_messengers_have_their_own_port() -> None:
     assert mon_address_vector("192.0.2.1") == "[v2:192.0.2.1:3300,v1:192.0.2.1:6789]"
+
+
+def test_a_secure_cluster_speaks_no_protocol_that_can_be_read() -> None:
+    text = render_ceph_conf(replace(CONF, is_secure=True))
+    assert "v1:" not in text
+    settings = dict(line.split(" = ", 1) for line in text.splitlines() if " = " in line)
+    modes = {name: value for name, value in settings.items() if name.endswith(" mode")}
+    assert set(modes.values()) == {"secure"}
+    assert len(modes) == 6
+    assert settings["ms bind msgr1"] == "false"

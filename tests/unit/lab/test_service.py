@@ -156,6 +156,7 @@ def test_osds_that_do_not_fit_are_refused(
         LabRequest("t"),
         LabRequest("t", 3, 2, "nvme", 20 * GIB, "sid"),
         LabRequest("t", hosts=3),
+        LabRequest("t", is_secure=False),
     ],
 )
 def test_asking_for_the_lab_as_it_is(request_: LabRequest) -> None:
@@ -171,6 +172,7 @@ def test_asking_for_the_lab_as_it_is(request_: LabRequest) -> None:
         (LabRequest("t", media="hdd"), "--media nvme, not hdd"),
         (LabRequest("t", osd_size_bytes=GIB), "--osd-size"),
         (LabRequest("t", image="trixie"), "--image sid, not trixie"),
+        (LabRequest("t", is_secure=True), "--secure off, not on"),
         (LabRequest("t", hosts=4, media="ssd"), "--hosts 3, not 4, --media nvme, not ssd"),
     ],
 )
