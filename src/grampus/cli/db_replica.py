@@ -1,0 +1,360 @@
+"""`grampus db replica`: read replicas of databases."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from grampus.cli.app import command, confirm, make_noun
+from grampus.cli.db import connection_document, database_document
+from grampus.cli.options import (
+    FORMAT_DEFAULT,
+    LAB_DEFAULT,
+    DryRunOption,
+    FormatOption,
+    LabOption,
+    YesOption,
+)
+from grampus.cli.output import make_output, show_plan
+from grampus.cli.work import work_on_databases
+from grampus.core.errors import UsageError
+from grampus.core.units import parse_bytes
+from grampus.databases.replicas.decide_replicas import (
+    Copies,
+    ReplicaRequest,
+    explain_copies,
+    format_lag,
+)
+from grampus.databases.replicas.renewals import Renewal
+from grampus.databases.replicas.replica_steps import (
+    ADD_REPLICA,
+    PROMOTE_REPLICA,
+    REMOVE_REPLICA,
+    RENEW_REPLICA,
+    SCHEDULE_RENEWAL,
+)
+from grampus.databases.replicas.replicas import ReplicaView
+from grampus.databases.snapshots.decide_retention import format_interval, parse_interval_s
+from grampus.databases.view import DatabaseView
+
+replica_app = make_noun("replica", "Read replicas: databases that follow another one.")
+ReplicaArgument = Annotated[str, typer.Argument(metavar="NAME", help="The replica's name.")]
+_COPIES: dict[int, Copies] = {1: 1, 2: 2, 3: 3}
+_FAILED = 1
+
+
+@command(replica_app, "add", "grampus db replica add shop --name shop-r1 --copies 1")
+def replica_add(
+    primary: Annotated[str, typer.Argument(metavar="PRIMARY", help="The database to follow.")],
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Its name (default: PRIMARY-r1, -r2, ...).")
+    ] = None,
+    host: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST", help="The host to run on (default: the least busy beside PRIMARY's)."
+        ),
+    ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Memory limit of its instance (default: PRIMARY's)."),
+    ] = None,
+    cpus: Annotated[
+        float | None,
+        typer.Option(metavar="NUMBER", help="CPU limit of its instance (default: PRIMARY's)."),
+    ] = None,
+    copies: Annotated[
+        int | None,
+        typer.Option(
+            metavar="1|2|3",
+            help="How many copies its own blocks have (default: as PRIMARY's). With 1, a lost disk "
+            "may cost the replica, never PRIMARY.",
+        ),
+    ] = None,
+    snapshot: Annotated[
+        str | None,
+        typer.Option(metavar="SNAPSHOT", help="Begin with this snapshot of PRIMARY, and catch up."),
+    ] = None,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Make a read replica on a thin clone of a database, in seconds whatever the size.
+
+    It has an address, a server id and passwords of its own, refuses every write, and follows the
+    primary over TLS.
+    """
+    request = ReplicaRequest(
+        primary=primary,
+        name=name,
+        host=host,
+        memory_bytes=None if memory is None else parse_bytes(memory, what="memory size"),
+        cpus=cpus,
+        copies=None if copies is None else _parse_copies(copies),
+        snapshot=snapshot,
+    )
+    with work_on_databases(lab) as (session, databases):
+        replicas = session.database_replicas()
+        if dry_run:
+            show_plan(output_format, replicas.describe(ADD_REPLICA, replicas.plan_add(request)))
+            return
+        view = replicas.add(request)
+        made = view.record.spec.name
+        created = databases.made(made)
+        held = session.cluster().observe_pool(view.record.spec.pool).copies
+    make_output(output_format).details(
+        {**replica_document(view), **connection_document(created), "copies": held},
+        {
+            "replica": made,
+            "of": primary,
+            "state": view.standing.state,
+            "host": view.record.spec.host,
+            "address": f"{created.endpoint.address}:{created.endpoint.port}",
+            "copies": explain_copies(held, primary),
+            "connection": created.connection_string,
+            "client": created.client_command,
+            "or": f"grampus db connect {primary} --read-only",
+        },
+    )
+
+
+@command(replica_app, "list", "grampus db replica list shop")
+def replica_list(
+    primary: Annotated[str, typer.Argument(metavar="PRIMARY", help="The database they follow.")],
+    lab: LabOption = LAB_DEFAULT,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """A database and its replicas: where they are, how they are, how far behind."""
+    with work_on_databases(lab) as (session, databases):
+        view = databases.show(primary)
+        found = session.database_replicas().of(primary)
+    document: dict[str, Any] = {**_endpoint(view), "state": view.status}
+    make_output(output_format).table(
+        {
+            "primary": document,
+            "replicas": [replica_document(replica) for replica in found],
+        },
+        ["name", "role", "host", "endpoint", "state", "lag", "behind", "renewed", "problem"],
+        [
+            [
+                primary,
+                "primary",
+                view.record.spec.host,
+                _address(view),
+                view.status,
+                *("-", "-", "-", "-"),
+            ],
+            *(_row(replica) for replica in found),
+        ]
+        if found
+        else [],
+        f"No replica follows '{primary}'. `grampus db replica add {primary}` makes one.",
+    )
+
+
+@command(replica_app, "remove", "grampus db replica remove shop-r1 --yes")
+def replica_remove(
+    name: ReplicaArgument,
+    lab: LabOption = LAB_DEFAULT,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Remove a replica for good; its primary has all that it has."""
+    with work_on_databases(lab) as (session, _):
+        replicas = session.database_replicas()
+        order = replicas.plan_remove(name)
+        if dry_run:
+            show_plan(output_format, replicas.describe(REMOVE_REPLICA, order))
+            return
+        session.progress.close()
+        confirm(f"Remove the replica '{name}' of '{order.primary}' for good?", yes=yes)
+        replicas.remove(name)
+    make_output(output_format).text(
+        {"removed": name, "primary": order.primary}, f"The replica '{name}' is gone."
+    )
+
+
+@command(replica_app, "promote", "grampus db replica promote shop-r1 --wait")
+def replica_promote(
+    name: ReplicaArgument,
+    wait: Annotated[
+        bool,
+        typer.Option(
+            "--wait", metavar="", help="First wait until it has all that its primary has now."
+        ),
+    ] = False,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Make a replica a database of its own that clients may write to.
+
+    What it has received is applied first; what its primary had not sent yet is not in it. The
+    primary goes on by itself: send its clients over, or stop it.
+    """
+    with work_on_databases(lab) as (session, databases):
+        replicas = session.database_replicas()
+        order = replicas.plan_promote(name, wait=wait)
+        if dry_run:
+            show_plan(output_format, replicas.describe(PROMOTE_REPLICA, order))
+            return
+        replicas.promote(name, wait=wait)
+        view = databases.show(name)
+        held = session.cluster().observe_pool(view.record.spec.pool).copies
+    kept = "" if held > 1 else f"\nBeware: {_explain_one_copy(name)}"
+    make_output(output_format).text(
+        {**database_document(view), "former_primary": order.primary, "copies": held},
+        f"The database '{name}' follows '{order.primary}' no longer, and can be written to at "
+        f"{_address(view)}.\nIts volume still shares blocks with that of '{order.primary}'; "
+        f"`grampus db flatten {name}` lets it stand alone.{kept}",
+    )
+
+
+@command(replica_app, "renew", "grampus db replica renew shop-r1")
+def replica_renew(
+    name: ReplicaArgument,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Fill a replica anew from a clone of its primary; nobody reads from it for some seconds.
+
+    Name, address and passwords stay. It shares all its blocks with the primary again.
+    """
+    with work_on_databases(lab) as (session, _):
+        replicas = session.database_replicas()
+        if dry_run:
+            show_plan(output_format, replicas.describe(RENEW_REPLICA, replicas.plan_renew(name)))
+            return
+        view = replicas.renew(name)
+    make_output(output_format).text(
+        replica_document(view),
+        f"The replica '{name}' was renewed from '{view.record.spec.replica_of}'; it is "
+        f"{view.standing.state}.",
+    )
+
+
+@command(replica_app, "schedule", "grampus db replica schedule shop-r1 --every 1d")
+def replica_schedule(
+    name: ReplicaArgument,
+    every: Annotated[
+        str | None, typer.Option(metavar="INTERVAL", help="How often, such as 12h or 1d.")
+    ] = None,
+    off: Annotated[bool, typer.Option("--off", metavar="", help="By hand alone.")] = False,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Have a replica renewed again and again, or show how; `db replica due` carries it out."""
+    if off and every is not None:
+        raise UsageError("--off and --every contradict each other.", "Leave one of them out.")
+    every_s = None if every is None else parse_interval_s(every)
+    with work_on_databases(lab) as (session, _):
+        renewals = session.replica_renewals()
+        if off or every_s is not None:
+            if dry_run:
+                steps = session.database_replicas().describe(
+                    SCHEDULE_RENEWAL, renewals.plan(name, every_s)
+                )
+                show_plan(output_format, steps)
+                return
+            renewals.put(name, every_s)
+        every_s = renewals.get(name)
+    make_output(output_format).text(
+        {"replica": name, "renew_every_s": every_s},
+        f"The replica '{name}' is renewed by hand alone."
+        if every_s is None
+        else f"The replica '{name}' is renewed every {format_interval(every_s)}.",
+    )
+
+
+@command(replica_app, "due", "grampus db replica due")
+def replica_due(
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Renew the replicas whose time has come, and those that can never catch up; for cron."""
+    with work_on_databases(lab) as (session, _):
+        renewals = session.replica_renewals().carry_out(changes_nothing=dry_run)
+    if dry_run:
+        show_plan(
+            output_format,
+            [f"Renew {entry.replica} from {entry.primary} ({entry.reason})" for entry in renewals],
+        )
+        return
+    make_output(output_format).table(
+        {"renewals": [_renewal_document(entry) for entry in renewals]},
+        ["replica", "primary", "why", "problem"],
+        [[entry.replica, entry.primary, entry.reason, entry.problem or "-"] for entry in renewals],
+        "No replica is due.",
+    )
+    if any(entry.problem for entry in renewals):
+        raise typer.Exit(_FAILED)
+
+
+def replica_document(view: ReplicaView) -> dict[str, Any]:
+    """The JSON document of a replica; it holds no secret."""
+    spec, standing = view.record.spec, view.standing
+    return {
+        "name": spec.name,
+        "replica_of": spec.replica_of,
+        "host": spec.host,
+        "address": spec.address,
+        "port": spec.port,
+        "pool": spec.pool,
+        "state": standing.state,
+        "lag_s": None if standing.lag_ms is None else standing.lag_ms / 1000,
+        "transactions_behind": standing.behind,
+        "problem": standing.problem,
+        "renewed_at": view.record.renewed_at.isoformat() if view.record.renewed_at else None,
+        "renew_every_s": spec.renew_every_s,
+    }
+
+
+def _row(view: ReplicaView) -> list[str]:
+    spec, standing, renewed_at = view.record.spec, view.standing, view.record.renewed_at
+    return [
+        spec.name,
+        "replica",
+        spec.host,
+        f"{spec.address}:{spec.port}",
+        standing.state,
+        format_lag(standing.lag_ms),
+        "-" if standing.behind is None else str(standing.behind),
+        f"{renewed_at:%Y-%m-%d %H:%M}" if renewed_at else "-",
+        standing.problem or "-",
+    ]
+
+
+def _endpoint(view: DatabaseView) -> dict[str, Any]:
+    spec = view.record.spec
+    return {"name": spec.name, "host": spec.host, "address": spec.address, "port": spec.port}
+
+
+def _address(view: DatabaseView) -> str:
+    return f"{view.record.spec.address}:{view.record.spec.port}"
+
+
+def _explain_one_copy(name: str) -> str:
+    return (
+        f"what is written to '{name}' has one copy. When an OSD stops it cannot be read until it "
+        "is back, and when its disk is lost the database is lost."
+    )
+
+
+def _renewal_document(entry: Renewal) -> dict[str, Any]:
+    return {
+        "replica": entry.replica,
+        "primary": entry.primary,
+        "reason": entry.reason,
+        "problem": entry.problem,
+    }
+
+
+def _parse_copies(copies: int) -> Copies:
+    if copies not in _COPIES:
+        raise UsageError(f"Nobody keeps {copies} copies.", "Ask for 1, 2 or 3.")
+    return _COPIES[copies]

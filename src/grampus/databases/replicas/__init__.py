@@ -1,0 +1,1 @@
+"""Read replicas: databases that follow another one, made from its clones, and let go from it."""

@@ -1,0 +1,191 @@
+"""Replicas: how they are asked for, where they go, how they are, who reads where. All pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from grampus.core.errors import RefusedError, UsageError
+from grampus.core.names import MAX_NAME_LENGTH
+from grampus.databases.model import DatabaseStatus, FlavourName
+from grampus.databases.placement import HostLoad, decide_placement
+from grampus.databases.replicas.gtid_sets import count_missing, parse_gtid_set
+from grampus.databases.replicas.replication_sql import Position, Replication
+from grampus.databases.snapshots.decide_retention import format_interval
+
+# `replicating` alone is healthy. `too-far-behind`: the primary no longer has the binary logs that
+# it lacks, so it must be renewed. `broken`: what it received cannot be applied. `not-replicating`:
+# it was told of no primary, or to stop.
+ReplicaState = Literal[
+    "replicating",
+    "disconnected",
+    "broken",
+    "too-far-behind",
+    "not-replicating",
+    "stopped",
+    "creating",
+    "deleting",
+    "volume-lost",
+    "host-down",
+]
+Copies = Literal[1, 2, 3]
+MIN_RENEW_EVERY_S, MAX_RENEW_EVERY_S = 3600, 31 * 86400
+_TAIL = "-r"
+
+
+@dataclass(frozen=True)
+class ReplicaRequest:
+    """A replica as the user asks for it; what is None is as in the primary."""
+
+    primary: str
+    name: str | None = None
+    host: str | None = None  # None: the least busy one, not the primary's
+    memory_bytes: int | None = None
+    cpus: float | None = None
+    copies: Copies | None = None  # of the blocks that it does not share
+    snapshot: str | None = None  # to begin from; None: as the primary is now
+
+
+@dataclass(frozen=True)
+class ReplicaStanding:
+    """How a replica is, and how far behind its primary.
+
+    `behind` and `lag_ms` are None where they cannot be known. The lag is how old what it shows is
+    at most: 0 when it has all that its primary had.
+    """
+
+    state: ReplicaState
+    behind: int | None = None  # transactions
+    lag_ms: int | None = None
+    problem: str | None = None
+
+
+def decide_replica_name(primary: str, taken: Collection[str]) -> str:
+    """`shop-r1`, `shop-r2`, ...: the first that nobody has."""
+    for number in range(1, len(taken) + 2):
+        tail = f"{_TAIL}{number}"
+        name = primary[: MAX_NAME_LENGTH - len(tail)].rstrip("-") + tail
+        if name not in taken:
+            return name
+    raise AssertionError("more names are tried than there are databases")
+
+
+def decide_replica_host(loads: Sequence[HostLoad], primary_host: str, name: str) -> str:
+    """The least busy host beside the primary's, so that losing one loses one of them.
+
+    Raises RefusedError with code `no-other-host` when no other can be reached.
+    """
+    others = [load for load in loads if load.name != primary_host]
+    if not any(load.reachable for load in others):
+        raise RefusedError(
+            f"No host but {primary_host} can be reached, where {name} itself runs.",
+            f"Bring another up, or add --host {primary_host}: they then fail together.",
+            code="no-other-host",
+        )
+    return decide_placement(others)
+
+
+def decide_standing(
+    status: DatabaseStatus,
+    flavour: FlavourName,
+    replication: Replication | None,
+    own: Position | None,
+    primary: Position | None,
+) -> ReplicaStanding:
+    """How a replica is, from what its server (`own`) and its primary's said; None: nothing."""
+    if status != "running":
+        return ReplicaStanding(status)
+    if own is None:
+        return ReplicaStanding("stopped", problem="Its server does not answer.")
+    behind = missing_for_ever = None
+    if primary is not None:
+        executed = parse_gtid_set(flavour, own.executed)
+        behind = count_missing(parse_gtid_set(flavour, primary.executed), executed)
+        missing_for_ever = count_missing(parse_gtid_set(flavour, primary.purged), executed)
+    lag_ms = _decide_lag_ms(behind, replication)
+    if missing_for_ever or (replication is not None and replication.lacks_binlogs):
+        problem = "Its primary no longer has the binary logs that it lacks: renew it."
+        return ReplicaStanding("too-far-behind", behind, lag_ms, problem)
+    if replication is None:
+        problem = "It follows nobody: renew it."
+        return ReplicaStanding("not-replicating", behind, lag_ms, problem)
+    if replication.apply_error:
+        return ReplicaStanding("broken", behind, lag_ms, replication.apply_error)
+    was_stopped = replication.receiving == "off" and not replication.receive_error
+    if was_stopped or not replication.applying:
+        problem = "Its replication was stopped: renew it."
+        return ReplicaStanding("not-replicating", behind, lag_ms, problem)
+    if replication.receiving != "on":
+        said = replication.receive_error or "It is about to connect to its primary."
+        return ReplicaStanding("disconnected", behind, lag_ms, said)
+    return ReplicaStanding("replicating", behind, lag_ms)
+
+
+def decide_reader(standings: dict[str, ReplicaStanding], primary: str) -> str:
+    """The replica that a reader goes to: of the healthy ones the least far behind.
+
+    Raises RefusedError with code `no-replica` when none is healthy.
+    """
+    healthy = [
+        (standing.lag_ms is None, standing.lag_ms or 0, name)
+        for name, standing in standings.items()
+        if standing.state == "replicating"
+    ]
+    if healthy:
+        return min(healthy)[2]
+    states = ", ".join(f"{name} is {standing.state}" for name, standing in standings.items())
+    raise RefusedError(
+        f"No replica of {primary} can be read from: {states or 'it has none'}.",
+        f"Leave --read-only out, or see `grampus db replica list {primary}`.",
+        code="no-replica",
+    )
+
+
+def require_renewal_interval(every_s: int) -> int:
+    """`every_s` if a replica can be renewed so often. Raises UsageError."""
+    if MIN_RENEW_EVERY_S <= every_s <= MAX_RENEW_EVERY_S:
+        return every_s
+    word = "often" if every_s < MIN_RENEW_EVERY_S else "seldom"
+    raise UsageError(
+        f"A renewal every {format_interval(every_s)} is too {word}.",
+        f"Choose {format_interval(MIN_RENEW_EVERY_S)} to {format_interval(MAX_RENEW_EVERY_S)}.",
+        code="invalid-schedule",
+    )
+
+
+def is_renewal_due(every_s: int | None, renewed_at: datetime, now: datetime) -> bool:
+    """Whether its schedule wants a replica renewed that was last filled at `renewed_at`."""
+    return every_s is not None and now >= renewed_at + timedelta(seconds=every_s)
+
+
+def explain_copies(copies: int, primary: str) -> str:
+    """What a replica's own blocks are worth when a disk is lost, in plain words."""
+    if copies == 1:
+        return (
+            "its own blocks have one copy. While an OSD is down they cannot be read, and cloning "
+            "or deleting any image of the cluster may wait for it; when its disk is lost the "
+            f"replica is lost (renew it then). {primary} loses nothing"
+        )
+    return f"its own blocks have {copies} copies"
+
+
+def format_lag(lag_ms: int | None) -> str:
+    """Seconds, with one digit after the point; `-` when it is not known."""
+    return "-" if lag_ms is None else f"{lag_ms / 1000:.1f} s"
+
+
+def _decide_lag_ms(behind: int | None, replication: Replication | None) -> int | None:
+    """How old what the replica shows is at most; None: that cannot be known.
+
+    While it applies a transaction, it shows what was before that was committed. Between two it
+    shows what the last one left.
+    """
+    if behind == 0:
+        return 0
+    if behind is None or replication is None:
+        return None
+    if replication.applying_age_ms is not None:
+        return replication.applying_age_ms
+    return replication.applied_age_ms

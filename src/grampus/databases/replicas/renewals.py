@@ -1,0 +1,86 @@
+"""Renewals of replicas: by schedule, kept with each, and of those that can never catch up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from grampus.core.errors import GrampusError
+from grampus.databases.model import DatabaseRecord, DatabaseSpec
+from grampus.databases.operating import DatabaseOperations
+from grampus.databases.replicas.decide_replicas import is_renewal_due, require_renewal_interval
+from grampus.databases.replicas.replica_steps import SCHEDULE_RENEWAL
+from grampus.databases.replicas.replicas import DatabaseReplicas
+
+RenewalReason = Literal["schedule", "too-far-behind"]
+
+
+@dataclass(frozen=True)
+class Renewal:
+    """A replica that was to be renewed, and why; `problem` when that failed."""
+
+    replica: str
+    primary: str
+    reason: RenewalReason
+    problem: str | None = None
+
+
+class ReplicaRenewals:
+    """The renewal schedules of the replicas of one lab or cluster."""
+
+    def __init__(self, operations: DatabaseOperations, replicas: DatabaseReplicas) -> None:
+        self._operations = operations
+        self._replicas = replicas
+
+    def get(self, name: str) -> int | None:
+        """Seconds between renewals; None: by hand alone. Raises as `plan`."""
+        return self._replicas.require_replica(name).spec.renew_every_s
+
+    def plan(self, name: str, every_s: int | None) -> DatabaseSpec:
+        """The replica with that schedule, or none.
+
+        Raises NotFoundError, UsageError, RefusedError with code `no-replica` or `not-ready`.
+        """
+        if every_s is not None:
+            require_renewal_interval(every_s)
+        spec = self._replicas.require_replica(name).spec
+        self._operations.ready(name)
+        return spec.model_copy(update={"renew_every_s": every_s})
+
+    def put(self, name: str, every_s: int | None) -> None:
+        """Keep the schedule with the replica. Raises what `plan` raises."""
+        with self._operations.locked(name):
+            self._operations.settle(name)
+            self._operations.run(SCHEDULE_RENEWAL, self.plan(name, every_s))
+
+    def carry_out(self, *, changes_nothing: bool = False) -> list[Renewal]:
+        """Renew what is due now; one answer for each that was to be renewed.
+
+        What fails with one keeps none of the others from its own. With `changes_nothing`, says
+        what would be done.
+        """
+        done = []
+        for name, record in self._operations.records.all().items():
+            primary = record.spec.replica_of
+            if primary is None or record.phase != "ready" or record.desired != "running":
+                continue
+            reason = self._reason(name, record)
+            if reason is None:
+                continue
+            problem = None if changes_nothing else self._renew(name)
+            done.append(Renewal(name, primary, reason, problem))
+        return done
+
+    def _reason(self, name: str, record: DatabaseRecord) -> RenewalReason | None:
+        now, filled_at = self._operations.clock.now(), record.renewed_at or record.created_at
+        if is_renewal_due(record.spec.renew_every_s, filled_at, now):
+            return "schedule"
+        is_lost = self._replicas.show(name).standing.state == "too-far-behind"
+        return "too-far-behind" if is_lost else None
+
+    def _renew(self, name: str) -> str | None:
+        try:
+            self._replicas.renew(name)
+        except GrampusError as error:
+            return str(error)
+        return None

@@ -1,0 +1,243 @@
+"""Operations on replicas, as lists of steps: added, removed, promoted, renewed, scheduled."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+from grampus.core.errors import NotFoundError
+from grampus.databases.clones.clone_steps import CloneOrder, clone_steps
+from grampus.databases.creating import copied_steps
+from grampus.databases.database_work import DatabaseWork, discard
+from grampus.databases.kinds import OperationType
+from grampus.databases.lifecycle import DELETE
+from grampus.databases.live.live_changes import LiveWork
+from grampus.databases.model import DatabaseSpec
+from grampus.databases.replicas.replica_work import ReplicaWork
+from grampus.databases.snapshots.decide_retention import format_interval
+from grampus.databases.step_ports import StepPorts
+from grampus.state.operations import Step
+from grampus.volumes.model import CloneSource
+
+
+class AddOrder(BaseModel):
+    """A new replica, as its steps need it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    clone: CloneOrder  # its spec names the primary, which `database` is too
+
+
+class RemoveOrder(BaseModel):
+    """The end of a replica, as its steps need it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    spec: DatabaseSpec
+    primary: str
+    leftover_snapshot: str | None = None  # of the primary, by a renewal that was given up
+
+
+class PromoteOrder(BaseModel):
+    """A replica that becomes a database of its own, as its steps need it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    replica: DatabaseSpec  # as it is
+    primary: str
+    wait_for: str | None  # transactions that the primary had; None: what was received is enough
+
+    @property
+    def changed(self) -> DatabaseSpec:
+        return self.replica.model_copy(update={"replica_of": None, "renew_every_s": None})
+
+
+class RenewOrder(BaseModel):
+    """A replica that is filled anew from its primary, as its steps need it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    changed: DatabaseSpec  # its volume may be bigger from now on
+    primary: str
+    owner: str  # the name of its own user, which is the primary's
+    source: CloneSource  # the snapshot is taken for this renewal alone: no other has its name
+
+
+def _add_steps(ports: StepPorts, order: AddOrder) -> list[Step]:
+    """The clone, which follows its primary before it counts as ready; undone as a whole."""
+    spec, primary = order.clone.spec, order.clone.database
+    work = ReplicaWork(ports, spec, primary)
+    *steps, finish = clone_steps(ports, order.clone)
+    return [
+        *steps,
+        Step("follow", f"Let it follow {primary}", work.follow, work.forget_account),
+        Step("note", "Note when it was filled", work.note_renewed),
+        finish,
+    ]
+
+
+def _remove_steps(ports: StepPorts, order: RemoveOrder) -> list[Step]:
+    spec, primary, leftover = order.spec, order.primary, order.leftover_snapshot
+    work = ReplicaWork(ports, spec, primary)
+    account = Step("account", f"Let it follow {primary} no longer", work.forget_account)
+    steps = [account, *DELETE.build(ports, spec)]
+    if leftover is not None:
+        steps.append(
+            Step(
+                "snapshot",
+                f"Remove the snapshot of {primary} that a renewal left",
+                lambda: ports.volumes.ensure_snapshot_absent(primary, leftover),
+            )
+        )
+    return steps
+
+
+def _promote_steps(ports: StepPorts, order: PromoteOrder) -> list[Step]:
+    """Until it lets go it can be undone; what follows needs nobody but its own server."""
+    replica, changed, wait_for = order.replica, order.changed, order.wait_for
+    name, primary = replica.name, order.primary
+    following = ReplicaWork(ports, replica, primary)
+    former, live = LiveWork(ports, replica), LiveWork(ports, changed)
+    steps = []
+    if wait_for is not None:
+        steps.append(
+            Step(
+                "catch-up",
+                f"Wait until it has all that {primary} has",
+                lambda: following.catch_up(wait_for),
+            )
+        )
+    return [
+        *steps,
+        Step(
+            "apply",
+            "Receive no more, and apply all that was received",
+            following.apply_received,
+            following.receive_again,
+        ),
+        Step("record", f"Record that {name} follows nobody", live.record, former.record),
+        Step(
+            "config", "Write it for the server's next start", live.write_config, former.write_config
+        ),
+        Step("open", "Forget the primary, and let clients write", following.let_go),
+        Step("metadata", "Note it on the image", live.write_facts, former.write_facts),
+        Step("account", f"Remove its account on {primary}", following.forget_account),
+    ]
+
+
+class _RenewWork:
+    """What the steps of a renewal do beside those of any copy; every method is idempotent."""
+
+    def __init__(self, ports: StepPorts, order: RenewOrder) -> None:
+        self._ports = ports
+        self._order = order
+        self._work = DatabaseWork(ports, order.changed)
+
+    def take_snapshot(self) -> None:
+        if not self._is_cloned():
+            discard(
+                self._ports.volumes.ensure_snapshot(
+                    self._order.primary, self._order.source.snapshot
+                )
+            )
+
+    def remove_old(self) -> None:
+        """What the replica held is nobody's loss: its primary has it."""
+        if not self._is_cloned():
+            self._work.kill_server()
+            self._ports.volumes.ensure_absent(self._order.changed.name)
+
+    def clone(self) -> None:
+        spec = self._work.volume_spec()
+        discard(self._ports.volumes.ensure_cloned(spec, self._order.source))
+        self._ports.records.change(self._order.changed.name, spec=self._order.changed)
+
+    def release(self) -> None:
+        self._ports.volumes.ensure_snapshot_released(
+            self._order.primary, self._order.source.snapshot
+        )
+
+    def _is_cloned(self) -> bool:
+        try:
+            record = self._ports.volumes.get(self._order.changed.name)
+        except NotFoundError:
+            return False
+        return record.source == self._order.source
+
+
+def _renew_steps(ports: StepPorts, order: RenewOrder) -> list[Step]:
+    """Never undone: what was there is gone. Name, address and passwords stay as they are."""
+    spec, primary = order.changed, order.primary
+    renewal = _RenewWork(ports, order)
+    work = ReplicaWork(ports, spec, primary)
+    fill = [
+        Step("snapshot", f"Take a snapshot of {primary}", renewal.take_snapshot),
+        Step("old", "Stop the server and remove its volume", renewal.remove_old),
+        Step("volume", f"Clone the volume of {primary}", renewal.clone),
+        Step("release", "Leave that snapshot to the clone alone", renewal.release),
+    ]
+    *steps, finish = copied_steps(ports, spec, fill, owner=order.owner)
+    return [
+        *steps,
+        Step("follow", f"Let it follow {primary}", work.follow),
+        Step("note", "Note when it was filled", work.note_renewed),
+        finish,
+    ]
+
+
+def _schedule_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
+    title = (
+        f"Renew {spec.name} by hand alone"
+        if spec.renew_every_s is None
+        else f"Have {spec.name} renewed every {format_interval(spec.renew_every_s)}"
+    )
+    return [
+        Step("record", title, lambda: ports.records.change(spec.name, spec=spec)),
+        Step("metadata", "Note it on the image", DatabaseWork(ports, spec).write_facts),
+    ]
+
+
+ADD_REPLICA = OperationType(
+    kind="db.replica-add",
+    what="making of the replica",
+    document=AddOrder,
+    build=_add_steps,
+    subject=lambda order: order.clone.spec.name,
+    when_cut_off="undo",
+    address=lambda order: order.clone.spec.address,
+)
+REMOVE_REPLICA = OperationType(
+    kind="db.replica-remove",
+    what="removal of the replica",
+    document=RemoveOrder,
+    build=_remove_steps,
+    subject=lambda order: order.spec.name,
+    when_cut_off="finish",
+    address=lambda order: order.spec.address,
+    takes_volume=True,
+)
+PROMOTE_REPLICA = OperationType(
+    kind="db.replica-promote",
+    what="promotion of the replica",
+    document=PromoteOrder,
+    build=_promote_steps,
+    subject=lambda order: order.replica.name,
+    when_cut_off="finish-or-undo",
+)
+RENEW_REPLICA = OperationType(
+    kind="db.replica-renew",
+    what="renewal of the replica",
+    document=RenewOrder,
+    build=_renew_steps,
+    subject=lambda order: order.changed.name,
+    when_cut_off="finish",
+    goes_with_database=True,
+    takes_volume=True,
+)
+SCHEDULE_RENEWAL = OperationType(
+    kind="db.replica-schedule",
+    what="change of the renewal schedule of the replica",
+    document=DatabaseSpec,
+    build=_schedule_steps,
+    subject=lambda spec: spec.name,
+    when_cut_off="finish",
+)

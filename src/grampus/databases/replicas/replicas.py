@@ -1,0 +1,366 @@
+"""Read replicas of databases: made, shown, read from, renewed, promoted and removed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from grampus.core.errors import GrampusError, RefusedError, not_found
+from grampus.databases.administrator import Administrator, administrator_of
+from grampus.databases.clones.cloning import DatabaseClones
+from grampus.databases.clones.decide_clone import CloneRequest
+from grampus.databases.kinds import DocumentT, OperationType
+from grampus.databases.model import DatabaseRecord, DatabaseSpec, DatabaseStatus
+from grampus.databases.placement import HostLoad
+from grampus.databases.ports import CopiesPort
+from grampus.databases.replicas.decide_replicas import (
+    ReplicaRequest,
+    ReplicaStanding,
+    decide_reader,
+    decide_replica_host,
+    decide_replica_name,
+    decide_standing,
+)
+from grampus.databases.replicas.replica_rules import replicas_of, require_allowed
+from grampus.databases.replicas.replica_steps import (
+    ADD_REPLICA,
+    PROMOTE_REPLICA,
+    REMOVE_REPLICA,
+    RENEW_REPLICA,
+    AddOrder,
+    PromoteOrder,
+    RemoveOrder,
+    RenewOrder,
+)
+from grampus.databases.replicas.replica_work import observe_position, observe_replication
+from grampus.databases.replicas.replication_sql import Position
+from grampus.databases.service import DatabaseService
+from grampus.databases.snapshots.decide_retention import name_at
+from grampus.volumes.model import CloneSource
+
+# As snapshots that are taken for one clone alone begin: no lineage shows them.
+_RENEWAL_PREFIX = "for-"
+
+
+@dataclass(frozen=True)
+class ReplicaView:
+    """A replica as it stands."""
+
+    record: DatabaseRecord
+    standing: ReplicaStanding
+
+
+class DatabaseReplicas:
+    """The replicas of the databases of one lab or cluster."""
+
+    def __init__(self, databases: DatabaseService, copies: CopiesPort) -> None:
+        self._databases = databases
+        self._operations = databases.operations
+        self._clones = DatabaseClones(databases.operations, databases.planner)
+        self._copies = copies
+
+    def describe(self, kind: OperationType[DocumentT], document: DocumentT) -> list[str]:
+        """What an operation would do, one line a step, for `--dry-run`."""
+        return self._operations.describe(kind, document)
+
+    # -- add ----------------------------------------------------------------------------------
+
+    def plan_add(self, request: ReplicaRequest) -> AddOrder:
+        """Everything about the replica, chosen and checked; nothing is changed.
+
+        Raises what `DatabaseClones.plan` raises, and RefusedError with code `is-replica` (of a
+        replica there is none), `not-running`, `no-other-host` or `too-many-copies`.
+        """
+        primary = self._running_primary(request.primary)
+        records = self._operations.records.all()
+        spec = primary.spec
+        order = self._clones.plan(
+            CloneRequest(
+                source=spec.name,
+                name=request.name or decide_replica_name(spec.name, records),
+                snapshot=request.snapshot,
+                size_bytes=spec.size_bytes,
+                memory_bytes=request.memory_bytes,
+                cpus=request.cpus,
+                host=request.host
+                or decide_replica_host(self._loads(records), spec.host, spec.name),
+            )
+        )
+        pool = spec.pool if request.copies is None else self._copies.pool_of(request.copies)
+        replica = order.spec.model_copy(update={"replica_of": spec.name, "pool": pool})
+        return AddOrder(clone=order.model_copy(update={"spec": replica}))
+
+    def add(self, request: ReplicaRequest) -> ReplicaView:
+        """Make the replica and wait until it follows; the primary goes on meanwhile.
+
+        On failure or Ctrl-C all is undone and the error raised again. Raises what `plan_add`
+        raises, and GrampusError with code `too-far-behind` for a snapshot that is too old.
+        """
+        operations = self._operations
+        name = self.plan_add(request).clone.spec.name
+        named = ReplicaRequest(**{**vars(request), "name": name})
+        with operations.locked(name), operations.locked(request.primary):
+            operations.settle(name)
+            operations.settle(request.primary)
+            if request.copies is not None:
+                operations.progress.phase(f"Make the pool for {request.copies} copies, if need be")
+                self._copies.ensure(request.copies)
+            with operations.addresses_locked():
+                order = self.plan_add(named)
+                operation = operations.begin(ADD_REPLICA, order)
+            operations.apply(operation, ADD_REPLICA, order)
+        return self.show(name)
+
+    # -- look ---------------------------------------------------------------------------------
+
+    def names(self, primary: str) -> list[str]:
+        """The replicas of a database, by name."""
+        return replicas_of(self._operations.records.all(), primary)
+
+    def of(self, primary: str) -> list[ReplicaView]:
+        """The replicas of a database and how far each is behind. Raises NotFoundError.
+
+        The primary is asked first: what a replica has more than it had then is not counted.
+        """
+        self._operations.records.get(primary)
+        position = self._position_of(primary)
+        return [self._view(name, position) for name in self.names(primary)]
+
+    def show(self, name: str) -> ReplicaView:
+        """One replica. Raises NotFoundError, RefusedError with code `no-replica`."""
+        return self._view(name, self._position_of(self.require_replica(name).spec.replica_of))
+
+    def require_replica(self, name: str) -> DatabaseRecord:
+        """The record of a replica. Raises NotFoundError, RefusedError with code `no-replica`."""
+        records = self._operations.records
+        record = records.find(name)
+        replicas = [known for known, entry in records.all().items() if entry.spec.replica_of]
+        if record is None:
+            command = "grampus db list"
+            raise not_found("replica", name, replicas or records.all(), list_command=command)
+        if record.spec.replica_of is None:
+            raise RefusedError(
+                f"The database {name} is no replica.",
+                f"`grampus db replica list {name}` shows the replicas that it has.",
+                code="no-replica",
+            )
+        return record
+
+    def choose_reader(self, primary: str) -> str:
+        """The healthy replica that is the least far behind.
+
+        Raises NotFoundError, RefusedError with code `no-replica`.
+        """
+        standings = {view.record.spec.name: view.standing for view in self.of(primary)}
+        return decide_reader(standings, primary)
+
+    # -- remove -------------------------------------------------------------------------------
+
+    def plan_remove(self, name: str) -> RemoveOrder:
+        """The end of a replica.
+
+        Raises NotFoundError, HostUnreachableError, RefusedError with code `no-replica` or
+        `protected`.
+        """
+        spec = self.require_replica(name).spec
+        if spec.protected:
+            raise RefusedError(
+                f"The replica {name} is protected.",
+                f"`grampus db unprotect {name}` allows it to be removed.",
+                code="protected",
+            )
+        self._operations.require_reachable(spec.host)
+        return RemoveOrder(
+            spec=spec, primary=spec.replica_of or "", leftover_snapshot=self._leftover(name)
+        )
+
+    def remove(self, name: str) -> None:
+        """Remove a replica for good; cut off, the next command finishes it.
+
+        Raises what `plan_remove` raises.
+        """
+        operations = self._operations
+        with operations.locked(name):
+            is_removing = any(
+                operation.kind == REMOVE_REPLICA.kind for operation in operations.unfinished(name)
+            )
+            # A renewal that cannot come to its end is given up: what it left goes too.
+            leftover = self._leftover(name)
+            operations.settle(name, before_deletion=True)
+            if is_removing and operations.records.find(name) is None:
+                return
+            order = self.plan_remove(name).model_copy(update={"leftover_snapshot": leftover})
+            operations.run(REMOVE_REPLICA, order)
+        self._copies.tidy(order.spec.pool)
+
+    def remove_all(self, primary: str) -> None:
+        """Remove every replica of a database, one after the other. Raises as `remove`."""
+        for name in self.names(primary):
+            self.remove(name)
+
+    def require_none(self, kind: OperationType[DocumentT], name: str) -> None:
+        """Raise RefusedError when replicas forbid an operation: before anybody is asked."""
+        require_allowed(kind.kind, name, self._operations.records.all())
+
+    def describe_remove_all(
+        self, primary: str, kind: OperationType[DocumentT], document: DocumentT
+    ) -> list[str]:
+        """What the removal of all replicas and then the operation on their primary would do."""
+        removals = [
+            f"{name}: {title}"
+            for name in self.names(primary)
+            for title in self.describe(REMOVE_REPLICA, self.plan_remove(name))
+        ]
+        return [*removals, *self.describe(kind, document)]
+
+    # -- promote ------------------------------------------------------------------------------
+
+    def plan_promote(self, name: str, *, wait: bool = False) -> PromoteOrder:
+        """A replica that becomes a database of its own; with `wait` it first catches up.
+
+        Raises NotFoundError, HostUnreachableError, RefusedError with code `no-replica`,
+        `not-ready`, `not-running`, or `not-replicating` (with `wait`).
+        """
+        spec = self.require_replica(name).spec
+        primary = spec.replica_of or ""
+        self._operations.ready(name)
+        self._require_running(name)
+        wait_for = None
+        if wait:
+            position = self._position_of(primary)
+            standing = self._view(name, position).standing
+            if position is None or standing.state != "replicating":
+                why = f"{primary} does not answer" if position is None else standing.state
+                raise RefusedError(
+                    f"The replica {name} cannot get what {primary} has beyond it: {why}.",
+                    "Leave --wait out to promote it with what it has.",
+                    code="not-replicating",
+                )
+            wait_for = position.executed
+        return PromoteOrder(replica=spec, primary=primary, wait_for=wait_for)
+
+    def promote(self, name: str, *, wait: bool = False) -> DatabaseRecord:
+        """Make a replica a database of its own, which clients may write to.
+
+        What it received is applied first. When that fails it goes on as a replica. Raises what
+        `plan_promote` raises, and GrampusError with code `cannot-apply` or `timeout`.
+        """
+        with self._operations.locked(name):
+            self._operations.settle(name)
+            self._operations.run(PROMOTE_REPLICA, self.plan_promote(name, wait=wait))
+        return self._operations.records.get(name)
+
+    # -- renew --------------------------------------------------------------------------------
+
+    def plan_renew(self, name: str) -> RenewOrder:
+        """A replica filled anew.
+
+        Raises NotFoundError, HostUnreachableError, RefusedError with code `no-replica`,
+        `not-ready`, or `not-running` for it or its primary.
+        """
+        record = self.require_replica(name)
+        self._operations.ready(name)
+        if record.desired != "running":
+            raise RefusedError(
+                f"The replica {name} is stopped.",
+                f"`grampus db start {name}` starts it; then renew it.",
+                code="not-running",
+            )
+        self._operations.require_reachable(record.spec.host)
+        primary = self._running_primary(record.spec.replica_of or "")
+        volume = self._operations.volumes.get(primary.spec.name).spec
+        size_bytes = max(record.spec.size_bytes, primary.spec.size_bytes)
+        now = self._operations.clock.now()
+        return RenewOrder(
+            changed=record.spec.model_copy(update={"size_bytes": size_bytes}),
+            primary=primary.spec.name,
+            owner=record.user,
+            source=CloneSource(
+                pool=volume.pool, image=volume.image, snapshot=name_at(_RENEWAL_PREFIX, now)
+            ),
+        )
+
+    def renew(self, name: str) -> ReplicaView:
+        """Fill a replica anew from a clone of its primary; nobody can read from it meanwhile.
+
+        Name, address and passwords stay. Cut off, the next command finishes it. Raises what
+        `plan_renew` raises.
+        """
+        operations = self._operations
+        primary = self.require_replica(name).spec.replica_of or ""
+        with operations.locked(name), operations.locked(primary):
+            operations.settle(name)
+            operations.settle(primary)
+            operations.run(RENEW_REPLICA, self.plan_renew(name))
+        return self.show(name)
+
+    # -- inside -------------------------------------------------------------------------------
+
+    def _running_primary(self, name: str) -> DatabaseRecord:
+        record = self._operations.ready(name)
+        if record.spec.replica_of is not None:
+            raise RefusedError(
+                f"The database {name} is a replica itself, of {record.spec.replica_of}.",
+                f"Make another replica of {record.spec.replica_of}.",
+                code="is-replica",
+            )
+        self._require_running(name)
+        return record
+
+    def _require_running(self, name: str) -> None:
+        self._operations.require_reachable(self._operations.records.get(name).spec.host)
+        status = self._databases.show(name).status
+        if status != "running":
+            raise RefusedError(
+                f"The database {name} is not running ({status}).",
+                f"`grampus db start {name}` starts it.",
+                code="not-running",
+            )
+
+    def _loads(self, records: dict[str, DatabaseRecord]) -> list[HostLoad]:
+        fleet = self._operations.fleet
+        counts = Counter(record.spec.host for record in records.values())
+        return [
+            HostLoad(host.name, fleet.is_reachable(host.name), counts[host.name])
+            for host in fleet.hosts()
+        ]
+
+    def _leftover(self, name: str) -> str | None:
+        """The snapshot of a renewal that was cut off."""
+        for operation in self._operations.unfinished(name):
+            if operation.kind == RENEW_REPLICA.kind:
+                return RENEW_REPLICA.parse(operation.spec).source.snapshot
+        return None
+
+    def _position_of(self, primary: str | None) -> Position | None:
+        """Where the primary is; None when it cannot be asked."""
+        if primary is None:
+            return None
+        try:
+            if self._databases.show(primary).status != "running":
+                return None
+            return observe_position(self._administrator(primary))
+        except GrampusError:
+            return None
+
+    def _view(self, name: str, primary: Position | None) -> ReplicaView:
+        view = self._databases.show(name)
+        record, status = view.record, view.status
+        return ReplicaView(record, self._standing(record.spec, status, primary))
+
+    def _standing(
+        self, spec: DatabaseSpec, status: DatabaseStatus, primary: Position | None
+    ) -> ReplicaStanding:
+        replication = own = None
+        if status == "running":
+            administrator = self._administrator(spec.name)
+            try:
+                replication = observe_replication(administrator)
+                own = observe_position(administrator)
+            except GrampusError as error:
+                return ReplicaStanding("stopped", problem=error.problem)
+        return decide_standing(status, spec.flavour, replication, own, primary)
+
+    def _administrator(self, name: str) -> Administrator:
+        ports = self._operations.ports
+        return administrator_of(ports, ports.records.get(name).spec)

@@ -1,0 +1,289 @@
+"""A lab of fakes whose MySQL servers replicate: what they know lies on their volumes, so that a
+clone has it too, and a restart forgets nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from grampus.core.errors import RefusedError
+from grampus.databases.layout import VOLUME_IN_DAEMON
+from grampus.databases.replicas.decide_replicas import ReplicaRequest
+from grampus.databases.replicas.renewals import ReplicaRenewals
+from grampus.databases.replicas.replicas import DatabaseReplicas, ReplicaView
+from grampus.databases.replicas.replication_sql import (
+    ACCOUNT_PREFIX,
+    render_accounts_sql,
+    render_position_sql,
+    render_receive_sql,
+    render_replication_sql,
+    render_stop_receiving_sql,
+)
+from grampus.hosts.port import DaemonSpec
+from tests.unit.databases.fake_accounts import accounts_of
+from tests.unit.databases.fake_volumes import FakeVolumes
+from tests.unit.databases.fakes import FakeDaemon, FakeFile, FakeFleet, FakeHost, Fuse
+from tests.unit.databases.world import World
+
+SOURCE = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+STATE = PurePosixPath("data/replication")
+_CHANGE = re.compile(
+    r"SOURCE_HOST = '(?P<address>[^']+)', SOURCE_PORT = (?P<port>\d+), "
+    r"SOURCE_USER = '(?P<user>[^']+)', SOURCE_PASSWORD = '(?P<password>[^']+)'.*"
+    r"SOURCE_SSL_CA = '(?P<ca>[^']+)'"
+)
+
+
+class ReplicatingHost(FakeHost):
+    """A host whose servers have transactions and can follow one another."""
+
+    def __init__(self, name: str, fuse: Fuse, servers: dict[str, ReplicatingHost]) -> None:
+        super().__init__(name, fuse)
+        self._hosts = servers
+        servers[name] = self
+        self.held_back: set[str] = set()  # daemons that receive and do not apply
+        self.apply_error: dict[str, str] = {}
+
+    @property
+    def data_dir(self) -> PurePosixPath:
+        return PurePosixPath(f"/{self.name}")
+
+    # -- what a server knows ------------------------------------------------------------------
+
+    def state(self, daemon: FakeDaemon) -> dict[str, Any]:
+        """Transactions done, those without binary logs, and what it follows."""
+        fresh = {"done": 0, "purged": 0, "received": 0, "follows": None, "receives": False}
+        found = self.files.get(_volume(daemon) / STATE)
+        return fresh if found is None else {**fresh, **json.loads(found.content)}
+
+    def keep(self, daemon: FakeDaemon, **changes: Any) -> None:
+        state = {**self.state(daemon), **changes}
+        self.files[_volume(daemon) / STATE] = FakeFile(json.dumps(state))
+
+    def commit(self, daemon: str, transactions: int = 1) -> None:
+        """Rows written by a client. Raises RefusedError on a server that is read-only."""
+        found = self.daemons[daemon]
+        if self.is_read_only(found):
+            raise RefusedError("The MySQL server is running with the --super-read-only option.")
+        self.keep(found, done=self.state(found)["done"] + transactions)
+
+    def is_read_only(self, daemon: FakeDaemon) -> bool:
+        """As it runs: from its option file at its start, or as it was told since."""
+        return bool(self.state(daemon).get("read_only", False))
+
+    def ensure_daemon(self, spec: DaemonSpec) -> None:
+        """A server that was started runs its init file, whatever becomes of who started it."""
+        self._require_up()
+        if spec.name in self.daemons and self.daemons[spec.name].state == "running":
+            return
+        self._fuse.burn()
+        daemon = self.daemons[spec.name] = FakeDaemon(spec, "running")
+        (self._initialise if spec.argv[0] == "/bin/sh" else self._serve)(daemon)
+        self._fuse.burn()
+
+    def _serve(self, daemon: FakeDaemon) -> None:
+        super()._serve(daemon)
+        if daemon.state == "running":
+            directory = PurePosixPath(daemon.spec.binds[0].source)
+            config = self.files[directory / "my.cnf"].content
+            self.keep(daemon, read_only="super_read_only = ON" in config)
+
+    def _source_of(self, state: dict[str, Any]) -> tuple[ReplicatingHost, FakeDaemon] | None:
+        """The running server that it follows, if that one lets it in."""
+        follows = state["follows"]
+        for host in self._hosts.values():
+            for daemon in host.daemons.values() if host.up else ():
+                directory = PurePosixPath(daemon.spec.binds[0].source)
+                config = host.files.get(directory / "my.cnf")
+                if daemon.state != "running" or config is None:
+                    continue
+                if f"bind_address = {follows['address']}\n" not in config.content:
+                    continue
+                accounts = accounts_of(host.files[_volume(daemon) / "data" / "accounts"].content)
+                known = accounts.get(follows["user"])
+                return (host, daemon) if known and known.takes(follows["password"]) else None
+        return None
+
+    def _receive(self, daemon: FakeDaemon) -> tuple[str, int, str]:
+        """What happened since it was last asked: receiver's state, error number and message."""
+        state = self.state(daemon)
+        if not state["receives"]:
+            return "OFF", 0, ""
+        source = self._source_of(state)
+        if source is None:
+            return "CONNECTING", 2003, "Can't connect to MySQL server"
+        there = source[0].state(source[1])
+        if there["purged"] > state["received"]:
+            return "OFF", 13114, "the source purged required binary logs"
+        received = max(state["received"], there["done"])
+        applies = daemon.spec.name not in self.held_back | self.apply_error.keys()
+        done = max(state["done"], received) if applies else state["done"]
+        self.keep(daemon, received=received, done=done)
+        return "ON", 0, ""
+
+    # -- what it is asked ---------------------------------------------------------------------
+
+    def _administrator(self, argv: Sequence[str], daemon: FakeDaemon | None) -> tuple[int, str]:
+        if daemon is None or daemon.state != "running":
+            return 255, "no such container"
+        statement, state = argv[-1], self.state(daemon)
+        if statement == render_accounts_sql():
+            accounts = accounts_of(self.files[_volume(daemon) / "data" / "accounts"].content)
+            return 0, "".join(f"{name}\n" for name in accounts if name.startswith(ACCOUNT_PREFIX))
+        if statement == render_position_sql("mysql"):
+            self._receive(daemon)
+            state = self.state(daemon)
+            return 0, f"{_named(state['done'])}\t{_named(state['purged'])}\n"
+        if statement == render_replication_sql("mysql"):
+            if state["follows"] is None:
+                return 0, ""
+            receiving, number, said = self._receive(daemon)
+            state, broken = self.state(daemon), self.apply_error.get(daemon.spec.name, "")
+            applying = "OFF" if broken else "ON"
+            waits = "250" if state["done"] < state["received"] else "NULL"
+            return 0, "\t".join(
+                (receiving, str(number), said, applying, broken, _named(state["received"]), waits)
+            ) + "\t1500\n"
+        if statement == render_stop_receiving_sql("mysql"):
+            self._change(daemon, receives=False)
+            return 0, ""
+        if statement == render_receive_sql("mysql"):
+            self._change(daemon, receives=True)
+            return 0, ""
+        if statement.startswith("STOP REPLICA; RESET REPLICA ALL"):
+            self._change(daemon, follows=None, receives=False, read_only=False)
+            return 0, ""
+        if statement.startswith(("SHOW GLOBAL STATUS", "SET GLOBAL")):
+            return 0, "x\t0\n"
+        return super()._administrator(argv, daemon)
+
+    def _secret_statements(self, stdin: str, daemon: FakeDaemon | None) -> tuple[int, str]:
+        change = _CHANGE.search(stdin)
+        if change is None:
+            return super()._secret_statements(stdin, daemon)
+        code, said = super()._secret_statements(stdin.partition("\n")[0] + "\nDO 0;", daemon)
+        if code or daemon is None:
+            return code, said
+        authority = PurePosixPath(change["ca"]).relative_to(VOLUME_IN_DAEMON)
+        if _volume(daemon) / authority not in self.files:
+            return 1, "ERROR 1 (HY000): no certificate"
+        follows = {key: change[key] for key in ("address", "user", "password")}
+        self._change(daemon, follows=follows, receives=True, received=self.state(daemon)["done"])
+        return 0, ""
+
+    def _change(self, daemon: FakeDaemon, **changes: Any) -> None:
+        self._fuse.burn()
+        self.keep(daemon, **changes)
+        self._fuse.burn()
+
+
+class FakeCopies:
+    """A `CopiesPort`."""
+
+    def __init__(self) -> None:
+        self.pools: set[str] = {"databases"}
+
+    def pool_of(self, copies: int) -> str:
+        if copies > 3:
+            raise RefusedError("Not so many.", code="too-many-copies")
+        return "databases" if copies == 3 else f"databases-{copies}"
+
+    def ensure(self, copies: int) -> str:
+        self.pools.add(self.pool_of(copies))
+        return self.pool_of(copies)
+
+    def tidy(self, pool: str) -> None:
+        if pool != "databases":
+            self.pools.discard(pool)
+
+
+class ReplicaWorld(World):
+    """A world of replicating hosts."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        servers: dict[str, ReplicatingHost] = {}
+        for name in ("h1", "h2", "h3"):
+            ReplicatingHost(name, self.fuse, servers)
+        self.servers = servers
+        self.hosts = dict(servers)
+        self.fleet = FakeFleet(list(servers.values()), [f"10.9.0.{n}" for n in range(10, 20)])
+        self.volumes = FakeVolumes(self.fleet, self.fuse, self.clock)
+        self.copies = FakeCopies()
+
+    def replicas(self) -> DatabaseReplicas:
+        return DatabaseReplicas(self.service(), self.copies)
+
+    def renewals(self) -> ReplicaRenewals:
+        return ReplicaRenewals(self.service().operations, self.replicas())
+
+    def add(self, primary: str = "demo", **wishes: Any) -> ReplicaView:
+        return self.replicas().add(ReplicaRequest(primary, **wishes))
+
+    def host_of(self, name: str) -> ReplicatingHost:
+        return self.servers[self.service().get(name).spec.host]
+
+    def server(self, name: str) -> FakeDaemon:
+        return self.host_of(name).daemons[f"mysqld-{name}"]
+
+    def commit(self, name: str = "demo", transactions: int = 1) -> None:
+        self.host_of(name).commit(f"mysqld-{name}", transactions)
+
+    def purge(self, name: str = "demo") -> None:
+        """Binary logs of all that was done so far are gone."""
+        host, daemon = self.host_of(name), self.server(name)
+        host.keep(daemon, purged=host.state(daemon)["done"])
+
+    def done(self, name: str) -> int:
+        """How many transactions the server has, after it received what it could."""
+        host, daemon = self.host_of(name), self.server(name)
+        host._receive(daemon)
+        return int(host.state(daemon)["done"])
+
+    def accounts(self, name: str = "demo") -> list[str]:
+        """The accounts of replicas that its server knows."""
+        daemon = self.server(name)
+        found = accounts_of(self.host_of(name).files[_volume(daemon) / "data" / "accounts"].content)
+        return sorted(account for account in found if account.startswith(ACCOUNT_PREFIX))
+
+    def inventory(self) -> dict[str, list[str]]:
+        """As the world's, with what replicas are, but for passwords and times."""
+        found = super().inventory()
+        records = self.service().operations.records.all()
+        found["specs"] = [f"{record.spec}:{record.phase}" for record in records.values()]
+        found["snapshots"] = [
+            f"{name}:{sorted(image.snapshots)}"
+            for name, image in sorted(self.volumes.images.items())
+            if not name.startswith("golden-")
+        ]
+        found["facts"] = [
+            f"{name}:{image.facts}" for name, image in sorted(self.volumes.images.items())
+        ]
+        found["replication"] = []
+        for host in self.servers.values():
+            for name, daemon in sorted(host.daemons.items()):
+                state = host.state(daemon)
+                state["follows"] = state["follows"] and state["follows"]["address"]
+                found["replication"].append(f"{name}:{state}")
+        found["configs"] = [
+            f"{host.name}:{path}:{file.content}"
+            for host in self.hosts.values()
+            for path, file in sorted(host.files.items())
+            if path.name == "my.cnf"
+        ]
+        for name, record in records.items():
+            if record.spec.replica_of is None and record.desired == "running":
+                found[f"accounts of {name}"] = self.accounts(name)
+        return found
+
+
+def _volume(daemon: FakeDaemon) -> PurePosixPath:
+    targets = {bind.target: PurePosixPath(bind.source) for bind in daemon.spec.binds}
+    return targets[str(VOLUME_IN_DAEMON)]
+
+
+def _named(transactions: int) -> str:
+    return f"{SOURCE}:1-{transactions}" if transactions else ""

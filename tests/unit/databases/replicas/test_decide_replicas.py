@@ -1,0 +1,224 @@
+"""Replicas: names, hosts, states, readers and schedules."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from grampus.core.errors import GrampusError, RefusedError
+from grampus.databases.model import DatabaseStatus
+from grampus.databases.placement import HostLoad
+from grampus.databases.replicas.decide_replicas import (
+    ReplicaStanding,
+    ReplicaState,
+    decide_reader,
+    decide_replica_host,
+    decide_replica_name,
+    decide_standing,
+    explain_copies,
+    format_lag,
+    is_renewal_due,
+    require_renewal_interval,
+)
+from grampus.databases.replicas.replication_sql import Position, Replication
+
+A = "bef9abca-e62e-11f1-b1cd-02fc00000001"
+NOW = datetime(2026, 11, 22, 5, tzinfo=UTC)
+FINE = Replication("on", True, 0, "", "", f"{A}:1-5", None, 1500)
+BUSY = Replication("on", True, 0, "", "", f"{A}:1-5", 300, 1500)
+
+
+@pytest.mark.parametrize(
+    ("primary", "taken", "expected"),
+    [
+        ("shop", {"shop"}, "shop-r1"),
+        ("shop", {"shop", "shop-r1", "shop-r2"}, "shop-r3"),
+        ("a" * 32, {"a" * 32}, "a" * 29 + "-r1"),
+        ("a" * 28 + "-bcd", {"x"}, "a" * 28 + "-r1"),
+    ],
+)
+def test_a_name_that_nobody_has(primary: str, taken: set[str], expected: str) -> None:
+    assert decide_replica_name(primary, taken) == expected
+
+
+def loads(*entries: tuple[str, bool, int]) -> list[HostLoad]:
+    return [HostLoad(*entry) for entry in entries]
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (loads(("h1", True, 0), ("h2", True, 5), ("h3", True, 4)), "h3"),
+        (loads(("h1", True, 0), ("h2", True, 5), ("h3", False, 0)), "h2"),
+    ],
+)
+def test_it_goes_to_another_host(found: list[HostLoad], expected: str) -> None:
+    assert decide_replica_host(found, "h1", "shop") == expected
+
+
+@pytest.mark.parametrize(
+    "found", [loads(("h1", True, 0), ("h2", False, 0)), loads(("h1", True, 0)), []]
+)
+def test_without_another_host_it_says_how(found: list[HostLoad]) -> None:
+    with pytest.raises(RefusedError) as caught:
+        decide_replica_host(found, "h1", "shop")
+    assert caught.value.code == "no-other-host"
+    assert "--host h1" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("status", "replication", "own", "primary", "state", "behind", "lag_ms"),
+    [
+        ("stopped", None, None, None, "stopped", None, None),
+        ("host-down", None, None, None, "host-down", None, None),
+        ("creating", None, None, None, "creating", None, None),
+        ("running", FINE, ("1-5", ""), ("1-5", ""), "replicating", 0, 0),
+        ("running", FINE, ("1-5", ""), ("1-7", ""), "replicating", 2, 1500),
+        ("running", BUSY, ("1-5", ""), ("1-7", ""), "replicating", 2, 300),
+        ("running", BUSY, ("1-5", ""), None, "replicating", None, None),
+        ("running", FINE, ("1-5", ""), ("1-9", "1-5"), "replicating", 4, 1500),
+        ("running", FINE, ("1-5", ""), ("1-9", "1-6"), "too-far-behind", 4, 1500),
+        ("running", None, ("1-5", ""), ("1-6", ""), "not-replicating", 1, None),
+        (
+            "running",
+            Replication("off", True, 13114, "purged", "", ""),
+            ("1-5", ""),
+            None,
+            "too-far-behind",
+            None,
+            None,
+        ),
+        (
+            "running",
+            Replication("connecting", True, 2003, "no route", "", ""),
+            ("1-5", ""),
+            None,
+            "disconnected",
+            None,
+            None,
+        ),
+        (
+            "running",
+            Replication("connecting", True, 0, "", "", ""),
+            ("1-5", ""),
+            ("1-5", ""),
+            "disconnected",
+            0,
+            0,
+        ),
+        (
+            "running",
+            Replication("on", False, 0, "", "Duplicate entry", ""),
+            ("1-5", ""),
+            ("1-6", ""),
+            "broken",
+            1,
+            None,
+        ),
+        (
+            "running",
+            Replication("off", True, 0, "", "", ""),
+            ("1-5", ""),
+            ("1-6", ""),
+            "not-replicating",
+            1,
+            None,
+        ),
+        (
+            "running",
+            Replication("on", False, 0, "", "", ""),
+            ("1-5", ""),
+            ("1-6", ""),
+            "not-replicating",
+            1,
+            None,
+        ),
+    ],
+)
+def test_how_a_replica_is(
+    status: DatabaseStatus,
+    replication: Replication | None,
+    own: tuple[str, str] | None,
+    primary: tuple[str, str] | None,
+    state: ReplicaState,
+    behind: int | None,
+    lag_ms: int | None,
+) -> None:
+    standing = decide_standing(status, "mysql", replication, _position(own), _position(primary))
+    assert (standing.state, standing.behind, standing.lag_ms) == (state, behind, lag_ms)
+    is_at_rest = state in ("replicating", "stopped", "host-down", "creating")
+    assert (standing.problem is None) is is_at_rest
+
+
+def _position(words: tuple[str, str] | None) -> Position | None:
+    if words is None:
+        return None
+    executed, purged = (f"{A}:{word}" if word else "" for word in words)
+    return Position(executed, purged)
+
+
+@pytest.mark.parametrize(
+    ("standings", "expected"),
+    [
+        ({"a": ("replicating", 900), "b": ("replicating", 20)}, "b"),
+        ({"a": ("replicating", None), "b": ("replicating", 9000)}, "b"),
+        ({"a": ("replicating", 5), "b": ("replicating", 5)}, "a"),
+        ({"a": ("broken", 0), "b": ("replicating", 9)}, "b"),
+    ],
+)
+def test_who_is_read_from(
+    standings: dict[str, tuple[ReplicaState, int | None]], expected: str
+) -> None:
+    assert decide_reader(_standings(standings), "shop") == expected
+
+
+@pytest.mark.parametrize(
+    ("standings", "said"),
+    [
+        ({"a": ("broken", 0), "b": ("stopped", None)}, "a is broken, b is stopped"),
+        ({}, "it has none"),
+    ],
+)
+def test_nobody_is_read_from_that_is_not_well(
+    standings: dict[str, tuple[ReplicaState, int | None]], said: str
+) -> None:
+    with pytest.raises(RefusedError, match=said):
+        decide_reader(_standings(standings), "shop")
+
+
+def _standings(
+    found: dict[str, tuple[ReplicaState, int | None]],
+) -> dict[str, ReplicaStanding]:
+    return {name: ReplicaStanding(state, 0, lag_ms) for name, (state, lag_ms) in found.items()}
+
+
+@pytest.mark.parametrize(
+    ("every_s", "age_s", "due"),
+    [(3600, 3599, False), (3600, 3600, True), (None, 10**9, False), (3600, -50, False)],
+)
+def test_when_it_is_due(every_s: int | None, age_s: int, due: bool) -> None:
+    assert is_renewal_due(every_s, NOW - timedelta(seconds=age_s), NOW) is due
+
+
+@pytest.mark.parametrize(("every_s", "allowed"), [(3599, False), (3600, True), (32 * 86400, False)])
+def test_how_often(every_s: int, allowed: bool) -> None:
+    if allowed:
+        assert require_renewal_interval(every_s) == every_s
+        return
+    with pytest.raises(GrampusError):
+        require_renewal_interval(every_s)
+
+
+def test_what_one_copy_costs_is_said() -> None:
+    said = explain_copies(1, "shop")
+    assert "replica is lost" in said
+    assert "shop loses nothing" in said
+    assert explain_copies(2, "shop") == "its own blocks have 2 copies"
+
+
+@pytest.mark.parametrize(
+    ("lag_ms", "text"), [(None, "-"), (0, "0.0 s"), (1540, "1.5 s"), (90_000, "90.0 s")]
+)
+def test_lag_is_written_in_seconds(lag_ms: int | None, text: str) -> None:
+    assert format_lag(lag_ms) == text

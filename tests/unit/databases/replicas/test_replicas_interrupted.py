@@ -1,0 +1,83 @@
+"""Work on replicas, killed before and after every single change that a port makes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from grampus.core.errors import GrampusError
+from tests.unit.interruption import stopped_runs
+
+from .replica_world import ReplicaWorld
+
+Act = Callable[[ReplicaWorld], object]
+
+
+def _primary(world: ReplicaWorld) -> None:
+    world.create(host="h1")
+    world.commit(transactions=3)
+
+
+def _with_replica(world: ReplicaWorld) -> None:
+    _primary(world)
+    world.add(host="h2")
+    world.commit()
+    assert world.done("demo-r1") == 4
+
+
+# name, the state before, the operation, and whether a cut-off one is finished (else undone).
+CASES: list[tuple[str, Act, Act, bool]] = [
+    ("add", _primary, lambda w: w.add(), False),
+    ("remove", _with_replica, lambda w: w.replicas().remove("demo-r1"), True),
+    ("promote", _with_replica, lambda w: w.replicas().promote("demo-r1", wait=True), True),
+    ("renew", _with_replica, lambda w: w.replicas().renew("demo-r1"), True),
+    ("schedule", _with_replica, lambda w: w.renewals().put("demo-r1", 86400), True),
+]
+
+
+def _started(root: Path, prepare: Act) -> ReplicaWorld:
+    world = ReplicaWorld(root)
+    prepare(world)
+    return world
+
+
+@pytest.mark.parametrize(
+    ("prepare", "act", "finished"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+)
+def test_killed_at_any_point_it_is_finished_or_undone(
+    tmp_path: Path, prepare: Act, act: Act, finished: bool
+) -> None:
+    whole = _started(tmp_path / "whole", prepare)
+    before = whole.inventory()
+    act(whole)
+    after = whole.inventory()
+    whole.close()
+    for point, world in stopped_runs(
+        lambda point: _started(tmp_path / str(point), prepare), act, more_than=1
+    ):
+        sentences = world.service().converge()
+        found = world.inventory()
+        if sentences:
+            assert found == (after if finished else before), f"killed at {point}"
+        else:  # it had not begun, or was over and only looked at the result
+            assert found in (before, after), f"killed at {point}"
+        assert world.service().converge() == []
+
+
+def test_a_promotion_that_fails_at_any_point_leaves_a_replica_or_none(tmp_path: Path) -> None:
+    """It is undone up to where it lets go; from there on it follows nobody."""
+    failure = GrampusError("disk gone")
+    for point, world in stopped_runs(
+        lambda point: _started(tmp_path / str(point), _with_replica),
+        lambda w: w.replicas().promote("demo-r1"),
+        failure,
+        more_than=5,
+    ):
+        world.service().converge()
+        record = world.service().get("demo-r1")
+        host, daemon = world.host_of("demo-r1"), world.server("demo-r1")
+        if record.spec.replica_of is not None and host.state(daemon)["follows"] is not None:
+            assert host.is_read_only(daemon), f"failed at {point}"
+            assert host.state(daemon)["receives"], f"failed at {point}"
