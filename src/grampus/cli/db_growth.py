@@ -1,0 +1,210 @@
+"""`grampus db resize` and `grampus db growth`: room for a database's data, now and by itself."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from grampus.cli.app import command, make_noun
+from grampus.cli.db import NameArgument, database_document, db_app
+from grampus.cli.options import (
+    FORMAT_DEFAULT,
+    LAB_DEFAULT,
+    DryRunOption,
+    FormatOption,
+    LabOption,
+)
+from grampus.cli.output import make_output, show_plan
+from grampus.cli.work import work_on_databases
+from grampus.core.errors import UsageError
+from grampus.core.units import format_bytes, parse_bytes
+from grampus.databases.changes import RESIZE
+from grampus.databases.growth.growth import MAX_RELEASE_S, GrowthView, describe_room
+from grampus.databases.growth.growth_rule import (
+    GrowthRule,
+    describe_guard,
+    describe_rule,
+    parse_step,
+    parse_when_percent,
+)
+from grampus.databases.growth.growth_steps import OPEN, SET_RULE
+from grampus.databases.snapshots.decide_retention import format_interval, parse_interval_s
+
+growth_app = make_noun("growth", "Volumes that grow by rule, and the guard against a full disk.")
+
+
+@command(db_app, "resize", "grampus db resize shop --size 20G")
+def db_resize(
+    name: NameArgument,
+    size: Annotated[
+        str, typer.Option(metavar="SIZE", help="The new size of its volume, such as 20G.")
+    ],
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Grow a database's volume while it is used, also when it is full; it cannot shrink."""
+    size_bytes = parse_bytes(size)
+    with work_on_databases(lab) as (session, databases):
+        if dry_run:
+            show_plan(
+                output_format, databases.describe(RESIZE, databases.plan_resize(name, size_bytes))
+            )
+            return
+        former_bytes = databases.get(name).spec.size_bytes
+        databases.resize(name, size_bytes)
+        growth = session.database_growth()
+        was_closed = databases.get(name).guard is not None
+        is_open = growth.open_where_room(name)
+        view, seen = databases.show(name), growth.show(name)
+    spec = view.record.spec
+    if spec.size_bytes == former_bytes:
+        said = [f"The volume of '{name}' has {format_bytes(spec.size_bytes)} already."]
+    else:
+        said = [
+            f"The volume of '{name}' has {format_bytes(spec.size_bytes)}; it had "
+            f"{format_bytes(former_bytes)}."
+        ]
+    if was_closed:
+        said.append(
+            "The database can be written to again."
+            if is_open
+            else "The database stays read-only: it still has too little room."
+        )
+    document = {**database_document(view), "former_size_bytes": former_bytes}
+    make_output(output_format).text({**document, **_document(seen)}, "\n".join(said))
+
+
+@command(growth_app, "set", "grampus db growth set shop --when 80% --step 25% --up-to 100G")
+def growth_set(
+    name: NameArgument,
+    when: Annotated[
+        str, typer.Option(metavar="PERCENT", help="How full the volume is when it grows.")
+    ],
+    step: Annotated[
+        str, typer.Option(metavar="PERCENT|SIZE", help="By how much: 25% of its size, or 2G.")
+    ],
+    up_to: Annotated[str, typer.Option(metavar="SIZE", help="It never grows past that.")],
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Let a database's volume grow by itself; `grampus serve` carries it out."""
+    percent, step_bytes = parse_step(step)
+    rule = GrowthRule(
+        when_percent=parse_when_percent(when),
+        step_percent=percent,
+        step_bytes=step_bytes,
+        up_to_bytes=parse_bytes(up_to),
+    )
+    _put(name, rule, lab, output_format, dry_run=dry_run)
+
+
+@command(growth_app, "off", "grampus db growth off shop")
+def growth_off(
+    name: NameArgument,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Let a database's volume grow no more by itself. The guard stays."""
+    _put(name, None, lab, output_format, dry_run=dry_run)
+
+
+@command(growth_app, "show", "grampus db growth show shop")
+def growth_show(
+    name: NameArgument, lab: LabOption = LAB_DEFAULT, output_format: FormatOption = FORMAT_DEFAULT
+) -> None:
+    """How full a database's volume is, how it grows, and whether it can be written to."""
+    with work_on_databases(lab) as (session, _):
+        growth = session.database_growth()
+        seen = growth.show(name)
+        room = growth.observe_room(seen.record.spec.pool)
+    document = {
+        "name": name,
+        **_document(seen),
+        "pool": {
+            "name": room.pool,
+            "available_bytes": room.available_bytes,
+            "until_nearly_full_bytes": room.until_nearly_full_bytes,
+            "problem": room.problem,
+        },
+    }
+    pool = f"{room.pool}: {format_bytes(room.until_nearly_full_bytes)} until it is nearly full"
+    pairs = {
+        "database": name,
+        "volume": format_bytes(seen.record.spec.size_bytes),
+        "file system": describe_room(seen.file_system) if seen.file_system else "not mounted",
+        "grows": describe_rule(seen.record.growth),
+        "read-only below": format_bytes(seen.reserve_bytes) if seen.reserve_bytes else "-",
+        "writers": describe_guard(seen.record.guard),
+        "pool": pool if room.problem is None else f"{pool}; {room.problem}",
+    }
+    make_output(output_format).details(document, pairs)
+
+
+@command(growth_app, "release", "grampus db growth release shop --for 15m")
+def growth_release(
+    name: NameArgument,
+    duration: Annotated[
+        str, typer.Option("--for", metavar="TIME", help="How long, such as 15m or 1h.")
+    ] = "15m",
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Let users write for a while to a database that the guard made read-only, to make room."""
+    for_s = parse_interval_s(duration)
+    if not 0 < for_s <= MAX_RELEASE_S:
+        raise UsageError(
+            f"A database is not released for {duration}.",
+            f"Choose {format_interval(60)} to {format_interval(MAX_RELEASE_S)}.",
+            code="invalid-interval",
+        )
+    with work_on_databases(lab) as (session, _):
+        growth = session.database_growth()
+        if dry_run:
+            show_plan(output_format, growth.describe(OPEN, growth.plan_release(name, for_s)))
+            return
+        growth.release(name, for_s)
+        seen = growth.show(name)
+    make_output(output_format).text(
+        {"name": name, **_document(seen)},
+        f"The users of '{name}' can write for {format_interval(for_s)}: drop or truncate what is "
+        f"not needed.\nRows that are deleted give a table room, and the volume none.",
+    )
+
+
+def _put(
+    name: str, rule: GrowthRule | None, lab: str, output_format: FormatOption, *, dry_run: bool
+) -> None:
+    with work_on_databases(lab) as (session, _):
+        growth = session.database_growth()
+        if dry_run:
+            show_plan(output_format, growth.describe(SET_RULE, growth.plan_rule(name, rule)))
+            return
+        growth.put_rule(name, rule)
+        seen = growth.show(name)
+    make_output(output_format).text(
+        {"name": name, **_document(seen)},
+        f"The volume of '{name}' grows no more by itself."
+        if rule is None
+        else f"The volume of '{name}' grows {describe_rule(rule)}, while `grampus serve` runs.",
+    )
+
+
+def _document(seen: GrowthView) -> dict[str, Any]:
+    rule, guard, file_system = seen.record.growth, seen.record.guard, seen.file_system
+    return {
+        "size_bytes": seen.record.spec.size_bytes,
+        "growth": rule.model_dump() if rule else None,
+        "guard": guard.model_dump(mode="json") if guard else None,
+        "file_system": {
+            "size_bytes": file_system.size_bytes,
+            "free_bytes": file_system.free_bytes,
+        }
+        if file_system
+        else None,
+        "reserve_bytes": seen.reserve_bytes,
+    }

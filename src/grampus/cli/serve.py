@@ -1,0 +1,146 @@
+"""`grampus serve`: the controller, in the foreground."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Annotated
+
+import typer
+
+from grampus.cli.app import command
+from grampus.cli.composition import Session
+from grampus.cli.options import FORMAT_DEFAULT, LAB_DEFAULT, DryRunOption, FormatOption, LabOption
+from grampus.cli.output import OutputFormat, show_plan
+from grampus.cli.progress_bar import PlainProgress
+from grampus.cli.serve_jobs import due_jobs
+from grampus.core.clock import Clock, SystemClock
+from grampus.core.errors import RefusedError
+from grampus.databases.controller.due_jobs import ControllerEvent
+from grampus.databases.controller.loop import Controller
+from grampus.state.locks import hold_lock
+
+_FAILED = 1
+_CONTROLLER = "controller"  # as the job of what is told of the controller itself
+
+
+def add_serve(app: typer.Typer) -> None:
+    """`serve` is a verb without a noun."""
+    command(app, "serve", "grampus serve --format json")(serve)
+
+
+def serve(
+    once: Annotated[
+        bool, typer.Option("--once", metavar="", help="Each job once, and end; for cron.")
+    ] = False,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Look after databases until it is ended (Ctrl-C, SIGTERM): growth, guard, schedules.
+
+    One line an event; with --format json, each is a JSON document.
+    """
+    session = Session(lab)
+    session.require_lab()
+    jobs, clock, printer = due_jobs(), SystemClock(), EventPrinter(output_format, SystemClock())
+    if dry_run:
+        when = "Once" if once else "Every {:g} s"
+        show_plan(output_format, [f"{when.format(job.every_s)}: {job.name}" for job in jobs])
+        return
+    controller = Controller(jobs, lambda: _sharing(lab), clock, printer.tell)
+    with _alone(session):
+        if once:
+            events = controller.run_once()
+            if any(event.level == "failed" for event in events):
+                raise typer.Exit(_FAILED)
+            return
+        stop = threading.Event()
+        named = ", ".join(job.name for job in jobs)
+        printer.tell(
+            _CONTROLLER, ControllerEvent("", "started", f"Looking after '{lab}': {named}.")
+        )
+        try:
+            controller.run(stop)
+        except KeyboardInterrupt:  # SIGTERM too, see `main`
+            stop.set()
+            left = controller.finish()
+        else:
+            left = []
+        text = "Ended."
+        if left:
+            text = f"Ended while at work on {', '.join(left)}: the next command goes on with it."
+        printer.tell(_CONTROLLER, ControllerEvent("", "stopped", text))
+
+
+class EventPrinter:
+    """Events as lines on stdout; called by several threads."""
+
+    def __init__(self, output_format: OutputFormat, clock: Clock) -> None:
+        self._is_json = output_format is OutputFormat.JSON
+        self._clock = clock
+        self._lock = threading.Lock()
+
+    def tell(self, job: str, event: ControllerEvent) -> None:
+        """One line."""
+        line = self._as_json(job, event) if self._is_json else self._as_text(event)
+        with self._lock:
+            typer.echo(line)
+
+    def _as_json(self, job: str, event: ControllerEvent) -> str:
+        return json.dumps(
+            {
+                "at": self._clock.now().isoformat(),
+                "job": job,
+                "database": event.database or None,
+                "kind": event.kind,
+                "level": event.level,
+                "text": event.text,
+                "remedy": event.remedy or None,
+                "details": dict(event.details),
+            },
+            default=str,
+        )
+
+    def _as_text(self, event: ControllerEvent) -> str:
+        said = f"{event.text} {event.remedy}".rstrip()
+        return f"{self._clock.now():%Y-%m-%d %H:%M:%S}  {event.level:<9}  {said}"
+
+
+@contextmanager
+def _alone(session: Session) -> Iterator[None]:
+    """Held against another controller of the same lab. Raises RefusedError with code `busy`."""
+    lock = f"serve.{session.lab_name}"
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(hold_lock(session.home, lock, session.clock, timeout_s=0.0))
+        except RefusedError as error:
+            raise RefusedError(
+                f"Another `grampus serve` looks after '{session.lab_name}' already.",
+                "One is enough; end it first if this one shall take over.",
+                code="busy",
+            ) from error
+        yield
+
+
+class _Quiet(PlainProgress):
+    """What is done is told as events."""
+
+    def phase(self, name: str) -> None:
+        del name
+
+    def note(self, text: str) -> None:
+        del text
+
+
+@contextmanager
+def _sharing(lab: str) -> Iterator[Session]:
+    """A session for one run of one job, that shares the lab with other commands."""
+    session = Session(lab, progress=_Quiet())
+    try:
+        with session.sharing_lab():
+            yield session
+    finally:
+        session.close()

@@ -1,0 +1,64 @@
+"""What `grampus serve` does again and again: one line a job."""
+
+from __future__ import annotations
+
+from grampus.cli.composition import Session
+from grampus.cli.noting import NOTE_EVERY_S, note_due
+from grampus.cli.serve_backups import (
+    ARCHIVE_EVERY_S,
+    BACKUPS_EVERY_S,
+    archive_binlogs,
+    take_backups,
+)
+from grampus.cli.serve_replicas import REPLICAS_EVERY_S, renew_replicas
+from grampus.databases.controller.due_jobs import ControllerEvent, DueJob
+from grampus.databases.growth.decide_growth import LOOK_EVERY_S
+from grampus.databases.growth.guard import GrowthGuard
+
+# In what `converge` says of work that must wait, such as for a host that is down.
+_UNSETTLED = "could not be settled"
+
+
+def due_jobs() -> tuple[DueJob[Session], ...]:
+    """Every job, made anew: one may remember what it saw the last time."""
+    guard = GrowthGuard()
+    return (
+        DueJob("growth", LOOK_EVERY_S, lambda session: guard.run(session.database_growth())),
+        DueJob("settle", 15.0, settle),
+        DueJob("snapshots", 60.0, take_snapshots),
+        DueJob("backups", BACKUPS_EVERY_S, take_backups),
+        DueJob("binlogs", ARCHIVE_EVERY_S, archive_binlogs),
+        DueJob("replicas", REPLICAS_EVERY_S, renew_replicas),
+        DueJob("facts", NOTE_EVERY_S, note_due),
+    )
+
+
+def settle(session: Session) -> list[ControllerEvent]:
+    """Finish or undo what was cut off, as any command does first."""
+    sentences = [*session.volumes().converge(), *session.databases().converge()]
+    done = [sentence for sentence in sentences if _UNSETTLED not in sentence]
+    events = [ControllerEvent("", "settled", sentence) for sentence in done]
+    left = [sentence for sentence in sentences if _UNSETTLED in sentence]
+    if left:  # as one: the same will be said again until it is settled
+        events.append(ControllerEvent("", "unsettled", " ".join(left), "failed"))
+    return events
+
+
+def take_snapshots(session: Session) -> list[ControllerEvent]:
+    """Take the snapshots that schedules want now, and let old ones go."""
+    events = []
+    for carried in session.snapshot_schedules().carry_out():
+        name = carried.database
+        if carried.taken is not None:
+            text = f"The snapshot '{carried.taken}' of {name} was taken by schedule."
+            events.append(ControllerEvent(name, "snapshot-taken", text))
+        if carried.deleted:
+            text = f"Snapshots of {name} that need not be kept are gone: "
+            text += f"{', '.join(carried.deleted)}."
+            events.append(ControllerEvent(name, "snapshots-let-go", text))
+        for snapshot, why in carried.kept.items():
+            text = f"The snapshot '{snapshot}' of {name} was to be let go and stays: {why}"
+            events.append(ControllerEvent(name, "snapshot-kept", text, "warning"))
+        if carried.problem is not None:
+            events.append(ControllerEvent(name, "failed", carried.problem, "failed"))
+    return events
