@@ -1,0 +1,79 @@
+"""What each image has to say of its volume and database, so that no state is needed. All pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+from pydantic import BaseModel, ConfigDict
+
+from grampus.ceph.image_notes import ImageNote
+from grampus.databases.records import TRASHED_KIND
+from grampus.state.stored import StoredRecord
+from grampus.volumes.records import VOLUME_RECORD
+
+NOTED_KIND = "noted-records"
+
+
+class NotedRecords(BaseModel):
+    """The records that an image is noted in, as they stand on it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    lab: str
+    records: tuple[StoredRecord, ...]
+
+
+class NotedDigest(BaseModel):
+    """What an image was last told, as a digest: it is not asked each time."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    digest: str
+
+
+def decide_notes(lab: str, records: Sequence[StoredRecord]) -> dict[str, ImageNote]:
+    """What is to stand on each image, by the name that the digest of it is kept under.
+
+    Records of every kind belong to the volume whose name they have; one of a deleted database to
+    its image, which is known by its id.
+    """
+    notes: dict[str, ImageNote] = {}
+    for one in records:
+        if one.kind == TRASHED_KIND:
+            volume = one.body["volume"]
+            notes[one.name] = ImageNote(
+                pool=volume["record"]["spec"]["pool"],
+                image_id=volume["image_id"],
+                text=_render(lab, [one]),
+            )
+        elif one.kind == VOLUME_RECORD:
+            spec = one.body["spec"]
+            of_it = [
+                other
+                for other in records
+                if other.name == one.name and other.kind not in (NOTED_KIND, TRASHED_KIND)
+            ]
+            text = _render(lab, of_it)
+            notes[one.name] = ImageNote(pool=spec["pool"], name=spec["image"], text=text)
+    return notes
+
+
+def decide_unwritten(
+    notes: Mapping[str, ImageNote], noted: Mapping[str, NotedDigest]
+) -> dict[str, ImageNote]:
+    """What has changed since it was noted."""
+    return {
+        name: note
+        for name, note in notes.items()
+        if name not in noted or noted[name].digest != digest_of(note)
+    }
+
+
+def digest_of(note: ImageNote) -> str:
+    """The same for the same note on the same image."""
+    return hashlib.sha256(note.model_dump_json().encode()).hexdigest()
+
+
+def _render(lab: str, records: Sequence[StoredRecord]) -> str:
+    return NotedRecords(lab=lab, records=tuple(records)).model_dump_json()

@@ -1,0 +1,147 @@
+"""Which records a lost state is rebuilt from, and what stands against it. All pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pydantic import BaseModel, ValidationError
+
+from grampus.ceph.image_notes import FoundImage
+from grampus.databases.model import DatabaseRecord, ScratchSpec, TrashedDatabase
+from grampus.databases.rebuild.decide_noting import NotedRecords
+from grampus.databases.records import DATABASE_KIND, SCRATCH_KIND, TRASHED_KIND
+from grampus.state.stored import StoredRecord
+from grampus.volumes.model import VolumeRecord
+from grampus.volumes.records import VOLUME_RECORD
+
+_MODELS: Mapping[str, type[BaseModel]] = {
+    VOLUME_RECORD: VolumeRecord,
+    DATABASE_KIND: DatabaseRecord,
+    SCRATCH_KIND: ScratchSpec,
+    TRASHED_KIND: TrashedDatabase,
+}
+
+
+@dataclass
+class RebuildPlan:
+    """What is put back, and what is not."""
+
+    records: list[StoredRecord] = field(default_factory=list)
+    kept: int = 0  # records that the state has already
+    foreign: int = 0  # images of others, or of another lab: left alone
+    conflicts: list[str] = field(default_factory=list)  # sentences
+
+    def names(self, kind: str) -> list[str]:
+        """The records of a kind that are put back, by name."""
+        return sorted(record.name for record in self.records if record.kind == kind)
+
+
+def decide_rebuild(
+    lab: str, images: Sequence[FoundImage], existing: Sequence[StoredRecord]
+) -> RebuildPlan:
+    """The records of `lab` that its images tell of and the state lacks.
+
+    A record that is there is never touched, whatever an image says. An image without a note, or
+    with one that names another lab, is not ours.
+    """
+    plan = RebuildPlan()
+    there = {(record.kind, record.name) for record in existing}
+    places = _places_of(existing)
+    taken: dict[tuple[str, str], FoundImage] = {}
+    for image in sorted(images, key=lambda one: (one.in_trash, one.pool, one.name)):
+        if image.noted is None:
+            plan.foreign += 1
+            continue
+        try:
+            noted = NotedRecords.model_validate_json(image.noted)
+            if noted.lab != lab:
+                plan.foreign += 1
+                continue
+            found = [_as_seen(record, image) for record in noted.records]
+        except ValidationError as error:
+            plan.conflicts.append(
+                f"What {_shown(image)} says of itself cannot be read: {str(error).splitlines()[0]}"
+            )
+            continue
+        problem = _problem_with(image, found, places, taken)
+        if problem:
+            plan.conflicts.append(problem)
+            continue
+        for record in found:
+            taken[record.kind, record.name] = image
+            if (record.kind, record.name) in there:
+                plan.kept += 1
+            else:
+                plan.records.append(record)
+    return plan
+
+
+def _as_seen(record: StoredRecord, image: FoundImage) -> StoredRecord:
+    """A record that this release can read; a volume's with what is seen of the image itself.
+
+    It has the size that the image has, and is never formatted anew if that holds anything. Raises
+    ValidationError.
+    """
+    if record.kind in _MODELS:
+        _MODELS[record.kind].model_validate(record.body)
+    if record.kind != VOLUME_RECORD:
+        return record
+    spec = record.body["spec"]
+    size_bytes = max(spec["size_bytes"], image.size_bytes)
+    is_formatted = bool(record.body.get("is_formatted")) or image.has_data
+    changes = {"spec": {**spec, "size_bytes": size_bytes}, "is_formatted": is_formatted}
+    return record.model_copy(update={"body": {**record.body, **changes}})
+
+
+def _problem_with(
+    image: FoundImage,
+    found: Sequence[StoredRecord],
+    places: Mapping[tuple[str, str], str],
+    taken: Mapping[tuple[str, str], FoundImage],
+) -> str | None:
+    """Why nothing of an image is put back, in a sentence; None: it is."""
+    for record in found:
+        other = taken.get((record.kind, record.name))
+        if other is not None:
+            return (
+                f"{_shown(image)} and {_shown(other)} both say that they are the {record.kind} "
+                f"'{record.name}'; the second one is taken."
+            )
+        if record.kind == VOLUME_RECORD:
+            spec = record.body["spec"]
+            if image.in_trash:
+                return f"{_shown(image)} says that it is in use, as the volume '{record.name}'."
+            if (spec["pool"], spec["image"]) != (image.pool, image.name):
+                return (
+                    f"{_shown(image)} says that it is {spec['pool']}/{spec['image']}: it was "
+                    "renamed or copied since."
+                )
+        elif record.kind == TRASHED_KIND and (
+            not image.in_trash or record.body["volume"]["image_id"] != image.id
+        ):
+            return f"{_shown(image)} says that it is in the trash as '{record.name}', and is not."
+    for record in found:
+        place = places.get((record.kind, record.name))
+        if place is not None and place != f"{image.pool}/{image.name}":
+            return (
+                f"{_shown(image)} says that it is the {record.kind} '{record.name}', which is "
+                f"{place} here."
+            )
+    if not found:
+        return f"{_shown(image)} is of this lab and does not say what it is."
+    return None
+
+
+def _places_of(existing: Sequence[StoredRecord]) -> dict[tuple[str, str], str]:
+    """The images of the volumes that the state knows."""
+    return {
+        (record.kind, record.name): f"{record.body['spec']['pool']}/{record.body['spec']['image']}"
+        for record in existing
+        if record.kind == VOLUME_RECORD
+    }
+
+
+def _shown(image: FoundImage) -> str:
+    where = "in the trash of" if image.in_trash else "in"
+    return f"The image {image.name} ({image.id}) {where} the pool {image.pool}"

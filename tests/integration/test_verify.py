@@ -1,0 +1,116 @@
+"""Bit rot found and repaired under readers, and a lost state rebuilt, on a real cluster."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from tests.system.command_line import CommandLine
+from tests.system.lab_machine import LabMachine
+
+SMALL = ("--size", "1G", "--memory", "512M", "--cpus", "1")
+CHECKSUM = "CHECKSUM TABLE app.t"
+
+
+@pytest.fixture
+def shop(lab: CommandLine) -> Iterator[CommandLine]:
+    """A lab with a database `verified` that holds some megabytes."""
+    lab.ok("db", "create", "verified", *SMALL, "--host", "h1")
+    try:
+        fill = "INSERT INTO t (filler) SELECT REPEAT(CHAR(97 + RAND() * 20), 500) FROM t; "
+        lab.ok(
+            *("db", "connect", "verified", "-e"),
+            "CREATE DATABASE app; USE app; CREATE TABLE t "
+            "(id INT PRIMARY KEY AUTO_INCREMENT, filler VARCHAR(500)); "
+            f"INSERT INTO t (filler) VALUES ('x'); {fill * 13}",
+        )
+        yield lab
+    finally:
+        lab.run("db", "delete", "verified", "--yes", "--now")
+
+
+class Reader:
+    """Checksums a table again and again, until it is told to stop."""
+
+    def __init__(self, lab: CommandLine) -> None:
+        self._lab = lab
+        self._stop = threading.Event()
+        self.seen: list[str] = []
+        self.failures: list[str] = []
+        self._thread = threading.Thread(target=self._read)
+
+    def __enter__(self) -> Reader:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _read(self) -> None:
+        while not self._stop.is_set():
+            answer = self._lab.run("db", "connect", "verified", "-e", CHECKSUM)
+            if answer.code == 0:
+                self.seen.append(answer.stdout.splitlines()[-1])
+            else:
+                self.failures.append(answer.stderr)
+
+
+def test_tables_and_copies_are_sound(shop: CommandLine) -> None:
+    verified = shop.json("db", "verify", "verified", "--tables")
+    assert verified["sound"]
+    assert "app.t" in [check["table"] for check in verified["tables"]]
+    assert {check["outcome"] for check in verified["tables"]} == {"sound"}
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("osd", [None, 0, 1, 2])
+def test_a_flipped_bit_is_found_and_repaired_while_clients_read_right_data(
+    shop: CommandLine, osd: int | None
+) -> None:
+    asked = () if osd is None else ("--osd", str(osd))
+    right = shop.ok("db", "connect", "verified", "-e", CHECKSUM).stdout.splitlines()[-1]
+    with Reader(shop) as reader:
+        flipped = shop.json("lab", "fault", "bit-rot", "verified", *asked)["flipped"]
+        found = shop.run("db", "verify", "verified", "--deep-scrub", "--format", "json")
+        repaired = shop.run("db", "verify", "verified", "--deep-scrub", "--repair")
+        again = shop.json("db", "verify", "verified", "--deep-scrub")
+    damaged = [one["name"] for one in found.document["deep_scrub"]["damaged"]]
+    if osd is None:
+        # No client reads that copy, so nothing but a scrub can have found it.
+        assert (found.code, damaged) == (1, [flipped[0]["object"]])
+    else:
+        # A primary that a client has asked meanwhile has put itself right.
+        assert set(damaged) <= {flipped[0]["object"]}
+    assert repaired.code == 0
+    assert again["sound"]
+    assert again["deep_scrub"]["damaged"] == []
+    assert reader.failures == []
+    assert reader.seen
+    assert set(reader.seen) == {right}
+
+
+def test_a_lost_state_is_rebuilt_while_the_database_runs(shop: CommandLine) -> None:
+    shop.ok("db", "label", "verified", "team=web")
+    before = [shop.json("db", "list"), shop.json("volume", "list")]
+    serving = LabMachine(shop, "h1").daemons()["mysqld-verified"]
+    # Other labs are in the same state file: all that it knows of this one goes.
+    with sqlite3.connect(shop.home / "state.db", timeout=30) as state:
+        state.execute("DELETE FROM records WHERE lab = ?", (shop.lab,))
+        state.execute("DELETE FROM operations WHERE lab = ?", (shop.lab,))
+    state.close()
+    assert shop.run("db", "list").code == 3
+    planned = shop.json("state", "rebuild", "--dry-run")
+    assert shop.run("db", "list").code == 3
+    rebuilt = shop.json("state", "rebuild")
+    assert rebuilt["records"] == planned["records"]
+    assert (rebuilt["conflicts"], rebuilt["without_passwords"]) == ([], [])
+    assert [shop.json("db", "list"), shop.json("volume", "list")] == before
+    assert LabMachine(shop, "h1").daemons()["mysqld-verified"] == serving
+    assert shop.json("state", "rebuild")["records"] == []
+    shop.ok("db", "stop", "verified")
+    shop.ok("db", "start", "verified")
+    assert shop.sql("verified", "SELECT COUNT(*) FROM app.t") == [["8192"]]

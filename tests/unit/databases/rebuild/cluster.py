@@ -1,0 +1,91 @@
+"""Images with metadata, behind the scripts that note records and list the notes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from grampus.ceph.image_notes import LIST_NOTES, RECORDS_KEY, WRITE_NOTES
+from grampus.core.errors import GrampusError
+from tests.unit.ceph.fakes import Output
+
+
+@dataclass
+class NotedImage:
+    """An image as the cluster has it."""
+
+    name: str
+    id: str
+    size_bytes: int = 1 << 30
+    in_trash: bool = False
+    has_data: bool = True
+    metadata: dict[str, str] = field(default_factory=dict)
+    pool: str = "databases"
+
+
+@dataclass
+class NotedCluster:
+    """A `CommandRunner` in front of them."""
+
+    images: list[NotedImage] = field(default_factory=list)
+    is_down: bool = False
+    told: int = 0  # images, in all calls
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: str | None = None,
+        timeout_s: float = 60.0,
+        check: bool = True,
+    ) -> Output:
+        del timeout_s, check
+        if self.is_down:
+            raise GrampusError("The cluster does not answer.", code="timeout")
+        return Output(stdout=json.dumps(self._answer(list(argv), stdin)))
+
+    def _answer(self, argv: list[str], stdin: str | None) -> Any:
+        match argv:
+            case ["ceph", _, _, "osd", "pool", "ls", "detail", *_]:
+                return [
+                    {"pool_name": "databases", "application_metadata": {"rbd": {}}},
+                    {"pool_name": ".mgr", "application_metadata": {"mgr": {}}},
+                ]
+            case ["python3", "-c", script, key, "databases"] if script == LIST_NOTES:
+                return [self._listed(image, key) for image in self.images]
+            case ["python3", "-c", script, key] if script == WRITE_NOTES:
+                return self._note(key, json.loads(stdin or "[]"))
+        raise AssertionError(f"nobody asks that: {argv}")
+
+    def _note(self, key: str, changes: list[dict[str, Any]]) -> list[int]:
+        noted = []
+        for number, change in enumerate(changes):
+            image = self._find(**change["image"])
+            if image is None:
+                continue
+            image.metadata[key] = change["text"]
+            noted.append(number)
+        self.told += len(noted)
+        return noted
+
+    def _find(self, name: str | None = None, image_id: str | None = None) -> NotedImage | None:
+        for image in self.images:
+            if image_id == image.id or (name == image.name and not image.in_trash):
+                return image
+        return None
+
+    @staticmethod
+    def _listed(image: NotedImage, key: str) -> dict[str, Any]:
+        assert key == RECORDS_KEY
+        noted = image.metadata.get(key)
+        return {
+            "pool": image.pool,
+            "name": image.name,
+            "id": image.id,
+            "size_bytes": image.size_bytes,
+            "in_trash": image.in_trash,
+            "has_data": noted is not None and image.has_data,
+            "noted": noted,
+        }

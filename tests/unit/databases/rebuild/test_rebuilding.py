@@ -1,0 +1,279 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from grampus.ceph.cluster import CephCluster
+from grampus.ceph.image_notes import RECORDS_KEY
+from grampus.core.errors import GrampusError
+from grampus.core.units import GIB
+from grampus.databases.credentials import CredentialFiles
+from grampus.databases.model import DatabaseRecord, DatabaseSpec, TrashedDatabase
+from grampus.databases.rebuild.noting import RecordsNoting
+from grampus.databases.rebuild.rebuilding import Rebuilt, StateRebuild
+from grampus.databases.records import DatabaseRecords
+from grampus.databases.snapshots.decide_retention import SnapshotSchedule
+from grampus.state.store import Store
+from grampus.state.stored import records_of_lab
+from grampus.volumes.model import Attachment, VolumeRecord, VolumeSpec
+from grampus.volumes.records import VolumeRecords
+from grampus.volumes.trash import TrashedVolume
+
+from .cluster import NotedCluster, NotedImage
+
+LAB = "t"
+NOW = datetime(2026, 11, 22, 5, 0, tzinfo=UTC)
+
+
+def volume(name: str, *, image: str | None = None) -> VolumeRecord:
+    spec = VolumeSpec(
+        name=name, pool="databases", image=image or f"db-{name}", size_bytes=GIB, write_path="cache"
+    )
+    attachment = Attachment(
+        host="h1",
+        driver="volumed",
+        driver_reason="It is the best.",
+        device="/dev/loop3",
+        mount_path=f"/data/volumes/{name}",
+        client_address="10.9.0.1:0/1",
+    )
+    return VolumeRecord(
+        spec=spec,
+        ceph_user=f"grampus.{LAB}.{name}",
+        host="h1",
+        is_formatted=True,
+        attachment=attachment,
+    )
+
+
+def database(name: str) -> DatabaseRecord:
+    spec = DatabaseSpec(
+        name=name,
+        flavour="mysql",
+        size_bytes=GIB,
+        memory_bytes=GIB // 2,
+        cpus=0.5,
+        pool="databases",
+        host="h1",
+        address="10.9.0.10",
+        server_id=7,
+        labels={"team": "web"},
+        parameters={"max_connections": "99"},
+    )
+    return DatabaseRecord(
+        spec=spec,
+        user=name,
+        server_version="9.7.4",
+        buffer_pool_bytes=1 << 28,
+        created_at=NOW,
+        snapshot_schedule=SnapshotSchedule(every_s=3600, keep=24),
+    )
+
+
+class Grampus:
+    """A state, and the cluster that it is noted on."""
+
+    def __init__(self, home: Path) -> None:
+        self.cluster = NotedCluster()
+        self.credentials = CredentialFiles(home / "secrets")
+        self.store = Store(None)
+
+    @property
+    def databases(self) -> DatabaseRecords:
+        return DatabaseRecords(self.store, LAB)
+
+    @property
+    def volumes(self) -> VolumeRecords:
+        return VolumeRecords(self.store, LAB)
+
+    def add(self, name: str, *, image_id: str = "aa", **facts: bool) -> None:
+        self.cluster.images.append(NotedImage(f"db-{name}", image_id, **facts))  # type: ignore[arg-type]
+        self.volumes.put(volume(name))
+        self.databases.put(database(name))
+        self.credentials.ensure(name)
+
+    def trash(self, name: str) -> None:
+        trashed = TrashedDatabase(
+            key=f"{name}.20261122T050000",
+            record=database(name),
+            volume=TrashedVolume(record=volume(name), image_id="aa"),
+            deleted_at=NOW,
+            expires_at=NOW + timedelta(days=7),
+        )
+        self.databases.put_trashed(trashed)
+        self.databases.remove(name)
+        self.volumes.remove(name)
+        self.credentials.ensure_moved(name, trashed.key)
+        self.cluster.images[0].in_trash = True
+
+    def note(self) -> int:
+        return RecordsNoting(self.store, LAB, CephCluster(self.cluster)).ensure_noted()
+
+    def lose_state(self) -> None:
+        self.store.close()
+        self.store = Store(None)
+
+    def rebuild(self) -> Rebuilt:
+        rebuild = StateRebuild(self.store, LAB, CephCluster(self.cluster), self.credentials)
+        rebuilt = rebuild.plan()
+        rebuild.apply(rebuilt)
+        return rebuilt
+
+    def remembered(self) -> list[BaseModel]:
+        return [one for one in records_of_lab(self.store, LAB) if one.kind != "noted-records"]
+
+
+@pytest.fixture
+def grampus(tmp_path: Path) -> Grampus:
+    return Grampus(tmp_path)
+
+
+def test_a_lost_state_is_the_same_again(grampus: Grampus) -> None:
+    grampus.add("shop")
+    grampus.add("store", image_id="bb")
+    grampus.note()
+    before = grampus.remembered()
+    grampus.lose_state()
+    rebuilt = grampus.rebuild()
+    assert grampus.remembered() == before
+    assert rebuilt.plan.names("database") == ["shop", "store"]
+    assert (rebuilt.plan.conflicts, rebuilt.without_passwords, rebuilt.unfinished) == ([], [], [])
+    assert grampus.rebuild().plan.records == []
+
+
+def test_the_trash_is_the_same_again(grampus: Grampus) -> None:
+    grampus.add("shop")
+    grampus.note()
+    grampus.trash("shop")
+    grampus.note()
+    before = grampus.remembered()
+    grampus.lose_state()
+    rebuilt = grampus.rebuild()
+    assert rebuilt.plan.conflicts == []
+    assert grampus.remembered() == before
+    assert list(grampus.databases.all_trashed()) == ["shop.20261122T050000"]
+    assert grampus.databases.all() == {}
+
+
+def test_only_what_changed_is_noted_again(grampus: Grampus) -> None:
+    grampus.add("shop")
+    grampus.add("store", image_id="bb")
+    assert grampus.note() == 2
+    assert grampus.note() == 0
+    grampus.databases.change("store", last_rollback="x")
+    assert grampus.note() == 1
+    assert grampus.cluster.told == 3
+
+
+def test_what_is_noted_late_is_noted_by_the_next_command(grampus: Grampus) -> None:
+    grampus.add("shop")
+    grampus.cluster.is_down = True
+    with pytest.raises(GrampusError):
+        grampus.note()
+    grampus.cluster.is_down = False
+    assert grampus.note() == 1
+
+
+def test_a_volume_whose_image_is_not_made_yet_is_told_when_it_is(grampus: Grampus) -> None:
+    grampus.volumes.put(volume("shop"))
+    assert grampus.note() == 0
+    grampus.cluster.images.append(NotedImage("db-shop", "aa"))
+    assert grampus.note() == 1
+
+
+def test_images_of_others_are_left_alone(grampus: Grampus) -> None:
+    grampus.add("shop")
+    grampus.note()
+    grampus.cluster.images.append(NotedImage("precious", "cc"))
+    another = NotedImage(
+        "db-other", "dd", metadata={RECORDS_KEY: '{"lab": "another", "records": []}'}
+    )
+    grampus.cluster.images.append(another)
+    grampus.lose_state()
+    rebuilt = grampus.rebuild()
+    assert rebuilt.plan.foreign == 2
+    assert list(grampus.databases.all()) == ["shop"]
+    assert grampus.cluster.images[1].metadata == {}
+
+
+def test_a_record_that_is_there_stays_as_it_is(grampus: Grampus) -> None:
+    grampus.add("shop")
+    grampus.note()
+    grampus.databases.change("shop", server_version="newer")
+    rebuilt = grampus.rebuild()
+    assert (rebuilt.plan.records, rebuilt.plan.kept) == ([], 2)
+    assert grampus.databases.get("shop").server_version == "newer"
+
+
+def test_an_image_that_says_it_is_one_that_stands_elsewhere_is_a_conflict(
+    grampus: Grampus,
+) -> None:
+    grampus.add("shop")
+    grampus.note()
+    facts = dict(grampus.cluster.images[0].metadata)
+    grampus.cluster.images.append(NotedImage("copied-by-hand", "ee", metadata=facts))
+    grampus.lose_state()
+    rebuilt = grampus.rebuild()
+    assert len(rebuilt.plan.conflicts) == 1
+    assert "copied-by-hand" in rebuilt.plan.conflicts[0]
+    assert grampus.volumes.get("shop").spec.image == "db-shop"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        '{"lab": "t", "records": [{"kind": "volume", "name": "shop", "body": []}]}',
+        '{"lab": "t", "records": [{"kind": "volume", "name": "shop", "body": {"spec": {}}}]}',
+        '{"lab": "t", "records": [{"kind": "database", "name": "shop", "body": {"x": 1}}]}',
+        '{"lab": "t", "records": []}',
+    ],
+)
+def test_a_note_that_cannot_be_read_is_a_conflict_of_its_image_alone(
+    grampus: Grampus, text: str
+) -> None:
+    grampus.add("shop")
+    grampus.add("store", image_id="bb")
+    grampus.note()
+    grampus.cluster.images[0].metadata[RECORDS_KEY] = text
+    grampus.lose_state()
+    rebuilt = grampus.rebuild()
+    assert [("db-shop" in sentence) for sentence in rebuilt.plan.conflicts] == [True]
+    assert list(grampus.databases.all()) == ["store"]
+
+
+def test_the_image_knows_its_size_better(grampus: Grampus) -> None:
+    grampus.add("shop")
+    grampus.note()
+    grampus.cluster.images[0].size_bytes = 2 * GIB
+    grampus.lose_state()
+    grampus.rebuild()
+    assert grampus.volumes.get("shop").spec.size_bytes == 2 * GIB
+
+
+@pytest.mark.parametrize(("has_data", "is_formatted"), [(True, True), (False, False)])
+def test_a_volume_that_holds_anything_is_never_formatted(
+    grampus: Grampus, has_data: bool, is_formatted: bool
+) -> None:
+    grampus.add("shop", has_data=has_data)
+    fresh = volume("shop").model_copy(update={"is_formatted": False})
+    grampus.volumes.put(fresh)
+    grampus.note()
+    grampus.lose_state()
+    grampus.rebuild()
+    assert grampus.volumes.get("shop").is_formatted == is_formatted
+
+
+def test_what_cannot_be_found_again_is_said(grampus: Grampus) -> None:
+    grampus.add("shop")
+    grampus.databases.change("shop", phase="creating")
+    grampus.note()
+    grampus.credentials.ensure_absent("shop")
+    grampus.lose_state()
+    rebuilt = grampus.rebuild()
+    assert rebuilt.without_passwords == ["shop"]
+    assert rebuilt.unfinished == ["shop"]

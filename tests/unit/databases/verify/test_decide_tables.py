@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import pytest
+
+from grampus.databases.verify.decide_tables import classify_check, parse_tables, render_check
+from grampus.databases.verify.model import TableOutcome
+
+ORDERS = ("shop", "orders")
+
+
+def row(kind: str, text: str) -> tuple[str, ...]:
+    return ("shop.orders", "check", kind, text)
+
+
+@pytest.mark.parametrize(
+    ("rows", "outcome", "said"),
+    [
+        ([row("status", "OK")], "sound", ""),
+        ([row("status", "Table is already up to date")], "sound", ""),
+        # A count of clients that have it open breaks nothing.
+        ([row("warning", "1 client is using it"), row("status", "OK")], "sound", ""),
+        (
+            [
+                row("Warning", "InnoDB: Index b contains 99 entries, should be 100"),
+                row("error", "Corrupt"),
+            ],
+            "broken",
+            "Corrupt; InnoDB: Index b contains 99 entries, should be 100",
+        ),
+        ([row("Error", "Out of memory"), row("status", "OK")], "broken", "Out of memory"),
+        ([row("status", "Operation failed")], "broken", "Operation failed"),
+        ([], "broken", "It gave no verdict."),
+        (
+            [
+                row("Error", "Table 'shop.orders' doesn't exist"),
+                row("status", "Operation failed"),
+            ],
+            "unchecked",
+            "It was dropped meanwhile.",
+        ),
+        (
+            [row("note", "The storage engine for the table doesn't support check")],
+            "unchecked",
+            "The storage engine for the table doesn't support check",
+        ),
+    ],
+)
+def test_the_verdict(rows: list[tuple[str, ...]], outcome: TableOutcome, said: str) -> None:
+    check = classify_check(ORDERS, rows)
+    assert (check.table, check.outcome, check.said) == ("shop.orders", outcome, said)
+
+
+def test_any_name_comes_through() -> None:
+    name = "a`b\tc\nä"
+    rows = [(b"shop".hex(), name.encode().hex().upper())]
+    assert parse_tables(rows) == [("shop", name)]
+    assert render_check(("shop", name)) == "CHECK TABLE `shop`.`a``b\tc\nä` EXTENDED"

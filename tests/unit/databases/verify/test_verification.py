@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grampus.ceph.scrubs import DamagedCopy, DamagedObject
+from grampus.core.errors import GrampusError, NotFoundError, RefusedError
+from grampus.databases.names.events import DatabaseEvents
+from grampus.databases.verify.decide_tables import LIST_TABLES, render_check
+from grampus.databases.verify.decide_verified import Verification
+from grampus.databases.verify.verification import DatabaseVerification
+from grampus.databases.verify.verify_steps import VERIFY, VerifiedOrder
+from grampus.hosts.port import CommandResult
+from grampus.state.history import OperationHistory
+from grampus.volumes.decide_scrub import ScrubReport
+from grampus.volumes.model import VolumeRecord
+
+from ..world import LAB, World
+
+DAMAGED = DamagedObject(
+    group="1.0",
+    name="rbd_data.aa.0000000000000000",
+    snapshot="head",
+    errors=(),
+    damaged=(DamagedCopy(osd=1, errors=("read_error",)),),
+    good_osds=(0, 2),
+)
+TABLES = [("mysql", "user"), ("shop", "orders"), ("shop", "zones")]
+
+
+class FakeScrubs:
+    """A cluster with some damage, which a repair puts right."""
+
+    def __init__(self) -> None:
+        self.damaged: tuple[DamagedObject, ...] = ()
+        self.scrubbed: list[tuple[str, bool]] = []
+
+    def describe(self, volume: VolumeRecord, *, repair: bool) -> list[str]:
+        return [f"Deep-scrub {volume.spec.image}"]
+
+    def scrub(self, volume: VolumeRecord, *, repair: bool) -> ScrubReport:
+        self.scrubbed.append((volume.spec.name, repair))
+        report = ScrubReport(groups=4, objects=9, damaged=self.damaged)
+        if not repair or not self.damaged:
+            return report
+        return report.model_copy(update={"is_repaired": True})
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    world = World(tmp_path)
+    world.create()
+    answers = world.hosts["h1"].admin_answers
+    answers[LIST_TABLES] = "".join(
+        f"{schema.encode().hex()}\t{name.encode().hex()}\n" for schema, name in TABLES
+    )
+    for table in TABLES:
+        answers[render_check(table)] = f"{'.'.join(table)}\tcheck\tstatus\tOK\n"
+    return world
+
+
+def verification(world: World, scrubs: FakeScrubs | None = None) -> DatabaseVerification:
+    return DatabaseVerification(world.service().operations, scrubs or FakeScrubs())
+
+
+def test_all_is_looked_at_and_kept(world: World) -> None:
+    scrubs = FakeScrubs()
+    verified = verification(world, scrubs).verify("demo", scrub=True, tables=True, repair=False)
+    assert scrubs.scrubbed == [("demo", False)]
+    assert verified.is_sound
+    said = "all copies of 9 objects are right; tables: 3 sound"
+    assert verified.summary.said == said
+    assert world.service().get("demo").last_verification == verified.summary
+    events = DatabaseEvents(
+        world.service().operations.records, OperationHistory(world.store, LAB)
+    ).of("demo")
+    assert events[-1].what == f"verification: {said}"
+
+
+@pytest.mark.parametrize(
+    ("scrub", "tables", "said"),
+    [
+        (True, False, "all copies of 9 objects are right"),
+        (False, True, "tables: 3 sound"),
+    ],
+)
+def test_one_of_the_two_is_enough(world: World, scrub: bool, tables: bool, said: str) -> None:
+    verified = verification(world).verify("demo", scrub=scrub, tables=tables, repair=False)
+    assert (verified.summary.said, verified.is_sound) == (said, True)
+
+
+@pytest.mark.parametrize(
+    ("repair", "sound", "said"),
+    [
+        (False, False, "1 of 9 objects damaged"),
+        (True, True, "1 of 9 objects damaged and repaired"),
+    ],
+)
+def test_damage_counts_until_it_is_repaired(
+    world: World, repair: bool, sound: bool, said: str
+) -> None:
+    scrubs = FakeScrubs()
+    scrubs.damaged = (DAMAGED, DAMAGED.model_copy(update={"snapshot": "4"}))
+    verified = verification(world, scrubs).verify("demo", scrub=True, tables=False, repair=repair)
+    assert (verified.is_sound, verified.summary.said) == (sound, said)
+
+
+def test_a_broken_table_is_named_and_the_others_are_checked(world: World) -> None:
+    world.hosts["h1"].admin_answers[render_check(("shop", "orders"))] = (
+        "shop.orders\tcheck\terror\tCorrupt\n"
+    )
+    verified = verification(world).verify("demo", scrub=False, tables=True, repair=False)
+    assert [check.table for check in verified.broken_tables] == ["shop.orders"]
+    assert verified.summary.said == "tables: 1 broken, 2 sound"
+    assert not verified.is_sound
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (1, "ERROR 2013 (HY000) at line 1: Lost connection to MySQL server during query"),
+        (137, ""),  # the client goes with the server's container
+    ],
+)
+def test_a_server_that_ends_at_a_table_is_not_asked_again(
+    world: World, monkeypatch: pytest.MonkeyPatch, code: int, said: str
+) -> None:
+    host, checks = world.hosts["h1"], []
+    answering = host.run
+
+    def run(argv: Sequence[str], **options: Any) -> CommandResult:
+        if "CHECK TABLE" in argv[-1]:
+            checks.append(argv[-1])
+        if argv[-1] == render_check(("shop", "orders")):
+            return CommandResult(tuple(argv), code, "", said)
+        return answering(argv, **options)
+
+    monkeypatch.setattr(host, "run", run)
+    verified = verification(world).verify("demo", scrub=False, tables=True, repair=False)
+    assert verified.tables is not None
+    assert [check.outcome for check in verified.tables] == ["sound", "broken", "unchecked"]
+    assert "shop.orders" in verified.tables[2].said
+    assert len(checks) == 2
+
+
+def test_a_stopped_database_can_have_its_copies_verified_alone(world: World) -> None:
+    world.service().stop("demo")
+    with pytest.raises(RefusedError) as caught:
+        verification(world).verify("demo", scrub=True, tables=True, repair=False)
+    assert caught.value.code == "not-running"
+    assert verification(world).verify("demo", scrub=True, tables=False, repair=False).is_sound
+
+
+def test_a_wrong_name_gets_a_suggestion(world: World) -> None:
+    with pytest.raises(NotFoundError, match="demi") as caught:
+        verification(world).verify("demi", scrub=True, tables=True, repair=False)
+    assert "demo" in caught.value.remedy
+
+
+def test_a_plan_changes_nothing(world: World) -> None:
+    scrubs = FakeScrubs()
+    steps = verification(world, scrubs).describe("demo", scrub=True, tables=True, repair=False)
+    assert steps == ["Deep-scrub db-demo", "Check 3 tables of demo", "Keep the result with demo"]
+    assert scrubs.scrubbed == []
+    assert world.service().get("demo").last_verification is None
+
+
+def test_another_command_at_the_database_is_waited_for_only_at_the_end(world: World) -> None:
+    scrubs = FakeScrubs()
+    operations = world.service().operations
+    with operations.locked("demo"), pytest.raises(GrampusError) as caught:
+        verification(world, scrubs).verify("demo", scrub=True, tables=False, repair=False)
+    assert caught.value.code == "busy"
+    assert scrubs.scrubbed == [("demo", False)]
+
+
+def test_a_result_that_was_cut_off_is_kept_by_the_next_command(world: World) -> None:
+    operations = world.service().operations
+    summary = Verification("demo", world.clock.now(), None, None).summary
+    operations.begin(VERIFY, VerifiedOrder(database="demo", verified=summary))
+    assert world.service().get("demo").last_verification is None
+    assert len(world.service().converge()) == 1
+    assert world.service().get("demo").last_verification == summary
+    assert world.service().converge() == []
