@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TypeVar
 
@@ -71,6 +71,14 @@ class BinlogArchive:
     def cover(self, stretch: Stretch, coverage: Coverage) -> None:
         """Note up to when nothing is missing."""
         self._put(f"{stretch.id}/{COVERED}", coverage.model_dump_json().encode())
+
+    def remove(self, stretch_id: str, files: Sequence[str]) -> None:
+        """Take whole binary logs away, in that order; the stretch too, once it has none left."""
+        place = f"{self._place}/{stretch_id}"
+        for file in files:
+            self._target.remove(f"{place}/{file}")
+        if not any(parse_piece(n.removeprefix(f"{place}/")) for n in self._target.names(place)):
+            self._target.remove(place)
 
     def read(self, stretch_id: str, piece: Piece) -> Iterator[bytes]:
         """The bytes of a piece. Raises BackupDamagedError, NotFoundError."""

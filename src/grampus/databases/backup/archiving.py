@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.units import MIB, format_bytes
@@ -21,9 +21,11 @@ from grampus.databases.backup.binlogs import (
     tail_of,
 )
 from grampus.databases.backup.kept import KeptBackups
+from grampus.databases.backup.places import TargetPlace
+from grampus.databases.backup.states import BackupStates
 from grampus.databases.instance import observe_daemon_state
 from grampus.databases.layout import server_daemon_name
-from grampus.databases.model import DatabaseSpec
+from grampus.databases.model import DatabaseSpec, FlavourName
 from grampus.databases.operating import DatabaseOperations
 from grampus.hosts.port import Host
 from grampus.state.locks import hold_lock
@@ -46,17 +48,38 @@ class BinlogArchiver:
     def __init__(self, operations: DatabaseOperations) -> None:
         self._operations = operations
 
-    def archive(self, name: str, directory: Path, *, new_stretch: bool = False) -> Archived:
+    def archive(self, name: str, place: TargetPlace, *, new_stretch: bool = False) -> Archived:
         """Copy what the archive does not have yet, the part of the open file included.
 
         A gap is never skipped: only `new_stretch` goes on after one. Raises NotFoundError,
         RefusedError with code `not-ready`, `not-running`, `flavour` or `busy`, and GrampusError
         with code `archive-gap`.
         """
+        states = BackupStates(self._operations)
+        try:
+            archived = self._archive(name, place, new_stretch=new_stretch)
+        except GrampusError as error:
+            if error.code == "archive-gap":
+                states.note_archive_problem(name, place, error.problem)
+            raise
+        states.note_archived(name, place, archived.until)
+        return archived
+
+    @staticmethod
+    def require_flavour(flavour: FlavourName) -> None:
+        """Raise RefusedError with code `flavour` where binary logs cannot be archived."""
+        if flavour != "mysql":
+            raise RefusedError(
+                f"Binary logs of {flavour} are not archived yet, only those of mysql.",
+                "Take backups of it: `grampus db backup create`.",
+                code="flavour",
+            )
+
+    def _archive(self, name: str, place: TargetPlace, *, new_stretch: bool) -> Archived:
         operations = self._operations
         spec = operations.ready(name).spec
         self._require_running(spec)
-        kept = KeptBackups(operations.home, operations.clock, directory)
+        kept = KeptBackups(operations.home, operations.clock, place)
         target_id = kept.target.ensure_id()
         with hold_lock(operations.home, f"archive.{target_id}.{name}", operations.clock):
             archive = BinlogArchive(kept.target, kept.keys.ensure_current(), name)
@@ -89,12 +112,7 @@ class BinlogArchiver:
         return archive.begin(StretchFacts(server_uuid=server_uuid, begun_at=now))
 
     def _require_running(self, spec: DatabaseSpec) -> None:
-        if spec.flavour != "mysql":
-            raise RefusedError(
-                f"Binary logs of {spec.flavour} are not archived yet, only those of mysql.",
-                "Take backups of it: `grampus db backup create`.",
-                code="flavour",
-            )
+        self.require_flavour(spec.flavour)
         self._operations.require_reachable(spec.host)
         host = self._operations.fleet.host(spec.host)
         if observe_daemon_state(host, server_daemon_name(spec.name)) != "running":

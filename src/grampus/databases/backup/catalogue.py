@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from pydantic import ValidationError
+
 from grampus.core.errors import GrampusError
+from grampus.databases.backup.decide_tested import RestoreTest
 from grampus.databases.backup.errors import BackupDamagedError, damaged
 from grampus.databases.backup.keys import BackupKey, BackupKeys
 from grampus.databases.backup.manifest_file import (
@@ -19,6 +23,7 @@ from grampus.databases.backup.target import BackupTarget
 
 MANIFEST = "manifest.json"
 DATA = "image.sealed"
+TESTED = "tested.json"
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,7 @@ class Contents:
     backups: dict[str, BackupManifest]
     incomplete: tuple[str, ...]  # begun and cut off, or being taken now
     unreadable: dict[str, str]  # why, by id
+    tests: dict[str, RestoreTest]  # the last restore test of those that were tested, by id
 
 
 class BackupCatalogue:
@@ -43,10 +49,11 @@ class BackupCatalogue:
         begun = {f"{name}.begun" for name in self._target.parts(database or "")}
         for name in (*self._target.names(database or ""), *begun):
             backup_id, _, file = name.rpartition("/")
-            if file in (MANIFEST, DATA, f"{DATA}.begun") and backup_id.count("/") == 1:
+            if file in (MANIFEST, DATA, TESTED, f"{DATA}.begun") and backup_id.count("/") == 1:
                 files.setdefault(backup_id, set()).add(file)
         backups: dict[str, BackupManifest] = {}
         unreadable: dict[str, str] = {}
+        tests: dict[str, RestoreTest] = {}
         for backup_id, there in sorted(files.items()):
             if MANIFEST not in there:
                 continue
@@ -54,8 +61,10 @@ class BackupCatalogue:
                 backups[backup_id] = parse_manifest(self._read_manifest(backup_id), backup_id)
             except BackupDamagedError as error:
                 unreadable[backup_id] = error.problem
+            if TESTED in there and (test := self._read_test(backup_id)) is not None:
+                tests[backup_id] = test
         incomplete = tuple(sorted(set(files) - set(backups) - set(unreadable)))
-        return Contents(backups, incomplete, unreadable)
+        return Contents(backups, incomplete, unreadable, tests)
 
     def is_whole(self, backup_id: str) -> bool:
         """Whether its manifest was written."""
@@ -65,6 +74,10 @@ class BackupCatalogue:
         """Write the manifest, which makes the backup one."""
         content = render_manifest(manifest, self._keys.get(manifest.key_id))
         self._target.put(f"{manifest.id}/{MANIFEST}", content)
+
+    def keep_test(self, backup_id: str, test: RestoreTest) -> None:
+        """Note what a restore test found, in place of the one before."""
+        self._target.put(f"{backup_id}/{TESTED}", test.model_dump_json(indent=2).encode())
 
     def remove(self, backup_id: str) -> None:
         """Take a backup away, or what was begun of it; first what makes it look whole."""
@@ -98,6 +111,13 @@ class BackupCatalogue:
         """Read all of it; errors as `open`."""
         for _chunk in self.open(manifest):
             pass
+
+    def _read_test(self, backup_id: str) -> RestoreTest | None:
+        """The last test; None also where it cannot be read: the backup is none the worse."""
+        content = self._target.read(f"{backup_id}/{TESTED}")
+        with contextlib.suppress(ValidationError):
+            return None if content is None else RestoreTest.model_validate_json(content)
+        return None
 
     def _read_manifest(self, backup_id: str) -> bytes:
         content = self._target.read(f"{backup_id}/{MANIFEST}")

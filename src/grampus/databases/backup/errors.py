@@ -11,6 +11,12 @@ class BackupDamagedError(GrampusError):
     default_code = "backup-damaged"
 
 
+class TargetError(GrampusError):
+    """A place of backups cannot be used: it is full, gone, read-only, or does not answer."""
+
+    default_code = "target-unusable"
+
+
 def damaged(what: str) -> BackupDamagedError:
     """`what` says where the damage is, as the beginning of a sentence."""
     return BackupDamagedError(

@@ -1,4 +1,4 @@
-"""The backups in a directory, whether their databases, or any lab, are still there or not."""
+"""The backups in one place, whether their databases, or any lab, are still there or not."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from grampus.databases.backup.decide_chain import (
 )
 from grampus.databases.backup.keys import BackupKeys
 from grampus.databases.backup.model import BackedUpDatabase
-from grampus.databases.backup.target import DirectoryTarget
+from grampus.databases.backup.opening import open_target
+from grampus.databases.backup.places import TargetPlace
 from grampus.state.home import Home
 from grampus.state.locks import hold_lock
 
@@ -36,12 +37,12 @@ class Verdict:
 
 
 class KeptBackups:
-    """Backups in one directory of the machine that Grampus runs on."""
+    """Backups in one place."""
 
-    def __init__(self, home: Home, clock: Clock, directory: Path) -> None:
+    def __init__(self, home: Home, clock: Clock, place: TargetPlace) -> None:
         self._home = home
         self._clock = clock
-        self.target = DirectoryTarget(directory)
+        self.target = open_target(place)
         self.keys = backup_keys(home)
         self.catalogue = BackupCatalogue(self.target, self.keys)
 
@@ -106,7 +107,7 @@ class KeptBackups:
         if target_id is None:
             raise NotFoundError(
                 f"There are no backups in {self.target.place}.",
-                "Name the directory that `grampus db backup create --to` was given.",
+                "Name the place that `grampus db backup create --to` was given.",
                 code="no-target",
             )
         return target_id
@@ -124,8 +125,6 @@ class KeptBackups:
             self.catalogue.verify(manifest)
         except GrampusError as error:
             return error.problem
-        except OSError as error:
-            return f"It cannot be read: {error.strerror}."
         return None
 
 

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from grampus.databases.backup.places import TargetPlace
 from grampus.databases.backup.sealed_stream import StreamFacts
 from grampus.databases.model import DatabaseSpec, FlavourName
 from grampus.volumes.model import WritePath
@@ -84,7 +85,9 @@ class BackupOrder(BaseModel):
     base: str | None  # id of the backup that it stands on; None: full
     snapshot: str
     base_snapshot: str | None
-    target: str  # an absolute path on the machine that Grampus runs on
+    # The base's snapshot was protected by somebody else: it stays so.
+    base_is_protected: bool = False
+    target: TargetPlace
     target_id: str
     key_directory: str  # where the home keeps its backup keys
     key_id: str
@@ -108,6 +111,6 @@ class RestoreOrder(BaseModel):
     database: DatabaseSpec  # the new one
     source_user: str  # the account that the backup's database had
     chain: tuple[str, ...]  # ids, the full backup first
-    target: str
+    target: TargetPlace
     key_directory: str
     replay: ReplayOrder | None = None

@@ -11,7 +11,7 @@ from grampus.databases.backup.binlogs import require_contiguous
 from grampus.databases.backup.catalogue import BackupCatalogue
 from grampus.databases.backup.keys import BackupKeys
 from grampus.databases.backup.model import ReplayOrder, RestoreOrder
-from grampus.databases.backup.target import DirectoryTarget
+from grampus.databases.backup.opening import open_target
 from grampus.databases.database_work import DatabaseWork
 from grampus.databases.layout import MYSQL_GID, MYSQL_UID
 from grampus.databases.step_ports import StepPorts
@@ -84,7 +84,7 @@ class ReplayWork:
         return self._work.plan().directory / _DIRECTORY
 
     def _archive(self) -> BinlogArchive:
-        target = DirectoryTarget(Path(self._order.target))
+        target = open_target(self._order.target)
         keys = BackupKeys(Path(self._order.key_directory))
         database, _, _ = self._order.chain[-1].partition("/")
         manifest = BackupCatalogue(target, keys).observe(database).backups[self._order.chain[-1]]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 
 from grampus.databases.backup.archive import BinlogArchive
 from grampus.databases.backup.binlogs import decide_point
@@ -16,6 +16,7 @@ from grampus.databases.backup.decide_chain import (
 )
 from grampus.databases.backup.kept import KeptBackups, keys_directory
 from grampus.databases.backup.model import BackupManifest, ReplayOrder, RestoreOrder
+from grampus.databases.backup.places import TargetPlace
 from grampus.databases.backup.restoring import RESTORE_BACKUP
 from grampus.databases.model import DatabaseRecord
 from grampus.databases.request import CreateRequest
@@ -27,13 +28,14 @@ class RestoreRequest:
     """What shall be restored, and as what; None: as it was."""
 
     name: str  # of the new database
-    directory: Path
+    place: TargetPlace
     backup_id: str | None = None  # None: the latest, or what `moment` needs
     source: str | None = None  # of which database, when there are several
     moment: datetime | None = None  # all that was committed before, and nothing after
     memory_bytes: int | None = None
     cpus: float | None = None
     host: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class DatabaseRestores:
         `not-archived`, BackupDamagedError when the chain is not whole or not authentic, and what
         `DatabaseService.plan_create` raises.
         """
-        kept = KeptBackups(self._operations.home, self._operations.clock, request.directory)
+        kept = KeptBackups(self._operations.home, self._operations.clock, request.place)
         chain, replay = _decide_source(kept, request)
         for backup in chain:
             kept.catalogue.require_authentic(backup)
@@ -76,10 +78,12 @@ class DatabaseRestores:
             )
         )
         return RestoreOrder(
-            database=spec.model_copy(update={"parameters": was.parameters}),
+            database=spec.model_copy(
+                update={"parameters": was.parameters, "labels": dict(request.labels)}
+            ),
             source_user=was.user,
             chain=tuple(backup.id for backup in chain),
-            target=str(request.directory),
+            target=request.place,
             key_directory=str(keys_directory(self._operations.home)),
             replay=replay,
         )
@@ -102,7 +106,7 @@ class DatabaseRestores:
                 operation = self._operations.begin(RESTORE_BACKUP, order)
             self._operations.apply(operation, RESTORE_BACKUP, order)
             record = self._operations.ready(request.name)
-            kept = KeptBackups(self._operations.home, self._operations.clock, request.directory)
+            kept = KeptBackups(self._operations.home, self._operations.clock, request.place)
             manifest = require_known(kept.observe().backups, order.chain[-1])
         return RestoredDatabase(record, manifest)
 

@@ -9,8 +9,8 @@ from grampus.databases.backup.catalogue import BackupCatalogue
 from grampus.databases.backup.decide_chain import decide_chain
 from grampus.databases.backup.keys import BackupKeys
 from grampus.databases.backup.model import ReplayOrder, RestoreOrder
+from grampus.databases.backup.opening import open_target
 from grampus.databases.backup.replaying import ReplayWork
-from grampus.databases.backup.target import DirectoryTarget
 from grampus.databases.creating import copied_steps
 from grampus.databases.database_work import DatabaseWork
 from grampus.databases.kinds import OperationType
@@ -24,7 +24,7 @@ def ensure_filled(ports: StepPorts, order: RestoreOrder) -> None:
     if ports.volumes.get(name).is_formatted:
         return
     keys = BackupKeys(Path(order.key_directory))
-    catalogue = BackupCatalogue(DirectoryTarget(Path(order.target)), keys)
+    catalogue = BackupCatalogue(open_target(order.target), keys)
     database, _, _ = newest.partition("/")
     for backup in decide_chain(catalogue.observe(database).backups, newest):
         with ports.volumes.importing(name) as sink:

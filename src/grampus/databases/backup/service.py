@@ -1,9 +1,9 @@
-"""Backups of databases: taken, one after another, into a directory."""
+"""Backups of databases: taken, one after another, into one place."""
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 
 from grampus.core.errors import RefusedError
 from grampus.databases.backup.decide_chain import decide_backup_id, decide_base, snapshot_name
@@ -14,6 +14,8 @@ from grampus.databases.backup.model import (
     BackupManifest,
     BackupOrder,
 )
+from grampus.databases.backup.places import TargetPlace
+from grampus.databases.backup.states import BackupStates
 from grampus.databases.backup.taking import BACKUP
 from grampus.databases.model import DatabaseRecord
 from grampus.databases.operating import DatabaseOperations
@@ -47,18 +49,18 @@ class DatabaseBackups:
         self._operations = operations
 
     def plan_create(
-        self, name: str, directory: Path, *, wanted: BackupKind | None = None
+        self, name: str, place: TargetPlace, *, wanted: BackupKind | None = None
     ) -> BackupPlan:
-        """A backup of the database into `directory`; nothing is changed.
+        """A backup of the database into `place`; nothing is changed.
 
         Raises NotFoundError, RefusedError with code `not-ready`, or `no-base` when an incremental
         one is wanted and cannot be.
         """
         operations = self._operations
-        record, kept = operations.ready(name), self._kept(directory)
+        record, kept = operations.ready(name), self._kept(place)
         contents = kept.catalogue.observe(name)
         target_id = kept.target.find_id() or _NO_TARGET_ID
-        snapshots = [found.name for found in operations.volumes.snapshots(name)]
+        snapshots = {found.name: found for found in operations.volumes.snapshots(name)}
         facts = describe_database(record)
         base = decide_base(contents.backups, facts, target_id, snapshots, wanted=wanted)
         taken = {*contents.backups, *contents.incomplete, *contents.unreadable}
@@ -71,7 +73,8 @@ class DatabaseBackups:
             base=base.backup.id if base.backup is not None else None,
             snapshot=snapshot_name(target_id, backup_id),
             base_snapshot=base.backup.snapshot if base.backup is not None else None,
-            target=str(directory),
+            base_is_protected=base.backup is not None and snapshots[base.backup.snapshot].protected,
+            target=place,
             target_id=target_id,
             key_directory=str(keys_directory(operations.home)),
             key_id=key.id if key is not None else "",
@@ -86,26 +89,36 @@ class DatabaseBackups:
     def create(
         self,
         name: str,
-        directory: Path,
+        place: TargetPlace,
         *,
         wanted: BackupKind | None = None,
         keep: int | None = None,
+        patience_s: float = 10.0,
     ) -> TakenBackup:
-        """Take a backup of the database, running or not; its writers go on.
+        """Take a backup of the database, running or not; its writers and other commands go on.
 
         With `keep`, backups of this database that are older than the newest `keep`, and that none
-        of those stands on, are deleted afterwards. What fails or is cut off is undone. Raises what
+        of those stands on, are deleted afterwards. What fails or is cut off is undone. Another
+        backup of it is waited for, `patience_s` seconds. Raises what
         `plan_create` raises, NotFoundError with code `no-target`, and what the cluster says.
         """
-        operations, kept = self._operations, self._kept(directory)
-        with operations.locked(name):
-            operations.settle(name)
-            operations.ready(name)
-            with kept.adding(kept.target.ensure_id()):
-                kept.keys.ensure_current()
-                plan = self.plan_create(name, directory, wanted=wanted)
-                operations.run(BACKUP, plan.order)
-                manifest = kept.catalogue.observe(name).backups[plan.order.id]
+        operations, kept = self._operations, self._kept(place)
+        operations.records.get(name)
+        with operations.locked(name, lane="backup", timeout_s=patience_s):
+            operations.settle(name, lane="backup")
+            with ExitStack() as held:
+                held.enter_context(operations.locked(name))
+                operations.settle(name)
+                operations.ready(name)
+                with kept.adding(kept.target.ensure_id()):
+                    kept.keys.ensure_current()
+                    plan = self.plan_create(name, place, wanted=wanted)
+                    operation = operations.begin(BACKUP, plan.order)
+                    # From then on only the snapshot is read, which nobody can delete: other
+                    # commands may work on the database.
+                    operations.apply(operation, BACKUP, plan.order, after={"snapshot": held.close})
+                    manifest = kept.catalogue.observe(name).backups[plan.order.id]
+        BackupStates(operations).note_backup(manifest, place)
         deleted = () if keep is None else self._retain(kept, plan.order.facts, keep)
         return TakenBackup(manifest, plan.why, deleted)
 
@@ -121,8 +134,8 @@ class DatabaseBackups:
             )
             return ()
 
-    def _kept(self, directory: Path) -> KeptBackups:
-        return KeptBackups(self._operations.home, self._operations.clock, directory)
+    def _kept(self, place: TargetPlace) -> KeptBackups:
+        return KeptBackups(self._operations.home, self._operations.clock, place)
 
 
 def describe_database(record: DatabaseRecord) -> BackedUpDatabase:

@@ -6,17 +6,17 @@ import contextlib
 from datetime import datetime
 from pathlib import Path
 
-from grampus.core.errors import GrampusError, RefusedError
+from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.core.units import MIB
 from grampus.databases.administrator import StatementFailedError, administrator_of
 from grampus.databases.backup.binlogs import BINLOGS_QUERY, parse_binary_logs
 from grampus.databases.backup.catalogue import DATA, BackupCatalogue
 from grampus.databases.backup.decide_chain import decide_spent_snapshots
-from grampus.databases.backup.errors import BackupDamagedError
+from grampus.databases.backup.errors import BackupDamagedError, TargetError
 from grampus.databases.backup.keys import BackupKeys
 from grampus.databases.backup.model import BackupManifest, BackupOrder, BaseBackup, BinlogPlace
+from grampus.databases.backup.opening import open_target
 from grampus.databases.backup.sealed_stream import SealedWriter, StreamFacts
-from grampus.databases.backup.target import DirectoryTarget
 from grampus.databases.instance import observe_daemon_state
 from grampus.databases.kinds import OperationType
 from grampus.databases.layout import server_daemon_name
@@ -35,7 +35,7 @@ class BackupWork:
         self._ports = ports
         self._order = order
         self._keys = BackupKeys(Path(order.key_directory))
-        self._target = DirectoryTarget(Path(order.target))
+        self._target = open_target(order.target)
         self._catalogue = BackupCatalogue(self._target, self._keys)
         self._gtid_executed: str | None = None
         self._binlog: BinlogPlace | None = None
@@ -45,8 +45,10 @@ class BackupWork:
         self._gtid_executed = observe_gtid_executed(self._ports, self._order.database)
         self._binlog = observe_binlog(self._ports, self._order.database)
         self._ports.volumes.ensure_snapshot(self._name, self._order.snapshot)
+        self._protect(protected=True)
 
     def drop_snapshot(self) -> None:
+        self._protect(protected=False)
         if not self._is_whole():
             self._ports.volumes.ensure_snapshot_absent(self._name, self._order.snapshot)
 
@@ -56,7 +58,11 @@ class BackupWork:
             return
         base = self._find_base()
         taken_at = self._taken_at()
+        self._require_same_target()
         facts = self._export()
+        # Without its snapshot the cluster gives other bytes, and says nothing.
+        self._require_snapshots()
+        self._require_same_target()
         self._catalogue.keep(
             BackupManifest(
                 id=self._order.id,
@@ -79,11 +85,12 @@ class BackupWork:
             return
         # A target that has gone must not hold up the database: what is left there has no manifest,
         # is listed as incomplete, and can be deleted.
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(TargetError):
             self._catalogue.remove(self._order.id)
 
     def drop_spent_snapshots(self) -> None:
         """Only the newest backup's snapshot is of use: the next increment starts from it."""
+        self._protect(protected=False)
         found = [snapshot.name for snapshot in self._ports.volumes.snapshots(self._name)]
         order = self._order
         for snapshot in decide_spent_snapshots(found, order.target_id, order.snapshot):
@@ -127,19 +134,44 @@ class BackupWork:
         return BaseBackup(id=base_id, plain_sha256=backups[base_id].data.plain_sha256)
 
     def _taken_at(self) -> datetime:
-        for snapshot in self._ports.volumes.snapshots(self._name):
-            if snapshot.name == self._order.snapshot:
-                return snapshot.created_at
-        raise GrampusError(
-            f"The snapshot {self._order.snapshot} of {self._name} was deleted meanwhile.",
-            "Try again, and leave snapshots alone whose names begin with `backup-`.",
-            code="snapshot-gone",
-        )
+        return self._require_snapshots()[self._order.snapshot]
+
+    def _require_snapshots(self) -> dict[str, datetime]:
+        """The snapshots by name, those that are read among them, with when they were taken."""
+        found = {s.name: s.created_at for s in self._ports.volumes.snapshots(self._name)}
+        missing = [s for s in (self._order.snapshot, self._order.base_snapshot) if s not in found]
+        for snapshot in missing:
+            if snapshot is not None:
+                raise GrampusError(
+                    f"The snapshot {snapshot} of {self._name} was deleted meanwhile.",
+                    "Try again, and leave snapshots alone whose names begin with `backup-`.",
+                    code="snapshot-gone",
+                )
+        return found
+
+    def _require_same_target(self) -> None:
+        """Where another file system was mounted or unmounted, nothing must be written."""
+        if self._target.find_id() != self._order.target_id:
+            raise TargetError(
+                f"{self._target.place} is not the place of backups that it was.",
+                "Mount what was there, then try again.",
+                code="target-gone",
+            )
+
+    def _protect(self, *, protected: bool) -> None:
+        """Whether anybody may delete what this backup is read from; gone ones are left out."""
+        order = self._order
+        names = [order.snapshot]
+        if order.base_snapshot is not None and not order.base_is_protected:
+            names.append(order.base_snapshot)
+        for name in names:
+            with contextlib.suppress(NotFoundError):
+                self._ports.volumes.ensure_snapshot_protected(self._name, name, protected=protected)
 
     def _is_whole(self) -> bool:
         try:
             return self._catalogue.is_whole(self._order.id)
-        except OSError:
+        except TargetError:
             return False  # a target that does not answer; the next backup will be a full one
 
 
@@ -178,17 +210,21 @@ def _backup_steps(ports: StepPorts, order: BackupOrder) -> list[Step]:
     return [
         Step(
             "snapshot",
-            f"Take the snapshot {order.snapshot} of {order.database.name}",
+            f"Take the snapshot {order.snapshot} of {order.database.name}, and protect it",
             work.take_snapshot,
             work.drop_snapshot,
         ),
         Step(
             "data",
-            f"Write {what} to {order.target} as {order.id}, compressed and encrypted",
+            f"Write {what} to {order.target.url} as {order.id}, compressed and encrypted",
             work.keep,
             work.remove_half,
         ),
-        Step("spent", "Delete the snapshot of the backup before", work.drop_spent_snapshots),
+        Step(
+            "spent",
+            "Let the snapshot go that the backup before was read from",
+            work.drop_spent_snapshots,
+        ),
     ]
 
 
@@ -200,4 +236,5 @@ BACKUP = OperationType(
     subject=lambda order: order.database.name,
     # To finish it could take hours, in a command that was to do something else.
     when_cut_off="undo",
+    lane="backup",
 )

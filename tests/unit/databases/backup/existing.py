@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from grampus.core.units import GIB
+from grampus.databases.backup.places import TargetPlace
 from grampus.databases.layout import server_daemon_name
 from grampus.databases.model import DatabaseRecord, DatabaseSpec
 from grampus.hosts.port import DaemonSpec
@@ -64,3 +65,8 @@ def write(world: World, path: PurePosixPath, content: str, name: str) -> None:
     assert attachment is not None
     mount = PurePosixPath(attachment.mount_path)
     world.hosts[attachment.host].files[mount / path] = FakeFile(content)
+
+
+def place(directory: Path) -> TargetPlace:
+    """A directory as a place of backups."""
+    return TargetPlace(url=str(directory))

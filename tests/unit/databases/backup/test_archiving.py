@@ -18,7 +18,7 @@ from grampus.databases.backup.errors import BackupDamagedError
 from grampus.databases.backup.kept import KeptBackups
 from tests.unit.databases.world import World
 
-from .existing import put_database
+from .existing import place, put_database
 
 UUID = "4f958cc3-e615-11f1-956b-223fda4be3b2"
 
@@ -48,7 +48,7 @@ class Server:
         self.host.admin_answers[BINLOGS_QUERY] = "\n".join([self.uuid, *listed, ""])
         self.world.clock.sleep(60)
         archiver = BinlogArchiver(self.world.service().operations)
-        return archiver.archive("demo", self.shelf, **wishes)
+        return archiver.archive("demo", place(self.shelf), **wishes)
 
     def archived(self) -> dict[str, bytes]:
         """What the archive holds of each stretch and file."""
@@ -61,7 +61,7 @@ class Server:
         return found
 
     def open(self) -> BinlogArchive:
-        kept = KeptBackups(self.world.home, self.world.clock, self.shelf)
+        kept = KeptBackups(self.world.home, self.world.clock, place(self.shelf))
         return BinlogArchive(kept.target, kept.keys.ensure_current(), "demo")
 
     @contextmanager

@@ -9,6 +9,7 @@ import pytest
 
 from grampus.core.errors import GrampusError, NotFoundError
 from grampus.databases.backup.catalogue import DATA, MANIFEST, BackupCatalogue
+from grampus.databases.backup.directory_target import DirectoryTarget
 from grampus.databases.backup.errors import BackupDamagedError
 from grampus.databases.backup.keys import BackupKey, BackupKeys
 from grampus.databases.backup.manifest_file import (
@@ -18,7 +19,6 @@ from grampus.databases.backup.manifest_file import (
 )
 from grampus.databases.backup.model import BackupManifest
 from grampus.databases.backup.sealed_stream import SealedWriter
-from grampus.databases.backup.target import DirectoryTarget
 
 from .made import made_backup
 

@@ -11,10 +11,10 @@ from grampus.databases.backup.errors import BackupDamagedError
 from grampus.databases.backup.model import BackupManifest
 from grampus.databases.backup.restores import DatabaseRestores, RestoredDatabase, RestoreRequest
 from grampus.databases.backup.service import DatabaseBackups
-from tests.unit.databases.fakes import Killed, burn_points
 from tests.unit.databases.world import World
+from tests.unit.interruption import Killed, burn_points
 
-from .existing import ROWS, put_database, write_rows
+from .existing import ROWS, place, put_database, write_rows
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def shelf(tmp_path: Path) -> Path:
 def take(world: World, shelf: Path, rows: str, name: str = "demo") -> BackupManifest:
     world.clock.sleep(3600)
     write_rows(world, rows, name)
-    return DatabaseBackups(world.service().operations).create(name, shelf).manifest
+    return DatabaseBackups(world.service().operations).create(name, place(shelf)).manifest
 
 
 def restores(world: World) -> DatabaseRestores:
@@ -33,7 +33,7 @@ def restores(world: World) -> DatabaseRestores:
 
 
 def restore(world: World, shelf: Path, **wishes: object) -> RestoredDatabase:
-    return restores(world).restore(RestoreRequest("again", shelf, **wishes))  # type: ignore[arg-type]
+    return restores(world).restore(RestoreRequest("again", place(shelf), **wishes))  # type: ignore[arg-type]
 
 
 def rows(world: World, name: str = "again") -> str | None:
@@ -83,7 +83,7 @@ def test_database_may_be_gone_and_its_name_be_taken_again(world: World, shelf: P
     world.create()
     take(world, shelf, "one")
     world.service().delete("demo")
-    restores(world).restore(RestoreRequest("demo", shelf))
+    restores(world).restore(RestoreRequest("demo", place(shelf)))
     assert rows(world, "demo") == "one"
 
 
@@ -91,7 +91,7 @@ def test_nothing_that_is_there_is_overwritten(world: World, shelf: Path) -> None
     world.create()
     take(world, shelf, "one")
     with pytest.raises(RefusedError, match="already a database"):
-        restores(world).restore(RestoreRequest("demo", shelf))
+        restores(world).restore(RestoreRequest("demo", place(shelf)))
 
 
 def test_latest_of_several_must_be_named(world: World, shelf: Path) -> None:
@@ -141,7 +141,9 @@ def test_plan_changes_nothing(world: World, shelf: Path) -> None:
     world.create()
     manifest = take(world, shelf, "one")
     before = world.inventory()
-    steps = restores(world).describe(restores(world).plan_restore(RestoreRequest("again", shelf)))
+    steps = restores(world).describe(
+        restores(world).plan_restore(RestoreRequest("again", place(shelf)))
+    )
     assert any(manifest.id in step for step in steps)
     assert world.inventory() == before
 

@@ -13,10 +13,10 @@ from grampus.databases.backup.model import BackupManifest
 from grampus.databases.backup.service import DatabaseBackups, TakenBackup
 from grampus.state.locks import hold_lock
 from grampus.volumes.model import CloneSource
-from tests.unit.databases.fakes import Killed, burn_points
 from tests.unit.databases.world import LAB, World
+from tests.unit.interruption import Killed, burn_points
 
-from .existing import put_database, write_rows
+from .existing import place, put_database, write_rows
 
 GTID = "SELECT @@GLOBAL.gtid_executed"
 
@@ -31,14 +31,14 @@ def backups(world: World) -> DatabaseBackups:
 
 
 def kept(world: World, shelf: Path) -> KeptBackups:
-    return KeptBackups(world.home, world.clock, shelf)
+    return KeptBackups(world.home, world.clock, place(shelf))
 
 
 def take(world: World, shelf: Path, rows: str, **wishes: object) -> TakenBackup:
     """A backup with these rows, an hour later than the one before."""
     world.clock.sleep(3600)
     write_rows(world, rows)
-    return backups(world).create("demo", shelf, **wishes)  # type: ignore[arg-type]
+    return backups(world).create("demo", place(shelf), **wishes)  # type: ignore[arg-type]
 
 
 def snapshots(world: World, name: str = "demo") -> list[str]:
@@ -78,7 +78,7 @@ def test_stopped_database_is_backed_up_too(world: World, shelf: Path) -> None:
     put_database(world)
     write_rows(world, "one")
     world.service().stop("demo")
-    manifest = backups(world).create("demo", shelf).manifest
+    manifest = backups(world).create("demo", place(shelf)).manifest
     assert manifest.gtid_executed is None
     assert "one" in content(world, shelf, manifest)
 
@@ -204,14 +204,14 @@ def test_nothing_there_says_where_to_look(world: World, shelf: Path) -> None:
     with pytest.raises(NotFoundError, match="--to"):
         kept(world, shelf).observe()
     with pytest.raises(NotFoundError):
-        backups(world).create("demo", shelf)
+        backups(world).create("demo", place(shelf))
     assert not shelf.exists()
 
 
 def test_plan_changes_nothing(world: World, shelf: Path) -> None:
     put_database(world)
     before = world.inventory()
-    plan = backups(world).plan_create("demo", shelf)
+    plan = backups(world).plan_create("demo", place(shelf))
     assert "full" in backups(world).describe(plan)[0]
     assert (world.inventory(), shelf.exists()) == (before, False)
     assert kept(world, shelf).keys.ids() == []

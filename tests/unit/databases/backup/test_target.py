@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from grampus.core.errors import GrampusError, NotFoundError
-from grampus.databases.backup.target import TARGET_FILE, DirectoryTarget
+from grampus.databases.backup.directory_target import DirectoryTarget
+from grampus.databases.backup.target import TARGET_FILE
 
 
 @pytest.fixture

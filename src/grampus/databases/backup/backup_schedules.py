@@ -1,0 +1,189 @@
+"""Backup schedules of databases: kept with them, and carried out by whoever calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from grampus.core.errors import GrampusError
+from grampus.databases.backup.archive import BinlogArchive
+from grampus.databases.backup.archiving import BinlogArchiver
+from grampus.databases.backup.decide_schedule import (
+    BackupSchedule,
+    decide_backup_due,
+    decide_spent_pieces,
+    require_backup_schedule,
+)
+from grampus.databases.backup.kept import KeptBackups
+from grampus.databases.backup.model import BackupKind, BackupManifest
+from grampus.databases.backup.schedule_steps import SCHEDULE_BACKUPS, BackupScheduleChange
+from grampus.databases.backup.service import DatabaseBackups
+from grampus.databases.backup.states import BackupStates
+from grampus.databases.model import DatabaseRecord
+from grampus.databases.operating import DatabaseOperations
+
+
+@dataclass
+class CarriedBackup:
+    """What became of the backup schedule of one database."""
+
+    database: str
+    taken: str | None = None
+    why: str = ""
+    deleted: list[str] = field(default_factory=list)  # backups and binary logs let go
+    archived_bytes: int = 0
+    archived_until: datetime | None = None
+    problems: list[GrampusError] = field(default_factory=list)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Nothing was to be done."""
+        return not (self.taken or self.deleted or self.archived_bytes or self.problems)
+
+
+class BackupSchedules:
+    """The backup schedules of the databases of one lab or cluster."""
+
+    def __init__(self, operations: DatabaseOperations) -> None:
+        self._operations = operations
+        self._states = BackupStates(operations)
+
+    def get(self, name: str) -> BackupSchedule | None:
+        """The database's schedule. Raises NotFoundError."""
+        return self._operations.records.get(name).backup_schedule
+
+    def plan(self, name: str, schedule: BackupSchedule | None) -> BackupScheduleChange:
+        """The database with that schedule, or none.
+
+        Raises NotFoundError, UsageError, RefusedError with code `not-ready`, or `flavour` when its
+        binary logs cannot be archived.
+        """
+        record = self._operations.ready(name)
+        if schedule is not None:
+            require_backup_schedule(schedule)
+            if schedule.archives:
+                BinlogArchiver.require_flavour(record.spec.flavour)
+        return BackupScheduleChange(database=name, schedule=schedule)
+
+    def describe(self, change: BackupScheduleChange) -> list[str]:
+        """What `put` would do, one line a step."""
+        return self._operations.describe(SCHEDULE_BACKUPS, change)
+
+    def put(self, name: str, schedule: BackupSchedule | None) -> None:
+        """Keep the schedule with the database. Raises what `plan` raises."""
+        with self._operations.locked(name):
+            self._operations.settle(name)
+            self._operations.run(SCHEDULE_BACKUPS, self.plan(name, schedule))
+
+    def carry_out(
+        self, *, changes_nothing: bool = False, with_backups: bool = True, with_logs: bool = True
+    ) -> list[CarriedBackup]:
+        """Take the backups that are due, archive binary logs, let go what need not be kept.
+
+        One answer a schedule. What fails with one database keeps none of the others from its own.
+        One whose backup is being taken is left to the next call. With `changes_nothing`, says what
+        would be done.
+        """
+        carried = []
+        for name, record in self._operations.records.all().items():
+            schedule = record.backup_schedule
+            if record.phase != "ready" or schedule is None:
+                continue
+            one = CarriedBackup(name)
+            carried.append(one)
+            if changes_nothing:
+                with _told(one):
+                    self._look(one, record, schedule)
+                continue
+            if with_backups:
+                with _told(one):
+                    self._take(one, record, schedule)
+            if with_logs and schedule.archives and record.desired == "running":
+                with _told(one):
+                    self._archive(one, schedule)
+        return carried
+
+    def _look(self, one: CarriedBackup, record: DatabaseRecord, schedule: BackupSchedule) -> None:
+        if not self._is_due(record, schedule):
+            return
+        backups = DatabaseBackups(self._operations)
+        wanted = self._wanted(record, schedule)
+        plan = backups.plan_create(one.database, schedule.place, wanted=wanted)
+        one.taken, one.why = plan.order.id, plan.why
+
+    def _take(self, one: CarriedBackup, record: DatabaseRecord, schedule: BackupSchedule) -> None:
+        if not self._is_due(record, schedule):
+            return
+        taken = DatabaseBackups(self._operations).create(
+            one.database,
+            schedule.place,
+            wanted=self._wanted(record, schedule),
+            keep=schedule.keep,
+            patience_s=0.0,
+        )
+        one.taken, one.why = taken.manifest.id, taken.why
+        one.deleted += taken.deleted
+        if taken.deleted and schedule.archives:
+            one.deleted += self._let_logs_go(one.database, schedule, taken.manifest.key_id)
+
+    def _archive(self, one: CarriedBackup, schedule: BackupSchedule) -> None:
+        archived = BinlogArchiver(self._operations).archive(one.database, schedule.place)
+        one.archived_bytes, one.archived_until = archived.copied_bytes, archived.until
+
+    def _let_logs_go(self, name: str, schedule: BackupSchedule, key_id: str) -> list[str]:
+        """The archived binary logs that no backup of that name needs any more."""
+        kept = self._kept(schedule)
+        archive = BinlogArchive(kept.target, kept.keys.get(key_id), name)
+        stretches = archive.stretches()
+        places = [backup.binlog for backup in kept.observe(name).backups.values() if backup.binlog]
+        spent = decide_spent_pieces(
+            {s.id: [piece.file for piece in s.pieces] for s in stretches},
+            {
+                s.id: [at.file for at in places if at.server_uuid == s.facts.server_uuid]
+                for s in stretches
+            },
+        )
+        for stretch, files in spent.items():
+            archive.remove(stretch, files)
+        return [f"{name}/binlogs/{s}/{file}" for s, files in spent.items() for file in files]
+
+    def _is_due(self, record: DatabaseRecord, schedule: BackupSchedule) -> bool:
+        state = self._states.find(record.spec.name, schedule.place)
+        last_at = state.last_taken_at if state is not None else None
+        if last_at is None:
+            last_at = max((b.taken_at for b in self._own(record, schedule)), default=None)
+        return decide_backup_due(schedule.every_s, last_at, self._operations.clock.now())
+
+    def _wanted(self, record: DatabaseRecord, schedule: BackupSchedule) -> BackupKind | None:
+        if schedule.full_every_s is None:
+            return None
+        fulls = [b.taken_at for b in self._own(record, schedule) if b.kind == "full"]
+        now = self._operations.clock.now()
+        is_due = decide_backup_due(schedule.full_every_s, max(fulls, default=None), now)
+        return "full" if is_due else None
+
+    def _own(self, record: DatabaseRecord, schedule: BackupSchedule) -> list[BackupManifest]:
+        """The backups of that very database in the schedule's place."""
+        kept = self._kept(schedule)
+        if kept.target.find_id() is None:
+            return []
+        return [
+            backup
+            for backup in kept.observe(record.spec.name).backups.values()
+            if backup.database.created_at == record.created_at
+        ]
+
+    def _kept(self, schedule: BackupSchedule) -> KeptBackups:
+        return KeptBackups(self._operations.home, self._operations.clock, schedule.place)
+
+
+@contextmanager
+def _told(one: CarriedBackup) -> Iterator[None]:
+    """What fails is told, and the next database has its turn."""
+    try:
+        yield
+    except GrampusError as error:
+        if error.code != "busy":
+            one.problems.append(error)

@@ -1,0 +1,112 @@
+"""When a scheduled backup is due, and which archived binary logs need not be kept (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+from pydantic import BaseModel, ConfigDict
+
+from grampus.core.errors import UsageError
+from grampus.databases.backup.places import TargetPlace
+from grampus.databases.snapshots.decide_retention import format_interval
+
+MIN_EVERY_S, MAX_EVERY_S = 5 * 60, 31 * 86400
+MAX_FULL_EVERY_S = 366 * 86400
+
+
+class BackupSchedule(BaseModel):
+    """How often a database is backed up, where to, and what is kept."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    place: TargetPlace
+    every_s: int
+    full_every_s: int | None = None  # None: as often as `decide_base` wants one
+    keep: int | None = None  # the newest so many, and what they stand on; None: all
+    archives: bool = False  # binary logs too, whenever the schedule is looked at
+
+
+class BackupState(BaseModel):
+    """What is remembered of a database's backups; the place itself knows better."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    created_at: datetime  # of the database: a later one of that name has no part in it
+    place: str  # the URL of the place of what follows
+    last_id: str | None = None
+    last_taken_at: datetime | None = None
+    last_full_at: datetime | None = None
+    archived_until: datetime | None = None
+    archive_problem: str | None = None  # why the last call archived nothing
+
+    @property
+    def restorable_until(self) -> datetime | None:
+        """The latest moment that can be restored."""
+        known = [at for at in (self.last_taken_at, self.archived_until) if at is not None]
+        return max(known) if self.last_taken_at is not None else None
+
+
+def require_backup_schedule(schedule: BackupSchedule) -> BackupSchedule:
+    """The schedule if it can be carried out. Raises UsageError with code `invalid-schedule`."""
+    if not MIN_EVERY_S <= schedule.every_s <= MAX_EVERY_S:
+        word = "often" if schedule.every_s < MIN_EVERY_S else "seldom"
+        raise UsageError(
+            f"A backup every {format_interval(schedule.every_s)} is too {word}.",
+            f"Choose {format_interval(MIN_EVERY_S)} to {format_interval(MAX_EVERY_S)}.",
+            code="invalid-schedule",
+        )
+    full_every_s = schedule.full_every_s
+    if full_every_s is not None and not schedule.every_s <= full_every_s <= MAX_FULL_EVERY_S:
+        raise UsageError(
+            f"A full backup every {format_interval(full_every_s)} does not fit one every "
+            f"{format_interval(schedule.every_s)}.",
+            "--full-every is at least as long as --every, and at most 366d.",
+            code="invalid-schedule",
+        )
+    if schedule.keep is not None and schedule.keep < 1:
+        raise UsageError(
+            f"Nobody can keep {schedule.keep} backups.",
+            "--keep is at least 1.",
+            code="invalid-schedule",
+        )
+    return schedule
+
+
+def decide_backup_due(every_s: int, last_at: datetime | None, now: datetime) -> bool:
+    """Whether a backup is due.
+
+    Time is cut into intervals from the Unix epoch on, and each is to have one: so a caller that
+    comes a little earlier than the last time misses none. One from the future, as after a clock
+    was set back, counts for nothing.
+    """
+    if last_at is None or last_at >= now + timedelta(seconds=every_s):
+        return True
+    return int(last_at.timestamp()) // every_s < int(now.timestamp()) // every_s
+
+
+def decide_spent_pieces(
+    files: Mapping[str, Sequence[str]], needed: Mapping[str, Sequence[str]]
+) -> dict[str, tuple[str, ...]]:
+    """The archived binary logs that no kept backup needs, by stretch, oldest first.
+
+    `files` are the names of the archived logs by stretch, `needed` those that kept backups of the
+    stretch's server begin with: a backup needs that log and all later ones. The last log of the
+    newest stretch stays in any case: the archive goes on after it.
+    """
+    spent: dict[str, tuple[str, ...]] = {}
+    newest = max(files, default=None)
+    for stretch, found in files.items():
+        ordered = sorted(set(found), key=_number)
+        if stretch == newest:
+            ordered = ordered[:-1]
+        first = min((_number(file) for file in needed.get(stretch, ())), default=None)
+        gone = tuple(file for file in ordered if first is None or _number(file) < first)
+        if gone:
+            spent[stretch] = gone
+    return spent
+
+
+def _number(file: str) -> int:
+    ending = file.rpartition(".")[2]
+    return int(ending) if ending.isdecimal() else -1

@@ -1,0 +1,81 @@
+"""What a restore test found in tables, and what it is compared with (pure)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from pydantic import BaseModel, ConfigDict
+
+from grampus.core.names import MAX_NAME_LENGTH
+from grampus.databases.verify.decide_tables import Table, show_table
+from grampus.databases.verify.model import TableCheck
+
+# What a server has of its own: accounts differ in a restore, which has new passwords.
+SYSTEM_SCHEMAS = frozenset({"mysql"})
+TEST_LABEL = "restore-test"
+_SHOWN = 3
+
+
+class RestoreTest(BaseModel):
+    """A restore test of one backup, as it is kept beside it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    at: datetime
+    tables: int  # that were checked
+    compared: bool  # with the snapshot that the backup was read from
+    problem: str | None  # None: the backup is good
+
+
+def scratch_name(role: str, database: str) -> str:
+    """The name of a database that a test of `database` makes; always the same one."""
+    digest = hashlib.sha256(database.encode()).hexdigest()[:8]
+    return f"{TEST_LABEL}-{role}-{digest}"[:MAX_NAME_LENGTH]
+
+
+def render_checksums(tables: Sequence[Table]) -> str:
+    """The statement that reads every row of these tables; both flavours know it."""
+    names = (tuple(part.replace("`", "``") for part in table) for table in tables)
+    return "CHECKSUM TABLE " + ", ".join(f"`{schema}`.`{name}`" for schema, name in names)
+
+
+def parse_checksums(tables: Sequence[Table], rows: Sequence[Sequence[str]]) -> dict[Table, str]:
+    """The checksums in the answer, which has the tables in their order; `NULL`: unreadable."""
+    return {table: row[1] for table, row in zip(tables, rows, strict=True)}
+
+
+def decide_problem(
+    checks: Sequence[TableCheck],
+    restored: Mapping[Table, str],
+    original: Mapping[Table, str] | None,
+) -> str | None:
+    """What is wrong with a restored database, in one sentence, or None.
+
+    `restored` and `original` are checksums by table; without `original` nothing is compared.
+    """
+    broken = [check.table for check in checks if check.outcome == "broken"]
+    if broken:
+        return f"CHECK TABLE found {_listed(broken)} broken."
+    unread = [show_table(table) for table, found in restored.items() if found == "NULL"]
+    if unread:
+        return f"{_listed(unread)} cannot be read."
+    if original is None:
+        return None
+    missing = [show_table(table) for table in original if table not in restored]
+    if missing:
+        return f"{_listed(missing)} is in the snapshot and not in the restore."
+    added = [show_table(table) for table in restored if table not in original]
+    if added:
+        return f"{_listed(added)} is in the restore and not in the snapshot."
+    differing = [show_table(table) for table in original if original[table] != restored[table]]
+    if differing:
+        return f"{_listed(differing)} differs from the snapshot that it was copied from."
+    return None
+
+
+def _listed(tables: Sequence[str]) -> str:
+    more = len(tables) - _SHOWN
+    shown = ", ".join(sorted(tables)[:_SHOWN])
+    return f"{shown} and {more} more" if more > 0 else shown

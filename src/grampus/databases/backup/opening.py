@@ -1,0 +1,32 @@
+"""From a place of backups, as it is named, to what reads and writes there."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from types import ModuleType
+
+from grampus.databases.backup.directory_target import DirectoryTarget
+from grampus.databases.backup.places import TargetPlace
+from grampus.databases.backup.target import BackupTarget
+
+_S3_ADAPTER = "grampus.databases.backup.s3_target"
+
+
+def open_target(place: TargetPlace) -> BackupTarget:
+    """The place. Raises GrampusError when its credentials cannot be read."""
+    if not place.is_s3:
+        return DirectoryTarget(Path(place.url))
+    target: BackupTarget = _s3().open_bucket(place)
+    return target
+
+
+def ensure_bucket(place: TargetPlace) -> None:
+    """The bucket of a place, made if there is none. Raises TargetError."""
+    _s3().ensure_bucket(place)
+
+
+def _s3() -> ModuleType:
+    # By name, when it is needed: the client behind it takes longer to import than most commands
+    # take to run.
+    return importlib.import_module(_S3_ADAPTER)

@@ -1,0 +1,190 @@
+"""Restore tests: the latest backup becomes a database for a while, and is looked through.
+
+Its tables are checked, and compared by checksum with those of a thin clone of the snapshot that
+the backup was read from. That snapshot stays with the database until the next backup, so nothing
+has to be computed while a backup is taken; once it is gone, the check stands alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from grampus.databases.administrator import (
+    Administrator,
+    StatementFailedError,
+    administrator_of,
+)
+from grampus.databases.backup.decide_chain import decide_latest
+from grampus.databases.backup.decide_tested import (
+    SYSTEM_SCHEMAS,
+    TEST_LABEL,
+    RestoreTest,
+    decide_problem,
+    parse_checksums,
+    render_checksums,
+    scratch_name,
+)
+from grampus.databases.backup.errors import BackupDamagedError
+from grampus.databases.backup.kept import KeptBackups
+from grampus.databases.backup.model import BackupManifest
+from grampus.databases.backup.places import TargetPlace
+from grampus.databases.backup.restores import DatabaseRestores, RestoreRequest
+from grampus.databases.clones.cloning import DatabaseClones
+from grampus.databases.clones.decide_clone import CloneRequest
+from grampus.databases.model import DatabaseRecord
+from grampus.databases.service import DatabaseService
+from grampus.databases.verify.decide_tables import (
+    LIST_TABLES,
+    Table,
+    classify_check,
+    parse_tables,
+    render_check,
+    show_table,
+)
+from grampus.databases.verify.model import TableCheck
+from grampus.state.locks import hold_lock
+
+# As long as it takes to read the biggest table once.
+TABLE_TIMEOUT_S = 12 * 3600.0
+_TABLES_OF_A_STATEMENT = 50  # a statement is a part of a command line
+Checksums = dict[Table, str]
+
+
+@dataclass(frozen=True)
+class TestedBackup:
+    """A backup that was tested, and what was found."""
+
+    manifest: BackupManifest
+    test: RestoreTest
+
+
+class RestoreTests:
+    """Tests of backups, with databases of one lab or cluster."""
+
+    def __init__(self, databases: DatabaseService, clones: DatabaseClones) -> None:
+        self._databases = databases
+        self._clones = clones
+        self._operations = databases.operations
+
+    def names(self, place: TargetPlace) -> list[str]:
+        """The databases that have backups in `place`. Raises NotFoundError with `no-target`."""
+        backups = self._kept(place).observe().backups.values()
+        return sorted({backup.database.name for backup in backups})
+
+    def plan(self, name: str, place: TargetPlace) -> list[str]:
+        """What `test` would do, one line each. Raises what it raises."""
+        manifest = decide_latest(self._kept(place).observe(name).backups, name)
+        lines = [
+            f"Restore {manifest.id} into the database {scratch_name('new', name)}",
+            "Check each of its tables, and read it for its checksum",
+        ]
+        if self._find_origin(manifest) is not None:
+            lines += [
+                f"Clone the snapshot {manifest.snapshot} of {name}",
+                "Read the clone's tables, and compare the checksums",
+            ]
+        return [*lines, "Delete both again, and note the result beside the backup"]
+
+    def test(self, name: str, place: TargetPlace) -> TestedBackup:
+        """Restore the latest backup of `name`, look through it, and keep what was found.
+
+        What is wrong with the backup is the answer. Raises NotFoundError, RefusedError with code
+        `busy`, and what keeps a restore from being tried.
+        """
+        operations, kept = self._operations, self._kept(place)
+        manifest = decide_latest(kept.observe(name).backups, name)
+        with hold_lock(
+            operations.home, f"restore-test.{operations.lab}.{name}", operations.clock, timeout_s=0
+        ):
+            test = self._test(manifest, place)
+        kept.catalogue.keep_test(manifest.id, test)
+        return TestedBackup(manifest, test)
+
+    def _test(self, manifest: BackupManifest, place: TargetPlace) -> RestoreTest:
+        operations, name = self._operations, manifest.database.name
+        restored_name, origin_name = scratch_name("new", name), scratch_name("old", name)
+        for leftover in (restored_name, origin_name):
+            self._remove(leftover)
+        try:
+            with self._scratch(restored_name):
+                request = RestoreRequest(
+                    restored_name,
+                    place,
+                    backup_id=manifest.id,
+                    labels={TEST_LABEL: "new"},
+                )
+                DatabaseRestores(self._databases).restore(request)
+                checks, restored = self._check(restored_name), self._checksums(restored_name)
+        except BackupDamagedError as error:
+            return RestoreTest(
+                at=operations.clock.now(), tables=0, compared=False, problem=error.problem
+            )
+        original: Checksums | None = None
+        if (origin := self._find_origin(manifest)) is not None:
+            with self._scratch(origin_name):
+                source = origin.spec.name
+                self._clones.clone(CloneRequest(source, origin_name, snapshot=manifest.snapshot))
+                original = self._checksums(origin_name)
+        return RestoreTest(
+            at=operations.clock.now(),
+            tables=len(checks),
+            compared=original is not None,
+            problem=decide_problem(checks, restored, original),
+        )
+
+    @contextmanager
+    def _scratch(self, name: str) -> Iterator[None]:
+        """Whatever becomes of the block, the database of that name is gone after it."""
+        try:
+            yield
+        finally:
+            self._remove(name)
+
+    def _remove(self, name: str) -> None:
+        if self._operations.records.find(name) is not None:
+            self._databases.delete(name)
+
+    def _check(self, name: str) -> list[TableCheck]:
+        """What CHECK TABLE says of each table."""
+        administrator, progress = self._administrator(name), self._operations.progress
+        tables = parse_tables(administrator.query(LIST_TABLES))
+        progress.phase(f"Check {len(tables)} tables of {name}")
+        checks = []
+        for number, table in enumerate(tables):
+            progress.detail(show_table(table), fraction=number / len(tables))
+            try:
+                rows = administrator.query(render_check(table), timeout_s=TABLE_TIMEOUT_S)
+                checks.append(classify_check(table, rows))
+            except StatementFailedError as error:
+                broken = TableCheck(table=show_table(table), outcome="broken", said=error.said)
+                checks.append(broken)
+        return checks
+
+    def _checksums(self, name: str) -> Checksums:
+        """Of each table that a user made."""
+        administrator = self._administrator(name)
+        listed = parse_tables(administrator.query(LIST_TABLES))
+        tables = [table for table in listed if table[0] not in SYSTEM_SCHEMAS]
+        self._operations.progress.phase(f"Read {len(tables)} tables of {name}")
+        found: Checksums = {}
+        for start in range(0, len(tables), _TABLES_OF_A_STATEMENT):
+            some = tables[start : start + _TABLES_OF_A_STATEMENT]
+            rows = administrator.query(render_checksums(some), timeout_s=TABLE_TIMEOUT_S)
+            found |= parse_checksums(some, rows)
+        return found
+
+    def _administrator(self, name: str) -> Administrator:
+        return administrator_of(self._operations.ports, self._operations.ready(name).spec)
+
+    def _find_origin(self, manifest: BackupManifest) -> DatabaseRecord | None:
+        """The database that still has the snapshot which the backup was read from."""
+        record = self._operations.records.find(manifest.database.name)
+        if record is None or record.created_at != manifest.database.created_at:
+            return None
+        found = {snapshot.name for snapshot in self._operations.volumes.snapshots(record.spec.name)}
+        return record if manifest.snapshot in found and record.phase == "ready" else None
+
+    def _kept(self, place: TargetPlace) -> KeptBackups:
+        return KeptBackups(self._operations.home, self._operations.clock, place)

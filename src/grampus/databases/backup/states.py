@@ -1,0 +1,53 @@
+"""What is remembered of a database's backups, so that nobody has to read the place for it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from grampus.databases.backup.decide_schedule import BackupState
+from grampus.databases.backup.model import BackupManifest
+from grampus.databases.backup.places import TargetPlace
+from grampus.databases.operating import DatabaseOperations
+from grampus.state.locks import hold_lock
+
+
+class BackupStates:
+    """The states of the databases of one lab or cluster."""
+
+    def __init__(self, operations: DatabaseOperations) -> None:
+        self._operations = operations
+
+    def find(self, name: str, place: TargetPlace | None = None) -> BackupState | None:
+        """Of the database's backups in `place`, or wherever the last ones are."""
+        record = self._operations.records.find(name)
+        found = None if record is None else self._operations.records.backup_state(record)
+        is_there = found is not None and (place is None or place.url == found.place)
+        return found if is_there else None
+
+    def note_backup(self, manifest: BackupManifest, place: TargetPlace) -> None:
+        """A backup was taken."""
+        changes: dict[str, object] = {"last_id": manifest.id, "last_taken_at": manifest.taken_at}
+        if manifest.kind == "full":
+            changes["last_full_at"] = manifest.taken_at
+        self._change(manifest.database.name, place, changes)
+
+    def note_archived(self, name: str, place: TargetPlace, until: datetime) -> None:
+        """Binary logs are archived up to `until`."""
+        self._change(name, place, {"archived_until": until, "archive_problem": None})
+
+    def note_archive_problem(self, name: str, place: TargetPlace, problem: str) -> None:
+        """Binary logs could not be archived."""
+        self._change(name, place, {"archive_problem": problem})
+
+    def _change(self, name: str, place: TargetPlace, changes: dict[str, object]) -> None:
+        operations = self._operations
+        record = operations.records.find(name)
+        if record is None:
+            return
+        # A backup and the archiving of binary logs run at the same time.
+        with hold_lock(operations.home, f"backup-state.{operations.lab}.{name}", operations.clock):
+            found = operations.records.backup_state(record)
+            if found is None or found.place != place.url:
+                found = BackupState(created_at=record.created_at, place=place.url)
+            if any(getattr(found, field) != value for field, value in changes.items()):
+                operations.records.put_backup_state(name, found.model_copy(update=changes))

@@ -1,0 +1,127 @@
+"""Places of backups that fail, a bucket of the lab's own gateway, and other work meanwhile."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.system.command_line import KILLED, CommandLine
+
+SOURCE, RESTORED = "b-place", "b-placed"
+SIZES = ("--size", "1G", "--memory", "512M", "--cpus", "0.5")
+# About 40 MiB that nothing can compress.
+FILL = (
+    "CREATE DATABASE t; CREATE TABLE t.r (id INT PRIMARY KEY AUTO_INCREMENT, v BLOB); "
+    "SET cte_max_recursion_depth = 40000; INSERT INTO t.r (v) WITH RECURSIVE n (i) AS "
+    "(SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40000) SELECT RANDOM_BYTES(1024) FROM n;"
+)
+SUM = "SELECT COUNT(*), SUM(CRC32(v)) FROM t.r"
+
+
+@pytest.fixture(scope="module")
+def source(lab: CommandLine) -> Iterator[str]:
+    lab.ok("db", "create", SOURCE, *SIZES)
+    try:
+        lab.ok("db", "connect", SOURCE, "-e", FILL)
+        yield SOURCE
+    finally:
+        there = {database["name"] for database in lab.json("db", "list")["databases"]}
+        for name in there & {SOURCE, RESTORED}:
+            lab.ok("db", "delete", name, "--yes", "--now")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 16 MiB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(disk)], check=True)
+    try:
+        yield disk
+    finally:
+        subprocess.run(["umount", "--lazy", str(disk)], check=False)
+
+
+def remount(disk: Path, options: str) -> None:
+    subprocess.run(["mount", "-o", f"remount,{options}", str(disk)], check=True)
+
+
+def listed(lab: CommandLine, url: str, *options: str) -> Any:
+    return lab.json("db", "backup", "list", "--from", url, *options)
+
+
+def snapshots(lab: CommandLine) -> dict[str, bool]:
+    found = lab.json("volume", "snapshot", "list", SOURCE)["snapshots"]
+    return {snapshot["name"]: snapshot["protected"] for snapshot in found}
+
+
+def test_place_that_fails_leaves_nothing_and_is_told(
+    lab: CommandLine, source: str, small_disk: Path
+) -> None:
+    shelf = str(small_disk / "shelf")
+    create = ("db", "backup", "create", source, "--to", shelf)
+    full = lab.run(*create)
+    assert full.code == 1
+    assert "There is no room left" in full.stderr
+    remount(small_disk, "ro")
+    refused = lab.run(*create)
+    assert refused.code == 1
+    assert "Nothing can be written" in refused.stderr
+    assert snapshots(lab) == {}
+    remount(small_disk, "rw,size=400m")
+    assert listed(lab, shelf)["incomplete"] == []
+    assert lab.json(*create)["kind"] == "full"
+
+
+def test_other_commands_go_on_and_what_is_read_stays(
+    lab: CommandLine, source: str, tmp_path: Path
+) -> None:
+    shelf = tmp_path / "shelf"
+    running = lab.start("db", "backup", "create", source, "--to", str(shelf))
+    try:
+        while running.poll() is None and not list(shelf.rglob("*.part")):
+            time.sleep(0.02)
+        assert running.poll() is None, running.communicate()
+        (taken,) = [name for name, protected in snapshots(lab).items() if protected]
+        # Renamed back where the backup was quicker than this command.
+        renamed = lab.run("db", "rename", source, RESTORED)
+        if renamed.code == 0:
+            lab.ok("db", "rename", RESTORED, source)
+            pytest.skip("the backup was over before anything else was begun")
+        assert "is being written" in renamed.stderr
+        lab.ok("db", "label", source, "team=web")
+    finally:
+        running.communicate()
+    assert running.returncode == 0
+    assert snapshots(lab)[taken] is False
+
+
+@pytest.mark.exhaustive
+def test_bucket_of_the_labs_own_gateway(lab: CommandLine, source: str) -> None:
+    gateway = lab.json("lab", "gateway", "up")
+    try:
+        assert Path(gateway["credentials"]).stat().st_mode & 0o777 == 0o600
+        url, keys = f"{gateway['bucket']}/one", ("--credentials", gateway["credentials"])
+        create = ("db", "backup", "create", source, "--to", url, *keys)
+        assert lab.json(*create)["kind"] == "full"
+        lab.ok("db", "connect", source, "-e", "INSERT INTO t.r (v) VALUES ('more')")
+        cut = lab.run(*create, failpoints="db.backup/data/after=kill")
+        assert cut.code == KILLED
+        lab.ok("db", "list")
+        assert lab.json(*create)["kind"] == "incremental"
+        lab.ok("db", "backup", "verify", "--from", url, *keys)
+        lab.ok("db", "restore", RESTORED, "--from", url, "--latest", *keys)
+        assert lab.sql(RESTORED, SUM) == lab.sql(source, SUM)
+        tested = lab.json("db", "backup", "test", source, "--from", url, *keys)["tested"]
+        assert [(one["compared"], one["problem"]) for one in tested] == [(True, None)]
+        assert lab.json("lab", "status")["health"] == "HEALTH_OK"
+    finally:
+        lab.ok("lab", "gateway", "down", "--yes")
+    status = lab.json("lab", "status")
+    assert not [d for host in status["hosts"] for d in host["daemons"] if "rgw" in d["name"]]
+    assert not Path(gateway["credentials"]).exists()

@@ -1,0 +1,181 @@
+"""Backup schedules at the ports: kept, carried out, and what fails keeps nobody else from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from grampus.core.errors import GrampusError, RefusedError
+from grampus.databases.backup.backup_schedules import BackupSchedules, CarriedBackup
+from grampus.databases.backup.decide_schedule import BackupSchedule
+from grampus.databases.backup.kept import KeptBackups
+from grampus.databases.backup.service import DatabaseBackups
+from grampus.databases.backup.states import BackupStates
+from tests.unit.databases.world import LAB, World
+from tests.unit.interruption import Killed, burn_points
+
+from .existing import place, put_database, write_rows
+
+HOUR = 3600
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Path:
+    return tmp_path / "shelf"
+
+
+def schedules(world: World) -> BackupSchedules:
+    return BackupSchedules(world.service().operations)
+
+
+def every_hour(shelf: Path, **changes: object) -> BackupSchedule:
+    return BackupSchedule.model_validate({"place": place(shelf), "every_s": HOUR, **changes})
+
+
+def carry_out(world: World, rows: str = "one") -> CarriedBackup:
+    write_rows(world, rows)
+    (carried,) = schedules(world).carry_out()
+    return carried
+
+
+def kinds(world: World, shelf: Path) -> list[str]:
+    backups = KeptBackups(world.home, world.clock, place(shelf)).observe().backups.values()
+    return [b.kind for b in sorted(backups, key=lambda backup: backup.taken_at)]
+
+
+def test_one_backup_an_interval(world: World, shelf: Path) -> None:
+    put_database(world)
+    schedules(world).put("demo", every_hour(shelf))
+    assert carry_out(world).taken is not None
+    assert carry_out(world).is_quiet
+    world.clock.sleep(HOUR)
+    assert carry_out(world, "two").taken is not None
+    assert kinds(world, shelf) == ["full", "incremental"]
+
+
+def test_full_ones_have_an_interval_of_their_own(world: World, shelf: Path) -> None:
+    put_database(world)
+    schedules(world).put("demo", every_hour(shelf, full_every_s=2 * HOUR))
+    for _ in range(5):
+        carry_out(world)
+        world.clock.sleep(HOUR)
+    found = kinds(world, shelf)
+    assert found.count("full") in (2, 3)
+    assert "full full" not in " ".join(found)
+
+
+def test_old_ones_are_let_go(world: World, shelf: Path) -> None:
+    put_database(world)
+    schedules(world).put("demo", every_hour(shelf, full_every_s=HOUR, keep=1))
+    first = carry_out(world).taken
+    world.clock.sleep(HOUR)
+    assert carry_out(world, "two").deleted == [first]
+
+
+def test_backup_by_hand_counts(world: World, shelf: Path) -> None:
+    put_database(world)
+    schedules(world).put("demo", every_hour(shelf))
+    write_rows(world, "one")
+    DatabaseBackups(world.service().operations).create("demo", place(shelf))
+    assert carry_out(world).is_quiet
+
+
+def test_what_was_forgotten_is_read_from_the_place(world: World, shelf: Path) -> None:
+    put_database(world)
+    schedules(world).put("demo", every_hour(shelf))
+    carry_out(world)
+    world.store.remove("backup-state", LAB, "demo")
+    assert carry_out(world).is_quiet
+
+
+def test_state_tells_of_the_last_one(world: World, shelf: Path) -> None:
+    put_database(world)
+    schedules(world).put("demo", every_hour(shelf))
+    states = BackupStates(world.service().operations)
+    assert states.find("demo") is None
+    taken = carry_out(world).taken
+    found = states.find("demo")
+    assert found is not None
+    assert found.last_id == taken
+    assert found.restorable_until == found.last_taken_at == found.last_full_at
+    assert states.find("demo", place(shelf.with_name("other"))) is None
+
+
+def test_what_fails_keeps_no_other_from_its_own(world: World, shelf: Path, tmp_path: Path) -> None:
+    put_database(world, "bad")
+    put_database(world)
+    service = schedules(world)
+    service.put("bad", every_hour(tmp_path / "not mounted" / "shelf"))
+    service.put("demo", every_hour(shelf))
+    by_name = {one.database: one for one in service.carry_out()}
+    assert [problem.code for problem in by_name["bad"].problems] == ["no-target"]
+    assert by_name["demo"].taken is not None
+
+
+def test_database_that_is_worked_on_is_left_to_the_next_call(world: World, shelf: Path) -> None:
+    put_database(world)
+    schedules(world).put("demo", every_hour(shelf))
+    with world.service().operations.locked("demo", lane="backup"):
+        assert carry_out(world).is_quiet
+    assert carry_out(world).taken is not None
+
+
+def test_plan_changes_nothing(world: World, shelf: Path) -> None:
+    put_database(world)
+    schedules(world).put("demo", every_hour(shelf))
+    before = world.inventory()
+    (planned,) = schedules(world).carry_out(changes_nothing=True)
+    assert planned.taken is not None
+    assert (world.inventory(), shelf.exists()) == (before, False)
+
+
+def test_binary_logs_of_mariadb_are_refused(world: World, shelf: Path) -> None:
+    world.create(flavour="mariadb")
+    with pytest.raises(RefusedError) as caught:
+        schedules(world).put("demo", every_hour(shelf, archives=True))
+    assert caught.value.code == "flavour"
+    schedules(world).put("demo", every_hour(shelf))
+
+
+def test_schedule_is_noted_on_the_image_and_goes(world: World, shelf: Path) -> None:
+    put_database(world)
+    schedules(world).put("demo", every_hour(shelf))
+    said = world.volumes.images["demo"].facts["backup-schedule"]
+    assert BackupSchedule.model_validate_json(said) == every_hour(shelf)
+    schedules(world).put("demo", None)
+    assert world.volumes.images["demo"].facts["backup-schedule"] == "none"
+    assert schedules(world).carry_out() == []
+
+
+def test_change_cut_off_anywhere_is_finished(tmp_path: Path, shelf: Path) -> None:
+    for point in burn_points():
+        world = World(tmp_path / str(point))
+        put_database(world)
+        world.fuse.left = point
+        try:
+            schedules(world).put("demo", every_hour(shelf))
+        except Killed:
+            assert len(world.service().converge()) == 1
+            assert schedules(world).get("demo") == every_hour(shelf)
+            assert "backup-schedule" in world.volumes.images["demo"].facts
+            world.close()
+            continue
+        world.close()
+        assert point > 1
+        return
+
+
+def test_gap_is_told_until_it_is_over(world: World, shelf: Path) -> None:
+    put_database(world)
+    states = BackupStates(world.service().operations)
+    states.note_archive_problem("demo", place(shelf), "There is a gap.")
+    found = states.find("demo")
+    assert found is not None
+    assert found.archive_problem == "There is a gap."
+    states.note_archived("demo", place(shelf), world.clock.now())
+    found = states.find("demo")
+    assert found is not None
+    assert found.archive_problem is None
+    with pytest.raises(GrampusError):
+        schedules(world).get("none")
