@@ -1,0 +1,67 @@
+"""`grampus db upgrade`: a database with a newer server."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from grampus.cli.app import command, confirm
+from grampus.cli.db import NameArgument, database_document, db_app
+from grampus.cli.options import (
+    FORMAT_DEFAULT,
+    LAB_DEFAULT,
+    DryRunOption,
+    FormatOption,
+    LabOption,
+    YesOption,
+)
+from grampus.cli.output import make_output, show_plan
+from grampus.cli.work import work_on_databases
+
+
+@command(db_app, "upgrade", "grampus db upgrade shop --to 11.8")
+def db_upgrade(
+    name: NameArgument,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="VERSION", help="The server's version, such as 11.8 (default: the newest here)."
+        ),
+    ] = None,
+    yes: YesOption = False,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Let a database go on with a newer server.
+
+    A snapshot is taken first. While its tables are upgraded nobody can reach the database; when
+    that fails, it goes on as it was. Afterwards the older server cannot open its data any more.
+    """
+    with work_on_databases(lab) as (session, databases):
+        upgrades = session.database_upgrades()
+        order = upgrades.plan(name, to)
+        if dry_run:
+            show_plan(output_format, upgrades.describe(order) if order is not None else [])
+            return
+        if order is not None:
+            change = f"{order.former_version} to {order.version}"
+            confirm(f"Upgrade '{name}' from {change}? It is stopped meanwhile.", yes=yes)
+        upgraded = upgrades.upgrade(name, to)
+        view = databases.show(name)
+    version = view.record.server_version
+    document = {
+        **database_document(view),
+        "upgraded": upgraded is not None,
+        "former_version": upgraded.former_version if upgraded else version,
+        "snapshot": upgraded.snapshot if upgraded else None,
+    }
+    if upgraded is None:
+        sentence = f"The database '{name}' runs {version} already."
+    else:
+        sentence = (
+            f"The database '{name}' is upgraded from {upgraded.former_version} to {version}.\n"
+            f"The snapshot '{upgraded.snapshot}' holds what was there before."
+        )
+    make_output(output_format).text(document, sentence)

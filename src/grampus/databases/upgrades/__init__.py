@@ -1,0 +1,1 @@
+"""Newer servers for databases that are there."""
