@@ -58,7 +58,11 @@ def parse_status(document: Mapping[str, Any], mgr_active: str | None) -> Cluster
     checks = document["health"].get("checks", {})
     return ClusterStatus(
         health=document["health"]["status"],
-        checks=tuple(f"{code}: {check['summary']['message']}" for code, check in checks.items()),
+        checks=tuple(
+            f"{code}: {check['summary']['message']}"
+            for code, check in checks.items()
+            if not check.get("muted")  # somebody has seen it, and does not count it as a problem
+        ),
         mons=quorum,
         mons_in_quorum=quorum,
         mgr_active=mgr_active,

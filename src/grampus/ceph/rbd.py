@@ -20,11 +20,13 @@ import json, sys, rados, rbd
 changes = json.loads(sys.argv[3])
 with rados.Rados(conffile="") as cluster, cluster.open_ioctx(sys.argv[1]) as pool:
     with rbd.Image(pool, sys.argv[2]) as image:
-        there = {key for key, _ in image.metadata_list()}
         for key, value in changes["set"].items():
             image.metadata_set(key, value)
-        for key in there.intersection(changes["remove"]):
-            image.metadata_remove(key)
+        for key in changes["remove"]:
+            try:
+                image.metadata_remove(key)
+            except KeyError:
+                pass
 """
 
 

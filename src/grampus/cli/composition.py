@@ -9,15 +9,20 @@ from pathlib import Path
 
 from grampus.bench.ports import IoDevice
 from grampus.ceph.cluster import CephCluster
+from grampus.ceph.fullness import observe_pool_room
 from grampus.ceph.rbd import RbdImages
 from grampus.cli.progress_bar import PlainProgress, TerminalProgress, make_progress
+from grampus.core.actor import observe_actor
 from grampus.core.clock import SystemClock
-from grampus.core.errors import UsageError
 from grampus.core.names import require_name
 from grampus.databases.backup.archiving import BinlogArchiver
+from grampus.databases.backup.backup_schedules import BackupSchedules
+from grampus.databases.backup.restore_tests import RestoreTests
 from grampus.databases.backup.restores import DatabaseRestores
 from grampus.databases.backup.service import DatabaseBackups
+from grampus.databases.backup.states import BackupStates
 from grampus.databases.clones.cloning import DatabaseClones
+from grampus.databases.growth.growth import DatabaseGrowth
 from grampus.databases.live.live_settings import LiveSettings
 from grampus.databases.live.moving import DatabaseMoves
 from grampus.databases.live.parameters import DatabaseParameters
@@ -25,13 +30,20 @@ from grampus.databases.model import FlavourName
 from grampus.databases.names.events import DatabaseEvents
 from grampus.databases.names.naming import DatabaseNames
 from grampus.databases.names.trash import DatabaseTrash
+from grampus.databases.replicas.renewals import ReplicaRenewals
+from grampus.databases.replicas.replicas import DatabaseReplicas
 from grampus.databases.service import DatabaseService
 from grampus.databases.snapshots.snapshot_schedules import SnapshotSchedules
 from grampus.databases.snapshots.snapshots import DatabaseSnapshots
+from grampus.databases.upgrades.decide_server import choose_version
+from grampus.databases.upgrades.upgrading import DatabaseUpgrades
 from grampus.databases.users.rotation import DatabaseRotation
 from grampus.databases.users.users import DatabaseUsers
+from grampus.databases.verify.verification import DatabaseVerification
 from grampus.hosts.any_host import AnyReachableHost
 from grampus.hosts.lab_host import LabFleet
+from grampus.lab.copies_pools import CopiesPools
+from grampus.lab.gateway_service import GatewayService
 from grampus.lab.images.cache import HostImages
 from grampus.lab.images.definition import load_definitions
 from grampus.lab.model import DATABASE_POOL, LabSpec
@@ -43,6 +55,8 @@ from grampus.state.locks import hold_lock
 from grampus.state.operations import OperationJournal
 from grampus.state.runs import RunArchive, Setting
 from grampus.state.store import Store
+from grampus.state.stored import copy_of_lab
+from grampus.volumes.scrubbing import VolumeScrubs
 from grampus.volumes.service import VolumeService
 from grampus.volumes.write_paths import describe_write_path
 
@@ -74,21 +88,27 @@ class LabImages:
         self._spec = spec
         self._progress = progress
 
-    def image_for(self, flavour: FlavourName) -> str | None:
-        definitions = load_definitions(IMAGE_DEFINITIONS)
-        own = definitions.get(self._spec.image_name)
-        if own is not None and flavour in own.flavours:
+    def image_for(
+        self, flavour: FlavourName, version: str | None = None, *, as_defined: bool = False
+    ) -> str | None:
+        images = self._with_server(flavour)
+        name = images[choose_version(flavour, version, list(images))]
+        if name == self._spec.image_name and not as_defined:
             return None
-        for definition in definitions.values():
-            if flavour in definition.flavours:
-                return self._images.ensure(definition.name, self._progress).id
-        raise UsageError(
-            f"No host image holds a {flavour} server.",
-            f"Add one to {IMAGE_DEFINITIONS.name}/, or choose another --flavour.",
-        )
+        image_id = self._images.ensure(name, self._progress).id
+        return None if image_id == self._spec.image_id else image_id
 
-    def server_image(self, flavour: FlavourName) -> str:
-        return self.image_for(flavour) or self._spec.image_id
+    def versions(self, flavour: FlavourName) -> list[str]:
+        return list(self._with_server(flavour))
+
+    def own_image(self) -> str:
+        return self._spec.image_id
+
+    def _with_server(self, flavour: FlavourName) -> dict[str, str]:
+        """Definitions by the version of their server; the hosts' own stands for its version."""
+        definitions = load_definitions(IMAGE_DEFINITIONS).values()
+        ordered = sorted(definitions, key=lambda d: d.name == self._spec.image_name)
+        return {d.database_version: d.name for d in ordered if flavour in d.flavours}
 
 
 class LabCluster:
@@ -108,15 +128,24 @@ class Session:
     """Everything one command needs, made when first asked for.
 
     Only a command that `makes_lab` creates GRAMPUS_HOME: the others find nothing in an absent
-    one, and leave it absent. Raises UsageError when `lab` is no name.
+    one, and leave it absent. With `on_copy` the state is a copy in memory, whatever is written to
+    it. Raises UsageError when `lab` is no name.
     """
 
-    def __init__(self, lab: str, *, makes_lab: bool = False) -> None:
+    def __init__(
+        self,
+        lab: str,
+        *,
+        makes_lab: bool = False,
+        on_copy: bool = False,
+        progress: TerminalProgress | PlainProgress | None = None,
+    ) -> None:
         self.lab_name = require_name("lab", lab)
         self._makes_lab = makes_lab
+        self._on_copy = on_copy
         self.home = Home.from_environment()
         self.clock = SystemClock()
-        self.progress = make_progress()
+        self.progress = progress or make_progress()
         self._store: Store | None = None
 
     @property
@@ -124,14 +153,23 @@ class Session:
         if self._store is None:
             file = self.home.store_file
             try:
-                self._store = Store(file if self._makes_lab or file.exists() else None)
+                if self._on_copy:
+                    self._store = copy_of_lab(file, self.lab_name)
+                else:
+                    self._store = Store(file if self._makes_lab or file.exists() else None)
             except OSError as error:
                 raise self.home.unusable(error) from error
         return self._store
 
+    def close(self) -> None:
+        """Release the store, for whoever makes many sessions."""
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
     @property
     def journal(self) -> OperationJournal:
-        return OperationJournal(self.store, self.clock)
+        return OperationJournal(self.store, self.clock, actor=observe_actor())
 
     @property
     def images(self) -> HostImages:
@@ -149,6 +187,18 @@ class Session:
             self.store,
             self.journal,
             self.images,
+            self.clock,
+            self.progress,
+        )
+
+    def lab_gateway(self) -> GatewayService:
+        return GatewayService(
+            self.require_lab(),
+            self.home,
+            self.store,
+            self.journal,
+            self.images,
+            self.fleet(),
             self.clock,
             self.progress,
         )
@@ -194,7 +244,7 @@ class Session:
             clock=self.clock,
             fleet=self.fleet(),
             volumes=volumes,
-            images=LabImages(self.images, self.require_lab(), self.progress),
+            images=self._server_images(),
             cluster=LabCluster(volumes),
             progress=self.progress,
         )
@@ -202,6 +252,13 @@ class Session:
     def database_clones(self) -> DatabaseClones:
         databases = self.databases()
         return DatabaseClones(databases.operations, databases.planner)
+
+    def database_replicas(self) -> DatabaseReplicas:
+        pools = CopiesPools(self.require_lab(), self.cluster(), self.clock)
+        return DatabaseReplicas(self.databases(), pools)
+
+    def replica_renewals(self) -> ReplicaRenewals:
+        return ReplicaRenewals(self.databases().operations, self.database_replicas())
 
     def database_users(self) -> DatabaseUsers:
         return DatabaseUsers(self.databases().operations)
@@ -222,14 +279,35 @@ class Session:
     def database_moves(self) -> DatabaseMoves:
         return DatabaseMoves(self.databases().operations)
 
+    def _server_images(self) -> LabImages:
+        return LabImages(self.images, self.require_lab(), self.progress)
+
+    def database_upgrades(self) -> DatabaseUpgrades:
+        return DatabaseUpgrades(self.databases().operations, self._server_images())
+
     def live_settings(self) -> LiveSettings:
         return LiveSettings(self.databases().operations)
 
     def parameters(self) -> DatabaseParameters:
         return DatabaseParameters(self.databases().operations)
 
+    def database_growth(self) -> DatabaseGrowth:
+        cluster = self.cluster()
+        return DatabaseGrowth(
+            self.databases().operations, lambda pool: observe_pool_room(cluster, pool)
+        )
+
     def database_backups(self) -> DatabaseBackups:
         return DatabaseBackups(self.databases().operations)
+
+    def restore_tests(self) -> RestoreTests:
+        return RestoreTests(self.databases(), self.database_clones())
+
+    def backup_schedules(self) -> BackupSchedules:
+        return BackupSchedules(self.databases().operations)
+
+    def backup_states(self) -> BackupStates:
+        return BackupStates(self.databases().operations)
 
     def binlog_archiver(self) -> BinlogArchiver:
         return BinlogArchiver(self.databases().operations)
@@ -242,6 +320,10 @@ class Session:
 
     def snapshot_schedules(self) -> SnapshotSchedules:
         return SnapshotSchedules(self.databases().operations)
+
+    def database_verification(self) -> DatabaseVerification:
+        scrubs = VolumeScrubs(self.cluster(), self.clock, self.progress)
+        return DatabaseVerification(self.databases().operations, scrubs)
 
     @contextmanager
     def alone_in_lab(self) -> Iterator[None]:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from grampus.cli.app import command, make_noun
+from grampus.cli.backup_documents import pairs_of_state, state_document
 from grampus.cli.lineage import details_of_lineage, lineage_document, observe_lineage
 from grampus.cli.options import (
     FORMAT_DEFAULT,
@@ -32,6 +33,7 @@ from grampus.cli.volume import (
 from grampus.cli.work import work_on_databases
 from grampus.core.units import format_bytes, parse_bytes
 from grampus.databases.changes import PROTECT
+from grampus.databases.growth.growth_rule import details_of_growth
 from grampus.databases.lifecycle import START, STOP
 from grampus.databases.model import DatabaseSpec
 from grampus.databases.names.decide_labels import has_labels, parse_selectors
@@ -58,6 +60,12 @@ def db_create(
     flavour: Annotated[
         str, typer.Option(metavar="FLAVOUR", help="The server: mysql or mariadb.")
     ] = "mysql",
+    version: Annotated[
+        str | None,
+        typer.Option(
+            metavar="VERSION", help="The server's version, such as 11.8 (default: the newest here)."
+        ),
+    ] = None,
     host: Annotated[
         str | None,
         typer.Option(metavar="HOST", help="The host to run on (default: the least busy)."),
@@ -92,6 +100,7 @@ def db_create(
         protect=protect,
         write_path=path,
         max_lag_ms=max_lag_ms,
+        version=version,
     )
     require_request(request)
     with work_on_databases(lab) as (_, databases):
@@ -112,7 +121,8 @@ def db_create(
             "connection": created.connection_string,
             "client": created.client_command,
             "or": f"grampus db connect {name}",
-            **({"write path": chosen, "lost if host fails": loss} if path == "cache" else {}),
+            "write path": chosen,
+            **({"lost if host fails": loss} if path == "cache" else {}),
         },
     )
 
@@ -165,6 +175,8 @@ def db_show(
         live = session.volumes().observe_live(name) if view.volume else None
         asides = session.volumes().observe_asides(name) if view.volume else []
         lineage = observe_lineage(session, view)
+        followers = session.database_replicas().names(name)
+        backed_up = session.backup_states().find(name)
     said = live.model_dump(mode="json") if live is not None else {}
     document = {
         **database_document(view),
@@ -172,9 +184,13 @@ def db_show(
         **{key: said.get(key) for key in ("journal", "journal_counts", "read_cache")},
         "local_asides": [aside.path for aside in asides],
         **lineage_document(view, lineage),
+        "replicas": followers,
+        "backups": state_document(view.record.backup_schedule, backed_up),
     }
     pairs = pairs_of_database(view, live) | details_of_asides(asides)
+    pairs |= {"replicas": ", ".join(followers)} if followers else {}
     pairs |= details_of_lineage(view, lineage)
+    pairs |= pairs_of_state(view.record.backup_schedule, backed_up)
     make_output(output_format).details(document, pairs)
 
 
@@ -184,11 +200,18 @@ def db_connect(
     execute: Annotated[
         str | None, typer.Option("--execute", "-e", metavar="SQL", help="SQL to run.")
     ] = None,
+    read_only: Annotated[
+        bool,
+        typer.Option(
+            "--read-only", metavar="", help="At the replica of it that is the least far behind."
+        ),
+    ] = False,
     lab: LabOption = LAB_DEFAULT,
 ) -> None:
     """Open a client at this terminal, or run SQL (-e, or on stdin)."""
     with work_on_databases(lab) as (session, databases):
-        client = databases.client_argv(name, execute)
+        at = session.database_replicas().choose_reader(name) if read_only else name
+        client = databases.client_argv(at, execute)
         host = session.fleet().host(client.host)
         tty = sys.stdin.isatty() and sys.stdout.isatty() and execute is None
         argv = host.terminal_argv(client.argv, daemon=client.daemon, tty=tty)
@@ -275,6 +298,7 @@ def database_document(view: DatabaseView) -> dict[str, Any]:
         "cpus": spec.cpus,
         "buffer_pool_bytes": view.record.buffer_pool_bytes,
         "protected": spec.protected,
+        "replica_of": spec.replica_of,
         "labels": spec.labels,
         "write_path": spec.write_path,
         "max_lag_ms": spec.max_lag_ms if spec.write_path == "cache" else None,
@@ -295,12 +319,14 @@ def pairs_of_database(view: DatabaseView, live: LiveVolume | None) -> dict[str, 
     """A database as names and values, for people."""
     spec, volume = view.record.spec, view.volume
     attachment = volume.attachment if volume else None
+    seen = view.record.last_verification
     return {
         "database": spec.name,
         "status": view.status,
         "server": f"{spec.flavour} {view.record.server_version}",
         "address": f"{spec.address}:{spec.port}",
         "user": view.record.user,
+        **({"replica of": spec.replica_of} if spec.replica_of else {}),
         "host": spec.host,
         "limits": f"{spec.cpus:g} CPUs, {format_bytes(spec.memory_bytes)} memory",
         "buffer pool": format_bytes(view.record.buffer_pool_bytes),
@@ -309,11 +335,13 @@ def pairs_of_database(view: DatabaseView, live: LiveVolume | None) -> dict[str, 
         else "-",
         "driver": f"{attachment.driver} ({attachment.driver_reason})" if attachment else "-",
         "write path": describe_write_path(spec.write_path, spec.max_lag_ms),
+        **details_of_growth(view.record.growth, view.record.guard),
         **(details_of_losses(volume) if volume else {}),
         **(details_of_journal(live.journal) if live else {}),
         **(details_of_counts(live.journal_counts) if live else {}),
         **(details_of_read_cache(live.read_cache) if live else {}),
         "protected": "yes" if spec.protected else "no",
+        **({"verified": f"{seen.at:%Y-%m-%d %H:%M} UTC: {seen.said}"} if seen else {}),
         **({"labels": render_labels(spec.labels)} if spec.labels else {}),
         "created": view.record.created_at.isoformat(timespec="seconds"),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import shorten
 from typing import Annotated
 
 import typer
@@ -21,6 +22,8 @@ from grampus.cli.work import work_on_databases
 from grampus.core.errors import UsageError
 from grampus.databases.names.events import DatabaseEvent
 from grampus.databases.records import render_labels
+
+_REASON_WIDTH = 80
 
 
 @command(db_app, "events", "grampus db events shop --last 20")
@@ -152,7 +155,8 @@ def _document(event: DatabaseEvent) -> dict[str, object]:
 
 def _row(event: DatabaseEvent, name: str) -> list[str]:
     formerly = f" (as {event.database})" if event.database != name else ""
-    reason = f": {event.reason}" if event.reason else ""
+    # Whole in JSON: a column as wide as the longest message could not be read.
+    reason = f": {shorten(event.reason, _REASON_WIDTH, placeholder=' ...')}" if event.reason else ""
     return [
         f"{event.at:%Y-%m-%d %H:%M:%S}",
         f"{event.what}{formerly}",

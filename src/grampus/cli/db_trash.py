@@ -23,6 +23,7 @@ from grampus.core.units import format_bytes
 from grampus.databases.lifecycle import DELETE
 from grampus.databases.model import TrashedDatabase
 from grampus.databases.names.decide_trash import DEFAULT_KEEP_DAYS
+from grampus.databases.names.trash_steps import TRASH
 from grampus.databases.service import DatabaseService
 
 trash_app = make_noun("trash", "Deleted databases that can still be had back.")
@@ -40,6 +41,12 @@ def db_delete(
     keep_days: Annotated[
         int, typer.Option(metavar="DAYS", help="How long it can be had back.")
     ] = DEFAULT_KEEP_DAYS,
+    with_replicas: Annotated[
+        bool,
+        typer.Option(
+            "--with-replicas", metavar="", help="Remove the replicas that follow it, for good."
+        ),
+    ] = False,
     lab: LabOption = LAB_DEFAULT,
     yes: YesOption = False,
     dry_run: DryRunOption = False,
@@ -47,16 +54,20 @@ def db_delete(
 ) -> None:
     """Delete a database: into the trash, from where `db undelete` has it back for some days."""
     if now:
-        _delete_now(name, lab, output_format, yes=yes, dry_run=dry_run)
+        _delete_now(name, lab, output_format, with_replicas=with_replicas, yes=yes, dry_run=dry_run)
         return
     with work_on_databases(lab) as (session, _):
-        trash = session.database_trash()
+        trash, replicas = session.database_trash(), session.database_replicas()
         order = trash.plan_trash(name, keep_days=keep_days)
+        if not with_replicas:
+            replicas.require_none(TRASH, name)
         if dry_run:
-            show_plan(output_format, trash.describe_trash(order))
+            show_plan(output_format, replicas.describe_remove_all(name, TRASH, order))
             return
         session.progress.close()
         confirm(f"Delete the database '{name}'? It can be had back for {keep_days} days.", yes=yes)
+        if with_replicas:
+            replicas.remove_all(name)
         trashed = trash.trash(name, keep_days=keep_days)
     if trashed is None:
         make_output(output_format).text({"deleted": name}, f"The database '{name}' is deleted.")
@@ -162,16 +173,26 @@ def trash_empty(
 
 
 def _delete_now(
-    name: str, lab: str, output_format: OutputFormat, *, yes: bool, dry_run: bool
+    name: str,
+    lab: str,
+    output_format: OutputFormat,
+    *,
+    with_replicas: bool,
+    yes: bool,
+    dry_run: bool,
 ) -> None:
     with work_on_databases(lab) as (session, databases):
-        spec = databases.get(name).spec
+        spec, replicas = databases.get(name).spec, session.database_replicas()
+        if not with_replicas:
+            replicas.require_none(DELETE, name)
         if dry_run:
-            show_plan(output_format, databases.describe(DELETE, spec))
+            show_plan(output_format, replicas.describe_remove_all(name, DELETE, spec))
             return
         _require_unprotected(databases, name)
         session.progress.close()
         confirm(f"Delete the database '{name}' and all its data for good?", yes=yes)
+        if with_replicas:
+            replicas.remove_all(name)
         databases.delete(name)
     make_output(output_format).text({"deleted": name}, f"The database '{name}' is deleted.")
 

@@ -21,6 +21,7 @@ from grampus.cli.output import make_output, show_plan
 from grampus.core.errors import UsageError
 from grampus.core.units import format_bytes, parse_bytes
 from grampus.hosts.port import DaemonStatus
+from grampus.lab.bit_rot import BitRot
 from grampus.lab.model import MediaName
 from grampus.lab.service import LabRequest, LabView
 
@@ -70,6 +71,15 @@ def lab_up(
             metavar="IMAGE", help="Host image: sid or trixie (default: the first that can be had)."
         ),
     ] = None,
+    secure: Annotated[
+        bool | None,
+        typer.Option(
+            "--secure/--no-secure",
+            metavar="",
+            help="Encrypt all that daemons and clients of the cluster send (msgr2 secure mode). "
+            "It costs CPU (default: no).",
+        ),
+    ] = None,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
@@ -82,6 +92,7 @@ def lab_up(
         media=require_media(media),
         osd_size_bytes=None if osd_size is None else parse_bytes(osd_size, what="OSD size"),
         image=image,
+        is_secure=secure,
     )
     with session.alone_in_lab(), session.progress:
         service = session.lab()
@@ -248,6 +259,8 @@ def heal(
         if dry_run:
             show_plan(output_format, session.lab().up_titles(spec))
             return
+        for sentence in BitRot(spec, session.fleet(), session.clock, session.progress).take_back():
+            session.progress.note(sentence)
         session.lab().up(spec)
         start_databases(session)
     _report(output_format, "heal", lab, f"The lab '{lab}' is healed.")
@@ -296,6 +309,7 @@ def status_pairs(view: LabView) -> dict[str, str]:
                 f"{format_bytes(used_bytes)} of {format_bytes(cluster.raw_total_bytes)} used "
                 f"(raw, {view.spec.copies} copies)"
             ),
+            "messages": "encrypted" if view.spec.is_secure else "checksummed, not encrypted",
         }
     elif view.cluster_problem:
         pairs["health"] = view.cluster_problem

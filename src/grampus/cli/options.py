@@ -83,8 +83,8 @@ WritePathOption = Annotated[
     typer.Option(
         "--write-path",
         metavar="direct|journal|cache",
-        help="How writes come to the image. direct (the default of a new one): each by itself. "
-        "journal: a flush appends them all to a journal beside it; nothing "
+        help="How writes come to the image. direct (the default of a new volume): each by itself. "
+        "journal (of a new database): a flush appends them all to a journal beside it; nothing "
         "flushed is lost. cache: a flush is done once it is on the host's own disk, and in the "
         "journal at most --max-lag later, which is what a lost host may cost. volumed alone "
         "serves the last two.",

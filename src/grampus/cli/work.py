@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from grampus.cli.composition import Session
+from grampus.cli.noting import note_records
 from grampus.databases.service import DatabaseService
 from grampus.volumes.service import VolumeService
 
@@ -15,7 +16,10 @@ def work_on_volumes(lab: str) -> Iterator[tuple[Session, VolumeService]]:
     """The lab, held beside other commands, and its volumes after `settle_volumes`."""
     session = Session(lab)
     with session.sharing_lab(), session.progress:
-        yield session, settle_volumes(session)
+        try:
+            yield session, settle_volumes(session)
+        finally:
+            note_records(session)
 
 
 @contextmanager
@@ -23,7 +27,10 @@ def work_on_databases(lab: str) -> Iterator[tuple[Session, DatabaseService]]:
     """The lab, held beside other commands, and its databases after `settle_databases`."""
     session = Session(lab)
     with session.sharing_lab(), session.progress:
-        yield session, settle_databases(session)
+        try:
+            yield session, settle_databases(session)
+        finally:
+            note_records(session)
 
 
 def settle_volumes(session: Session) -> VolumeService:

@@ -69,6 +69,10 @@ class CredentialFiles:
         write_atomically(self._file(database), made.model_dump_json().encode(), mode=0o600)
         return made
 
+    def are_there(self, database: str) -> bool:
+        """Whether there are credentials of `database`."""
+        return self._file(database).exists()
+
     def load(self, database: str) -> Credentials:
         """The credentials of `database`. Raises GrampusError with code `secrets-missing`."""
         try:

@@ -208,7 +208,8 @@ def observe_answer(host: Host, plan: InstancePlan) -> Answer:
 
 def last_words(host: Host, daemon: str) -> str:
     """The end of the daemon's log that says why it ended; no secret is in it."""
-    lines = host.daemon_log(daemon, last_lines=20).splitlines()
+    # mariadb-install-db says why it failed, and then 20 lines of whom to ask.
+    lines = host.daemon_log(daemon, last_lines=60).splitlines()
     # The password that mysqld invents for root is replaced and locked, yet not worth showing.
     shown = [line.strip() for line in lines if line.strip() and "password" not in line]
     errors = [line for line in shown if "ERROR" in line]

@@ -18,6 +18,9 @@ DocumentT = TypeVar("DocumentT", bound=BaseModel)
 # `finish`: applied to its end. `finish-or-undo`: the same, and undone when that fails.
 # `undo`: undone, as it is when it fails.
 WhenCutOff = Literal["finish", "finish-or-undo", "undo"]
+# Operations of one lane of a database exclude one another. What changes the database runs in
+# `main`; what reads a snapshot of it, for hours, has a lane of its own, and `main` stays free.
+Lane = Literal["main", "backup"]
 
 
 def no_address(_document: BaseModel) -> str | None:
@@ -40,6 +43,9 @@ class OperationType(Generic[DocumentT]):
     # All that it changes is in the database and its secrets: a deletion for good need not wait for
     # it, which may need a server that never answers again.
     goes_with_database: bool = False
+    lane: Lane = "main"
+    # The volume goes, or gets another name: refused while another lane reads it.
+    takes_volume: bool = False
 
     @property
     def is_undone_on_failure(self) -> bool:

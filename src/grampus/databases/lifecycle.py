@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from grampus.databases.database_work import DatabaseWork
 from grampus.databases.kinds import OperationType, WhenCutOff
@@ -83,6 +84,8 @@ def _type(
     )
 
 
-DELETE = _type("db.delete", "deletion of the database", _delete_steps, "finish")
+DELETE = replace(
+    _type("db.delete", "deletion of the database", _delete_steps, "finish"), takes_volume=True
+)
 START = _type("db.start", "start of the database", start_steps, "finish-or-undo")
 STOP = _type("db.stop", "stop of the database", _stop_steps, "finish")

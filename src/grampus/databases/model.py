@@ -7,16 +7,20 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, SecretStr
 
+from grampus.databases.backup.decide_schedule import BackupSchedule
+from grampus.databases.growth.growth_rule import GrowthRule, GuardState
 from grampus.databases.snapshots.decide_retention import SnapshotSchedule
+from grampus.databases.verify.model import VerificationSummary
 from grampus.volumes.model import DEFAULT_MAX_LAG_MS, WritePath
 from grampus.volumes.trash import TrashedVolume
 
 FlavourName = Literal["mysql", "mariadb"]
 DatabaseStatus = Literal["creating", "running", "stopped", "volume-lost", "host-down", "deleting"]
 DatabasePhase = Literal["creating", "ready", "deleting"]
-# Of a new database, where its host can serve it. `journal` is faster and loses nothing either; it
-# becomes the default once `make crashes` has run in full (docs/proof).
-DEFAULT_WRITE_PATH: WritePath = "direct"
+# Of a new database, where its host can serve it: nothing acknowledged is lost with `direct` and
+# with `journal` (docs/proof), and this one is faster.
+DEFAULT_WRITE_PATH: WritePath = "journal"
+FALLBACK_WRITE_PATH: WritePath = "direct"  # every driver serves it
 DesiredState = Literal["running", "stopped"]
 MYSQL_PORT = 3306
 
@@ -42,6 +46,8 @@ class DatabaseSpec(BaseModel):
     max_lag_ms: int = DEFAULT_MAX_LAG_MS  # of its volume, with the write path `cache` alone
     parameters: dict[str, str] = {}  # the server's, as its user set them, beside Grampus's own
     labels: dict[str, str] = {}  # whatever its user wants to find it by
+    replica_of: str | None = None  # the database that it follows, read-only; None: it follows none
+    renew_every_s: int | None = None  # how often a replica is made anew; None: never by schedule
 
 
 class DatabaseRecord(BaseModel):
@@ -59,7 +65,13 @@ class DatabaseRecord(BaseModel):
     last_move_pause_ms: int | None = None  # how long nobody could write while it was moved
     started_parameters: dict[str, str] = {}  # those that its server was last started with
     snapshot_schedule: SnapshotSchedule | None = None
+    backup_schedule: BackupSchedule | None = None
+    last_verification: VerificationSummary | None = None
+    growth: GrowthRule | None = None  # by which its volume grows
+    guard: GuardState | None = None  # what the guard against a full disk did; None: nothing
+    last_upgrade: str | None = None  # the last one that clients could reach, by its id
     last_rollback: str | None = None  # the last one whose volume was rolled back, by its id
+    renewed_at: datetime | None = None  # a replica's data was last cloned from its primary's then
 
 
 class TrashedDatabase(BaseModel):

@@ -6,24 +6,26 @@ first finishes or undoes it (INV-27).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 
 from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError, RefusedError, UsageError
 from grampus.core.names import require_name
 from grampus.core.progress import Progress
-from grampus.databases.catalogue import KIND_PREFIX, operation_type
+from grampus.databases.catalogue import KIND_PREFIX, find_operation_type, operation_type
 from grampus.databases.credentials import CredentialFiles
-from grampus.databases.kinds import DocumentT, OperationType
+from grampus.databases.kinds import DocumentT, Lane, OperationType
 from grampus.databases.model import DatabaseRecord
 from grampus.databases.ports import VolumePort
 from grampus.databases.records import DatabaseRecords
+from grampus.databases.replicas.replica_rules import require_allowed
 from grampus.databases.step_ports import StepPorts
 from grampus.hosts.port import Fleet, HostUnreachableError
 from grampus.state.home import Home
 from grampus.state.locks import hold_lock
-from grampus.state.operations import Operation, OperationJournal
+from grampus.state.operations import Operation, OperationJournal, Step
 from grampus.state.store import Store
 
 
@@ -53,17 +55,18 @@ class DatabaseOperations:
         self._journal = journal
 
     @contextmanager
-    def locked(self, name: str, *, timeout_s: float = 10.0) -> Iterator[None]:
-        """The database held against every other command.
+    def locked(self, name: str, *, lane: Lane = "main", timeout_s: float = 10.0) -> Iterator[None]:
+        """The database held against every other command of the same lane.
 
-        Raises NotFoundError when it can be no database's name, RefusedError with code `busy`.
+        Who needs two lanes takes `main` last. Raises NotFoundError when it can be no database's
+        name, RefusedError with code `busy`.
         """
         try:
             require_name("database", name)  # it becomes a part of a file's name
         except UsageError:
             self.records.get(name)  # raises: there can be no such database
             raise
-        lock = f"db.{self.lab}.{name}"
+        lock = f"db.{self.lab}.{name}" + ("" if lane == "main" else f".{lane}")
         with hold_lock(self.home, lock, self.clock, timeout_s=timeout_s):
             yield
 
@@ -90,17 +93,33 @@ class DatabaseOperations:
         self.apply(self.begin(kind, document), kind, document)
 
     def begin(self, kind: OperationType[DocumentT], document: DocumentT) -> Operation:
-        """Journal an operation before anything is changed."""
+        """Journal an operation before anything is changed.
+
+        Raises RefusedError with code `backup-running` when it takes the volume away that a backup
+        is read from, and what `require_allowed` raises.
+        """
         subject = kind.subject(document)
+        require_allowed(kind.kind, subject, self.records.all())
+        if kind.takes_volume:
+            self._require_unread(subject)
         return self._journal.begin(kind.kind, self.lab, subject, document.model_dump(mode="json"))
 
     def apply(
-        self, operation: Operation, kind: OperationType[DocumentT], document: DocumentT
+        self,
+        operation: Operation,
+        kind: OperationType[DocumentT],
+        document: DocumentT,
+        *,
+        after: Mapping[str, Callable[[], None]] | None = None,
     ) -> None:
-        """Apply the steps of an operation that `begin` has journaled."""
+        """Apply the steps of an operation that `begin` has journaled.
+
+        `after` is called as soon as the steps that it names are applied.
+        """
+        steps = kind.build(self.ports, document)
         self._journal.apply(
             operation,
-            kind.build(self.ports, document),
+            [_followed(step, (after or {}).get(step.name)) for step in steps],
             self.progress,
             undo_on_failure=kind.is_undone_on_failure,
         )
@@ -109,18 +128,20 @@ class DatabaseOperations:
         """What an operation would do, one line a step, for `--dry-run`."""
         return [step.title for step in kind.build(self.ports, document)]
 
-    def unfinished(self, name: str) -> list[Operation]:
+    def unfinished(self, name: str, *, lane: Lane = "main") -> list[Operation]:
         """The database's operations that neither ended nor were undone, oldest first."""
-        return [operation for operation in self._all_unfinished() if operation.subject == name]
+        return [
+            operation for operation in self._all_unfinished() if _place(operation) == (name, lane)
+        ]
 
-    def settle(self, name: str, *, before_deletion: bool = False) -> list[str]:
+    def settle(self, name: str, *, lane: Lane = "main", before_deletion: bool = False) -> list[str]:
         """Finish or undo what was cut off, and say so in sentences.
 
-        The database's lock is held, so nobody is at it. With `before_deletion`, what goes with the
-        database anyway is given up.
+        The database's lock of that lane is held, so nobody is at it. With `before_deletion`, what
+        goes with the database anyway is given up.
         """
         sentences: list[str] = []
-        for operation in self.unfinished(name):
+        for operation in self.unfinished(name, lane=lane):
             kind = operation_type(operation.kind)
             if before_deletion and kind.goes_with_database:
                 self._journal.close_unapplied(operation, "the database was deleted")
@@ -146,10 +167,10 @@ class DatabaseOperations:
         host is down) is said and stays for the next time.
         """
         sentences: list[str] = []
-        for name in dict.fromkeys(operation.subject for operation in self._all_unfinished()):
+        for name, lane in dict.fromkeys(map(_place, self._all_unfinished())):
             try:
-                with self.locked(name, timeout_s=0.0):
-                    sentences += self.settle(name)
+                with self.locked(name, lane=lane, timeout_s=0.0):
+                    sentences += self.settle(name, lane=lane)
             except GrampusError as error:
                 if error.code != "busy":
                     sentences.append(
@@ -179,9 +200,40 @@ class DatabaseOperations:
                 f"The host {host} cannot be reached.", "Bring it back, then try again."
             )
 
+    def _require_unread(self, name: str) -> None:
+        """Nobody begins to read it from here on: that takes the lock of `main`, which is held."""
+        try:
+            with self.locked(name, lane="backup", timeout_s=0.0):
+                return
+        except RefusedError as error:
+            if error.code != "busy":
+                raise
+        raise RefusedError(
+            f"A backup of the database {name} is being written, and reads its volume.",
+            "Wait until it ends, or end that command with Ctrl-C; then try again.",
+            code="backup-running",
+        )
+
     def _all_unfinished(self) -> list[Operation]:
         return self._journal.unfinished(self.lab, kind_prefix=KIND_PREFIX)
 
     @staticmethod
     def _document(operation: Operation) -> object:
         return operation_type(operation.kind).parse(operation.spec)
+
+
+def _place(operation: Operation) -> tuple[str, Lane]:
+    """The database that an operation is on, and its lane; `main` for a kind of another release."""
+    kind = find_operation_type(operation.kind)
+    return operation.subject, "main" if kind is None else kind.lane
+
+
+def _followed(step: Step, then: Callable[[], None] | None) -> Step:
+    if then is None:
+        return step
+
+    def apply() -> None:
+        step.apply()
+        then()
+
+    return replace(step, apply=apply)

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Collection
 from pathlib import PurePosixPath
 
-from grampus.core.errors import NotFoundError, RefusedError
-from grampus.databases.model import DEFAULT_WRITE_PATH, DatabaseSpec
+from grampus.core.errors import GrampusError, NotFoundError, RefusedError
+from grampus.databases.model import DEFAULT_WRITE_PATH, FALLBACK_WRITE_PATH, DatabaseSpec
 from grampus.databases.placement import (
     HostLoad,
     decide_address,
@@ -24,7 +24,11 @@ from grampus.databases.request import (
     require_request,
 )
 from grampus.hosts.port import Fleet, Host, HostUnreachableError
+from grampus.volumes.model import WritePath
 from grampus.volumes.write_paths import decide_max_lag_ms
+
+# What says that no driver serves a write path on a host.
+NOT_SERVED = ("no-volumed", "no-driver")
 
 
 class CreatePlanner:
@@ -60,8 +64,7 @@ class CreatePlanner:
         self.require_name_free(request.name)
         host = self._choose_host(request.host)
         require_machine_holds(request, observe_machine(host), host.name)
-        write_path = request.write_path or DEFAULT_WRITE_PATH
-        self._volumes.require_served(host.name, write_path)
+        write_path = self._choose_write_path(request.write_path, host)
         if like is None:
             self._cluster.check_room(request.size_bytes)
         address = decide_address(self._fleet.database_addresses(), used_addresses)
@@ -75,7 +78,7 @@ class CreatePlanner:
             host=host.name,
             address=address,
             # Last: it may take minutes.
-            image_id=like.image_id if like else self._images.image_for(flavour),
+            image_id=like.image_id if like else self._images.image_for(flavour, request.version),
             server_id=decide_server_id(address),
             protected=request.protect,
             write_path=write_path,
@@ -107,6 +110,16 @@ class CreatePlanner:
             f"Choose another name, or see `grampus volume show {name}`.",
             code="name-taken",
         )
+
+    def _choose_write_path(self, wanted: WritePath | None, host: Host) -> WritePath:
+        """As wanted; else the default one, if a driver of that host serves it."""
+        try:
+            self._volumes.require_served(host.name, wanted or DEFAULT_WRITE_PATH)
+        except GrampusError as error:
+            if wanted is not None or error.code not in NOT_SERVED:
+                raise
+            return FALLBACK_WRITE_PATH
+        return wanted or DEFAULT_WRITE_PATH
 
     def _choose_host(self, wanted: str | None) -> Host:
         if wanted is not None:

@@ -213,18 +213,23 @@ class TrashPort(Protocol):
 class ImagePort(Protocol):
     """Host images that hold database servers."""
 
-    def image_for(self, flavour: FlavourName) -> str | None:
+    def image_for(
+        self, flavour: FlavourName, version: str | None = None, *, as_defined: bool = False
+    ) -> str | None:
         """The id of an image with that server, built if needed; None: the host's own has it.
 
-        Raises GrampusError when it cannot be had.
+        `version` is one of `versions`; None: the newest. `as_defined`: not the host's own when its
+        definition has changed since. Raises UsageError with code `unknown-version`, GrampusError
+        when the image cannot be had.
         """
         ...
 
-    def server_image(self, flavour: FlavourName) -> str:
-        """The id of the image with that server, also where it is the host's own.
+    def versions(self, flavour: FlavourName) -> list[str]:
+        """The series of servers that there are images of, such as `10.11` and `11.8`."""
+        ...
 
-        Raises GrampusError when it cannot be had.
-        """
+    def own_image(self) -> str:
+        """The id of the hosts' own image."""
         ...
 
 
@@ -237,4 +242,20 @@ class ClusterPort(Protocol):
 
     def check_room(self, size_bytes: int) -> None:
         """Raise RefusedError when the pool cannot take a volume of `size_bytes`."""
+        ...
+
+
+class CopiesPort(Protocol):
+    """Pools of the cluster by their number of copies."""
+
+    def pool_of(self, copies: int) -> str:
+        """The name of the pool, there or not. Raises RefusedError with code `too-many-copies`."""
+        ...
+
+    def ensure(self, copies: int) -> str:
+        """The pool, made if need be; its name."""
+        ...
+
+    def tidy(self, pool: str) -> None:
+        """Remove the pool if it was made for its number of copies, and its last image is gone."""
         ...

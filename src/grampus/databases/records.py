@@ -6,12 +6,14 @@ import json
 from collections.abc import Mapping
 
 from grampus.core.errors import not_found
+from grampus.databases.backup.decide_schedule import BackupState
 from grampus.databases.model import DatabaseRecord, DatabaseSpec, ScratchSpec, TrashedDatabase
 from grampus.state.store import Store
 
 DATABASE_KIND = "database"
 SCRATCH_KIND = "scratch-instance"
 TRASHED_KIND = "trashed-database"
+BACKUP_STATE_KIND = "backup-state"
 
 
 class DatabaseRecords:
@@ -46,6 +48,16 @@ class DatabaseRecords:
 
     def remove(self, name: str) -> None:
         self._store.remove(DATABASE_KIND, self._lab, name)
+        self._store.remove(BACKUP_STATE_KIND, self._lab, name)
+
+    def backup_state(self, record: DatabaseRecord) -> BackupState | None:
+        """What is remembered of its backups. Not in its record: backups run beside its changes."""
+        name = record.spec.name
+        found = self._store.get(BACKUP_STATE_KIND, self._lab, name, BackupState)
+        return found if found is not None and found.created_at == record.created_at else None
+
+    def put_backup_state(self, name: str, state: BackupState) -> None:
+        self._store.put(BACKUP_STATE_KIND, self._lab, name, state)
 
     def find_scratch(self, name: str) -> ScratchSpec | None:
         """The scratch instance of the database `name`."""
@@ -104,4 +116,6 @@ def describe_facts(spec: DatabaseSpec, owner: str) -> dict[str, str]:
         "max-lag-ms": str(spec.max_lag_ms),
         "labels": render_labels(spec.labels) or "none",  # rbd takes no empty value
         "parameters": json.dumps(spec.parameters, sort_keys=True),
+        "replica-of": spec.replica_of or "none",
+        "renew-every-s": str(spec.renew_every_s or 0),
     }

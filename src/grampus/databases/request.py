@@ -38,6 +38,7 @@ class CreateRequest:
     protect: bool = False
     write_path: WritePath | None = None  # None: DEFAULT_WRITE_PATH
     max_lag_ms: int | None = None  # None: the default; with the write path `cache` alone
+    version: str | None = None  # of the server, such as `10.11`; None: the newest there is
 
 
 @dataclass(frozen=True)

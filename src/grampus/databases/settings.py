@@ -169,6 +169,16 @@ class ServerPlaces:
     run: PurePosixPath
 
 
+# A server that does not know an option of this prefix passes it over.
+_LOOSE = "loose_"
+# Newer than MariaDB 10.11, whose databases wait for their upgrade.
+_NOT_IN_ALL = {
+    "innodb_buffer_pool_size_max",
+    "max_binlog_total_size",
+    "slave_connections_needed_for_purge",
+}
+
+
 def render_my_cnf(
     flavour: FlavourName,
     settings: ServerSettings,
@@ -178,16 +188,22 @@ def render_my_cnf(
     port: int,
     server_id: int,
     parameters: Mapping[str, str] | None = None,
+    is_replica: bool = False,
 ) -> str:
-    """The server's option file, for MySQL 9.7 or MariaDB 11.8.
+    """The server's option file, for MySQL 9.7 or MariaDB 10.11 to 11.8.
 
-    `parameters` are the user's own, which stand in place of Grampus's of the same name.
+    `parameters` are the user's own, which stand in place of Grampus's of the same name; what keeps
+    a replica from being written to (`is_replica`) stands in place of both.
     """
     own = decide_server_options(
         flavour, settings, places, address=address, port=port, server_id=server_id
     )
-    options = {**own, **(parameters or {})}
-    lines = [f"{name} = {value}" for name, value in options.items()]
+    kept_so = _replica_options(flavour, places) if is_replica else {}
+    options = {**own, **(parameters or {}), **kept_so}
+    lines = [
+        f"{_LOOSE if name in _NOT_IN_ALL else ''}{name} = {value}"
+        for name, value in options.items()
+    ]
     return "\n".join(["# Written by Grampus: changes are lost.", "[mysqld]", *lines, ""])
 
 
@@ -291,6 +307,23 @@ def _mariadb_options(settings: ServerSettings, places: ServerPlaces) -> dict[str
         "max_binlog_total_size": settings.binlog_total_bytes,
         "slave_connections_needed_for_purge": 0,  # else nothing is purged without a replica
         "binlog_expire_logs_seconds": 7 * 24 * 3600,
+    }
+
+
+def _replica_options(flavour: FlavourName, places: ServerPlaces) -> dict[str, str | int]:
+    """What a server starts with that follows another, so that no start lets anybody write to it.
+
+    `relay_log_recovery`: after a crash it throws away what it had received and not applied, and
+    asks for it anew by GTID. Events run on the primary alone, and their changes come from there.
+    """
+    return {
+        "read_only": "ON",
+        # MariaDB has no super_read_only: its administrator may write past read_only, no user may.
+        # Its binary log lacks what was replicated unless told, and a promoted one's must be whole.
+        **({"super_read_only": "ON"} if flavour == "mysql" else {"log_slave_updates": "ON"}),
+        "relay_log": str(places.volume / "binlog" / "relay"),
+        "relay_log_recovery": "ON",
+        "event_scheduler": "OFF",
     }
 
 

@@ -147,6 +147,10 @@ def read_command(
         words.terminate()
 
 
+# How long a command may take to end by itself when its input was cut off.
+END_OF_INPUT_TIMEOUT_S = 3.0
+
+
 @contextmanager
 def write_command(
     argv: Sequence[str], *, where: str = "this machine", shown: Sequence[str] | None = None
@@ -173,9 +177,13 @@ def write_command(
             ) from None
         _require_success(words, shown or argv, where)
     finally:
-        words.terminate()
+        # A block that raised: at the end of its input a command lets go of what it holds. One that
+        # is ended does not: rbd's watch on the image would stay for half a minute.
         with contextlib.suppress(BrokenPipeError):
             stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(END_OF_INPUT_TIMEOUT_S)
+        words.terminate()
 
 
 def _require_success(command: LocalCommand, shown: Sequence[str], where: str) -> None:

@@ -23,6 +23,8 @@ from grampus.hosts.port import DaemonStatus
 from grampus.lab.bootstrap import ClusterBootstrap
 from grampus.lab.decide_interrupted import decide_interrupted
 from grampus.lab.decide_loss import decide_copies_left, decide_keeps_quorum
+from grampus.lab.gateway import LabGateway
+from grampus.lab.gateway_service import find_gateway
 from grampus.lab.home_path import require_usable_home
 from grampus.lab.images.cache import HostImages
 from grampus.lab.model import (
@@ -60,6 +62,7 @@ class LabRequest:
     media: MediaName | None = None
     osd_size_bytes: int | None = None
     image: str | None = None
+    is_secure: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,9 @@ def decide_osd_size_bytes(requested: int | None, osds: int, free_bytes: int) -> 
     return wanted // MIB * MIB
 
 
+_SAID = {True: "on", False: "off", None: None}
+
+
 def require_same(request: LabRequest, spec: LabSpec) -> None:
     """Raise UsageError if `request` asks for something that the lab, once made, is not."""
     differences = [
@@ -127,6 +133,7 @@ def require_same(request: LabRequest, spec: LabSpec) -> None:
             ("--media", request.media, spec.media),
             ("--osd-size", request.osd_size_bytes, spec.osd_size_bytes),
             ("--image", request.image, spec.image_name),
+            ("--secure", _SAID[request.is_secure], _SAID[spec.is_secure]),
         )
         if want is not None and want != have
     ]
@@ -214,6 +221,7 @@ class LabService:
             request.osd_size_bytes, hosts * per_host, shutil.disk_usage(self._home.root).free
         )
         names = IMAGE_PREFERENCE if request.image is None else (request.image,)
+        self._require_hosts_image(names[0])
         if build_image:
             image = self._images.ensure_first_available(names, self._progress)
             image_id, image_name = image.id, image.definition
@@ -231,7 +239,15 @@ class LabService:
             osd_size_bytes=osd_size_bytes,
             subnet=str(decide_subnet([*self._used_networks(), *self._recorded_networks()])),
             fsid=str(uuid.uuid4()),
+            is_secure=bool(request.is_secure),
         )
+
+    def _require_hosts_image(self, name: str) -> None:
+        if not self._images.definition(name).runs_hosts:
+            raise UsageError(
+                f"The image '{name}' runs no Ceph.",
+                f"Choose one for hosts: {' or '.join(IMAGE_PREFERENCE)}.",
+            )
 
     def fleet(self, spec: LabSpec) -> LabFleet:
         """The lab's hosts."""
@@ -439,7 +455,16 @@ class LabService:
             Step("osds", f"Start {spec.osd_count} OSDs", bootstrap.ensure_osds),
             Step("pool", "Make the pool for databases", bootstrap.ensure_pool),
             Step("health", "Wait for HEALTH_OK", bootstrap.wait_until_healthy),
+            *self._gateway_steps(spec, fleet),
         ]
+
+    def _gateway_steps(self, spec: LabSpec, fleet: LabFleet) -> list[Step]:
+        """The object gateway again, where the lab has one."""
+        gateway = find_gateway(self._store, spec.name)
+        if gateway is None:
+            return []
+        steps = LabGateway(spec, gateway, self._home, fleet, self._clock)
+        return [Step("gateway", f"Start the gateway on {gateway.host}", steps.ensure_daemon)]
 
     def _ensure_hosts(self, fleet: LabFleet) -> None:
         for host in fleet.lab_hosts():

@@ -84,10 +84,12 @@ class Attacher:
 
     def ensure_client(self, record: VolumeRecord) -> str:
         """The keyring of the volume's cephx user, which is made if need be."""
-        keyring = self._cluster.ensure_client(
-            record.ceph_user,
-            {"mon": "profile rbd", "osd": f"profile rbd pool={record.spec.pool}"},
-        )
+        pool, source = record.spec.pool, record.source
+        osd = f"profile rbd pool={pool}"
+        if source is not None and source.pool != pool:
+            # What it shares with its parent is read there.
+            osd += f", profile rbd-read-only pool={source.pool}"
+        keyring = self._cluster.ensure_client(record.ceph_user, {"mon": "profile rbd", "osd": osd})
         self._fresh_keyrings[record.ceph_user] = keyring
         return keyring
 

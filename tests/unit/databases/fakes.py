@@ -16,6 +16,8 @@ from pathlib import PurePosixPath
 from grampus.core.errors import NotFoundError, RefusedError
 from grampus.databases.layout import VOLUME_IN_DAEMON
 from grampus.databases.model import FlavourName
+from grampus.databases.upgrades.decide_server import choose_version
+from grampus.databases.upgrades.upgrade_steps import SLOW_SHUTDOWN
 from grampus.hosts.port import (
     CommandFailedError,
     CommandResult,
@@ -29,12 +31,12 @@ from grampus.hosts.port import (
 )
 from tests.unit.clock import FakeClock as FakeClock
 from tests.unit.interruption import Fuse as Fuse
-from tests.unit.interruption import Killed as Killed
-from tests.unit.interruption import burn_points as burn_points
 
 from .fake_accounts import accounts_of, answer
 
 _DEFAULTS_ON_STDIN = "--defaults-file=/dev/stdin"  # the administrator's password, never a file
+OLD_IMAGE = "old-89ab"  # it holds MySQL 8.4
+OPENED_BY = "opened-by"  # of a data directory: the last version that served it, where that counts
 MEMINFO = PurePosixPath("/proc/meminfo")
 
 
@@ -69,6 +71,7 @@ class FakeHost:
         self.commands: list[tuple[str, ...]] = []
         self.init_failure = ""  # what the initialisation says instead of succeeding
         self.serve_failure = ""
+        self.upgrade_failure = ""  # what a server says that ends half-way through an upgrade
         self.failing_statement = ""  # a server passes over the statements of an init file with it
         self.admin_answers: dict[str, str] = {}  # what the administrator reads, by statement
 
@@ -248,7 +251,7 @@ class FakeHost:
             what
             for what, there in {
                 "marker": volume / "initialised" in self.files,
-                "address": address in self.addresses,
+                "address": address in self.addresses or _is_unreachable(daemon),
                 "certificate": certificate in self.files,
             }.items()
             if not there
@@ -257,6 +260,16 @@ class FakeHost:
             daemon.state = "stopped"
             daemon.log = self.serve_failure or f"[ERROR] no {missing}"
             return
+        opened = self.files.get(volume / "data" / OPENED_BY, FakeFile("0"))
+        if opened.content > _version(daemon):
+            daemon.state = "stopped"
+            daemon.log = "[ERROR] Invalid MySQL server downgrade"
+            return
+        if daemon.spec.image == OLD_IMAGE or opened.content != "0":
+            self.files[volume / "data" / OPENED_BY] = FakeFile(_version(daemon))
+        if _is_unreachable(daemon) and self.upgrade_failure:
+            daemon.state = "stopped"
+            daemon.log = self.upgrade_failure
         for option in daemon.spec.argv:
             if option.startswith("--init-file="):  # it runs before anybody is let in
                 self._run_init_file(daemon, PurePosixPath(option.partition("=")[2]))
@@ -296,6 +309,11 @@ class FakeHost:
     def _administrator(self, argv: Sequence[str], daemon: FakeDaemon | None) -> tuple[int, str]:
         if daemon is None or daemon.state != "running":
             return 255, "no such container"
+        if argv[-1] == "SELECT VERSION()":
+            return 0, _version(daemon)
+        if argv[-1] == SLOW_SHUTDOWN:
+            self._fuse.burn()
+            return 0, ""
         answer = self.admin_answers.get(argv[-1])
         return (0, answer) if answer is not None else (1, "ERROR 1064 (42000): I do not know.")
 
@@ -324,7 +342,15 @@ class FakeHost:
             return 1, "ERROR 1045 (28000): Access denied"
         if daemon.is_offline:  # said only to who knows a password
             return 1, "ERROR 3032 (HY000): The server is currently in offline mode"
-        return 0, "9.7.4 from somewhere\n"
+        return 0, f"{_version(daemon)} from somewhere\n"
+
+
+def _version(daemon: FakeDaemon) -> str:
+    return "8.4.3" if daemon.spec.image == OLD_IMAGE else "9.7.4"
+
+
+def _is_unreachable(daemon: FakeDaemon) -> bool:
+    return "--skip-networking" in daemon.spec.argv
 
 
 def _binds(spec: DaemonSpec) -> tuple[PurePosixPath, PurePosixPath]:
@@ -370,11 +396,24 @@ class FakeFleet:
 class FakeImages:
     """An `ImagePort`."""
 
-    def image_for(self, flavour: FlavourName) -> str | None:
-        return None if flavour == "mysql" else "trixie-0123"
+    def __init__(self) -> None:
+        self.own_is_older = False  # than what it would be built from now
 
-    def server_image(self, flavour: FlavourName) -> str:
-        return self.image_for(flavour) or "sid-4567"
+    def image_for(
+        self, flavour: FlavourName, version: str | None = None, *, as_defined: bool = False
+    ) -> str | None:
+        newest = choose_version(flavour, version, self.versions(flavour)) in ("9.7", "11.8")
+        if not newest:
+            return OLD_IMAGE
+        if flavour == "mysql":
+            return "sid-cdef" if as_defined and self.own_is_older else None
+        return "trixie-0123"
+
+    def versions(self, flavour: FlavourName) -> list[str]:
+        return ["8.4", "9.7"] if flavour == "mysql" else ["10.11", "11.8"]
+
+    def own_image(self) -> str:
+        return "sid-4567"
 
 
 class FakeCluster:

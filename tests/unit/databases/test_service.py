@@ -398,6 +398,17 @@ def test_a_database_is_made_with_its_write_path(world: World) -> None:
     assert world.volumes.get("other").spec.write_path == "direct"
 
 
+@pytest.mark.parametrize(
+    ("without_volumed", "path"), [(set(), "journal"), ({"h2"}, "journal"), ({"h1"}, "direct")]
+)
+def test_a_write_path_that_is_not_named_is_the_journal_if_the_host_serves_it(
+    world: World, without_volumed: set[str], path: str
+) -> None:
+    world.volumes.hosts_without_volumed = without_volumed
+    request = CreateRequest("demo", 10 * GIB, host="h1")
+    assert world.service().plan_create(request).write_path == path
+
+
 def test_a_database_keeps_its_max_lag_and_its_volume_gets_it(world: World) -> None:
     world.create(write_path="cache", max_lag_ms=50)
     spec = world.volumes.get("demo").spec

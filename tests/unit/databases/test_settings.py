@@ -150,3 +150,26 @@ def test_pages_are_synced_one_by_one_only_where_nothing_else_keeps_their_order(
     assert f"innodb_flush_method = {flush_method}\n" in config
     assert "sync_binlog = 1\n" in config
     assert "innodb_flush_log_at_trx_commit = 1\n" in config
+
+
+@pytest.mark.parametrize(
+    ("flavour", "kept", "never"),
+    [
+        ("mysql", "super_read_only = ON", "log_slave"),
+        ("mariadb", "log_slave_updates = ON", "super"),
+    ],
+)
+def test_no_parameter_opens_a_replica(flavour: FlavourName, kept: str, never: str) -> None:
+    text = render_my_cnf(
+        flavour,
+        decide_server_settings(flavour, 10 * GIB, GIB, 1.0),
+        PLACES,
+        address="10.213.0.100",
+        port=3306,
+        server_id=7,
+        parameters={"read_only": "OFF", "event_scheduler": "ON"},
+        is_replica=True,
+    )
+    lines = text.splitlines()
+    assert {kept, "read_only = ON", "event_scheduler = OFF", "relay_log_recovery = ON"} <= {*lines}
+    assert not any(line.startswith(never) for line in lines)

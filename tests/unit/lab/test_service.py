@@ -12,6 +12,7 @@ from grampus.core.progress import SilentProgress
 from grampus.core.units import GIB, MIB
 from grampus.hosts.lab_host import LabFleet
 from grampus.lab.images.cache import HostImage, HostImages
+from grampus.lab.images.definition import ImageDefinition, load_definitions
 from grampus.lab.model import LAB_RECORD, LabSpec
 from grampus.lab.service import (
     DEFAULT_OSD_SIZE_BYTES,
@@ -31,11 +32,15 @@ from grampus.state.store import Store
 from .fakes import FakeCeph, FakeClock, FakeLabFleet, FakeLabHost, Fuse
 from .test_model import make_spec
 
+REPOSITORY_IMAGES = Path(__file__).resolve().parents[3] / "images"
 MONS = ("mon-h1", "mon-h2", "mon-h3")
 
 
 class FakeHostImages:
     """As much of `HostImages` as planning a lab needs."""
+
+    def definition(self, name: str) -> ImageDefinition:
+        return load_definitions(REPOSITORY_IMAGES)[name]
 
     def ensure_first_available(self, names: tuple[str, ...], progress: object) -> HostImage:
         return HostImage(
@@ -182,6 +187,11 @@ def test_asking_for_another_lab_of_the_same_name(request_: LabRequest, sentence:
 
 
 # -- planning ----------------------------------------------------------------------------------
+
+
+def test_hosts_run_no_image_without_a_cluster(lab: Lab) -> None:
+    with pytest.raises(UsageError, match="runs no Ceph"):
+        lab.service().plan_up(LabRequest("t", image="bookworm-mariadb"))
 
 
 def test_a_new_lab_with_defaults(lab: Lab) -> None:

@@ -285,8 +285,8 @@ def test_a_file_of_an_older_version_keeps_its_operations_and_gets_the_new_column
         assert (found.id, found.step, found.actor) == (7, "flour", "")
         store.close()
     store = Store(file)
-    assert OperationJournal(store, FakeClock(), actor="anna").begin("a.b", "sea", "x", {}).id == 8
-    assert [o.actor for o in OperationHistory(store, "sea").of_kinds(["a.b"])] == ["anna"]
+    assert OperationJournal(store, FakeClock(), actor="anna").begin("c.d", "sea", "x", {}).id == 8
+    assert [o.actor for o in OperationHistory(store, "sea").of_kinds(["c.d"])] == ["anna"]
     store.close()
 
 

@@ -12,6 +12,7 @@ from grampus.databases.clones.decide_clone import (
 )
 from grampus.databases.operating import DatabaseOperations
 from grampus.databases.planning import CreatePlanner
+from grampus.databases.replicas.replica_rules import require_no_replica
 from grampus.volumes.model import CloneSource, Lineage, SnapshotInfo
 
 
@@ -26,10 +27,12 @@ class DatabaseClones:
         """Everything about the clone, chosen and checked; nothing is changed.
 
         Raises what `DatabaseService.plan_create` raises, NotFoundError when there is no such
-        database or snapshot, RefusedError with code `not-ready`, `shrink` or `too-deep`.
+        database or snapshot, RefusedError with code `not-ready`, `shrink`, `too-deep` or
+        `is-replica`.
         """
         volumes = self._operations.volumes
         record = self._operations.ready(request.source)
+        require_no_replica(record, "a clone")
         volume = volumes.get(request.source).spec
         snapshots = volumes.snapshots(request.source)
         named = _named_snapshot(request, snapshots)

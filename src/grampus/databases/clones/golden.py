@@ -34,7 +34,7 @@ class GoldenVolumes:
             pool=spec.pool,
             host=spec.host,
             image_id=spec.image_id,
-            server=self._images.server_image(spec.flavour),
+            server=spec.image_id or self._images.own_image(),
         )
 
     def describe(self, golden: GoldenSpec) -> list[str]:

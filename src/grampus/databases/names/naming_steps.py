@@ -118,4 +118,5 @@ RENAME = OperationType(
     subject=lambda order: order.spec.name,
     when_cut_off="finish-or-undo",
     address=lambda order: order.spec.address,
+    takes_volume=True,
 )

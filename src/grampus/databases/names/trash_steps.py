@@ -154,6 +154,7 @@ TRASH = OperationType(
     build=_trash_steps,
     subject=lambda order: order.spec.name,
     when_cut_off="finish",
+    takes_volume=True,
 )
 RESTORE = OperationType(
     kind="db.undelete",

@@ -56,7 +56,7 @@ class ImageDefinition(_Frozen):
     suite: Word = Field(description="Debian suite")
     ceph_version: str
     database_version: str
-    flavours: tuple[Flavour, ...] = Field(min_length=1)
+    flavours: tuple[Flavour, ...] = Field(description="none: it runs no server")
     estimated_size_bytes: int = Field(gt=0, description="size of the root once built")
     packages: tuple[Word, ...] = Field(min_length=1)
     main_packages: tuple[Word, ...] = Field(description="those whose versions are reported")
@@ -66,6 +66,11 @@ class ImageDefinition(_Frozen):
     users: tuple[ImageUser, ...] = ()
     directories: tuple[ImageDirectory, ...] = ()
     texts: tuple[ImageText, ...] = ()
+
+    @property
+    def runs_hosts(self) -> bool:
+        """Whether hosts can run it: others hold a server, or a gateway, and no cluster."""
+        return "ceph-osd" in self.packages
 
     @property
     def digest(self) -> str:

@@ -1,0 +1,135 @@
+"""What Grampus remembers of an image, noted on it: on all images of a cluster at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+
+from pydantic import BaseModel, ConfigDict
+
+from grampus.ceph.cluster import CephCluster
+from grampus.ceph.rbd import METADATA_PREFIX
+
+# One fact, asked for by its name: python3-rbd 20.2 lists keys beside the wrong values as soon as
+# one value is empty.
+RECORDS_KEY = f"{METADATA_PREFIX}records"
+# A cluster that does not answer must not hold a command up for the 5 minutes of librados.
+_CONNECT = 'rados.Rados(conffile="", conf={"client_mount_timeout": "10"})'
+# `has_data` is told by the object map, and asked for only where it may matter: a volume whose facts
+# do not say that it has a file system.
+LIST_NOTES = f"""
+import json, sys, rados, rbd
+class Found(Exception):
+    pass
+def stop(offset, length, exists):
+    if exists:
+        raise Found
+def has_data(image):
+    try:
+        image.diff_iterate(0, image.size(), None, stop, include_parent=True, whole_object=True)
+    except Found:
+        return True
+    return False
+def describe(pool, image, in_trash):
+    try:
+        noted = image.metadata_get(sys.argv[1])
+    except KeyError:
+        noted = None
+    return {{
+        "pool": pool,
+        "name": image.get_name(),
+        "id": image.id(),
+        "size_bytes": image.size(),
+        "in_trash": in_trash,
+        "has_data": noted is not None and image.size() > 0 and has_data(image),
+        "noted": noted,
+    }}
+found = []
+with {_CONNECT} as cluster:
+    for pool in sys.argv[2:]:
+        with cluster.open_ioctx(pool) as context:
+            named = [({{"name": name}}, False) for name in rbd.RBD().list(context)]
+            trash = [({{"image_id": one["id"]}}, True) for one in rbd.RBD().trash_list(context)]
+            for which, in_trash in named + trash:
+                try:
+                    with rbd.Image(context, read_only=True, **which) as image:
+                        found.append(describe(pool, image, in_trash))
+                except rbd.ImageNotFound:
+                    pass
+print(json.dumps(found))
+"""
+# One that is not there (any more) is left out of the answer.
+WRITE_NOTES = f"""
+import json, sys, rados, rbd
+noted = []
+with {_CONNECT} as cluster:
+    for number, change in enumerate(json.load(sys.stdin)):
+        try:
+            with cluster.open_ioctx(change["pool"]) as context:
+                with rbd.Image(context, **change["image"]) as image:
+                    image.metadata_set(sys.argv[1], change["text"])
+        except (rados.ObjectNotFound, rbd.ImageNotFound):
+            continue
+        noted.append(number)
+print(json.dumps(noted))
+"""
+LIST_TIMEOUT_S = 600.0
+NOTE_TIMEOUT_S = 60.0
+
+
+class FoundImage(BaseModel):
+    """An image of the cluster, with what was noted on it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    pool: str
+    name: str
+    id: str
+    size_bytes: int
+    in_trash: bool
+    has_data: bool  # of one with a note: something was ever written to it
+    noted: str | None  # None: nothing, so it is not ours
+
+
+class ImageNote(BaseModel):
+    """What is to be noted on an image, which is named, or known by its id (also in the trash)."""
+
+    model_config = ConfigDict(frozen=True)
+
+    pool: str
+    name: str | None = None
+    image_id: str | None = None
+    text: str
+
+
+def observe_images(cluster: CephCluster) -> list[FoundImage]:
+    """Every image of the pools for images."""
+    argv = ["python3", "-c", LIST_NOTES, RECORDS_KEY, *observe_image_pools(cluster)]
+    output = cluster.runner.run(argv, timeout_s=LIST_TIMEOUT_S)
+    return [FoundImage.model_validate(found) for found in json.loads(output.stdout)]
+
+
+def observe_image_pools(cluster: CephCluster) -> list[str]:
+    """Pools that are meant for images, by name."""
+    pools = cluster.query("osd", "pool", "ls", "detail")
+    return sorted(
+        pool["pool_name"] for pool in pools if "rbd" in pool.get("application_metadata", {})
+    )
+
+
+def write_notes(cluster: CephCluster, notes: Collection[ImageNote]) -> list[ImageNote]:
+    """Note it on the images, and answer with what could be: the image was there."""
+    documents = [
+        {
+            "pool": note.pool,
+            "image": {"name": note.name} if note.name else {"image_id": note.image_id},
+            "text": note.text,
+        }
+        for note in notes
+    ]
+    if not documents:
+        return []
+    argv = ["python3", "-c", WRITE_NOTES, RECORDS_KEY]
+    output = cluster.runner.run(argv, stdin=json.dumps(documents), timeout_s=NOTE_TIMEOUT_S)
+    written = set(json.loads(output.stdout))
+    return [note for number, note in enumerate(notes) if number in written]

@@ -1,0 +1,131 @@
+"""Backups as the command line shows them, and how places of backups are named to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from grampus.core.units import format_bytes
+from grampus.databases.backup.catalogue import Contents
+from grampus.databases.backup.decide_schedule import BackupSchedule, BackupState
+from grampus.databases.backup.decide_tested import RestoreTest
+from grampus.databases.backup.model import BackupManifest
+from grampus.databases.backup.places import S3_SCHEME, TargetPlace, parse_place
+from grampus.databases.snapshots.decide_retention import format_interval
+
+FromOption = Annotated[
+    str,
+    typer.Option(
+        "--from", metavar="DIR|S3-URL", help="Where the backups are: a directory, or s3://BUCKET."
+    ),
+]
+ToOption = Annotated[
+    str,
+    typer.Option(
+        metavar="DIR|S3-URL",
+        help="Where to keep it: a directory, made when its parent is there, or s3://BUCKET/PREFIX.",
+    ),
+]
+EndpointOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL", help="Of the S3 service (default: what the credentials file says)."
+    ),
+]
+CredentialsOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        envvar="GRAMPUS_S3_CREDENTIALS",
+        help="The file with the keys of the S3 service.",
+    ),
+]
+NameArgument = Annotated[str, typer.Argument(help="The database's name.")]
+
+
+def place_of(url: str, endpoint: str | None, credentials: str | None) -> TargetPlace:
+    """The place that options name. Raises UsageError."""
+    # The variable may be set while a directory is named: it says nothing of that.
+    if not url.startswith(S3_SCHEME) and endpoint is None:
+        credentials = None
+    return parse_place(url, endpoint=endpoint, credentials=credentials)
+
+
+def backup_document(backup: BackupManifest) -> dict[str, Any]:
+    """The stable JSON form of a backup."""
+    return {
+        "id": backup.id,
+        "kind": backup.kind,
+        "database": backup.database.model_dump(mode="json"),
+        "taken_at": backup.taken_at.isoformat(),
+        "finished_at": backup.finished_at.isoformat(),
+        "base": backup.base.id if backup.base is not None else None,
+        "plain_bytes": backup.data.plain_bytes,
+        "stored_bytes": backup.data.stored_bytes,
+        "stored_sha256": backup.data.stored_sha256,
+        "gtid_executed": backup.gtid_executed,
+        "key": backup.key_id,
+    }
+
+
+def contents_document(contents: Contents, ordered: list[BackupManifest]) -> dict[str, Any]:
+    """The stable JSON form of what a place of backups holds."""
+    return {
+        "backups": [backup_document(backup) for backup in ordered],
+        "incomplete": list(contents.incomplete),
+        "unreadable": contents.unreadable,
+        "tests": {found: test.model_dump(mode="json") for found, test in contents.tests.items()},
+    }
+
+
+def describe_test(test: RestoreTest | None) -> str:
+    """When a backup was tested and what came of it, in short."""
+    if test is None:
+        return "never"
+    how = "failed" if test.problem else "compared" if test.compared else "checked"
+    return f"{test.at:%Y-%m-%d %H:%M}, {how}"
+
+
+def backup_pairs(backup: BackupManifest) -> Mapping[str, str]:
+    return {
+        "backup": backup.id,
+        "kind": backup.kind,
+        "taken": f"{backup.taken_at:%Y-%m-%d %H:%M:%S} UTC",
+        "data": format_bytes(backup.data.plain_bytes),
+        "stored": f"{format_bytes(backup.data.stored_bytes)}, compressed and encrypted",
+    }
+
+
+def describe_schedule(schedule: BackupSchedule) -> str:
+    """After `a backup`: how often, where to, and what is kept."""
+    full = f", full every {format_interval(schedule.full_every_s)}" if schedule.full_every_s else ""
+    keep = "all of them" if schedule.keep is None else f"the newest {schedule.keep}"
+    logs = "; binary logs are archived" if schedule.archives else ""
+    every = format_interval(schedule.every_s)
+    return f"every {every}{full}, to {schedule.place.url}; kept are {keep}{logs}"
+
+
+def state_document(schedule: BackupSchedule | None, state: BackupState | None) -> dict[str, Any]:
+    """What `db show` tells of backups, for programs."""
+    until = state.restorable_until if state is not None else None
+    return {
+        "schedule": schedule.model_dump(mode="json") if schedule else None,
+        "last": state.model_dump(mode="json") if state else None,
+        "restorable_until": until.isoformat() if until else None,
+    }
+
+
+def pairs_of_state(schedule: BackupSchedule | None, state: BackupState | None) -> dict[str, str]:
+    """What `db show` tells of backups, for people."""
+    pairs = {"backups": describe_schedule(schedule)} if schedule else {}
+    if state is None:
+        return pairs
+    if state.last_id is not None:
+        pairs["last backup"] = f"{state.last_id}, {state.last_taken_at:%Y-%m-%d %H:%M:%S} UTC"
+    if state.restorable_until is not None:
+        pairs["restorable"] = f"until {state.restorable_until:%Y-%m-%d %H:%M:%S} UTC"
+    if state.archive_problem is not None:
+        pairs["archive"] = state.archive_problem
+    return pairs

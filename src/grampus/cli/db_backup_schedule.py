@@ -1,0 +1,152 @@
+"""`grampus db backup schedule` and `due`: backups again and again, without anybody asking."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from grampus.cli.app import command
+from grampus.cli.backup_documents import (
+    CredentialsOption,
+    EndpointOption,
+    NameArgument,
+    describe_schedule,
+    place_of,
+)
+from grampus.cli.db_backup import backup_app
+from grampus.cli.options import (
+    FORMAT_DEFAULT,
+    LAB_DEFAULT,
+    DryRunOption,
+    FormatOption,
+    LabOption,
+)
+from grampus.cli.output import make_output, show_plan
+from grampus.cli.work import work_on_databases
+from grampus.core.errors import UsageError
+from grampus.core.units import format_bytes
+from grampus.databases.backup.backup_schedules import CarriedBackup
+from grampus.databases.backup.decide_schedule import BackupSchedule
+from grampus.databases.snapshots.decide_retention import parse_interval_s
+
+_FAILED = 1
+
+
+@command(
+    backup_app,
+    "schedule",
+    "grampus db backup schedule shop --every 6h --full-every 7d --to /srv/backups --keep 28 "
+    "--archive",
+)
+def backup_schedule(
+    name: NameArgument,
+    every: Annotated[
+        str | None, typer.Option(metavar="INTERVAL", help="How often, such as 1h, 6h or 1d.")
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(metavar="DIR|S3-URL", help="Where to keep them, as with `create`."),
+    ] = None,
+    endpoint: EndpointOption = None,
+    credentials: CredentialsOption = None,
+    full_every: Annotated[
+        str | None,
+        typer.Option(
+            metavar="INTERVAL", help="How often a full one (default: after 14 increments)."
+        ),
+    ] = None,
+    keep: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Keep the newest N and what they need (default: all)."),
+    ] = None,
+    archive: Annotated[
+        bool, typer.Option("--archive", metavar="", help="Archive binary logs as well (MySQL).")
+    ] = False,
+    off: Annotated[bool, typer.Option("--off", metavar="", help="Take no more of them.")] = False,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Have backups taken again and again, or show how.
+
+    `grampus serve` carries it out, or `grampus db backup due`, called by a timer.
+    """
+    if every is None and (to or full_every or keep is not None or archive):
+        raise UsageError("A schedule needs --every.", "Add it: --every 6h.")
+    if every is not None and (off or to is None):
+        raise UsageError(
+            "--off and --every contradict each other." if off else "A schedule needs --to.",
+            "Leave one of them out." if off else "Name a directory, or s3://BUCKET.",
+        )
+    schedule = None
+    if every is not None and to is not None:
+        schedule = BackupSchedule(
+            place=place_of(to, endpoint, credentials),
+            every_s=parse_interval_s(every),
+            full_every_s=None if full_every is None else parse_interval_s(full_every),
+            keep=keep,
+            archives=archive,
+        )
+    with work_on_databases(lab) as (session, _):
+        schedules = session.backup_schedules()
+        if schedule is not None or off:
+            if dry_run:
+                show_plan(output_format, schedules.describe(schedules.plan(name, schedule)))
+                return
+            schedules.put(name, schedule)
+        schedule = schedules.get(name)
+    make_output(output_format).text(
+        {"database": name, "schedule": schedule.model_dump(mode="json") if schedule else None},
+        f"No backups of '{name}' are taken by schedule."
+        if schedule is None
+        else f"A backup of '{name}' {describe_schedule(schedule)}.",
+    )
+
+
+@command(backup_app, "due", "grampus db backup due")
+def backup_due(
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Take the backups that schedules want now, archive binary logs, let old ones go; for cron."""
+    with work_on_databases(lab) as (session, _):
+        carried = session.backup_schedules().carry_out(changes_nothing=dry_run)
+    if dry_run:
+        plan = [f"Take the backup {one.taken}: {one.why}" for one in carried if one.taken]
+        show_plan(output_format, plan)
+        return
+    make_output(output_format).table(
+        {"databases": [carried_document(one) for one in carried]},
+        ["database", "taken", "logs copied", "deleted", "problem"],
+        [
+            [
+                one.database,
+                one.taken or "-",
+                format_bytes(one.archived_bytes) if one.archived_until else "-",
+                ", ".join(one.deleted) or "-",
+                " ".join(str(problem) for problem in one.problems) or "-",
+            ]
+            for one in carried
+            if not one.is_quiet
+        ],
+        "Nothing is due." if carried else "No database has a backup schedule.",
+    )
+    if any(one.problems for one in carried):
+        raise typer.Exit(_FAILED)
+
+
+def carried_document(one: CarriedBackup) -> dict[str, Any]:
+    """The JSON form of what became of a schedule."""
+    return {
+        "database": one.database,
+        "taken": one.taken,
+        "deleted": one.deleted,
+        "archived_bytes": one.archived_bytes,
+        "archived_until": one.archived_until.isoformat() if one.archived_until else None,
+        "problems": [
+            {"code": problem.code, "problem": problem.problem, "remedy": problem.remedy}
+            for problem in one.problems
+        ],
+    }

@@ -1,0 +1,80 @@
+"""`grampus db backup test`: whether a backup can be restored, found out by restoring it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from grampus.cli.app import command
+from grampus.cli.backup_documents import (
+    CredentialsOption,
+    EndpointOption,
+    FromOption,
+    place_of,
+)
+from grampus.cli.db_backup import backup_app
+from grampus.cli.options import (
+    FORMAT_DEFAULT,
+    LAB_DEFAULT,
+    DryRunOption,
+    FormatOption,
+    LabOption,
+)
+from grampus.cli.output import make_output, show_plan
+from grampus.cli.work import work_on_databases
+from grampus.core.errors import UsageError
+
+_FAILED = 1
+
+
+@command(backup_app, "test", "grampus db backup test shop --from /srv/backups")
+def backup_test(
+    from_: FromOption,
+    endpoint: EndpointOption = None,
+    credentials: CredentialsOption = None,
+    name: Annotated[
+        str | None, typer.Argument(help="The database; it need not exist any more.")
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", metavar="", help="Every database that has backups there.")
+    ] = False,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Restore the latest backup for a while, check its tables, and compare their checksums.
+
+    They are compared with those of the snapshot that the backup was read from, while the database
+    still has it. Both are deleted again; `db backup list` shows what came of it.
+    """
+    if (name is None) != every:
+        raise UsageError("Say what to test.", "Name a database, or give --all.")
+    place = place_of(from_, endpoint, credentials)
+    with work_on_databases(lab) as (session, _):
+        tests = session.restore_tests()
+        names = [name] if name is not None else tests.names(place)
+        if dry_run:
+            show_plan(output_format, [line for one in names for line in tests.plan(one, place)])
+            return
+        tested = [tests.test(one, place) for one in names]
+    make_output(output_format).table(
+        {
+            "tested": [
+                {"backup": one.manifest.id, **one.test.model_dump(mode="json")} for one in tested
+            ]
+        },
+        ["backup", "tables", "compared", "result"],
+        [
+            [
+                one.manifest.id,
+                str(one.test.tables),
+                "yes" if one.test.compared else "no",
+                one.test.problem or "good",
+            ]
+            for one in tested
+        ],
+        f"There is no backup in {place.url}.",
+    )
+    if any(one.test.problem is not None for one in tested):
+        raise typer.Exit(_FAILED)

@@ -1,0 +1,134 @@
+"""`grampus db restore`: a new database from a backup."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from grampus.cli.app import command
+from grampus.cli.backup_documents import (
+    CredentialsOption,
+    EndpointOption,
+    FromOption,
+    backup_document,
+    place_of,
+)
+from grampus.cli.db import db_app
+from grampus.cli.options import (
+    FORMAT_DEFAULT,
+    LAB_DEFAULT,
+    DryRunOption,
+    FormatOption,
+    LabOption,
+)
+from grampus.cli.output import make_output, show_plan
+from grampus.cli.work import work_on_databases
+from grampus.core.errors import UsageError
+from grampus.core.units import parse_bytes
+from grampus.databases.backup.restores import RestoreRequest
+from grampus.databases.view import render_client_command
+
+
+@command(db_app, "restore", "grampus db restore shop-again --from /srv/backups --latest --of shop")
+def db_restore(
+    name: Annotated[str, typer.Argument(help="The name of the new database.")],
+    from_: FromOption,
+    endpoint: EndpointOption = None,
+    credentials: CredentialsOption = None,
+    backup: Annotated[
+        str | None, typer.Option(metavar="BACKUP", help="The backup to restore.")
+    ] = None,
+    latest: Annotated[
+        bool, typer.Option("--latest", metavar="", help="The newest one there is.")
+    ] = False,
+    time: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="The rows as of that moment, from archived binary logs (UTC, such as "
+            "2026-11-22T01:30:00).",
+        ),
+    ] = None,
+    of: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="With --latest or --time: of which database, if of several."
+        ),
+    ] = None,
+    memory: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Memory limit (default: as it had).")
+    ] = None,
+    cpus: Annotated[
+        float | None, typer.Option(metavar="NUMBER", help="CPU limit (default: as it had).")
+    ] = None,
+    host: Annotated[
+        str | None,
+        typer.Option(metavar="HOST", help="The host to run on (default: the least busy)."),
+    ] = None,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Make a new database from a backup; nothing that is there is ever overwritten."""
+    if [backup is not None, latest, time is not None].count(True) != 1:
+        raise UsageError(
+            "Say what to restore, in one way.",
+            "Give --backup BACKUP, --latest or --time TIME; `grampus db backup list` shows what "
+            "there is.",
+        )
+    if of is not None and backup is not None:
+        raise UsageError(
+            "--of goes with --latest or --time.", "Leave it out: --backup says it all."
+        )
+    moment = None if time is None else parse_moment(time)
+    request = RestoreRequest(
+        name=name,
+        place=place_of(from_, endpoint, credentials),
+        backup_id=backup,
+        source=of,
+        moment=moment,
+        memory_bytes=None if memory is None else parse_bytes(memory, what="memory size"),
+        cpus=cpus,
+        host=host,
+    )
+    with work_on_databases(lab) as (session, databases):
+        restores = session.database_restores()
+        if dry_run:
+            show_plan(output_format, restores.describe(restores.plan_restore(request)))
+            return
+        restored = restores.restore(request)
+        reached = databases.endpoint(name)
+        option_file = databases.option_file(name)
+    record, manifest = restored.record, restored.manifest
+    make_output(output_format).details(
+        {
+            "name": name,
+            "backup": backup_document(manifest),
+            "address": reached.address,
+            "port": reached.port,
+            "user": reached.user,
+            "option_file": str(option_file),
+        },
+        {
+            "database": name,
+            "server": f"{record.spec.flavour} {record.server_version}",
+            "address": f"{reached.address}:{reached.port}",
+            "restored": f"{manifest.id}, as of {moment or manifest.taken_at:%Y-%m-%d %H:%M:%S} UTC",
+            "user": f"{reached.user} (as it was; its password is new)",
+            "client": render_client_command(record.spec.flavour, str(option_file)),
+            "or": f"grampus db connect {name}",
+        },
+    )
+
+
+def parse_moment(text: str) -> datetime:
+    """A moment in UTC, unless it names another zone. Raises UsageError."""
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise UsageError(
+            f"{text!r} is no moment.", "Write it as 2026-11-22T01:30:00, in UTC.", code="no-moment"
+        ) from None
+    return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).astimezone(UTC)

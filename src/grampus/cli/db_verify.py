@@ -1,0 +1,151 @@
+"""`grampus db verify`: whether what a database holds is right."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from grampus.ceph.scrubs import DamagedObject
+from grampus.cli.app import command
+from grampus.cli.db import NameArgument, db_app
+from grampus.cli.options import (
+    FORMAT_DEFAULT,
+    LAB_DEFAULT,
+    DryRunOption,
+    FormatOption,
+    LabOption,
+)
+from grampus.cli.output import OutputFormat, make_output, show_plan
+from grampus.cli.work import work_on_databases
+from grampus.core.errors import UsageError
+from grampus.databases.verify.decide_verified import Verification
+from grampus.volumes.decide_scrub import ScrubReport, describe_damage
+
+BROKEN = 1  # the exit code when something is broken, and not repaired
+
+
+@command(db_app, "verify", "grampus db verify shop --repair")
+def db_verify(
+    name: NameArgument,
+    deep_scrub: Annotated[
+        bool,
+        typer.Option(
+            "--deep-scrub",
+            metavar="",
+            help="Only read and compare every copy that the OSDs hold of it.",
+        ),
+    ] = False,
+    tables: Annotated[
+        bool,
+        typer.Option("--tables", metavar="", help="Only check every table (CHECK TABLE EXTENDED)."),
+    ] = False,
+    repair: Annotated[
+        bool,
+        typer.Option(
+            "--repair",
+            metavar="",
+            help="Write damaged copies anew from right ones, and look again.",
+        ),
+    ] = False,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Verify all that a database holds, while it serves: its copies on the OSDs and its tables.
+
+    Without --deep-scrub or --tables, both. The exit code is 1 when something is broken and was
+    not repaired.
+    """
+    scrub, check = deep_scrub or not tables, tables or not deep_scrub
+    if repair and not scrub:
+        raise UsageError(
+            "--repair puts copies on OSDs right, and --tables alone looks at none.",
+            "Add --deep-scrub, or leave --tables out.",
+        )
+    with work_on_databases(lab) as (session, _):
+        verification = session.database_verification()
+        if dry_run:
+            steps = verification.describe(name, scrub=scrub, tables=check, repair=repair)
+            show_plan(output_format, steps)
+            return
+        verified = verification.verify(name, scrub=scrub, tables=check, repair=repair)
+    output, document = make_output(output_format), verification_document(verified)
+    if output_format is OutputFormat.JSON:
+        output.text(document, "")
+    else:
+        rows = rows_of_damage(verified)
+        if rows:
+            output.table(document, ["what", "where", "wrong", "now"], rows, "")
+        output.text(document, conclusion(verified))
+    if not verified.is_sound:
+        raise typer.Exit(BROKEN)
+
+
+def conclusion(verified: Verification) -> str:
+    """What it came to, and what to do about it."""
+    said = verified.summary.said
+    lines = [f"The database '{verified.database}': {said}."]
+    scrub = verified.scrub
+    if scrub is not None and not scrub.is_sound:
+        lines.append(
+            f"Clients read right copies all the same. `grampus db verify {verified.database} "
+            "--deep-scrub --repair` writes the damaged ones anew."
+            if scrub.is_repaired is None
+            else "What is still damaged has no copy that is known to be right: restore the "
+            "database from a backup, or a table of it from a dump."
+        )
+    if scrub is not None and scrub.others_damaged:
+        lines.append(
+            f"Beside it, {len(scrub.others_damaged)} objects of others in the same placement "
+            "groups are damaged: verify those databases too."
+        )
+    if verified.broken_tables:
+        lines.append(
+            "Broken tables are as the server wrote them, on all copies: restore the database "
+            "from a backup or a snapshot (`grampus db backup`, `grampus db snapshot`)."
+        )
+    return "\n".join(lines)
+
+
+def rows_of_damage(verified: Verification) -> list[list[str]]:
+    """What is not right, one row each."""
+    rows = []
+    scrub = verified.scrub
+    if scrub is not None:
+        left = {(one.name, one.snapshot) for one in scrub.still_damaged}
+        for one in scrub.damaged:
+            now = "damaged"
+            if scrub.is_repaired is not None:
+                now = "damaged still" if (one.name, one.snapshot) in left else "repaired"
+            rows.append(["object", _place(one), describe_damage(one), now])
+    for check in verified.tables or ():
+        if check.outcome != "sound":
+            rows.append(["table", check.table, check.said, check.outcome])
+    return rows
+
+
+def verification_document(verified: Verification) -> dict[str, Any]:
+    """The JSON document of a verification."""
+    summary = verified.summary
+    return {
+        "database": verified.database,
+        "at": verified.at.isoformat(),
+        "sound": summary.is_sound,
+        "summary": summary.said,
+        "deep_scrub": _scrub_document(verified.scrub),
+        "tables": None
+        if verified.tables is None
+        else [check.model_dump(mode="json") for check in verified.tables],
+    }
+
+
+def _scrub_document(scrub: ScrubReport | None) -> dict[str, Any] | None:
+    if scrub is None:
+        return None
+    return {"sound": scrub.is_sound, **scrub.model_dump(mode="json")}
+
+
+def _place(damaged: DamagedObject) -> str:
+    snapshot = "" if damaged.snapshot == "head" else f" (snapshot {damaged.snapshot})"
+    return f"{damaged.name}{snapshot} in {damaged.group}"

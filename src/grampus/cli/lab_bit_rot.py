@@ -1,0 +1,78 @@
+"""`grampus lab fault bit-rot`: a flipped bit in one stored copy."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from grampus.cli.app import command
+from grampus.cli.composition import Session
+from grampus.cli.lab import ForceOption, fault_app
+from grampus.cli.options import (
+    FORMAT_DEFAULT,
+    LAB_DEFAULT,
+    DryRunOption,
+    FormatOption,
+    LabOption,
+)
+from grampus.cli.output import make_output, show_plan
+from grampus.core.errors import UsageError
+from grampus.lab.bit_rot import BitRot
+from grampus.lab.ceph_daemons import osd_daemon
+
+MAX_COUNT = 100
+
+
+@command(fault_app, "bit-rot", "grampus lab fault bit-rot shop --count 3")
+def bit_rot(
+    name: Annotated[
+        str, typer.Argument(metavar="VOLUME", help="A volume, or a database: its volume.")
+    ],
+    osd: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="The OSD whose copies rot (default: one that no client reads from)."
+        ),
+    ] = None,
+    count: Annotated[
+        int, typer.Option(metavar="N", help="How many objects lose a bit, one each.")
+    ] = 1,
+    lab: LabOption = LAB_DEFAULT,
+    force: ForceOption = False,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Flip a bit in one stored copy, on the device itself; the OSD is stopped for some seconds.
+
+    A read of that copy, or a deep scrub, finds it: `grampus db verify NAME --repair`. `heal`
+    does not.
+    """
+    if not 1 <= count <= MAX_COUNT:
+        raise UsageError(f"{count} is no number of objects.", f"Choose 1 to {MAX_COUNT}.")
+    session = Session(lab)
+    with session.breaking_lab(), session.progress:
+        spec, volume = session.require_lab(), session.volumes().get(name).spec
+        rot = BitRot(spec, session.fleet(), session.clock, session.progress)
+        plan = rot.plan(volume.pool, volume.image, osd=osd, count=count)
+        if not force:
+            session.lab().require_safe_to_lose(spec, host=None, daemon=osd_daemon(plan.osd))
+        if dry_run:
+            show_plan(output_format, rot.describe(plan))
+            return
+        flipped = rot.flip(plan)
+    document = {
+        "fault": "bit-rot",
+        "subject": name,
+        "osd": plan.osd,
+        "host": plan.host,
+        "flipped": [
+            {"object": bit.object, "placement_group": bit.group, "offset_bytes": bit.offset_bytes}
+            for bit in flipped
+        ],
+    }
+    shown = "\n".join(f"  {bit.object} in {bit.group}" for bit in flipped)
+    make_output(output_format).text(
+        document,
+        f"Flipped a bit in osd.{plan.osd}'s copy of {len(flipped)} of {name}'s objects:\n{shown}",
+    )

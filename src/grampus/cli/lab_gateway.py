@@ -1,0 +1,84 @@
+"""`grampus lab gateway`: the lab's own object store, for backups."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from grampus.cli.app import command, confirm, make_noun
+from grampus.cli.composition import Session
+from grampus.cli.options import (
+    FORMAT_DEFAULT,
+    LAB_DEFAULT,
+    DryRunOption,
+    FormatOption,
+    LabOption,
+    YesOption,
+)
+from grampus.cli.output import make_output, show_plan
+from grampus.databases.backup.opening import ensure_bucket
+from grampus.databases.backup.places import TargetPlace
+from grampus.lab.gateway import DEFAULT_BUCKET, credentials_file
+
+gateway_app = make_noun("gateway", "Ceph's own S3 service on one host, for backups.")
+
+
+@command(gateway_app, "up", "grampus lab gateway up")
+def gateway_up(
+    host: Annotated[
+        str | None, typer.Option(metavar="HOST", help="The host to run on (default: the last).")
+    ] = None,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Start the gateway, with a user and a bucket for backups; `lab up` brings it back."""
+    session = Session(lab)
+    with session.breaking_lab(), session.progress:
+        service = session.lab_gateway()
+        spec = service.plan_up(host, build_image=not dry_run)
+        if dry_run:
+            plan = [*service.describe_up(spec), f"Make the bucket {DEFAULT_BUCKET}"]
+            show_plan(output_format, plan)
+            return
+        gateway = service.up(spec)
+        file = str(credentials_file(session.home, lab))
+        place = TargetPlace(url=f"s3://{DEFAULT_BUCKET}", credentials=file)
+        session.progress.phase(f"Make the bucket {DEFAULT_BUCKET}")
+        ensure_bucket(place)
+    make_output(output_format).details(
+        {
+            "lab": lab,
+            "host": spec.host,
+            "endpoint": gateway.endpoint,
+            "bucket": place.url,
+            "credentials": file,
+        },
+        {
+            "gateway": f"running on {spec.host}",
+            "endpoint": gateway.endpoint,
+            "bucket": place.url,
+            "credentials": file,
+            "use": f"grampus db backup create NAME {place.options('--to')}",
+        },
+    )
+
+
+@command(gateway_app, "down", "grampus lab gateway down")
+def gateway_down(
+    lab: LabOption = LAB_DEFAULT,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Take the gateway away, with every bucket and all backups that are in it."""
+    session = Session(lab)
+    plan = session.lab_gateway().describe_down()
+    if dry_run:
+        show_plan(output_format, plan)
+        return
+    confirm("This deletes all buckets of the gateway and what is in them. Go on?", yes=yes)
+    with session.breaking_lab(), session.progress:
+        session.lab_gateway().down()
+    make_output(output_format).text({"lab": lab}, f"The gateway of '{lab}' is gone.")

@@ -1,0 +1,32 @@
+"""Whatever a command has changed, noted where a lost state can be rebuilt from."""
+
+from __future__ import annotations
+
+from grampus.cli.composition import Session
+from grampus.core.errors import GrampusError
+from grampus.databases.controller.due_jobs import ControllerEvent
+from grampus.databases.rebuild.noting import RecordsNoting
+from grampus.lab.lab_file import ensure_lab_file
+
+NOTE_EVERY_S = 30.0
+
+
+def note_due(session: Session) -> list[ControllerEvent]:
+    """As `note_records`, for what the controller changes."""
+    note_records(session)
+    return []
+
+
+def note_records(session: Session) -> None:
+    """Note on images, and beside the lab, what changed. A failure is told, and is no failure of
+    the command: the next one notes it.
+    """
+    if session.lab().find_spec() is None:
+        return
+    ensure_lab_file(session.home, session.store, session.lab_name)
+    try:
+        RecordsNoting(session.store, session.lab_name, session.cluster()).ensure_noted()
+    except GrampusError as error:
+        session.progress.note(
+            f"What changed could not be noted on the images; the next command does it: {error}"
+        )

@@ -1,0 +1,80 @@
+"""What is to be done about what a scrub says of a volume's objects. All pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import timedelta
+
+from pydantic import BaseModel, ConfigDict
+
+from grampus.ceph.scrubs import DamagedObject, ScrubbedGroup
+
+# A deep scrub reads every byte of a group on each of its OSDs. What one OSD of a small lab does
+# while databases run on it (20 MB/s) is slow for any other; so is a minute for each group.
+SLOWEST_BYTES_PER_S = 20_000_000
+LEAST_PER_GROUP = timedelta(minutes=1)
+# A request is forgotten when the group's OSDs change, and refused while it is not clean.
+REPEAT_AFTER_S = 30.0
+
+
+class ScrubReport(BaseModel):
+    """What a deep scrub of a volume found, and what a repair did about it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    groups: int  # placement groups that hold something of it
+    objects: int  # objects of it, its parents' among them
+    damaged: tuple[DamagedObject, ...]  # as found
+    # Objects of the same groups that are not this volume's.
+    others_damaged: tuple[DamagedObject, ...] = ()
+    # Whether a second scrub after a repair found all of it right; None: not repaired.
+    is_repaired: bool | None = None
+    still_damaged: tuple[DamagedObject, ...] = ()  # after the repair
+
+    @property
+    def is_sound(self) -> bool:
+        """Nothing of this volume is damaged now."""
+        return not self.damaged or (self.is_repaired is True and not self.still_damaged)
+
+
+def decide_unfinished(
+    before: Mapping[str, ScrubbedGroup], now: Mapping[str, ScrubbedGroup]
+) -> list[str]:
+    """Groups that were not scrubbed since `before`, by id; a group that is gone is not one."""
+    return sorted(
+        group
+        for group, stood in before.items()
+        if group in now and now[group].deep_scrub_stamp == stood.deep_scrub_stamp
+    )
+
+
+def decide_deadline_s(groups: int, stored_bytes: int) -> float:
+    """How long so many groups with so many bytes may take at most, in seconds."""
+    return groups * LEAST_PER_GROUP.total_seconds() + stored_bytes / SLOWEST_BYTES_PER_S
+
+
+def is_repairable(damaged: DamagedObject) -> bool:
+    """Whether the cluster can tell which copy is right.
+
+    It can when it blames single copies (a checksum that fails at a read, a digest or size other
+    than the one recorded) and one is left that it says nothing against. When the copies only
+    contradict one another, a repair would take the primary's, right or wrong.
+    """
+    return bool(damaged.damaged) and bool(damaged.good_osds)
+
+
+def split_damage(
+    damaged: Collection[DamagedObject], objects: Collection[str]
+) -> tuple[tuple[DamagedObject, ...], tuple[DamagedObject, ...]]:
+    """What is damaged among these objects, and what beside them."""
+    ours = tuple(one for one in damaged if one.name in objects)
+    return ours, tuple(one for one in damaged if one.name not in objects)
+
+
+def describe_damage(damaged: DamagedObject) -> str:
+    """What is wrong with an object, such as `osd.0: read error`."""
+    copies = [
+        f"osd.{copy.osd}: {', '.join(error.replace('_', ' ') for error in copy.errors)}"
+        for copy in damaged.damaged
+    ]
+    return "; ".join(copies) or ", ".join(error.replace("_", " ") for error in damaged.errors)

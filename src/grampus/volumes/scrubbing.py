@@ -1,0 +1,140 @@
+"""Deep scrubs of exactly the placement groups that hold a volume, and their repair."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from grampus.ceph.cluster import CephCluster
+from grampus.ceph.image_objects import ImageLayer, observe_layers
+from grampus.ceph.placement_groups import decide_groups
+from grampus.ceph.scrubs import DamagedObject, ScrubbedGroup, ScrubKind, Scrubs
+from grampus.core.clock import Clock
+from grampus.core.errors import GrampusError, RefusedError
+from grampus.core.progress import Progress
+from grampus.volumes.decide_scrub import (
+    REPEAT_AFTER_S,
+    ScrubReport,
+    decide_deadline_s,
+    decide_unfinished,
+    is_repairable,
+    split_damage,
+)
+from grampus.volumes.model import VolumeRecord
+
+POLL_S = 1.0
+
+
+class VolumeScrubs:
+    """Scrubs of the volumes of one lab or cluster. Clients go on as if nothing happened."""
+
+    def __init__(self, cluster: CephCluster, clock: Clock, progress: Progress) -> None:
+        self._cluster = cluster
+        self._scrubs = Scrubs(cluster)
+        self._clock = clock
+        self._progress = progress
+
+    def describe(self, volume: VolumeRecord, *, repair: bool) -> list[str]:
+        """What `scrub` would do, one line a step. Raises what `scrub` raises at its start."""
+        layers = self._layers(volume)
+        groups = self._groups(layers)
+        steps = [
+            f"Deep-scrub the {len(groups)} placement groups that hold the "
+            f"{sum(len(layer.objects) for layer in layers)} objects of "
+            + " and ".join(f"{layer.pool}/{layer.image}" for layer in layers)
+        ]
+        return [*steps, "Repair what is found, and scrub that again"] if repair else steps
+
+    def scrub(self, volume: VolumeRecord, *, repair: bool) -> ScrubReport:
+        """Read and compare every copy of all that the volume reads, its parents included.
+
+        With `repair`, groups in which something of the volume is damaged are repaired when the
+        cluster can tell for all of it which copy is right, and scrubbed once more as the proof.
+
+        Raises RefusedError with code `scrub-forbidden` while somebody keeps scrubs away,
+        GrampusError with code `timeout` when the cluster does not come to it.
+        """
+        layers = self._layers(volume)
+        objects = {name for layer in layers for name in layer.objects}
+        groups = self._groups(layers)
+        self._require_allowed({layer.pool for layer in layers})
+        damaged = self._look("deep-scrub", groups, "Deep-scrub")
+        ours, others = split_damage(damaged, objects)
+        report = ScrubReport(
+            groups=len(groups), objects=len(objects), damaged=ours, others_damaged=others
+        )
+        if not repair or not ours:
+            return report
+        return self._repair(report, damaged, objects)
+
+    def _repair(
+        self, report: ScrubReport, damaged: Collection[DamagedObject], objects: Collection[str]
+    ) -> ScrubReport:
+        affected = {one.group for one in report.damaged}
+        # A repair is of a whole group: what is not ours in it is settled by it as well.
+        unsure = {one.group for one in damaged if not is_repairable(one)}
+        repaired = affected - unsure
+        if repaired:
+            self._look("repair", repaired, "Repair")
+            self._progress.note(f"Repaired {', '.join(sorted(repaired))}; scrubbing once more.")
+        left, _ = split_damage(self._look("deep-scrub", affected, "Scrub once more"), objects)
+        changes = {"is_repaired": not left, "still_damaged": left}
+        return report.model_copy(update=changes)
+
+    def _look(self, kind: ScrubKind, groups: Collection[str], phase: str) -> list[DamagedObject]:
+        """Have each group scrubbed or repaired, and what is damaged after that."""
+        self._progress.phase(f"{phase} {len(groups)} placement groups")
+        now = self._await(kind, self._scrubs.observe(groups))
+        return [
+            damaged
+            for group in sorted(now)
+            if now[group].is_inconsistent
+            for damaged in self._scrubs.damaged_objects(group)
+        ]
+
+    def _await(
+        self, kind: ScrubKind, before: Mapping[str, ScrubbedGroup]
+    ) -> dict[str, ScrubbedGroup]:
+        stored_bytes = self._cluster.query("df")["stats"]["total_used_raw_bytes"]
+        deadline_s = self._clock.monotonic_s() + decide_deadline_s(len(before), stored_bytes)
+        now = dict(before)
+        unfinished = sorted(before)
+        asked_at_s: float | None = None
+        while unfinished:
+            moment_s = self._clock.monotonic_s()
+            if moment_s >= deadline_s:
+                raise GrampusError(
+                    f"Gave up waiting for the {kind} of {', '.join(unfinished[:4])}: "
+                    f"{len(unfinished)} of {len(before)} placement groups have had none yet.",
+                    "`ceph pg ls` shows their states; heal the cluster, then try again.",
+                    code="timeout",
+                )
+            if asked_at_s is None or moment_s - asked_at_s >= REPEAT_AFTER_S:
+                self._scrubs.request(kind, [group for group in unfinished if now[group].is_clean])
+                asked_at_s = moment_s
+            self._clock.sleep(POLL_S)
+            now |= self._scrubs.observe(before)
+            unfinished = decide_unfinished(before, now)
+            done = len(before) - len(unfinished)
+            self._progress.detail(f"{done} of {len(before)}", fraction=done / len(before))
+        return now
+
+    def _layers(self, volume: VolumeRecord) -> list[ImageLayer]:
+        return observe_layers(self._cluster, volume.spec.pool, volume.spec.image)
+
+    def _groups(self, layers: Collection[ImageLayer]) -> set[str]:
+        placements = {pool: self._scrubs.placement(pool) for pool in {la.pool for la in layers}}
+        return {
+            group
+            for layer in layers
+            for group in decide_groups(placements[layer.pool], layer.objects)
+        }
+
+    def _require_allowed(self, pools: Collection[str]) -> None:
+        flags = self._scrubs.forbidding_flags(pools)
+        if flags:
+            raise RefusedError(
+                f"Somebody keeps scrubs away: {', '.join(flags)}.",
+                "Take the flag away once it is no longer needed (`ceph osd unset FLAG`, or `ceph "
+                "osd pool set POOL FLAG 0`), then try again.",
+                code="scrub-forbidden",
+            )

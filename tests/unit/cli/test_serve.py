@@ -1,0 +1,88 @@
+"""`grampus serve`: what it prints, and what it does again and again."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import pytest
+from typer.testing import CliRunner
+
+from grampus.cli.main import app
+from grampus.cli.output import OutputFormat
+from grampus.cli.serve import EventPrinter
+from grampus.cli.serve_jobs import due_jobs, settle, take_snapshots
+from grampus.databases.controller.due_jobs import ControllerEvent
+from grampus.databases.snapshots.snapshot_schedules import Carried
+from tests.unit.clock import FakeClock
+
+EVENT = ControllerEvent(
+    "shop", "read-only", "It is read-only.", "warning", {"free_bytes": 1}, "Resize it."
+)
+
+
+def test_a_line_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    EventPrinter(OutputFormat.HUMAN, FakeClock()).tell("growth", EVENT)
+    assert capsys.readouterr().out == (
+        "2026-01-01 00:00:00  warning    It is read-only. Resize it.\n"
+    )
+
+
+def test_a_line_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    printer = EventPrinter(OutputFormat.JSON, FakeClock())
+    printer.tell("growth", EVENT)
+    printer.tell("settle", ControllerEvent("", "settled", "It is done."))
+    first, second = capsys.readouterr().out.splitlines()
+    assert json.loads(first) == {
+        "at": "2026-01-01T00:00:00+00:00",
+        "job": "growth",
+        "database": "shop",
+        "kind": "read-only",
+        "level": "warning",
+        "text": "It is read-only.",
+        "remedy": "Resize it.",
+        "details": {"free_bytes": 1},
+    }
+    assert (json.loads(second)["database"], json.loads(second)["remedy"]) == (None, None)
+
+
+def test_jobs_have_names_of_their_own_and_the_guard_looks_often() -> None:
+    jobs = {job.name: job for job in due_jobs()}
+    assert len(jobs) == len(due_jobs())
+    assert jobs["growth"].every_s <= 5
+    assert all(job.every_s > 0 for job in jobs.values())
+
+
+def test_without_a_lab_there_is_nothing_to_look_after() -> None:
+    result = CliRunner().invoke(app, ["serve", "--once"])
+    assert result.exit_code == 3
+    assert "no lab named" in result.stderr
+
+
+def test_what_schedules_did_is_told() -> None:
+    carried = [
+        Carried("quiet"),
+        Carried("shop", taken="auto-1", deleted=["auto-0"], kept={"auto-x": "Clones stand on it."}),
+        Carried("blog", problem="No answer."),
+    ]
+    schedules = SimpleNamespace(carry_out=lambda: carried)
+    session = SimpleNamespace(snapshot_schedules=lambda: schedules)
+    events = take_snapshots(session)  # type: ignore[arg-type]
+    assert [(event.database, event.kind, event.level) for event in events] == [
+        ("shop", "snapshot-taken", "done"),
+        ("shop", "snapshots-let-go", "done"),
+        ("shop", "snapshot-kept", "warning"),
+        ("blog", "failed", "failed"),
+    ]
+
+
+def test_what_cannot_be_settled_is_no_success_each_time() -> None:
+    cannot = "Work on the database shop that had been cut off could not be settled: h1 is down."
+    volumes = SimpleNamespace(converge=lambda: ["The resize of 'x' is now finished."])
+    databases = SimpleNamespace(converge=lambda: [cannot])
+    session = SimpleNamespace(volumes=lambda: volumes, databases=lambda: databases)
+    events = settle(session)  # type: ignore[arg-type]
+    assert [(event.kind, event.level, event.text) for event in events] == [
+        ("settled", "done", "The resize of 'x' is now finished."),
+        ("unsettled", "failed", cannot),
+    ]

@@ -1,0 +1,225 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any, cast
+
+import pytest
+
+from grampus.ceph.image_objects import LIST_OBJECTS
+from grampus.core.errors import GrampusError, RefusedError
+from grampus.core.progress import SilentProgress
+from grampus.hosts.lab_host import LabFleet
+from grampus.hosts.port import CommandResult, DaemonSpec, DaemonStatus
+from grampus.lab.bit_rot import FLIP_BIT, LIST_WRITES, BitRot
+from grampus.lab.bootstrap import osd_reference
+from grampus.lab.model import LabSpec
+
+from .fakes import FakeClock
+
+SPEC = LabSpec(
+    name="t",
+    tag="3f2a1",
+    image_id="sid-1",
+    image_name="sid",
+    host_count=3,
+    osds_per_host=1,
+    media="nvme",
+    osd_size_bytes=1 << 34,
+    subnet="10.213.0.0/24",
+    fsid="2430a643-6e6b-4c7d-885e-2c0c8f66568d",
+)
+NAMES = [f"rbd_data.aa.{number:016x}" for number in range(3)]
+NOTES = "/h1/data/osd/rot-0.json"
+
+
+class RottenHost:
+    """A host with osd.0, whose device is a file of this machine, and which knows the cluster."""
+
+    def __init__(self, device: Path) -> None:
+        self.name, self.address = "h1", "10.213.0.11"
+        self.data_dir = PurePosixPath("/h1/data")
+        self.device = device
+        self.files: dict[str, str] = {}
+        self.osd_runs = True
+        self.starts = 0
+        self.stops_when_rotten = False
+        self.whole = device.read_bytes()
+        self.state = "active+clean"
+        self.has_places = True
+
+    def run(self, argv: Sequence[str], **options: Any) -> CommandResult:
+        words = list(argv)
+        if words[:1] == ["ceph"]:
+            words = [words[0], *words[3:]]  # without how long it may take to connect
+        said = self._answer(words, options.get("stdin"))
+        text = said if isinstance(said, str) else json.dumps(said)
+        return CommandResult(tuple(argv), 0, text, "")
+
+    def _answer(self, argv: list[str], stdin: str | None) -> Any:
+        match argv:
+            case ["losetup", *_]:
+                reference = osd_reference(SPEC, 0)
+                return {"loopdevices": [{"name": str(self.device), "ref": reference}]}
+            case ["python3", "-c", script, *_] if script == LIST_OBJECTS:
+                layer = {"pool": "databases", "image": "db-shop", "prefix": "rbd_data.aa"}
+                return [{**layer, "numbers": [0, 1, 2], "others": ["rbd_header.aa"]}]
+            case ["python3", "-c", script, _] if script == LIST_WRITES:
+                return {name: -number for number, name in enumerate(json.loads(stdin or ""))}
+            case ["python3", "-c", script, *arguments] if script == FLIP_BIT:
+                return flip(*arguments)
+            case ["ceph-objectstore-tool", _, _, "--pgid", _, "--op", "list", name]:
+                assert not self.osd_runs, "the tool needs the OSD stopped"
+                return json.dumps(["1.0", {"oid": name, "snapid": -2}]) + "\n"
+            case ["ceph-objectstore-tool", _, _, listed, "dump"]:
+                number = int(json.loads(listed)[1]["oid"][-1])
+                place = {"offset": number * 8192, "length": 4096}
+                blob = {"extents": [place], "csum_data": [1] if self.has_places else []}
+                return {"onode": {"extents": [{"length": 4096, "blob_offset": 0, "blob": blob}]}}
+            case ["ceph", "osd", "pool", "get", *_]:
+                return {"pool_id": 1, "pg_num": 1}
+            case ["ceph", "pg", "dump", "pgs", *_]:
+                stamp = {"last_deep_scrub_stamp": "1"}
+                return [{"pgid": "1.0", "state": self.state, "acting": [1, 2, 0], **stamp}]
+            case ["ceph", "status", *_]:
+                up = 3 if self.osd_runs else 2
+                return {
+                    "health": {"status": "HEALTH_OK"},
+                    "osdmap": {"num_osds": 3, "num_up_osds": up, "num_in_osds": 3},
+                    "pgmap": {
+                        "num_pgs": 1,
+                        "pgs_by_state": [{"state_name": "active+clean", "count": 1}],
+                    },
+                }
+            case ["ceph", "mon", "dump", *_]:
+                return {"mons": []}
+            case ["find", *_]:
+                return "\n".join(self.files)
+            case ["rm", "-f", path]:
+                self.files.pop(path, None)
+                return ""
+        raise AssertionError(f"nobody asks that: {argv}")
+
+    def observe_daemons(self) -> list[DaemonStatus]:
+        return [DaemonStatus("osd-0", "running" if self.osd_runs else "stopped")]
+
+    def ensure_daemon(self, spec: DaemonSpec) -> None:
+        assert spec.name == "osd-0"
+        self.starts += 1
+        is_rotten = self.device.read_bytes() != self.whole
+        self.osd_runs = not (self.stops_when_rotten and is_rotten)
+
+    def ensure_daemon_absent(self, name: str, *, kill: bool = False) -> None:
+        self.osd_runs = False
+
+    def read_file(self, path: PurePosixPath) -> str | None:
+        return self.files.get(str(path))
+
+    def write_file(self, path: PurePosixPath, content: str, **_: Any) -> None:
+        self.files[str(path)] = content
+
+
+class RottenFleet:
+    def __init__(self, host: RottenHost) -> None:
+        self._host = host
+
+    def hosts(self) -> list[RottenHost]:
+        return [self._host]
+
+    lab_hosts = hosts
+
+    def lab_host(self, name: str) -> RottenHost:
+        assert name == "h1"
+        return self._host
+
+    def is_reachable(self, name: str) -> bool:
+        return True
+
+
+def flip(*arguments: str) -> str:
+    argv = [sys.executable, "-c", FLIP_BIT, *arguments]
+    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> RottenHost:
+    device = tmp_path / "device"
+    device.write_bytes(bytes(range(256)) * 128)
+    return RottenHost(device)
+
+
+def rot_of(host: RottenHost) -> BitRot:
+    fleet = cast(LabFleet, RottenFleet(host))
+    return BitRot(SPEC, fleet, FakeClock(), SilentProgress())
+
+
+def differing(host: RottenHost) -> list[int]:
+    now = host.device.read_bytes()
+    return [place for place in range(len(now)) if now[place] != host.whole[place]]
+
+
+def test_one_bit_flips_and_flips_back_only_from_what_it_left(tmp_path: Path) -> None:
+    device = tmp_path / "device"
+    device.write_bytes(bytes(12288))
+    digest = flip(str(device), "4100").strip()
+    rotten = device.read_bytes()
+    assert (rotten[4100], sum(rotten)) == (1, 1)
+    assert digest == hashlib.sha256(rotten[4096:8192]).hexdigest()
+    assert flip(str(device), "4100", "0" * 64) == ""
+    assert device.read_bytes() == rotten
+    flip(str(device), "4100", digest)
+    assert device.read_bytes() == bytes(12288)
+
+
+def test_the_copies_of_the_objects_least_written_to_lose_a_bit_each(host: RottenHost) -> None:
+    rot = rot_of(host)
+    plan = rot.plan("databases", "db-shop", osd=None, count=2)
+    assert (plan.osd, plan.host, list(plan.groups)) == (0, "h1", [NAMES[2], NAMES[1]])
+    assert differing(host) == []
+    flipped = rot.flip(plan)
+    assert [(bit.object, bit.offset_bytes) for bit in flipped] == [
+        (NAMES[2], 16384),
+        (NAMES[1], 8192),
+    ]
+    assert differing(host) == [8192, 16384]
+    assert host.osd_runs
+
+
+def test_an_osd_that_ends_by_it_gets_its_data_back(host: RottenHost) -> None:
+    rot = rot_of(host)
+    host.stops_when_rotten = True
+    with pytest.raises(GrampusError) as caught:
+        rot.flip(rot.plan("databases", "db-shop", osd=0, count=3))
+    assert caught.value.code == "overwritten"
+    assert (differing(host), host.osd_runs, host.files) == ([], True, {})
+
+
+def test_heal_takes_back_what_an_osd_ended_by_later(host: RottenHost) -> None:
+    rot = rot_of(host)
+    rot.flip(rot.plan("databases", "db-shop", osd=0, count=1))
+    assert rot.take_back() == []  # it runs: a repair puts it right
+    assert len(differing(host)) == 1
+    assert list(host.files) == [NOTES]
+    host.osd_runs = False
+    assert rot.take_back() == ["Flipped back what spoilt copies of osd.0, which had ended."]
+    assert (differing(host), host.files) == ([], {})
+
+
+def test_the_osd_runs_again_when_nothing_can_be_spoilt(host: RottenHost) -> None:
+    rot = rot_of(host)
+    host.has_places = False
+    with pytest.raises(GrampusError) as caught:
+        rot.flip(rot.plan("databases", "db-shop", osd=0, count=1))
+    assert caught.value.code == "no-place"
+    assert host.osd_runs
+
+
+def test_a_group_that_lacks_a_copy_is_refused(host: RottenHost) -> None:
+    host.state = "active+undersized+degraded"
+    with pytest.raises(RefusedError) as caught:
+        rot_of(host).plan("databases", "db-shop", osd=None, count=1)
+    assert caught.value.code == "not-whole"

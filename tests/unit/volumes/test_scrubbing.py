@@ -1,0 +1,283 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from grampus.ceph.cluster import CephCluster
+from grampus.ceph.image_objects import LIST_OBJECTS
+from grampus.ceph.placement_groups import PoolPlacement, decide_group
+from grampus.ceph.scrubs import REQUEST_SCRUBS, DamagedCopy, DamagedObject, ScrubbedGroup
+from grampus.core.errors import GrampusError, RefusedError
+from grampus.core.progress import SilentProgress
+from grampus.volumes.decide_scrub import (
+    ScrubReport,
+    decide_deadline_s,
+    decide_unfinished,
+    describe_damage,
+    is_repairable,
+)
+from grampus.volumes.model import VolumeRecord, VolumeSpec
+from grampus.volumes.scrubbing import VolumeScrubs
+from tests.unit.ceph.fakes import Output
+from tests.unit.clock import FakeClock
+
+PLACEMENT = PoolPlacement(pool_id=1, placement_groups=8)
+VOLUME = VolumeRecord(
+    spec=VolumeSpec(name="shop", pool="databases", image="db-shop", size_bytes=1 << 30),
+    ceph_user="grampus.t.shop",
+)
+LAYERS = [
+    {
+        "pool": "databases",
+        "image": "db-shop",
+        "prefix": "rbd_data.aa",
+        "numbers": [0, 5],
+        "others": ["rbd_header.aa", "rbd_object_map.aa"],
+    },
+    {
+        "pool": "databases",
+        "image": "golden",
+        "prefix": "rbd_data.bb",
+        "numbers": [1],
+        "others": ["rbd_header.bb"],
+    },
+]
+OURS = "rbd_data.aa.0000000000000005"
+PARENTS = "rbd_data.bb.0000000000000001"
+OURS_GROUP = decide_group(PLACEMENT, OURS)
+
+
+@dataclass
+class ScrubbedCluster:
+    """Placement groups that are scrubbed and repaired some looks after they are asked to."""
+
+    clock: FakeClock
+    # Errors by object and OSD; None: its copies contradict one another.
+    damage: dict[str, dict[int, str] | None] = field(default_factory=dict)
+    flags: list[str] = field(default_factory=list)
+    stuck: set[str] = field(default_factory=set)  # groups that never come to it
+    states: dict[str, str] = field(default_factory=dict)
+    requests: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+    _stamps: dict[str, int] = field(default_factory=dict)
+    _known: set[str] = field(default_factory=set)  # objects that a scrub has found damaged
+    _forgets: int = 0
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: str | None = None,
+        timeout_s: float = 60.0,
+        check: bool = True,
+    ) -> Output:
+        del stdin, timeout_s, check
+        document = self._answer(list(argv))
+        return Output(stdout=document if isinstance(document, str) else json.dumps(document))
+
+    def forget_requests(self, times: int) -> None:
+        """Lose what is asked for next, as when a group's OSDs change."""
+        self._forgets = times
+
+    def _answer(self, argv: list[str]) -> Any:
+        match argv:
+            case ["python3", "-c", script, "databases", "db-shop"] if script == LIST_OBJECTS:
+                return LAYERS
+            case ["python3", "-c", script, kind, *groups] if script == REQUEST_SCRUBS:
+                return self._scrub(kind, groups)
+            case ["ceph", _, _, "osd", "pool", "get", "databases", "all", *_]:
+                return {"pool_id": 1, "pg_num": PLACEMENT.placement_groups}
+            case ["ceph", _, _, "osd", "dump", *_]:
+                pool = {"pool_name": "databases", "flags_names": "hashpspool"}
+                return {"flags_set": self.flags, "pools": [pool]}
+            case ["ceph", _, _, "df", *_]:
+                return {"stats": {"total_used_raw_bytes": 1_000_000}}
+            case ["ceph", _, _, "pg", "dump", "pgs", *_]:
+                return [self._stats(f"1.{number:x}") for number in range(8)]
+            case ["rados", "list-inconsistent-obj", group, *_]:
+                return {"inconsistents": [self._entry(name) for name in self._found_in(group)]}
+        raise AssertionError(f"nobody asks that: {argv}")
+
+    def _scrub(self, kind: str, groups: list[str]) -> str:
+        self.requests.append((kind, tuple(groups)))
+        if self._forgets:
+            self._forgets -= 1
+            return ""
+        for group in groups:
+            if group in self.stuck:
+                continue
+            self._stamps[group] = self._stamps.get(group, 0) + 1
+            here = {name for name in self.damage if decide_group(PLACEMENT, name) == group}
+            if kind == "repair":
+                for name in here:
+                    if self.damage[name] is not None:
+                        del self.damage[name]
+                        self._known.discard(name)
+            else:
+                self._known |= here
+        return ""
+
+    def _found_in(self, group: str) -> list[str]:
+        return [n for n in sorted(self._known) if decide_group(PLACEMENT, n) == group]
+
+    def _stats(self, group: str) -> dict[str, Any]:
+        state = self.states.get(group, "active+clean")
+        return {
+            "pgid": group,
+            "state": f"{state}+inconsistent" if self._found_in(group) else state,
+            "acting": [0, 1, 2],
+            "last_deep_scrub_stamp": str(self._stamps.get(group, 0)),
+        }
+
+    def _entry(self, name: str) -> dict[str, Any]:
+        blamed = self.damage[name]
+        return {
+            "object": {"name": name, "snap": "head"},
+            "errors": ["data_digest_mismatch"] if blamed is None else [],
+            "shards": [
+                {"osd": osd, "errors": [blamed[osd]] if blamed and osd in blamed else []}
+                for osd in (0, 1, 2)
+            ],
+        }
+
+
+@pytest.fixture
+def cluster() -> ScrubbedCluster:
+    return ScrubbedCluster(FakeClock())
+
+
+def scrub(cluster: ScrubbedCluster, *, repair: bool = False) -> ScrubReport:
+    scrubs = VolumeScrubs(CephCluster(cluster), cluster.clock, SilentProgress())
+    return scrubs.scrub(VOLUME, repair=repair)
+
+
+def test_exactly_the_groups_of_the_volume_and_its_parent_are_scrubbed(
+    cluster: ScrubbedCluster,
+) -> None:
+    names = [
+        *("rbd_data.aa.0000000000000000", OURS, "rbd_header.aa", "rbd_object_map.aa"),
+        *(PARENTS, "rbd_header.bb"),
+    ]
+    report = scrub(cluster)
+    groups = tuple(sorted({decide_group(PLACEMENT, name) for name in names}))
+    assert cluster.requests == [("deep-scrub", groups)]
+    assert (report.groups, report.objects) == (len(groups), 6)
+    assert report.is_sound
+    assert report.damaged == ()
+
+
+@pytest.mark.parametrize("name", [OURS, PARENTS, "rbd_header.aa"])
+def test_damage_is_found_and_left_alone_without_repair(cluster: ScrubbedCluster, name: str) -> None:
+    cluster.damage[name] = {2: "read_error"}
+    report = scrub(cluster)
+    assert [one.name for one in report.damaged] == [name]
+    assert describe_damage(report.damaged[0]) == "osd.2: read error"
+    assert not report.is_sound
+    assert report.is_repaired is None
+    assert [kind for kind, _ in cluster.requests] == ["deep-scrub"]
+
+
+def test_a_repair_is_proven_by_a_second_scrub(cluster: ScrubbedCluster) -> None:
+    cluster.damage[OURS] = {0: "read_error"}
+    report = scrub(cluster, repair=True)
+    assert report.is_sound
+    assert [one.name for one in report.damaged] == [OURS]
+    assert (report.is_repaired, report.still_damaged) == (True, ())
+    assert cluster.requests[1:] == [("repair", (OURS_GROUP,)), ("deep-scrub", (OURS_GROUP,))]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [None, {0: "read_error", 1: "read_error", 2: "read_error"}],
+    ids=["contradiction", "no right copy"],
+)
+def test_what_the_cluster_cannot_judge_is_not_repaired(
+    cluster: ScrubbedCluster, damage: dict[int, str] | None
+) -> None:
+    cluster.damage[OURS] = damage
+    report = scrub(cluster, repair=True)
+    assert "repair" not in [kind for kind, _ in cluster.requests]
+    assert (report.is_sound, report.is_repaired) == (False, False)
+    assert [one.name for one in report.still_damaged] == [OURS]
+
+
+def test_damage_of_others_in_the_same_groups_is_told_apart(cluster: ScrubbedCluster) -> None:
+    other = next(
+        name
+        for name in (f"rbd_data.cc.{number:016x}" for number in range(99))
+        if decide_group(PLACEMENT, name) == OURS_GROUP
+    )
+    cluster.damage[other] = {1: "read_error"}
+    report = scrub(cluster, repair=True)
+    assert report.is_sound
+    assert [one.name for one in report.others_damaged] == [other]
+    assert len(cluster.requests) == 1
+
+
+def test_a_request_that_was_lost_is_made_again(cluster: ScrubbedCluster) -> None:
+    cluster.forget_requests(1)
+    assert scrub(cluster).is_sound
+    assert len(cluster.requests) == 2
+
+
+def test_a_group_that_is_not_clean_is_asked_later(cluster: ScrubbedCluster) -> None:
+    cluster.states[OURS_GROUP] = "active+undersized+degraded"
+    with pytest.raises(GrampusError) as caught:
+        scrub(cluster)
+    assert caught.value.code == "timeout"
+    assert all(OURS_GROUP not in groups for _, groups in cluster.requests)
+
+
+def test_a_cluster_that_never_comes_to_it_is_given_up(cluster: ScrubbedCluster) -> None:
+    cluster.stuck.add(OURS_GROUP)
+    with pytest.raises(GrampusError, match=OURS_GROUP) as caught:
+        scrub(cluster)
+    assert caught.value.code == "timeout"
+
+
+def test_a_flag_against_scrubs_is_respected(cluster: ScrubbedCluster) -> None:
+    cluster.flags.append("nodeep-scrub")
+    with pytest.raises(RefusedError) as caught:
+        scrub(cluster)
+    assert caught.value.code == "scrub-forbidden"
+    assert cluster.requests == []
+
+
+def group(stamp: str) -> ScrubbedGroup:
+    return ScrubbedGroup(id="1.0", state="active+clean", acting=(0,), deep_scrub_stamp=stamp)
+
+
+@pytest.mark.parametrize(
+    ("now", "unfinished"),
+    [({"1.0": group("1")}, ["1.0"]), ({"1.0": group("2")}, []), ({}, [])],
+)
+def test_a_scrub_is_over_when_the_stamp_is_another(
+    now: dict[str, ScrubbedGroup], unfinished: list[str]
+) -> None:
+    assert decide_unfinished({"1.0": group("1")}, now) == unfinished
+
+
+def test_the_deadline_grows_with_groups_and_bytes() -> None:
+    assert decide_deadline_s(2, 0) == 120
+    assert decide_deadline_s(2, 20_000_000) == 121
+
+
+@pytest.mark.parametrize(
+    ("damaged", "good", "repairable"),
+    [((0,), (1, 2), True), ((), (0, 1, 2), False), ((0, 1, 2), (), False)],
+)
+def test_a_repair_needs_one_copy_to_blame_and_one_to_trust(
+    damaged: tuple[int, ...], good: tuple[int, ...], repairable: bool
+) -> None:
+    one = DamagedObject(
+        group="1.0",
+        name="a",
+        snapshot="head",
+        errors=(),
+        damaged=tuple(DamagedCopy(osd=osd, errors=("read_error",)) for osd in damaged),
+        good_osds=good,
+    )
+    assert is_repairable(one) == repairable
