@@ -7,13 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
+from grampus.core.intervals import format_interval
 from grampus.core.units import format_bytes
 from grampus.databases.backup.catalogue import Contents
 from grampus.databases.backup.decide_schedule import BackupSchedule, BackupState
 from grampus.databases.backup.decide_tested import RestoreTest
 from grampus.databases.backup.model import BackupManifest
 from grampus.databases.backup.places import S3_SCHEME, TargetPlace, parse_place
-from grampus.databases.snapshots.decide_retention import format_interval
 
 FromOption = Annotated[
     str,

@@ -25,10 +25,10 @@ from grampus.cli.options import (
 from grampus.cli.output import make_output, show_plan
 from grampus.cli.work import work_on_databases
 from grampus.core.errors import UsageError
+from grampus.core.intervals import parse_interval_s
 from grampus.core.units import format_bytes
 from grampus.databases.backup.backup_schedules import CarriedBackup
 from grampus.databases.backup.decide_schedule import BackupSchedule
-from grampus.databases.snapshots.decide_retention import parse_interval_s
 
 _FAILED = 1
 

@@ -18,6 +18,7 @@ from grampus.cli.options import (
 from grampus.cli.output import make_output, show_plan
 from grampus.cli.work import work_on_databases
 from grampus.core.errors import UsageError
+from grampus.core.intervals import format_interval, parse_interval_s
 from grampus.core.units import format_bytes, parse_bytes
 from grampus.databases.changes import RESIZE
 from grampus.databases.growth.growth import MAX_RELEASE_S, GrowthView, describe_room
@@ -29,7 +30,6 @@ from grampus.databases.growth.growth_rule import (
     parse_when_percent,
 )
 from grampus.databases.growth.growth_steps import OPEN, SET_RULE
-from grampus.databases.snapshots.decide_retention import format_interval, parse_interval_s
 
 growth_app = make_noun("growth", "Volumes that grow by rule, and the guard against a full disk.")
 

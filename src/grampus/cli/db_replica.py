@@ -19,6 +19,7 @@ from grampus.cli.options import (
 from grampus.cli.output import make_output, show_plan
 from grampus.cli.work import work_on_databases
 from grampus.core.errors import UsageError
+from grampus.core.intervals import format_interval, parse_interval_s
 from grampus.core.units import parse_bytes
 from grampus.databases.replicas.decide_replicas import (
     Copies,
@@ -35,7 +36,6 @@ from grampus.databases.replicas.replica_steps import (
     SCHEDULE_RENEWAL,
 )
 from grampus.databases.replicas.replicas import ReplicaView
-from grampus.databases.snapshots.decide_retention import format_interval, parse_interval_s
 from grampus.databases.view import DatabaseView
 
 replica_app = make_noun("replica", "Read replicas: databases that follow another one.")

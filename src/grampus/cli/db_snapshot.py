@@ -25,10 +25,9 @@ from grampus.cli.volume_snapshot import (
 )
 from grampus.cli.work import work_on_databases
 from grampus.core.errors import UsageError
+from grampus.core.intervals import format_interval, parse_interval_s
 from grampus.databases.snapshots.decide_retention import (
     SnapshotSchedule,
-    format_interval,
-    parse_interval_s,
     require_schedule,
 )
 from grampus.databases.snapshots.snapshot_schedules import Carried

@@ -17,22 +17,11 @@ from grampus.hosts.lab_host import LabFleet
 from grampus.hosts.port import CommandResult, DaemonSpec, DaemonStatus
 from grampus.lab.bit_rot import FLIP_BIT, LIST_WRITES, BitRot
 from grampus.lab.bootstrap import osd_reference
-from grampus.lab.model import LabSpec
 
 from .fakes import FakeClock
+from .test_model import make_spec
 
-SPEC = LabSpec(
-    name="t",
-    tag="3f2a1",
-    image_id="sid-1",
-    image_name="sid",
-    host_count=3,
-    osds_per_host=1,
-    media="nvme",
-    osd_size_bytes=1 << 34,
-    subnet="10.213.0.0/24",
-    fsid="2430a643-6e6b-4c7d-885e-2c0c8f66568d",
-)
+SPEC = make_spec(osds_per_host=1)
 NAMES = [f"rbd_data.aa.{number:016x}" for number in range(3)]
 NOTES = "/h1/data/osd/rot-0.json"
 

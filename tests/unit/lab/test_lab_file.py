@@ -10,18 +10,9 @@ from grampus.lab.model import LAB_RECORD, LabSpec
 from grampus.state.home import Home
 from grampus.state.store import Store
 
-SPEC = LabSpec(
-    name="t",
-    tag="3f2a1",
-    image_id="sid-1",
-    image_name="sid",
-    host_count=3,
-    osds_per_host=1,
-    media="nvme",
-    osd_size_bytes=1 << 34,
-    subnet="10.213.0.0/24",
-    fsid="2430a643-6e6b-4c7d-885e-2c0c8f66568d",
-)
+from .test_model import make_spec
+
+SPEC = make_spec(osds_per_host=1)
 
 
 @pytest.fixture

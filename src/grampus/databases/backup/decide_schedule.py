@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from pydantic import BaseModel, ConfigDict
 
 from grampus.core.errors import UsageError
+from grampus.core.intervals import format_interval, require_interval
 from grampus.databases.backup.places import TargetPlace
-from grampus.databases.snapshots.decide_retention import format_interval
 
 MIN_EVERY_S, MAX_EVERY_S = 5 * 60, 31 * 86400
 MAX_FULL_EVERY_S = 366 * 86400
@@ -49,13 +49,7 @@ class BackupState(BaseModel):
 
 def require_backup_schedule(schedule: BackupSchedule) -> BackupSchedule:
     """The schedule if it can be carried out. Raises UsageError with code `invalid-schedule`."""
-    if not MIN_EVERY_S <= schedule.every_s <= MAX_EVERY_S:
-        word = "often" if schedule.every_s < MIN_EVERY_S else "seldom"
-        raise UsageError(
-            f"A backup every {format_interval(schedule.every_s)} is too {word}.",
-            f"Choose {format_interval(MIN_EVERY_S)} to {format_interval(MAX_EVERY_S)}.",
-            code="invalid-schedule",
-        )
+    require_interval("A backup", schedule.every_s, least_s=MIN_EVERY_S, most_s=MAX_EVERY_S)
     full_every_s = schedule.full_every_s
     if full_every_s is not None and not schedule.every_s <= full_every_s <= MAX_FULL_EVERY_S:
         raise UsageError(

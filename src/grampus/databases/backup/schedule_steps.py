@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
+from grampus.core.intervals import format_interval
 from grampus.databases.backup.decide_schedule import BackupSchedule
 from grampus.databases.kinds import OperationType
-from grampus.databases.snapshots.decide_retention import format_interval
 from grampus.databases.step_ports import StepPorts
 from grampus.state.operations import Step
 

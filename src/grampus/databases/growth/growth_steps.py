@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from pydantic import BaseModel, ConfigDict
 
@@ -182,12 +183,10 @@ CLOSE = OperationType(
     when_cut_off="undo",
     goes_with_database=True,
 )
-OPEN = OperationType(
+OPEN = replace(
+    CLOSE,
     kind="db.open",
     what="opening to writers of the database",
-    document=GuardChange,
     build=_open_steps,
-    subject=lambda change: change.spec.name,
     when_cut_off="finish",
-    goes_with_database=True,
 )

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from grampus.core.errors import RefusedError, UsageError
+from grampus.core.errors import RefusedError
+from grampus.core.intervals import require_interval
 from grampus.core.names import MAX_NAME_LENGTH
 from grampus.databases.model import DatabaseStatus, FlavourName
 from grampus.databases.placement import HostLoad, decide_placement
 from grampus.databases.replicas.gtid_sets import count_missing, parse_gtid_set
 from grampus.databases.replicas.replication_sql import Position, Replication
-from grampus.databases.snapshots.decide_retention import format_interval
 
 # `replicating` alone is healthy. `too-far-behind`: the primary no longer has the binary logs that
 # it lacks, so it must be renewed. `broken`: what it received cannot be applied. `not-replicating`:
@@ -143,16 +143,9 @@ def decide_reader(standings: dict[str, ReplicaStanding], primary: str) -> str:
     )
 
 
-def require_renewal_interval(every_s: int) -> int:
-    """`every_s` if a replica can be renewed so often. Raises UsageError."""
-    if MIN_RENEW_EVERY_S <= every_s <= MAX_RENEW_EVERY_S:
-        return every_s
-    word = "often" if every_s < MIN_RENEW_EVERY_S else "seldom"
-    raise UsageError(
-        f"A renewal every {format_interval(every_s)} is too {word}.",
-        f"Choose {format_interval(MIN_RENEW_EVERY_S)} to {format_interval(MAX_RENEW_EVERY_S)}.",
-        code="invalid-schedule",
-    )
+def require_renewal_interval(every_s: int) -> None:
+    """Raise UsageError unless a replica can be renewed so often."""
+    require_interval("A renewal", every_s, least_s=MIN_RENEW_EVERY_S, most_s=MAX_RENEW_EVERY_S)
 
 
 def is_renewal_due(every_s: int | None, renewed_at: datetime, now: datetime) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict
 
 from grampus.core.errors import NotFoundError
+from grampus.core.intervals import format_interval
 from grampus.databases.clones.clone_steps import CloneOrder, clone_steps
 from grampus.databases.creating import copied_steps
 from grampus.databases.database_work import DatabaseWork, discard
@@ -13,7 +14,6 @@ from grampus.databases.lifecycle import DELETE
 from grampus.databases.live.live_changes import LiveWork
 from grampus.databases.model import DatabaseSpec
 from grampus.databases.replicas.replica_work import ReplicaWork
-from grampus.databases.snapshots.decide_retention import format_interval
 from grampus.databases.step_ports import StepPorts
 from grampus.state.operations import Step
 from grampus.volumes.model import CloneSource

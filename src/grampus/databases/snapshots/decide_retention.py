@@ -12,12 +12,11 @@ from datetime import datetime, timedelta
 from pydantic import BaseModel, ConfigDict
 
 from grampus.core.errors import UsageError
+from grampus.core.intervals import require_interval
 from grampus.volumes.model import SnapshotInfo
 
 SCHEDULED_PREFIX = "auto-"
 _SCHEDULED = re.compile(r"auto-\d{8}-\d{6}")
-_INTERVAL = re.compile(r"(?P<number>\d{1,6})(?P<unit>m|h|d)", re.IGNORECASE | re.ASCII)
-_UNIT_S = {"m": 60, "h": 3600, "d": 86400}
 MIN_EVERY_S, MAX_EVERY_S = 5 * 60, 31 * 86400
 MAX_KEEP = 500  # RBD works with more, but each read of an image's header carries them all
 _NAME_TIME = "%Y%m%d-%H%M%S"
@@ -35,13 +34,7 @@ class SnapshotSchedule(BaseModel):
 
 def require_schedule(schedule: SnapshotSchedule) -> SnapshotSchedule:
     """The schedule if it can be carried out. Raises UsageError."""
-    if not MIN_EVERY_S <= schedule.every_s <= MAX_EVERY_S:
-        word = "often" if schedule.every_s < MIN_EVERY_S else "seldom"
-        raise UsageError(
-            f"A snapshot every {format_interval(schedule.every_s)} is too {word}.",
-            f"Choose {format_interval(MIN_EVERY_S)} to {format_interval(MAX_EVERY_S)}.",
-            code="invalid-schedule",
-        )
+    require_interval("A snapshot", schedule.every_s, least_s=MIN_EVERY_S, most_s=MAX_EVERY_S)
     if not 1 <= schedule.keep <= MAX_KEEP or not 0 <= schedule.keep_daily <= MAX_KEEP:
         raise UsageError(
             f"Nobody can keep {schedule.keep} snapshots and {schedule.keep_daily} daily ones.",
@@ -49,26 +42,6 @@ def require_schedule(schedule: SnapshotSchedule) -> SnapshotSchedule:
             code="invalid-schedule",
         )
     return schedule
-
-
-def parse_interval_s(text: str) -> int:
-    """Seconds in `text`, such as `30m`, `1h` or `1d`. Raises UsageError."""
-    match = _INTERVAL.fullmatch(text.strip())
-    if match is None:
-        raise UsageError(
-            f"{text!r} is no interval.",
-            "Write a whole number and m, h or d, such as 30m, 1h or 1d.",
-            code="invalid-interval",
-        )
-    return int(match["number"]) * _UNIT_S[match["unit"].lower()]
-
-
-def format_interval(interval_s: int) -> str:
-    """`interval_s` as `parse_interval_s` reads it, in the biggest unit that it is a whole of."""
-    for unit in ("d", "h"):
-        if interval_s and interval_s % _UNIT_S[unit] == 0:
-            return f"{interval_s // _UNIT_S[unit]}{unit}"
-    return f"{interval_s / 60:g}m"
 
 
 def name_at(prefix: str, moment: datetime) -> str:

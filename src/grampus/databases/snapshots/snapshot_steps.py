@@ -7,12 +7,13 @@ from pathlib import PurePosixPath
 
 from pydantic import BaseModel, ConfigDict
 
+from grampus.core.intervals import format_interval
 from grampus.databases.database_work import DatabaseWork, discard
 from grampus.databases.kinds import OperationType
 from grampus.databases.layout import plan_instance
 from grampus.databases.lifecycle import bring_up
 from grampus.databases.model import DatabaseSpec
-from grampus.databases.snapshots.decide_retention import SnapshotSchedule, format_interval
+from grampus.databases.snapshots.decide_retention import SnapshotSchedule
 from grampus.databases.step_ports import StepPorts
 from grampus.state.operations import Step
 

@@ -204,7 +204,7 @@ def test_when_it_is_due(every_s: int | None, age_s: int, due: bool) -> None:
 @pytest.mark.parametrize(("every_s", "allowed"), [(3599, False), (3600, True), (32 * 86400, False)])
 def test_how_often(every_s: int, allowed: bool) -> None:
     if allowed:
-        assert require_renewal_interval(every_s) == every_s
+        require_renewal_interval(every_s)
         return
     with pytest.raises(GrampusError):
         require_renewal_interval(every_s)

@@ -11,10 +11,8 @@ from grampus.databases.snapshots.decide_retention import (
     SnapshotSchedule,
     decide_due,
     decide_let_go,
-    format_interval,
     is_scheduled,
     name_at,
-    parse_interval_s,
     require_schedule,
 )
 from grampus.volumes.model import SnapshotInfo
@@ -34,27 +32,6 @@ def at(moment: datetime, *, name: str | None = None, protected: bool = False) ->
 
 def ago(**span: float) -> datetime:
     return NOON - timedelta(**span)
-
-
-@pytest.mark.parametrize(
-    ("text", "interval_s", "shown"),
-    [
-        ("30m", 1800, "30m"),
-        ("1h", 3600, "1h"),
-        ("90m", 5400, "90m"),
-        (" 1D ", 86400, "1d"),
-        ("48h", 172800, "2d"),
-    ],
-)
-def test_intervals(text: str, interval_s: int, shown: str) -> None:
-    assert parse_interval_s(text) == interval_s
-    assert format_interval(interval_s) == shown
-
-
-@pytest.mark.parametrize("text", ["", "1", "h", "1.5h", "-1h", "1w", "1h30m", "\u0661h", "1 h"])
-def test_what_is_no_interval(text: str) -> None:
-    with pytest.raises(UsageError):
-        parse_interval_s(text)
 
 
 @pytest.mark.parametrize(
