@@ -12,7 +12,9 @@ from grampus.cli.main import app
 from grampus.cli.output import OutputFormat
 from grampus.cli.serve import EventPrinter
 from grampus.cli.serve_jobs import due_jobs, settle, take_snapshots
+from grampus.cli.serve_replicas import renew_replicas
 from grampus.databases.controller.due_jobs import ControllerEvent
+from grampus.databases.replicas.renewals import Renewal
 from grampus.databases.snapshots.snapshot_schedules import Carried
 from tests.unit.clock import FakeClock
 
@@ -74,6 +76,24 @@ def test_what_schedules_did_is_told() -> None:
         ("shop", "snapshot-kept", "warning"),
         ("blog", "failed", "failed"),
     ]
+
+
+def test_what_became_of_replicas_is_told() -> None:
+    renewals = [
+        Renewal("shop-r1", "shop", "schedule"),
+        Renewal("shop-r2", "shop", "too-far-behind"),
+        Renewal("blog-r1", "blog", "schedule", problem="h2 is down."),
+    ]
+    service = SimpleNamespace(carry_out=lambda: renewals)
+    session = SimpleNamespace(replica_renewals=lambda: service)
+    events = renew_replicas(session)  # type: ignore[arg-type]
+    assert [(event.database, event.kind, event.level) for event in events] == [
+        ("shop-r1", "replica-renewed", "done"),
+        ("shop-r2", "replica-renewed", "done"),
+        ("blog-r1", "failed", "failed"),
+    ]
+    assert "no longer had the binary logs" in events[1].text
+    assert events[2].text == "h2 is down."
 
 
 def test_what_cannot_be_settled_is_no_success_each_time() -> None:
