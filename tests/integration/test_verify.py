@@ -64,6 +64,9 @@ def test_tables_and_copies_are_sound(shop: CommandLine) -> None:
     assert verified["sound"]
     assert "app.t" in [check["table"] for check in verified["tables"]]
     assert {check["outcome"] for check in verified["tables"]} == {"sound"}
+    volume = shop.json("volume", "verify", "verified")
+    assert (volume["sound"], volume["damaged"]) == (True, [])
+    assert volume["objects"] > 1
 
 
 @pytest.mark.exhaustive

@@ -103,6 +103,8 @@ def describe_schedule(schedule: BackupSchedule) -> str:
     full = f", full every {format_interval(schedule.full_every_s)}" if schedule.full_every_s else ""
     keep = "all of them" if schedule.keep is None else f"the newest {schedule.keep}"
     logs = "; binary logs are archived" if schedule.archives else ""
+    if schedule.test_every_s is not None:
+        logs += f"; the newest is tested every {format_interval(schedule.test_every_s)}"
     every = format_interval(schedule.every_s)
     return f"every {every}{full}, to {schedule.place.url}; kept are {keep}{logs}"
 
@@ -126,6 +128,9 @@ def pairs_of_state(schedule: BackupSchedule | None, state: BackupState | None) -
         pairs["last backup"] = f"{state.last_id}, {state.last_taken_at:%Y-%m-%d %H:%M:%S} UTC"
     if state.restorable_until is not None:
         pairs["restorable"] = f"until {state.restorable_until:%Y-%m-%d %H:%M:%S} UTC"
+    if state.last_tested_at is not None:
+        found = "good" if state.test_problem is None else state.test_problem
+        pairs["restore test"] = f"{found}, {state.last_tested_at:%Y-%m-%d %H:%M:%S} UTC"
     if state.archive_problem is not None:
         pairs["archive"] = state.archive_problem
     return pairs

@@ -19,6 +19,7 @@ from grampus.databases.backup.archiving import BinlogArchiver
 from grampus.databases.backup.backup_schedules import BackupSchedules
 from grampus.databases.backup.restore_tests import RestoreTests
 from grampus.databases.backup.restores import DatabaseRestores
+from grampus.databases.backup.scheduled_tests import ScheduledTests
 from grampus.databases.backup.service import DatabaseBackups
 from grampus.databases.backup.states import BackupStates
 from grampus.databases.clones.cloning import DatabaseClones
@@ -303,6 +304,9 @@ class Session:
     def restore_tests(self) -> RestoreTests:
         return RestoreTests(self.databases(), self.database_clones())
 
+    def scheduled_tests(self) -> ScheduledTests:
+        return ScheduledTests(self.databases().operations, self.restore_tests())
+
     def backup_schedules(self) -> BackupSchedules:
         return BackupSchedules(self.databases().operations)
 
@@ -322,8 +326,10 @@ class Session:
         return SnapshotSchedules(self.databases().operations)
 
     def database_verification(self) -> DatabaseVerification:
-        scrubs = VolumeScrubs(self.cluster(), self.clock, self.progress)
-        return DatabaseVerification(self.databases().operations, scrubs)
+        return DatabaseVerification(self.databases().operations, self.volume_scrubs())
+
+    def volume_scrubs(self) -> VolumeScrubs:
+        return VolumeScrubs(self.cluster(), self.clock, self.progress)
 
     @contextmanager
     def alone_in_lab(self) -> Iterator[None]:

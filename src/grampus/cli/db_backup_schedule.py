@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -24,11 +25,12 @@ from grampus.cli.options import (
 )
 from grampus.cli.output import make_output, show_plan
 from grampus.cli.work import work_on_databases
-from grampus.core.errors import UsageError
+from grampus.core.errors import GrampusError, UsageError
 from grampus.core.intervals import parse_interval_s
 from grampus.core.units import format_bytes
 from grampus.databases.backup.backup_schedules import CarriedBackup
 from grampus.databases.backup.decide_schedule import BackupSchedule
+from grampus.databases.backup.scheduled_tests import CarriedTest
 
 _FAILED = 1
 
@@ -63,6 +65,13 @@ def backup_schedule(
     archive: Annotated[
         bool, typer.Option("--archive", metavar="", help="Archive binary logs as well (MySQL).")
     ] = False,
+    test_every: Annotated[
+        str | None,
+        typer.Option(
+            metavar="INTERVAL",
+            help="How often the newest is restored and compared, as by `test` (default: never).",
+        ),
+    ] = None,
     off: Annotated[bool, typer.Option("--off", metavar="", help="Take no more of them.")] = False,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
@@ -72,7 +81,7 @@ def backup_schedule(
 
     `grampus serve` carries it out, or `grampus db backup due`, called by a timer.
     """
-    if every is None and (to or full_every or keep is not None or archive):
+    if every is None and (to or full_every or test_every or keep is not None or archive):
         raise UsageError("A schedule needs --every.", "Add it: --every 6h.")
     if every is not None and (off or to is None):
         raise UsageError(
@@ -87,6 +96,7 @@ def backup_schedule(
             full_every_s=None if full_every is None else parse_interval_s(full_every),
             keep=keep,
             archives=archive,
+            test_every_s=None if test_every is None else parse_interval_s(test_every),
         )
     with work_on_databases(lab) as (session, _):
         schedules = session.backup_schedules()
@@ -110,31 +120,63 @@ def backup_due(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Take the backups that schedules want now, archive binary logs, let old ones go; for cron."""
+    """Take the backups that schedules want now, archive binary logs, let old ones go; for cron.
+
+    Restore tests that are due come after that.
+    """
     with work_on_databases(lab) as (session, _):
         carried = session.backup_schedules().carry_out(changes_nothing=dry_run)
+        tests = session.scheduled_tests().carry_out(changes_nothing=dry_run)
     if dry_run:
         plan = [f"Take the backup {one.taken}: {one.why}" for one in carried if one.taken]
-        show_plan(output_format, plan)
+        show_plan(output_format, [*plan, *(line for one in tests for line in one.plan)])
         return
+    tested = {one.database: one for one in tests}
     make_output(output_format).table(
-        {"databases": [carried_document(one) for one in carried]},
-        ["database", "taken", "logs copied", "deleted", "problem"],
+        {
+            "databases": [
+                {**carried_document(one), "tested": tested_document(tested.get(one.database))}
+                for one in carried
+            ]
+        },
+        ["database", "taken", "logs copied", "deleted", "restore test", "problem"],
         [
             [
                 one.database,
                 one.taken or "-",
                 format_bytes(one.archived_bytes) if one.archived_until else "-",
                 ", ".join(one.deleted) or "-",
-                " ".join(str(problem) for problem in one.problems) or "-",
+                describe_tested(tested.get(one.database)),
+                " ".join(str(problem) for problem in _problems(one, tested)) or "-",
             ]
             for one in carried
-            if not one.is_quiet
+            if not one.is_quiet or describe_tested(tested.get(one.database)) != "-"
         ],
         "Nothing is due." if carried else "No database has a backup schedule.",
     )
-    if any(one.problems for one in carried):
+    is_bad = any(one.tested and one.tested.test.problem for one in tests)
+    if is_bad or any(_problems(one, tested) for one in carried):
         raise typer.Exit(_FAILED)
+
+
+def _problems(one: CarriedBackup, tested: Mapping[str, CarriedTest]) -> list[GrampusError]:
+    test = tested.get(one.database)
+    problem = None if test is None else test.problem
+    return [*one.problems, *([] if problem is None else [problem])]
+
+
+def describe_tested(one: CarriedTest | None) -> str:
+    """What a test found now, in a word or a sentence."""
+    if one is None or one.tested is None:
+        return "-"
+    return one.tested.test.problem or "good"
+
+
+def tested_document(one: CarriedTest | None) -> dict[str, Any] | None:
+    """The JSON form of a test that was carried out now."""
+    if one is None or one.tested is None:
+        return None
+    return {"backup": one.tested.manifest.id, **one.tested.test.model_dump(mode="json")}
 
 
 def carried_document(one: CarriedBackup) -> dict[str, Any]:

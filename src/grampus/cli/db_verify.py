@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 import typer
 
-from grampus.ceph.scrubs import DamagedObject
 from grampus.cli.app import command
 from grampus.cli.db import NameArgument, db_app
 from grampus.cli.options import (
@@ -17,10 +16,15 @@ from grampus.cli.options import (
     LabOption,
 )
 from grampus.cli.output import OutputFormat, make_output, show_plan
+from grampus.cli.scrub_documents import (
+    DAMAGE_COLUMNS,
+    advise_on_scrub,
+    rows_of_scrub,
+    scrub_document,
+)
 from grampus.cli.work import work_on_databases
 from grampus.core.errors import UsageError
 from grampus.databases.verify.decide_verified import Verification
-from grampus.volumes.decide_scrub import ScrubReport, describe_damage
 
 BROKEN = 1  # the exit code when something is broken, and not repaired
 
@@ -76,7 +80,7 @@ def db_verify(
     else:
         rows = rows_of_damage(verified)
         if rows:
-            output.table(document, ["what", "where", "wrong", "now"], rows, "")
+            output.table(document, DAMAGE_COLUMNS, rows, "")
         output.text(document, conclusion(verified))
     if not verified.is_sound:
         raise typer.Exit(BROKEN)
@@ -86,19 +90,11 @@ def conclusion(verified: Verification) -> str:
     """What it came to, and what to do about it."""
     said = verified.summary.said
     lines = [f"The database '{verified.database}': {said}."]
-    scrub = verified.scrub
-    if scrub is not None and not scrub.is_sound:
-        lines.append(
-            f"Clients read right copies all the same. `grampus db verify {verified.database} "
-            "--deep-scrub --repair` writes the damaged ones anew."
-            if scrub.is_repaired is None
-            else "What is still damaged has no copy that is known to be right: restore the "
-            "database from a backup, or a table of it from a dump."
-        )
-    if scrub is not None and scrub.others_damaged:
-        lines.append(
-            f"Beside it, {len(scrub.others_damaged)} objects of others in the same placement "
-            "groups are damaged: verify those databases too."
+    if verified.scrub is not None:
+        lines += advise_on_scrub(
+            verified.scrub,
+            repair=f"grampus db verify {verified.database} --deep-scrub --repair",
+            restore="restore the database from a backup, or a table of it from a dump",
         )
     if verified.broken_tables:
         lines.append(
@@ -110,15 +106,7 @@ def conclusion(verified: Verification) -> str:
 
 def rows_of_damage(verified: Verification) -> list[list[str]]:
     """What is not right, one row each."""
-    rows = []
-    scrub = verified.scrub
-    if scrub is not None:
-        left = {(one.name, one.snapshot) for one in scrub.still_damaged}
-        for one in scrub.damaged:
-            now = "damaged"
-            if scrub.is_repaired is not None:
-                now = "damaged still" if (one.name, one.snapshot) in left else "repaired"
-            rows.append(["object", _place(one), describe_damage(one), now])
+    rows = [] if verified.scrub is None else rows_of_scrub(verified.scrub)
     for check in verified.tables or ():
         if check.outcome != "sound":
             rows.append(["table", check.table, check.said, check.outcome])
@@ -133,19 +121,8 @@ def verification_document(verified: Verification) -> dict[str, Any]:
         "at": verified.at.isoformat(),
         "sound": summary.is_sound,
         "summary": summary.said,
-        "deep_scrub": _scrub_document(verified.scrub),
+        "deep_scrub": None if verified.scrub is None else scrub_document(verified.scrub),
         "tables": None
         if verified.tables is None
         else [check.model_dump(mode="json") for check in verified.tables],
     }
-
-
-def _scrub_document(scrub: ScrubReport | None) -> dict[str, Any] | None:
-    if scrub is None:
-        return None
-    return {"sound": scrub.is_sound, **scrub.model_dump(mode="json")}
-
-
-def _place(damaged: DamagedObject) -> str:
-    snapshot = "" if damaged.snapshot == "head" else f" (snapshot {damaged.snapshot})"
-    return f"{damaged.name}{snapshot} in {damaged.group}"

@@ -18,6 +18,7 @@ from grampus.cli import db_restore as db_restore
 from grampus.cli import db_upgrade as db_upgrade
 from grampus.cli import db_verify as db_verify
 from grampus.cli import lab_bit_rot as lab_bit_rot
+from grampus.cli import volume_verify as volume_verify
 from grampus.cli.app import DEBUG_VARIABLE, make_noun
 from grampus.cli.bench import bench_app, report_app
 from grampus.cli.db import db_app

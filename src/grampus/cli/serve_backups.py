@@ -9,6 +9,8 @@ from grampus.databases.controller.due_jobs import ControllerEvent, failure_of
 # A moment that is lost with the server is at most so old (and as long as one look takes).
 ARCHIVE_EVERY_S = 5.0
 BACKUPS_EVERY_S = 60.0
+# A test that cannot be tried, such as for want of memory, is tried again after so long.
+TESTS_EVERY_S = 300.0
 
 
 def take_backups(session: Session) -> list[ControllerEvent]:
@@ -19,6 +21,24 @@ def take_backups(session: Session) -> list[ControllerEvent]:
 def archive_binlogs(session: Session) -> list[ControllerEvent]:
     """Copy what binary logs have got since the last time; a gap is told until it is over."""
     return _events(session.backup_schedules().carry_out(with_backups=False))
+
+
+def carry_out_tests(session: Session) -> list[ControllerEvent]:
+    """Restore and compare the backups whose test is due; what was found wrong is told on."""
+    events = []
+    for one in session.scheduled_tests().carry_out():
+        name = one.database
+        if one.tested is not None and one.tested.test.problem is None:
+            tested = one.tested.manifest.id
+            text = f"The backup {tested} was restored and looked through: it is good."
+            events.append(ControllerEvent(name, "backup-tested", text))
+        if one.found is not None:
+            text = f"The last restore test of {name} failed: {one.found}"
+            remedy = f"Take a full backup now: `grampus db backup create {name} --full --to ...`."
+            events.append(ControllerEvent(name, "test-failed", text, "warning", {}, remedy))
+        if one.problem is not None:
+            events.append(failure_of(name, one.problem))
+    return events
 
 
 def _events(carried: list[CarriedBackup]) -> list[ControllerEvent]:

@@ -7,8 +7,10 @@ from grampus.cli.noting import NOTE_EVERY_S, note_due
 from grampus.cli.serve_backups import (
     ARCHIVE_EVERY_S,
     BACKUPS_EVERY_S,
+    TESTS_EVERY_S,
     archive_binlogs,
     take_backups,
+    carry_out_tests,
 )
 from grampus.cli.serve_replicas import REPLICAS_EVERY_S, renew_replicas
 from grampus.databases.controller.due_jobs import ControllerEvent, DueJob
@@ -27,6 +29,7 @@ def due_jobs() -> tuple[DueJob[Session], ...]:
         DueJob("settle", 15.0, settle),
         DueJob("snapshots", 60.0, take_snapshots),
         DueJob("backups", BACKUPS_EVERY_S, take_backups),
+        DueJob("restore-tests", TESTS_EVERY_S, carry_out_tests),
         DueJob("binlogs", ARCHIVE_EVERY_S, archive_binlogs),
         DueJob("replicas", REPLICAS_EVERY_S, renew_replicas),
         DueJob("facts", NOTE_EVERY_S, note_due),

@@ -64,11 +64,24 @@ def is_repairable(damaged: DamagedObject) -> bool:
 
 
 def split_damage(
-    damaged: Collection[DamagedObject], objects: Collection[str]
+    damaged: Collection[DamagedObject], objects: Collection[tuple[str, str]]
 ) -> tuple[tuple[DamagedObject, ...], tuple[DamagedObject, ...]]:
-    """What is damaged among these objects, and what beside them."""
-    ours = tuple(one for one in damaged if one.name in objects)
-    return ours, tuple(one for one in damaged if one.name not in objects)
+    """What is damaged among these objects (namespace and name each), and what beside them."""
+    ours = tuple(one for one in damaged if (one.namespace, one.name) in objects)
+    return ours, tuple(one for one in damaged if (one.namespace, one.name) not in objects)
+
+
+def describe_scrub(report: ScrubReport) -> str:
+    """A scrub in a few words, such as `1 of 120 objects damaged and repaired`."""
+    if not report.damaged:
+        return f"all copies of {report.objects} objects are right"
+    # The same object may be damaged in itself and in snapshots.
+    damaged = len({one.name for one in report.damaged})
+    found = f"{damaged} of {report.objects} objects damaged"
+    if report.is_repaired is None:
+        return found
+    left = len({one.name for one in report.still_damaged})
+    return f"{found} and repaired" if not left else f"{found}, {left} still after the repair"
 
 
 def describe_damage(damaged: DamagedObject) -> str:

@@ -12,7 +12,7 @@ from grampus.databases.backup.archive import BinlogArchive
 from grampus.databases.backup.archiving import BinlogArchiver
 from grampus.databases.backup.decide_schedule import (
     BackupSchedule,
-    decide_backup_due,
+    decide_due,
     decide_spent_pieces,
     require_backup_schedule,
 )
@@ -154,14 +154,14 @@ class BackupSchedules:
         last_at = state.last_taken_at if state is not None else None
         if last_at is None:
             last_at = max((b.taken_at for b in self._own(record, schedule)), default=None)
-        return decide_backup_due(schedule.every_s, last_at, self._operations.clock.now())
+        return decide_due(schedule.every_s, last_at, self._operations.clock.now())
 
     def _wanted(self, record: DatabaseRecord, schedule: BackupSchedule) -> BackupKind | None:
         if schedule.full_every_s is None:
             return None
         fulls = [b.taken_at for b in self._own(record, schedule) if b.kind == "full"]
         now = self._operations.clock.now()
-        is_due = decide_backup_due(schedule.full_every_s, max(fulls, default=None), now)
+        is_due = decide_due(schedule.full_every_s, max(fulls, default=None), now)
         return "full" if is_due else None
 
     def _own(self, record: DatabaseRecord, schedule: BackupSchedule) -> list[BackupManifest]:

@@ -12,7 +12,7 @@ from grampus.core.intervals import format_interval, require_interval
 from grampus.databases.backup.places import TargetPlace
 
 MIN_EVERY_S, MAX_EVERY_S = 5 * 60, 31 * 86400
-MAX_FULL_EVERY_S = 366 * 86400
+MAX_FULL_EVERY_S = MAX_TEST_EVERY_S = 366 * 86400
 
 
 class BackupSchedule(BaseModel):
@@ -25,6 +25,7 @@ class BackupSchedule(BaseModel):
     full_every_s: int | None = None  # None: as often as `decide_base` wants one
     keep: int | None = None  # the newest so many, and what they stand on; None: all
     archives: bool = False  # binary logs too, whenever the schedule is looked at
+    test_every_s: int | None = None  # the newest backup is restored and compared; None: never
 
 
 class BackupState(BaseModel):
@@ -39,6 +40,8 @@ class BackupState(BaseModel):
     last_full_at: datetime | None = None
     archived_until: datetime | None = None
     archive_problem: str | None = None  # why the last call archived nothing
+    last_tested_at: datetime | None = None
+    test_problem: str | None = None  # what the last restore test found wrong
 
     @property
     def restorable_until(self) -> datetime | None:
@@ -58,6 +61,14 @@ def require_backup_schedule(schedule: BackupSchedule) -> BackupSchedule:
             "--full-every is at least as long as --every, and at most 366d.",
             code="invalid-schedule",
         )
+    test_every_s = schedule.test_every_s
+    if test_every_s is not None and not schedule.every_s <= test_every_s <= MAX_TEST_EVERY_S:
+        raise UsageError(
+            f"A restore test every {format_interval(test_every_s)} does not fit a backup every "
+            f"{format_interval(schedule.every_s)}.",
+            "--test-every is at least as long as --every, and at most 366d.",
+            code="invalid-schedule",
+        )
     if schedule.keep is not None and schedule.keep < 1:
         raise UsageError(
             f"Nobody can keep {schedule.keep} backups.",
@@ -67,8 +78,8 @@ def require_backup_schedule(schedule: BackupSchedule) -> BackupSchedule:
     return schedule
 
 
-def decide_backup_due(every_s: int, last_at: datetime | None, now: datetime) -> bool:
-    """Whether a backup is due.
+def decide_due(every_s: int, last_at: datetime | None, now: datetime) -> bool:
+    """Whether a backup, or a restore test, is due.
 
     Time is cut into intervals from the Unix epoch on, and each is to have one: so a caller that
     comes a little earlier than the last time misses none. One from the future, as after a clock

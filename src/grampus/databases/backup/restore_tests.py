@@ -31,6 +31,7 @@ from grampus.databases.backup.kept import KeptBackups
 from grampus.databases.backup.model import BackupManifest
 from grampus.databases.backup.places import TargetPlace
 from grampus.databases.backup.restores import DatabaseRestores, RestoreRequest
+from grampus.databases.backup.states import BackupStates
 from grampus.databases.clones.cloning import DatabaseClones
 from grampus.databases.clones.decide_clone import CloneRequest
 from grampus.databases.model import DatabaseRecord
@@ -100,6 +101,7 @@ class RestoreTests:
         ):
             test = self._test(manifest, place)
         kept.catalogue.keep_test(manifest.id, test)
+        BackupStates(operations).note_test(manifest, place, test)
         return TestedBackup(manifest, test)
 
     def _test(self, manifest: BackupManifest, place: TargetPlace) -> RestoreTest:

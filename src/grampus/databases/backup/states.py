@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from grampus.databases.backup.decide_schedule import BackupState
+from grampus.databases.backup.decide_tested import RestoreTest
 from grampus.databases.backup.model import BackupManifest
 from grampus.databases.backup.places import TargetPlace
 from grampus.databases.operating import DatabaseOperations
@@ -31,6 +33,13 @@ class BackupStates:
             changes["last_full_at"] = manifest.taken_at
         self._change(manifest.database.name, place, changes)
 
+    def note_test(self, manifest: BackupManifest, place: TargetPlace, test: RestoreTest) -> None:
+        """A backup was restored for a while; of a database that is gone nothing is noted."""
+        record = self._operations.records.find(manifest.database.name)
+        if record is not None and record.created_at == manifest.database.created_at:
+            changes = {"last_tested_at": test.at, "test_problem": test.problem}
+            self._change(manifest.database.name, place, changes)
+
     def note_archived(self, name: str, place: TargetPlace, until: datetime) -> None:
         """Binary logs are archived up to `until`."""
         self._change(name, place, {"archived_until": until, "archive_problem": None})
@@ -39,7 +48,7 @@ class BackupStates:
         """Binary logs could not be archived."""
         self._change(name, place, {"archive_problem": problem})
 
-    def _change(self, name: str, place: TargetPlace, changes: dict[str, object]) -> None:
+    def _change(self, name: str, place: TargetPlace, changes: Mapping[str, object]) -> None:
         operations = self._operations
         record = operations.records.find(name)
         if record is None:

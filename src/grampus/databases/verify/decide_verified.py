@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from grampus.databases.verify.model import TableCheck, VerificationSummary
-from grampus.volumes.decide_scrub import ScrubReport
+from grampus.volumes.decide_scrub import ScrubReport, describe_scrub
 
 
 @dataclass(frozen=True)
@@ -38,19 +38,6 @@ class Verification:
             parts.append(describe_tables(self.tables))
         said = "; ".join(parts)
         return VerificationSummary(at=self.at, is_sound=self.is_sound, said=said)
-
-
-def describe_scrub(report: ScrubReport) -> str:
-    """A scrub in a few words, such as `1 of 120 objects damaged and repaired`."""
-    if not report.damaged:
-        return f"all copies of {report.objects} objects are right"
-    # The same object may be damaged in itself and in snapshots.
-    damaged = len({one.name for one in report.damaged})
-    found = f"{damaged} of {report.objects} objects damaged"
-    if report.is_repaired is None:
-        return found
-    left = len({one.name for one in report.still_damaged})
-    return f"{found} and repaired" if not left else f"{found}, {left} still after the repair"
 
 
 def describe_tables(tables: Sequence[TableCheck]) -> str:

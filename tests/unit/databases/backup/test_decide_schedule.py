@@ -8,7 +8,7 @@ from grampus.core.errors import UsageError
 from grampus.databases.backup.decide_schedule import (
     BackupSchedule,
     BackupState,
-    decide_backup_due,
+    decide_due,
     decide_spent_pieces,
     require_backup_schedule,
 )
@@ -30,7 +30,7 @@ def schedule(**changes: object) -> BackupSchedule:
 def test_each_interval_has_a_backup(last_minutes_ago: int | None, due: bool) -> None:
     """Intervals begin with the hour: 1 minute ago was the former one."""
     last = None if last_minutes_ago is None else NOON - timedelta(minutes=last_minutes_ago)
-    assert decide_backup_due(HOUR, last, NOON) is due
+    assert decide_due(HOUR, last, NOON) is due
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,8 @@ def test_each_interval_has_a_backup(last_minutes_ago: int | None, due: bool) -> 
         {"every_s": 40 * 86400},
         {"full_every_s": 60},
         {"full_every_s": 400 * 86400},
+        {"test_every_s": 60},
+        {"test_every_s": 400 * 86400},
         {"keep": 0},
     ],
 )

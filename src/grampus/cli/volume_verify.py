@@ -1,0 +1,74 @@
+"""`grampus volume verify`: whether the OSDs hold what was written."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from grampus.cli.app import command
+from grampus.cli.options import (
+    FORMAT_DEFAULT,
+    LAB_DEFAULT,
+    DryRunOption,
+    FormatOption,
+    LabOption,
+)
+from grampus.cli.output import OutputFormat, make_output, show_plan
+from grampus.cli.scrub_documents import (
+    DAMAGE_COLUMNS,
+    advise_on_scrub,
+    rows_of_scrub,
+    scrub_document,
+)
+from grampus.cli.volume import NameArgument, volume_app
+from grampus.cli.work import work_on_volumes
+from grampus.volumes.decide_scrub import ScrubReport, describe_scrub
+
+BROKEN = 1  # the exit code when something is damaged, and not repaired
+
+
+@command(volume_app, "verify", "grampus volume verify scratch --repair")
+def volume_verify(
+    name: NameArgument,
+    repair: Annotated[
+        bool,
+        typer.Option(
+            "--repair",
+            metavar="",
+            help="Write damaged copies anew from right ones, and look again.",
+        ),
+    ] = False,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Read and compare every copy that the OSDs hold of a volume, while it is in use.
+
+    What it shares with its parents is looked at, too. The exit code is 1 when something is damaged
+    and was not repaired.
+    """
+    with work_on_volumes(lab) as (session, volumes):
+        record, scrubs = volumes.get(name), session.volume_scrubs()
+        if dry_run:
+            show_plan(output_format, scrubs.describe(record, repair=repair))
+            return
+        scrub = scrubs.scrub(record, repair=repair)
+    output = make_output(output_format)
+    document = {"volume": name, "summary": describe_scrub(scrub), **scrub_document(scrub)}
+    rows = rows_of_scrub(scrub)
+    if rows and output_format is not OutputFormat.JSON:
+        output.table(document, DAMAGE_COLUMNS, rows, "")
+    output.text(document, conclusion(name, scrub))
+    if not scrub.is_sound:
+        raise typer.Exit(BROKEN)
+
+
+def conclusion(volume: str, scrub: ScrubReport) -> str:
+    """What it came to, and what to do about it."""
+    advice = advise_on_scrub(
+        scrub,
+        repair=f"grampus volume verify {volume} --repair",
+        restore="roll the volume back to a snapshot, or write anew what is there",
+    )
+    return "\n".join([f"The volume '{volume}': {describe_scrub(scrub)}.", *advice])
