@@ -85,6 +85,10 @@ soak: setup ## The faults of a volume over and over, and an hour under load (roo
 crashes: setup ## Real crashes of volumes and databases, into docs/proof (root; hours)
 	$(VENV)/python -m tests.proof
 
+.PHONY: operations
+operations: setup ## Each operation on a database under load, 200 MB and 5 GB, into docs/proof (root; an hour)
+	$(VENV)/python -m tests.proof.operations
+
 .PHONY: acceptance
 acceptance: setup ## Tests through the command line alone, on a lab of their own (root)
 	$(VENV)/pytest tests/acceptance

@@ -47,35 +47,47 @@ class ProofLab:
 
     def observe_versions(self) -> dict[str, str]:
         """What the lab runs, by name."""
-        ceph = self.machines["h1"].ok("ceph", "--version").split()
-        mysql = self.machines["h1"].ok("mysqld", "--version").split()
-        return {
-            "Ceph": ceph[2],
-            "MySQL": mysql[mysql.index("Ver") + 1],
-            "kernel": platform.release(),
-            "CPUs": str(os.cpu_count()),
-        }
+        return observe_versions(self.machines["h1"])
+
+
+def observe_versions(machine: LabMachine) -> dict[str, str]:
+    """What a host of the lab runs, by name."""
+    ceph = machine.ok("ceph", "--version").split()
+    mysql = machine.ok("mysqld", "--version").split()
+    return {
+        "Ceph": ceph[2],
+        "MySQL": mysql[mysql.index("Ver") + 1],
+        "kernel": platform.release(),
+        "CPUs": str(os.cpu_count()),
+    }
 
 
 @contextmanager
-def proof_lab(exerciser_program: Path) -> Iterator[ProofLab]:
-    """The lab, up; gone afterwards whatever happened."""
-    home = DIRECTORY / "home"
+def own_lab(lab: str, directory: Path) -> Iterator[CommandLine]:
+    """A lab of that name, up, with its home in `directory`; gone afterwards whatever happened."""
+    home = directory / "home"
     home.mkdir(parents=True, exist_ok=True)
     images = home / "images"
     if TEST_HOME.joinpath("images").is_dir() and not images.exists():
         images.symlink_to(TEST_HOME / "images")  # a host image takes a minute and a GiB
-    command_line = CommandLine(LAB, home)
+    command_line = CommandLine(lab, home)
     command_line.run("lab", "down", "--yes")  # of a proof that was killed
     try:
         command_line.ok("lab", "up", timeout_s=900)
+        yield command_line
+    finally:
+        command_line.ok("lab", "down", "--yes")
+
+
+@contextmanager
+def proof_lab(exerciser_program: Path) -> Iterator[ProofLab]:
+    """The lab of crashes, up; gone afterwards whatever happened."""
+    with own_lab(LAB, DIRECTORY) as command_line:
         machines = {host: LabMachine(command_line, host) for host in HOSTS}
         exercisers = {
             host: Exerciser(machine, exerciser_program) for host, machine in machines.items()
         }
         yield ProofLab(command_line, machines, exercisers)
-    finally:
-        command_line.ok("lab", "down", "--yes")
 
 
 def ask_status(control_directory: Path) -> dict[str, Any]:

@@ -1,0 +1,86 @@
+"""What an operation did to the clients of its database, held to what it promises: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tests.proof.operations.catalogue import Promise
+from tests.proof.operations.steady_load import LoadDuring
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One operation under load."""
+
+    name: str
+    took_s: float
+    committed: int  # by the watch, meanwhile
+    longest_wait_s: float
+    failed: int  # statements of the watch that were answered with an error
+    load: LoadDuring
+    missing: int  # acknowledged rows that were not there afterwards
+    said: str  # what a command that failed said; empty: all succeeded
+
+
+def decide_broken(tried: Tried, promise: Promise) -> list[str]:
+    """Which of its promises an operation broke, in words."""
+    broken = []
+    if tried.said:
+        broken.append(f"it failed: {tried.said}")
+    if tried.missing:
+        broken.append(f"{tried.missing} acknowledged commits are lost")
+    if promise.is_online and (tried.failed or tried.load.errors or tried.load.reconnects):
+        count = tried.failed + tried.load.errors + tried.load.reconnects
+        broken.append(f"{count:g} queries failed or had to connect anew")
+    if promise.pause_s is not None and tried.longest_wait_s > promise.pause_s:
+        broken.append(f"a pause of {tried.longest_wait_s:.2f} s, above {promise.pause_s:g} s")
+    if promise.most_s is not None and tried.took_s > promise.most_s:
+        broken.append(f"it took {tried.took_s:.1f} s, above {promise.most_s:g} s")
+    return broken
+
+
+def render_page(
+    sizes: Mapping[str, Sequence[tuple[Tried, Promise]]], facts: Mapping[str, str]
+) -> str:
+    """The page of docs/proof; `sizes` are what was tried by what the database held."""
+    lines = [
+        "# Operations under load",
+        "",
+        "Written by `make operations`. While each operation runs, on a real lab, sysbench's "
+        "oltp_read_write works on the database at a fixed rate (4 threads, over the network and "
+        "TLS, from another host), and a client commits one row after the other and notes each "
+        "acknowledgement. Afterwards every acknowledged row must be there.",
+        "",
+        "*longest wait*: the longest time between two acknowledged commits of that client, its own "
+        "20 ms between rows included. *failed*: its statements that were answered with an error, "
+        "and sysbench's errors and new connections. *p99*: sysbench's, of the worst second.",
+    ]
+    for size, tried in sizes.items():
+        good = sum(not decide_broken(one, promise) for one, promise in tried)
+        lines += [
+            "",
+            f"## A database with {size}",
+            "",
+            f"**{good} of {len(tried)} kept what they promise.**",
+            "",
+            "| operation | took | commits meanwhile | longest wait | failed | transactions/s "
+            "| p99 | lost | |",
+            "|---|---:|---:|---:|---:|---:|---:|---:|---|",
+        ]
+        for one, promise in tried:
+            failed = one.failed + one.load.errors + one.load.reconnects
+            limit = "" if promise.pause_s is None else f" of {promise.pause_s:g}"
+            most = "" if promise.most_s is None else f" of {promise.most_s:g}"
+            said = "; ".join(decide_broken(one, promise)) or (
+                "kept" if promise.is_online else "kept; the server is stopped and started"
+            )
+            lines.append(
+                f"| {one.name} | {one.took_s:.1f}{most} s | {one.committed} "
+                f"| {one.longest_wait_s:.2f}{limit} s | {failed:g} "
+                f"| {one.load.transactions_per_s:.1f} | {one.load.latency_p99_ms:.0f} ms "
+                f"| {one.missing} | {said} |"
+            )
+    lines += ["", "## What it ran on", ""]
+    lines += [f"- {name}: {value}" for name, value in facts.items()]
+    return "\n".join([*lines, ""])

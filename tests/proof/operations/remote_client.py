@@ -1,0 +1,85 @@
+"""A client of a database on a host of the lab, over the network and TLS, as a program's is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from grampus.bench.client import render_sysbench_config
+from grampus.databases.model import Endpoint
+from tests.system.command_line import CommandLine
+from tests.system.lab_machine import LabMachine
+
+# The names, in its working directory, that sysbench 1.0 is compiled with.
+_TLS_FILES = {"ca.pem": "cacert.pem", "client-cert.pem": None, "client-key.pem": None}
+
+
+class RemoteClient:
+    """What programs on one host need to reach a database: options with the password, certificates.
+
+    The host is another than the database's, or stays one when the database moves: its address
+    goes with it.
+    """
+
+    def __init__(self, machine: LabMachine, database: str) -> None:
+        self.machine = machine
+        self.database = database
+        self.directory = machine.scratch() / f"client-{database}"
+
+    @property
+    def option_file(self) -> Path:
+        return self.directory / "client.cnf"
+
+    @property
+    def sysbench_config(self) -> Path:
+        return self.directory / "sysbench.cnf"
+
+    def refresh(self) -> None:
+        """Write all of it anew, as after a rotation."""
+        command_line = self.machine.command_line
+        shown = command_line.json("db", "show", self.database)
+        secrets = command_line.home / "secrets" / command_line.lab / f"{self.database}.cnf"
+        options = dict(
+            line.split("=", 1) for line in secrets.read_text().splitlines() if "=" in line
+        )
+        options = {name.strip(): value.strip().strip('"') for name, value in options.items()}
+        self.directory.mkdir(exist_ok=True)
+        self.directory.chmod(0o700)
+        authority = self.directory / "ca.pem"
+        _write(authority, Path(options["ssl-ca"]).read_text())
+        kept = {name: value for name, value in options.items() if not name.startswith("ssl")}
+        lines = [f'{name}="{value}"' for name, value in kept.items()]
+        _write(self.option_file, "\n".join(["[client]", *lines, f"ssl-ca={authority}", ""]))
+        endpoint = Endpoint(
+            address=shown["address"].split(":")[0],
+            port=int(options["port"]),
+            user=options["user"],
+            password=SecretStr(options["password"]),
+            daemon="",
+            host=shown["host"],
+            option_file=str(self.option_file),
+        )
+        _write(self.sysbench_config, render_sysbench_config(endpoint, tls=True))
+        self._copy_certificates(command_line, shown["host"])
+
+    def _copy_certificates(self, command_line: CommandLine, host: str) -> None:
+        found = LabMachine(command_line, host).data / "databases" / self.database
+        for name, renamed in _TLS_FILES.items():
+            (source,) = found.rglob(name)
+            _write(self.directory / (renamed or name), source.read_text())
+
+    def mysql_argv(self, *options: str) -> list[str]:
+        """The flavour's own client on the host."""
+        return self.machine.argv("mysql", f"--defaults-file={self.option_file}", *options)
+
+    def rows(self, statement: str) -> list[list[str]]:
+        """What a statement answers."""
+        options = ("--batch", "--raw", "--skip-column-names", "-e", statement)
+        said = self.machine.ok("mysql", f"--defaults-file={self.option_file}", *options)
+        return [line.split("\t") for line in said.splitlines()]
+
+
+def _write(file: Path, text: str) -> None:
+    file.touch(mode=0o600)
+    file.write_text(text)

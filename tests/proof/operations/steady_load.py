@@ -1,0 +1,136 @@
+"""sysbench on a database at a fixed rate, going on whatever happens."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+import time
+from dataclasses import dataclass
+
+from grampus.bench.sysbench_output import Interval, parse_interval
+from tests.proof.operations.remote_client import RemoteClient
+from tests.system.machine import wait_for
+
+SCRIPTS = "/usr/share/sysbench"
+THREADS = 4
+TABLES = 4
+# Of 20 queries each; two busy cores do some 60 to 100 (docs/guide/benchmarks.md).
+TRANSACTIONS_PER_S = 10
+MOST_S = 6 * 3600
+# sysbench's own counts are of the second before.
+LATE_S = 1.5
+
+
+@dataclass(frozen=True)
+class Second:
+    """One second's figures, and when they were told, on the monotonic clock."""
+
+    at_s: float
+    figures: Interval
+
+
+class SteadyLoad:
+    """sysbench's oltp_read_write on one host of the lab."""
+
+    def __init__(self, client: RemoteClient, rows_per_table: int) -> None:
+        self._client = client
+        self._rows_per_table = rows_per_table
+        self._seconds: list[Second] = []
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[str] | None = None
+        self._thread: threading.Thread | None = None
+
+    def prepare(self, timeout_s: float = 3600.0) -> None:
+        """Make the tables anew, and fill them."""
+        self._client.rows("drop database if exists sbtest; create database sbtest")
+        argv = self._argv("prepare", f"--threads={TABLES}")
+        finished = subprocess.run(
+            argv, capture_output=True, text=True, timeout=timeout_s, check=False
+        )
+        assert finished.returncode == 0, finished.stdout[-2000:] + finished.stderr[-2000:]
+
+    def data_bytes(self) -> int:
+        """Data and indexes of its tables, as InnoDB counts them."""
+        self._client.rows("analyze table " + ", ".join(f"sbtest.sbtest{n + 1}" for n in range(4)))
+        rows = self._client.rows(
+            "select sum(data_length + index_length) from information_schema.tables "
+            "where table_schema = 'sbtest'"
+        )
+        return int(float(rows[0][0]))
+
+    def __enter__(self) -> SteadyLoad:
+        options = (
+            *(f"--threads={THREADS}", f"--time={MOST_S}", "--report-interval=1"),
+            *(f"--rate={TRANSACTIONS_PER_S}", "--percentile=99", "--mysql-ignore-errors=all"),
+        )
+        self._process = subprocess.Popen(
+            self._argv("run", *options),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self._thread = threading.Thread(target=self._read)
+        self._thread.start()
+        wait_for(lambda: len(self.seconds()) > 2, "sysbench to begin", 60.0)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._process is not None
+        assert self._thread is not None
+        # `runc exec` passes the signal on to what it runs.
+        self._process.terminate()
+        try:
+            self._process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+        self._thread.join()
+        with self._process:
+            pass
+
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def seconds(self) -> list[Second]:
+        """What each second so far brought."""
+        with self._lock:
+            return list(self._seconds)
+
+    def _argv(self, command: str, *options: str) -> list[str]:
+        # sysbench looks for its TLS files in the working directory and nowhere else.
+        directory = str(self._client.directory)
+        return self._client.machine.argv(
+            *("env", "-C", directory, "timeout", "--foreground", str(MOST_S + 60), "sysbench"),
+            f"--config-file={self._client.sysbench_config}",
+            *(f"--tables={TABLES}", f"--table-size={self._rows_per_table}", *options),
+            *(f"{SCRIPTS}/oltp_read_write.lua", command),
+        )
+
+    def _read(self) -> None:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            figures = parse_interval(line)
+            if figures is not None:
+                with self._lock:
+                    self._seconds.append(Second(time.monotonic(), figures))
+
+
+@dataclass(frozen=True)
+class LoadDuring:
+    """What sysbench saw during an operation."""
+
+    transactions_per_s: float
+    latency_p99_ms: float  # of the worst second
+    errors: float
+    reconnects: float
+
+
+def decide_load_during(seconds: list[Second], began_s: float, ended_s: float) -> LoadDuring:
+    """The seconds that reach into these two moments, put together."""
+    within = [one.figures for one in seconds if began_s < one.at_s < ended_s + LATE_S]
+    return LoadDuring(
+        transactions_per_s=sum(one.tps for one in within) / max(1, len(within)),
+        latency_p99_ms=max((one.latency_p99_ms for one in within), default=0.0),
+        errors=sum(one.errors_per_s for one in within),
+        reconnects=sum(one.reconnects_per_s for one in within),
+    )

@@ -1,0 +1,90 @@
+"""What operations under load are held to."""
+
+from __future__ import annotations
+
+import pytest
+
+from grampus.bench.sysbench_output import Interval
+from tests.proof.operations.catalogue import OPERATIONS, Place, Promise
+from tests.proof.operations.commit_watch import Acknowledged, longest_wait_s
+from tests.proof.operations.outcome import Tried, decide_broken, render_page
+from tests.proof.operations.steady_load import LoadDuring, Second, decide_load_during
+
+CALM = LoadDuring(10.0, 20.0, 0, 0)
+
+
+def tried(**changes: object) -> Tried:
+    values = {
+        "name": "snapshot",
+        "took_s": 2.0,
+        "committed": 50,
+        "longest_wait_s": 0.4,
+        "failed": 0,
+        "load": CALM,
+        "missing": 0,
+        "said": "",
+        **changes,
+    }
+    return Tried(**values)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("changes", "promise", "said"),
+    [
+        ({}, Promise(pause_s=1.0), []),
+        ({"longest_wait_s": 1.2}, Promise(pause_s=1.0), ["a pause of 1.20 s, above 1 s"]),
+        ({"longest_wait_s": 9.0}, Promise(), []),
+        ({"took_s": 11.0}, Promise(most_s=10.0), ["it took 11.0 s, above 10 s"]),
+        ({"missing": 2}, Promise(is_online=False), ["2 acknowledged commits are lost"]),
+        ({"failed": 1}, Promise(), ["1 queries failed or had to connect anew"]),
+        ({"load": LoadDuring(1, 1, 2, 4)}, Promise(), ["6 queries failed"]),
+        ({"failed": 1, "load": LoadDuring(1, 1, 2, 4)}, Promise(is_online=False), []),
+        ({"said": "error: no"}, Promise(), ["it failed: error: no"]),
+    ],
+)
+def test_what_is_promised_is_held_to(
+    changes: dict[str, object], promise: Promise, said: list[str]
+) -> None:
+    broken = decide_broken(tried(**changes), promise)
+    assert len(broken) == len(said)
+    assert all(text.startswith(start) for text, start in zip(broken, said, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("began_s", "ended_s", "longest_s"),
+    [(0.0, 10.0, 5.0), (0.0, 1.5, 1.0), (3.0, 4.0, 5.0), (7.5, 9.0, 1.0), (20.0, 30.0, 0.0)],
+)
+def test_a_wait_counts_when_it_reaches_into_the_time_asked_for(
+    began_s: float, ended_s: float, longest_s: float
+) -> None:
+    rows = [Acknowledged(n, at_s) for n, at_s in enumerate((0.0, 1.0, 2.0, 7.0, 8.0, 9.0))]
+    assert longest_wait_s(rows, began_s, ended_s) == longest_s
+
+
+def test_the_seconds_of_an_operation_are_put_together() -> None:
+    def second(at_s: float, errors: float) -> Second:
+        return Second(at_s, Interval(at_s, 4, 10.0, 200.0, 10.0 * at_s, errors, 0.0))
+
+    seconds = [second(1.0, 5), second(2.0, 1), second(3.0, 0), second(9.0, 7)]
+    assert decide_load_during(seconds, 1.5, 2.5) == LoadDuring(10.0, 30.0, 1, 0)
+    assert decide_load_during([], 1.5, 2.5) == LoadDuring(0.0, 0.0, 0, 0)
+
+
+def test_each_operation_is_a_command_of_that_database() -> None:
+    place = Place("shop", "h2", "/backups", "other", 2**30)
+    names = [operation.name for operation in OPERATIONS]
+    assert len(set(names)) == len(names)
+    for operation in OPERATIONS:
+        for command in operation.commands(place):
+            assert command[0] == "db"
+            assert "shop" in command[2] or "shop" in command[3], command
+            assert "{" not in "".join(command)
+
+
+def test_page_has_a_row_an_operation_and_says_what_was_broken() -> None:
+    rows = [(tried(), Promise(pause_s=1.0)), (tried(name="move", missing=3), Promise())]
+    page = render_page({"200 MiB": rows}, {"CPUs": "2"})
+    assert "**1 of 2 kept what they promise.**" in page
+    assert "| snapshot | 2.0 s | 50 | 0.40 of 1 s | 0 | 10.0 | 20 ms | 0 | kept |" in page
+    assert "3 acknowledged commits are lost" in page
+    assert page.endswith("- CPUs: 2\n")
