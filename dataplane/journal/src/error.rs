@@ -5,6 +5,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::ids::{Epoch, VolumeId};
+use crate::recovery::Log;
 use crate::ring::Ring;
 use crate::span::Span;
 
@@ -105,12 +106,29 @@ pub enum FormatError {
     /// A checksum does not match: torn, or rotten.
     #[error("the checksum of the {0} does not match")]
     Checksum(&'static str),
+    /// They were not sealed with this key, or changed since: torn, rotten, or forged.
+    #[error("the frame is not authentic")]
+    Seal,
     /// They belong to another volume.
     #[error("they belong to volume {0}")]
     OtherVolume(VolumeId),
     /// The checksums match, the contents make no sense.
     #[error("{0}")]
     Nonsense(&'static str),
+}
+
+/// How the key that was given and the one that a log is sealed with differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum SealMismatch {
+    /// None was given.
+    #[error("it is sealed with an encryption key, and none was given")]
+    NoKey,
+    /// One was given.
+    #[error("an encryption key was given, and it was written without one")]
+    NotSealed,
+    /// Another one was given.
+    #[error("it is sealed with another encryption key than the one given")]
+    OtherKey,
 }
 
 /// A volume cannot be opened.
@@ -125,6 +143,18 @@ pub enum RecoveryError {
     /// The record of the journal cannot be read.
     #[error("the record of the journal is broken")]
     Record(#[source] FormatError),
+    /// A log that may hold what the image lacks is sealed in another way than this volume.
+    #[error("the key does not fit {}", match .log {
+        Log::Cluster => "the journal in the cluster",
+        Log::Local => "the log on this host",
+    })]
+    Seal {
+        /// Which one. Nothing of it was changed.
+        log: Log,
+        /// How.
+        #[source]
+        mismatch: SealMismatch,
+    },
     /// Another owner took the volume while this one was about to.
     #[error("another owner took the volume over at epoch {0}")]
     Overtaken(Epoch),

@@ -19,6 +19,15 @@
 //! | | | payload: the bytes of the data extents, in their order |
 //!
 //! Kinds: 1 data, 2 zeros that keep their space, 3 discarded.
+//!
+//! A frame of an encrypted volume begins with `GRMPFRS1` and has zeros at 60; from 72 on it goes
+//! another way:
+//!
+//! | at | bytes | field |
+//! |---|---|---|
+//! | 72 | 16 | salt: with the epoch, which key |
+//! | 88 | 16 | tag: AES-256-GCM over the bytes before it and the rest, nonce: the last sequence |
+//! | 104 | | extents and payload as above, encrypted |
 
 use std::sync::Arc;
 
@@ -26,11 +35,17 @@ use crate::content::{Content, Payload};
 use crate::error::FormatError;
 use crate::ids::{Epoch, VolumeId};
 use crate::number::{narrow, wide};
+use crate::seal::{FrameKey, Opener};
 use crate::span::Span;
 use crate::wire::{array, require_checksum, u32_at, u64_at};
 
 const MAGIC: [u8; 8] = *b"GRMPFRM1";
+const SEALED_MAGIC: [u8; 8] = *b"GRMPFRS1";
 pub(crate) const HEADER_BYTES: usize = 72;
+const SALT_AT: usize = HEADER_BYTES;
+const TAG_AT: usize = 88;
+/// What is more in it fits where an extent is counted as 128 bytes of a batch and takes 24.
+const SEALED_HEADER_BYTES: usize = 104;
 const HEADER_CHECKSUM_AT: usize = 68;
 const EXTENT_BYTES: usize = 24;
 const DATA: u32 = 1;
@@ -46,13 +61,25 @@ pub struct Frame {
     pub(crate) last: u64,
     pub(crate) extents: Arc<[(Span, Content)]>,
     pub(crate) length: u64,
+    /// What it is sealed with when it is encoded; None also for one that was decoded.
+    seal: Option<Arc<FrameKey>>,
+}
+
+/// What a frame says of itself in the clear.
+struct Header {
+    epoch: Epoch,
+    first: u64,
+    last: u64,
+    length: u64,
+    table_bytes: u64,
+    body_bytes: u64,
 }
 
 /// The length of a frame of `extents` with `payload_bytes`, padded to `align_bytes`.
-pub(crate) fn frame_bytes(extents: u64, payload_bytes: u64, align_bytes: u32) -> u64 {
+fn frame_bytes(header_bytes: usize, extents: u64, payload_bytes: u64, align_bytes: u32) -> u64 {
     let align = u64::from(align_bytes);
     let body = extents.saturating_mul(wide(EXTENT_BYTES)).saturating_add(payload_bytes);
-    body.saturating_add(wide(HEADER_BYTES)).div_ceil(align).saturating_mul(align)
+    body.saturating_add(wide(header_bytes)).div_ceil(align).saturating_mul(align)
 }
 
 impl Frame {
@@ -61,10 +88,12 @@ impl Frame {
         (first, last): (u64, u64),
         extents: Arc<[(Span, Content)]>,
         align_bytes: u32,
+        seal: Option<&Arc<FrameKey>>,
     ) -> Self {
         let payload_bytes = extents.iter().map(|(_, content)| content.payload_bytes()).sum();
-        let length = frame_bytes(wide(extents.len()), payload_bytes, align_bytes);
-        Self { volume, epoch, first, last, extents, length }
+        let header_bytes = if seal.is_some() { SEALED_HEADER_BYTES } else { HEADER_BYTES };
+        let length = frame_bytes(header_bytes, wide(extents.len()), payload_bytes, align_bytes);
+        Self { volume, epoch, first, last, extents, length, seal: seal.cloned() }
     }
 
     /// The owner it is written by.
@@ -85,18 +114,24 @@ impl Frame {
         self.length
     }
 
+    #[cfg(test)]
+    pub(crate) fn is_sealed(&self) -> bool {
+        self.seal.is_some()
+    }
+
     /// What it changes, in order of place.
     #[must_use]
     pub fn extents(&self) -> &[(Span, Content)] {
         &self.extents
     }
 
-    /// Append the frame to `into`: the one copy of the data that leaves for a log. Meant for the
-    /// thread that sends it, outside any lock on the journal.
+    /// Append the frame to `into`: the one copy of the data that leaves for a log, sealed if the
+    /// volume is encrypted. Meant for the thread that sends it, outside any lock on the journal.
     pub fn encode(&self, into: &mut Vec<u8>) {
         let start = into.len();
         into.reserve(narrow(self.length));
-        into.extend_from_slice(&[0; HEADER_BYTES]);
+        let header_bytes = if self.seal.is_some() { SEALED_HEADER_BYTES } else { HEADER_BYTES };
+        into.resize(start + header_bytes, 0);
         for (span, content) in &*self.extents {
             into.extend_from_slice(&span.start().to_le_bytes());
             into.extend_from_slice(&span.length().to_le_bytes());
@@ -115,21 +150,33 @@ impl Frame {
                 payload_bytes += payload.length_bytes();
             }
         }
-        let body = into.get(start + HEADER_BYTES..).unwrap_or_default();
-        let header = self.header(payload_bytes, crc32c::crc32c(body));
-        if let Some(place) = into.get_mut(start..start + HEADER_BYTES) {
-            place.copy_from_slice(&header);
+        let frame = into.get_mut(start..).unwrap_or_default();
+        if let Some(key) = &self.seal {
+            self.seal(key, payload_bytes, frame);
+        } else if let Some((head, body)) = frame.split_at_mut_checked(HEADER_BYTES) {
+            head.copy_from_slice(&self.header(MAGIC, payload_bytes, crc32c::crc32c(body)));
         }
         into.resize(start + narrow(self.length), 0);
     }
 
-    fn header(&self, payload_bytes: u64, body_checksum: u32) -> [u8; HEADER_BYTES] {
+    /// Encrypt the body of `frame` and write the header before it.
+    fn seal(&self, key: &FrameKey, payload_bytes: u64, frame: &mut [u8]) {
+        let Some((head, body)) = frame.split_at_mut_checked(SEALED_HEADER_BYTES) else { return };
+        let (clear, tag) = head.split_at_mut(TAG_AT);
+        let (header, salt) = clear.split_at_mut(SALT_AT);
+        // No checksum of the body: it would tell of what is encrypted.
+        header.copy_from_slice(&self.header(SEALED_MAGIC, payload_bytes, 0));
+        salt.copy_from_slice(&key.salt);
+        tag.copy_from_slice(&key.key.seal(self.last, clear, body));
+    }
+
+    fn header(&self, magic: [u8; 8], payload_bytes: u64, body_checksum: u32) -> [u8; HEADER_BYTES] {
         // A frame is shorter than a segment, at most 1 GiB: these lengths fit.
         let short = |number: u64| u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes();
         let mut header = [0; HEADER_BYTES];
         let mut at = 0;
         for field in [
-            MAGIC.as_slice(),
+            magic.as_slice(),
             &self.volume.0,
             &self.epoch.0.to_le_bytes(),
             &self.first.to_le_bytes(),
@@ -149,7 +196,8 @@ impl Frame {
         header
     }
 
-    /// The frame of `volume` at the beginning of `bytes`, which may go on after it.
+    /// The frame of `volume`, which is not encrypted, at the beginning of `bytes`, which may go on
+    /// after it.
     ///
     /// # Errors
     /// [`FormatError`] when there is none, whatever the bytes are.
@@ -163,7 +211,52 @@ impl Frame {
         volume: VolumeId,
         check: bool,
     ) -> Result<Self, FormatError> {
-        if array::<8>(bytes, 0)? != MAGIC {
+        let header = Header::decode(bytes, volume, (MAGIC, HEADER_BYTES))?;
+        let body = header.body(bytes, HEADER_BYTES)?;
+        if check && crc32c::crc32c(body) != u32_at(bytes, 60)? {
+            return Err(FormatError::Checksum("frame's body"));
+        }
+        header.frame(volume, body)
+    }
+
+    /// As `decode`, of a volume that is encrypted.
+    pub(crate) fn open(
+        bytes: &[u8],
+        volume: VolumeId,
+        opener: &mut Opener,
+    ) -> Result<Self, FormatError> {
+        let header = Header::decode(bytes, volume, (SEALED_MAGIC, SEALED_HEADER_BYTES))?;
+        let mut body = header.body(bytes, SEALED_HEADER_BYTES)?.to_vec();
+        let clear = bytes.get(..TAG_AT).ok_or(FormatError::Short)?;
+        let tag = array(bytes, TAG_AT)?;
+        let key = opener.key(volume, header.epoch, array(bytes, SALT_AT)?);
+        let is_authentic = key.key.open(header.last, clear, &mut body, &tag);
+        is_authentic.map_err(|_| FormatError::Seal)?;
+        header.frame(volume, &body)
+    }
+
+    /// Whose frame begins `bytes`, and the first batch that it says to carry: of what is sealed,
+    /// without proof.
+    ///
+    /// # Errors
+    /// [`FormatError`] when there is none, whatever the bytes are.
+    pub fn look_at(bytes: &[u8], volume: VolumeId) -> Result<(Epoch, u64), FormatError> {
+        let sealed = (SEALED_MAGIC, SEALED_HEADER_BYTES);
+        match Self::decode(bytes, volume) {
+            Err(FormatError::Magic) => Header::decode(bytes, volume, sealed)
+                .map(|Header { epoch, first, .. }| (epoch, first)),
+            decoded => decoded.map(|frame| (frame.epoch, frame.first)),
+        }
+    }
+}
+
+impl Header {
+    fn decode(
+        bytes: &[u8],
+        volume: VolumeId,
+        (magic, header_bytes): ([u8; 8], usize),
+    ) -> Result<Self, FormatError> {
+        if array::<8>(bytes, 0)? != magic {
             return Err(FormatError::Magic);
         }
         require_checksum(bytes, HEADER_CHECKSUM_AT, "frame's header")?;
@@ -179,21 +272,26 @@ impl Frame {
         if first == 0 || first > last || last == u64::MAX {
             return Err(FormatError::Nonsense("the frame's sequences are out of order"));
         }
-        if wide(HEADER_BYTES) + body_bytes > length {
+        if wide(header_bytes) + body_bytes > length {
             return Err(FormatError::Nonsense("the frame is longer than it says"));
         }
         if length > wide(bytes.len()) {
             return Err(FormatError::Short);
         }
-        let body = bytes.get(HEADER_BYTES..HEADER_BYTES + narrow(body_bytes));
-        let body = body.ok_or(FormatError::Short)?;
-        if check && crc32c::crc32c(body) != u32_at(bytes, 60)? {
-            return Err(FormatError::Checksum("frame's body"));
-        }
+        Ok(Self { epoch, first, last, length, table_bytes, body_bytes })
+    }
+
+    fn body<'a>(&self, bytes: &'a [u8], header_bytes: usize) -> Result<&'a [u8], FormatError> {
+        let end = header_bytes + narrow(self.body_bytes);
+        bytes.get(header_bytes..end).ok_or(FormatError::Short)
+    }
+
+    fn frame(&self, volume: VolumeId, body: &[u8]) -> Result<Frame, FormatError> {
         let (table, payload) =
-            body.split_at_checked(narrow(table_bytes)).ok_or(FormatError::Short)?;
+            body.split_at_checked(narrow(self.table_bytes)).ok_or(FormatError::Short)?;
         let extents = decode_extents(table, &Payload::copy_of(payload))?;
-        Ok(Self { volume, epoch, first, last, extents, length })
+        let Self { epoch, first, last, length, .. } = *self;
+        Ok(Frame { volume, epoch, first, last, extents, length, seal: None })
     }
 }
 
@@ -228,10 +326,13 @@ fn decode_extents(table: &[u8], payload: &Payload) -> Result<Arc<[(Span, Content
 
 #[cfg(test)]
 mod tests {
+    use grampus_sealing::Secret;
     use proptest::collection::vec;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::recovery::Log;
+    use crate::seal::Sealing;
 
     const VOLUME: VolumeId = VolumeId(*b"the volume's id.");
 
@@ -258,8 +359,25 @@ mod tests {
 
     fn encoded(extents: Vec<(Span, Content)>) -> Vec<u8> {
         let mut bytes = Vec::new();
-        Frame::new((VOLUME, Epoch(3)), (7, 9), Arc::from(extents), 512).encode(&mut bytes);
+        Frame::new((VOLUME, Epoch(3)), (7, 9), Arc::from(extents), 512, None).encode(&mut bytes);
         bytes
+    }
+
+    fn sealing() -> Sealing {
+        Sealing::new(Secret::parse(&[b'4'; 64]).unwrap(), [9; 16])
+    }
+
+    fn sealed(extents: Vec<(Span, Content)>) -> Vec<u8> {
+        let key = sealing().frame_key(Log::Cluster, VOLUME, Epoch(3));
+        let frame = Frame::new((VOLUME, Epoch(3)), (7, 9), Arc::from(extents), 512, Some(&key));
+        let mut bytes = Vec::new();
+        frame.encode(&mut bytes);
+        assert_eq!(wide(bytes.len()), frame.length_bytes());
+        bytes
+    }
+
+    fn open(bytes: &[u8], log: Log) -> Result<Frame, FormatError> {
+        Frame::open(bytes, VOLUME, &mut Opener::new(&sealing(), log))
     }
 
     fn plain(extents: &[(Span, Content)]) -> Vec<(Span, u8, Vec<u8>)> {
@@ -297,8 +415,55 @@ mod tests {
         }
 
         #[test]
+        fn what_is_sealed_is_opened(
+            extents in extents(), behind in vec(any::<u8>(), 0..700),
+        ) {
+            let mut bytes = sealed(extents.clone());
+            prop_assert_eq!(bytes.len() % 512, 0);
+            let length = wide(bytes.len());
+            bytes.extend(behind);
+            let frame = open(&bytes, Log::Cluster).unwrap();
+            prop_assert_eq!((frame.epoch(), frame.sequences()), (Epoch(3), (7, 9)));
+            prop_assert_eq!(frame.length_bytes(), length);
+            prop_assert_eq!(plain(frame.extents()), plain(&extents));
+            prop_assert_eq!(Frame::look_at(&bytes, VOLUME), Ok((Epoch(3), 7)));
+        }
+
+        /// Each bit of header, salt, tag, table and payload.
+        #[test]
+        fn a_bit_flipped_in_a_sealed_frame_is_noticed(
+            extents in extents(), at in any::<prop::sample::Index>(), bit in 0..8_u32,
+        ) {
+            let payload: u64 = extents.iter().map(|(_, content)| content.payload_bytes()).sum();
+            let counts = SEALED_HEADER_BYTES + extents.len() * EXTENT_BYTES + narrow(payload);
+            let mut bytes = sealed(extents);
+            bytes[at.index(counts)] ^= 1 << bit;
+            prop_assert!(open(&bytes, Log::Cluster).is_err());
+            // Also where the header's own checksum was put right again.
+            let checksum = crc32c::crc32c(&bytes[..HEADER_CHECKSUM_AT]).to_le_bytes();
+            bytes[68..72].copy_from_slice(&checksum);
+            if at.index(counts) < 68 || at.index(counts) >= 72 {
+                prop_assert!(open(&bytes, Log::Cluster).is_err());
+            }
+        }
+
+        #[test]
+        fn a_sealed_frame_shows_nothing_of_what_it_carries(
+            pattern in vec(1..=255_u8, 16), at in 0..1_u64 << 40,
+        ) {
+            let bytes: Vec<u8> = pattern.iter().copied().cycle().take(4096).collect();
+            let span = Span::new(at, wide(bytes.len())).unwrap();
+            let frame = sealed(vec![(span, Content::Data(Payload::copy_of(&bytes)))]);
+            prop_assert!(!frame.windows(8).any(|window| pattern.starts_with(window)));
+            let again = sealed(vec![(span, Content::Data(Payload::copy_of(&bytes)))]);
+            prop_assert_eq!(frame, again, "sent again it is the same, so its nonce comes once");
+        }
+
+        #[test]
         fn arbitrary_bytes_are_no_frame_and_no_panic(bytes in vec(any::<u8>(), 0..2000)) {
             prop_assert!(Frame::decode(&bytes, VOLUME).is_err());
+            prop_assert!(open(&bytes, Log::Cluster).is_err());
+            prop_assert!(Frame::look_at(&bytes, VOLUME).is_err());
         }
 
         /// Past the checksums: nonsense that a fault of ours could write.
@@ -329,6 +494,26 @@ mod tests {
                 prop_assert!(frame.length_bytes() <= wide(bytes.len()));
             }
         }
+    }
+
+    #[test]
+    fn a_sealed_frame_opens_for_its_own_log_key_and_kind_only() {
+        let span = Span::new(0, 5).unwrap();
+        let extents = vec![(span, Content::Data(Payload::copy_of(b"bytes")))];
+        let frame = sealed(extents.clone());
+        assert_eq!(open(&frame, Log::Local).unwrap_err(), FormatError::Seal);
+        assert_eq!(Frame::decode(&frame, VOLUME).unwrap_err(), FormatError::Magic);
+        assert_eq!(open(&encoded(extents), Log::Cluster).unwrap_err(), FormatError::Magic);
+        let other = Sealing::new(Secret::parse(&[b'5'; 64]).unwrap(), [9; 16]);
+        let mut opener = Opener::new(&other, Log::Cluster);
+        assert_eq!(Frame::open(&frame, VOLUME, &mut opener).unwrap_err(), FormatError::Seal);
+        // The reader's own salt means nothing: the frame's counts.
+        let salted = Sealing::new(Secret::parse(&[b'4'; 64]).unwrap(), [1; 16]);
+        let mut opener = Opener::new(&salted, Log::Cluster);
+        assert!(Frame::open(&frame, VOLUME, &mut opener).is_ok());
+        let mut torn = frame;
+        torn[SEALED_HEADER_BYTES + 3] ^= 1;
+        assert_eq!(open(&torn, Log::Cluster).unwrap_err(), FormatError::Seal);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! logs) and `landing` (into the image).
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use grampus_blockdev::{Durability, Offset, Token};
@@ -16,8 +17,10 @@ use crate::local::Local;
 use crate::outbound::InFlight;
 use crate::read::ReadPlan;
 use crate::record::Record;
+use crate::recovery::Log;
 use crate::ring::LogSpace;
 use crate::sabotage::{Fault, Sabotage};
+use crate::seal::{FrameKey, Sealing};
 use crate::settled::{Mark, Settled};
 use crate::span::Span;
 use crate::throttle::{
@@ -71,6 +74,9 @@ pub struct Journal {
     pub(crate) landing: Landing,
     /// In `cache` mode, until it fails.
     pub(crate) local: Option<Local>,
+    /// Of an encrypted volume: what frames are sealed with, in the cluster and on the host.
+    pub(crate) frame_key: Option<Arc<FrameKey>>,
+    pub(crate) local_key: Option<Arc<FrameKey>>,
     pub(crate) degraded: Option<Failure>,
     /// Held bytes of `sealed`, all and those acknowledged.
     pub(crate) sealed_bytes: u64,
@@ -120,6 +126,8 @@ impl Journal {
             settled: Settled::new(applied),
             landing: Landing::new(applied, now),
             local: config.cache.and(opened.local).map(|local| Local::new(local, replicated)),
+            frame_key: None,
+            local_key: None,
             degraded: None,
             sealed_bytes: 0,
             exposed_bytes: 0,
@@ -134,6 +142,16 @@ impl Journal {
             statistics: Statistics::default(),
             sabotage: Sabotage::default(),
         })
+    }
+
+    /// Of a volume that is encrypted, if there is one: the same as the recovery's, which has
+    /// sealed nothing that this journal seals.
+    #[must_use]
+    pub fn sealed(mut self, sealing: Option<&Sealing>) -> Self {
+        let Record { volume, epoch, .. } = self.record;
+        let key = |log| sealing.map(|sealing| sealing.frame_key(log, volume, epoch));
+        (self.frame_key, self.local_key) = (key(Log::Cluster), key(Log::Local));
+        self
     }
 
     #[cfg(test)]

@@ -35,6 +35,11 @@
 //! when what was asked for is durable (for an apply: visible); one process at a time uses a local
 //! log, by a lock.
 //!
+//! # Encrypted volumes
+//! With a [`Sealing`], frames carry what they change encrypted and authenticated; lengths, epochs
+//! and sequences stay readable. A frame that is not authentic ends a scan as one with a wrong
+//! checksum does. A journal that was begun with one key, or with none, opens with nothing else.
+//!
 //! # Proof
 //! `simulator` (in tests) drives all of this through devices that tear, lose, reorder and fail,
 //! with crashes at any event, also in recovery, and takeovers from owners and recoveries that live
@@ -60,6 +65,7 @@ mod recovery;
 mod ring;
 mod sabotage;
 mod scan;
+mod seal;
 mod settled;
 #[cfg(test)]
 mod simulator;
@@ -71,7 +77,7 @@ mod wire;
 pub use action::{Action, Event, Report, State, Statistics, Status};
 pub use config::{CacheConfig, Config};
 pub use content::{Content, Payload};
-pub use error::{ConfigError, Failure, FormatError, RecoveryError, Refusal};
+pub use error::{ConfigError, Failure, FormatError, RecoveryError, Refusal, SealMismatch};
 pub use frame::Frame;
 pub use ids::{Epoch, VolumeId};
 pub use interval::{IntervalMap, Part};
@@ -80,6 +86,7 @@ pub use read::{ReadPlan, Source};
 pub use record::{LocalLog, RECORD_BYTES, Record, decide_local_log};
 pub use recovery::{Answer, Aside, Log, Progress, Recovery, RecoveryConfig, Step};
 pub use ring::{Place, Ring};
+pub use seal::Sealing;
 pub use settled::Change;
 pub use span::Span;
 pub use throttle::Admission;

@@ -117,7 +117,9 @@ impl Journal {
             };
             let batches = taken.len();
             let owner = (self.record.volume, self.record.epoch);
-            let frame = Frame::new(owner, sequences, extents, self.record.ring.align_bytes);
+            let align_bytes = self.record.ring.align_bytes;
+            let seal = self.frame_key.as_ref();
+            let frame = Frame::new(owner, sequences, extents, align_bytes, seal);
             let Some(place) = self.log.reserve(frame.length_bytes()) else {
                 self.landing.ring_is_full = true;
                 return;
@@ -268,7 +270,8 @@ impl Journal {
             let owner = (self.record.volume, self.record.epoch);
             let sequences = (sealed.sequence, sealed.sequence);
             let align_bytes = local.record.ring.align_bytes;
-            let frame = Frame::new(owner, sequences, sealed.batch.extents(), align_bytes);
+            let seal = self.local_key.as_ref();
+            let frame = Frame::new(owner, sequences, sealed.batch.extents(), align_bytes, seal);
             let Some(place) = local.reserve(&frame, self.now) else { break };
             self.statistics.local_appends += 1;
             self.statistics.local_append_bytes += frame.length_bytes();

@@ -8,6 +8,8 @@ use crate::wire::{array, require_checksum, u32_at, u64_at};
 /// The length of an encoded record. It fits one sector, which a disk writes whole or not at all.
 pub const RECORD_BYTES: usize = 100;
 const MAGIC: [u8; 8] = *b"GRMPREC1";
+/// Of a log of sealed frames: another mark, so that who knows nothing of seals opens no such log.
+const SEALED_MAGIC: [u8; 8] = *b"GRMPREC2";
 const CHECKSUM_AT: usize = RECORD_BYTES - 4;
 /// Far above what any log reaches, far below where sums of positions overflow.
 const MAX_POSITION: u64 = 1 << 62;
@@ -34,6 +36,8 @@ pub struct Record {
     pub durable: u64,
     /// The log's shape.
     pub ring: Ring,
+    /// The fingerprint of the secret that every frame is sealed with, never 0; None: with none.
+    pub sealed_by: Option<u64>,
 }
 
 impl Record {
@@ -50,6 +54,7 @@ impl Record {
             first: 1,
             durable: 0,
             ring,
+            sealed_by: None,
         }
     }
 
@@ -57,7 +62,8 @@ impl Record {
     #[must_use]
     pub fn encode(&self) -> [u8; RECORD_BYTES] {
         let mut bytes = Vec::with_capacity(RECORD_BYTES);
-        bytes.extend_from_slice(&MAGIC);
+        let magic = if self.sealed_by.is_some() { SEALED_MAGIC } else { MAGIC };
+        bytes.extend_from_slice(&magic);
         bytes.extend_from_slice(&self.volume.0);
         for number in [
             self.epoch.0,
@@ -72,6 +78,7 @@ impl Record {
         }
         bytes.extend_from_slice(&self.ring.segments.to_le_bytes());
         bytes.extend_from_slice(&self.ring.align_bytes.to_le_bytes());
+        bytes.extend_from_slice(&self.sealed_by.unwrap_or_default().to_le_bytes());
         bytes.resize(CHECKSUM_AT, 0);
         let checksum = crc32c::crc32c(&bytes);
         bytes.extend_from_slice(&checksum.to_le_bytes());
@@ -84,9 +91,11 @@ impl Record {
     /// # Errors
     /// [`FormatError`] when there is none, whatever the bytes are.
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
-        if array::<8>(bytes, 0)? != MAGIC {
-            return Err(FormatError::Magic);
-        }
+        let sealed = match array(bytes, 0)? {
+            MAGIC => false,
+            SEALED_MAGIC => true,
+            _ => return Err(FormatError::Magic),
+        };
         require_checksum(bytes, CHECKSUM_AT, "record")?;
         let ring = Ring {
             segment_bytes: u64_at(bytes, 72)?,
@@ -105,13 +114,15 @@ impl Record {
             first: u64_at(bytes, 56)?,
             durable: u64_at(bytes, 64)?,
             ring,
+            sealed_by: sealed.then(|| u64_at(bytes, 88)).transpose()?,
         };
         let sound = record.tail <= MAX_POSITION
             && (1..=MAX_POSITION).contains(&record.first)
             && record.durable <= MAX_POSITION
             && record.epoch.0 <= MAX_POSITION
             && record.opened <= record.epoch
-            && record.written_by <= record.epoch;
+            && record.written_by <= record.epoch
+            && record.sealed_by != Some(0);
         if sound { Ok(record) } else { Err(FormatError::Nonsense("the record contradicts itself")) }
     }
 }
@@ -171,6 +182,9 @@ mod tests {
         assert_eq!(Record::decode(&record().encode()), Ok(record()));
         let fresh = Record::fresh(VOLUME, RING);
         assert_eq!(Record::decode(&fresh.encode()), Ok(fresh));
+        let sealed = Record { sealed_by: Some(u64::MAX), ..record() };
+        assert_eq!(Record::decode(&sealed.encode()), Ok(sealed));
+        assert_eq!(sealed.encode()[..8], SEALED_MAGIC);
     }
 
     #[test]
@@ -180,6 +194,7 @@ mod tests {
             Record { written_by: Epoch(6), ..record() },
             Record { first: 0, ..record() },
             Record { tail: u64::MAX, ..record() },
+            Record { sealed_by: Some(0), ..record() },
             Record { ring: Ring { segments: 0, ..RING }, ..record() },
         ] {
             let answer = Record::decode(&wrong.encode());

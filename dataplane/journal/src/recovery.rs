@@ -16,6 +16,7 @@ use crate::record::{LocalLog, Record, decide_local_log};
 use crate::ring::{LogSpace, Place, Ring};
 use crate::sabotage::{Fault, Sabotage};
 use crate::scan::{Continuity, Scanner};
+use crate::seal::{FrameKey, Opener, Sealing, require_fit};
 use crate::span::Span;
 
 /// Two takeovers at once raise the record in turn; one that loses so often gives up.
@@ -171,6 +172,9 @@ enum Next {
 #[derive(Debug)]
 pub struct Recovery {
     config: RecoveryConfig,
+    sealing: Option<Sealing>,
+    /// What it seals frames with that it ships.
+    frame_key: Option<Arc<FrameKey>>,
     stage: Stage,
     claims: u32,
     size_bytes: u64,
@@ -195,6 +199,8 @@ impl Recovery {
         config.local.map_or(Ok(()), |ring| ring.validate())?;
         Ok(Self {
             config,
+            sealing: None,
+            frame_key: None,
             stage: Stage::Read,
             claims: 0,
             size_bytes: 0,
@@ -208,6 +214,13 @@ impl Recovery {
             progress: Progress::default(),
             sabotage: Sabotage::default(),
         })
+    }
+
+    /// Of a volume that is encrypted, if there is one: the same as the journal's.
+    #[must_use]
+    pub fn sealed(mut self, sealing: Option<Sealing>) -> Self {
+        self.sealing = sealing;
+        self
     }
 
     /// What was found so far.
@@ -294,7 +307,7 @@ impl Recovery {
             (Stage::Replay(Part::Record, _) | Stage::Open(_), Answer::Swapped(false)) => {
                 return Err(RecoveryError::Overtaken(self.record.epoch));
             }
-            (Stage::ReadLocal, Answer::Record(bytes)) => self.judge_local(bytes.as_deref()),
+            (Stage::ReadLocal, Answer::Record(bytes)) => self.judge_local(bytes.as_deref())?,
             (Stage::SetAside(why), Answer::Done) => {
                 self.progress.set_aside = Some(why);
                 Stage::ResetLocal
@@ -314,7 +327,10 @@ impl Recovery {
         if let Some(other) = found.filter(|record| record.volume != self.config.volume) {
             return Err(RecoveryError::Record(FormatError::OtherVolume(other.volume)));
         }
-        let record = found.unwrap_or(Record::fresh(self.config.volume, self.config.ring));
+        let fresh = self.sealed_record(self.config.ring);
+        let record = found.unwrap_or(fresh);
+        let fits = require_fit(&record, self.sealing.as_ref());
+        fits.map_err(|mismatch| RecoveryError::Seal { log: Log::Cluster, mismatch })?;
         self.claims += 1;
         if self.claims > MAX_CLAIMS {
             return Err(RecoveryError::Overtaken(record.epoch));
@@ -322,12 +338,26 @@ impl Recovery {
         Ok(Stage::Claim(found, Record { epoch: record.epoch.next(), ..record }))
     }
 
+    /// Of a log in which nothing was ever written.
+    fn sealed_record(&self, ring: Ring) -> Record {
+        let volume = self.config.volume;
+        let sealed_by = self.sealing.as_ref().map(|sealing| sealing.fingerprint(volume));
+        Record { sealed_by, ..Record::fresh(volume, ring) }
+    }
+
     /// The record is ours: the old owner frees nothing any more. The slots are next.
     fn claimed(&mut self, record: Record) -> Stage {
         self.record = record;
         self.last = record.first - 1;
-        self.scanner = Some(Scanner::new(record, Continuity::Unbroken, self.sabotage));
+        let key = |sealing: &Sealing| sealing.frame_key(Log::Cluster, record.volume, record.epoch);
+        self.frame_key = self.sealing.as_ref().map(key);
+        self.scanner = Some(self.scanner(record, Log::Cluster, Continuity::Unbroken));
         Stage::Fence
+    }
+
+    fn scanner(&self, record: Record, log: Log, continuity: Continuity) -> Scanner {
+        let opener = self.sealing.as_ref().map(|sealing| Opener::new(sealing, log));
+        Scanner::new(record, continuity, opener, self.sabotage)
     }
 
     fn slot(&self) -> u32 {
@@ -418,13 +448,13 @@ impl Recovery {
         }
     }
 
-    fn judge_local(&mut self, bytes: Option<&[u8]>) -> Stage {
+    fn judge_local(&mut self, bytes: Option<&[u8]>) -> Result<Stage, RecoveryError> {
         let local = match bytes.map(Record::decode).transpose() {
             Ok(local) => local,
-            Err(error) => return Stage::SetAside(Aside::Broken(error)),
+            Err(error) => return Ok(Stage::SetAside(Aside::Broken(error))),
         };
         let verdict = decide_local_log(&self.record, local.as_ref());
-        match (verdict, local) {
+        Ok(match (verdict, local) {
             (LocalLog::SetAside { epoch, volume }, Some(_))
                 if !self.sabotage.is(Fault::ShipOldLocal) =>
             {
@@ -433,11 +463,13 @@ impl Recovery {
             (LocalLog::Ship | LocalLog::SetAside { .. }, Some(local))
                 if !self.sabotage.is(Fault::ForgetLocal) =>
             {
-                self.scanner = Some(Scanner::new(local, Continuity::Rising, self.sabotage));
+                let fits = require_fit(&local, self.sealing.as_ref());
+                fits.map_err(|mismatch| RecoveryError::Seal { log: Log::Local, mismatch })?;
+                self.scanner = Some(self.scanner(local, Log::Local, Continuity::Rising));
                 Stage::ScanLocal
             }
             _ => Stage::ResetLocal,
-        }
+        })
     }
 
     fn scanned_local(&mut self, bytes: &[u8]) -> Result<Stage, RecoveryError> {
@@ -469,7 +501,9 @@ impl Recovery {
         };
         let owner = (self.record.volume, self.record.epoch);
         let align_bytes = self.record.ring.align_bytes;
-        let frame = Frame::new(owner, next.sequences(), Arc::clone(&next.extents), align_bytes);
+        let extents = Arc::clone(&next.extents);
+        let seal = self.frame_key.as_ref();
+        let frame = Frame::new(owner, next.sequences(), extents, align_bytes, seal);
         let room = if self.is_full() { None } else { self.log.reserve(frame.length_bytes()) };
         let Some(place) = room else { return replay(Next::MoreLocal) };
         self.to_ship.pop_front();
@@ -494,7 +528,7 @@ impl Recovery {
             written_by: epoch,
             first,
             durable,
-            ..Record::fresh(self.config.volume, ring)
+            ..self.sealed_record(ring)
         }
     }
 

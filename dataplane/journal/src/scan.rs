@@ -4,6 +4,7 @@ use crate::frame::Frame;
 use crate::number::narrow;
 use crate::record::Record;
 use crate::sabotage::{Fault, Sabotage};
+use crate::seal::Opener;
 
 /// Which sequence may follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,17 +25,25 @@ pub(crate) struct Scanner {
     /// The sequence that the next frame begins with.
     expected: u64,
     ended: bool,
+    /// Of an encrypted volume.
+    opener: Option<Opener>,
     sabotage: Sabotage,
 }
 
 impl Scanner {
-    pub(crate) fn new(record: Record, continuity: Continuity, sabotage: Sabotage) -> Self {
+    pub(crate) fn new(
+        record: Record,
+        continuity: Continuity,
+        opener: Option<Opener>,
+        sabotage: Sabotage,
+    ) -> Self {
         Self {
             record,
             continuity,
             position: record.tail,
             expected: record.first,
             ended: false,
+            opener,
             sabotage,
         }
     }
@@ -82,10 +91,15 @@ impl Scanner {
         }
     }
 
-    fn frame_at(&self, bytes: &[u8], offset: u64, room: u64) -> Option<Frame> {
+    fn frame_at(&mut self, bytes: &[u8], offset: u64, room: u64) -> Option<Frame> {
         let bytes = bytes.get(narrow(offset)..)?;
         let check = !self.sabotage.is(Fault::SkipChecksum);
-        let frame = Frame::decode_checked(bytes, self.record.volume, check).ok()?;
+        let volume = self.record.volume;
+        let frame = match &mut self.opener {
+            Some(opener) => Frame::open(bytes, volume, opener),
+            None => Frame::decode_checked(bytes, volume, check),
+        }
+        .ok()?;
         let rising = frame.first >= self.expected;
         let follows = match self.continuity {
             Continuity::Unbroken if self.sabotage.is(Fault::SkipBroken) => rising,
@@ -104,29 +118,61 @@ impl Scanner {
 mod tests {
     use std::sync::Arc;
 
+    use grampus_sealing::Secret;
+
     use super::*;
     use crate::content::{Content, Payload};
     use crate::ids::{Epoch, VolumeId};
+    use crate::recovery::Log;
     use crate::ring::Ring;
+    use crate::seal::Sealing;
     use crate::span::Span;
 
     const VOLUME: VolumeId = VolumeId([4; 16]);
     const RING: Ring = Ring { segment_bytes: 2048, segments: 2, align_bytes: 512 };
 
+    fn sealing() -> Sealing {
+        Sealing::new(Secret::parse(&[b'4'; 64]).unwrap(), [9; 16])
+    }
+
     fn put(log: &mut [u8], position: usize, epoch: u64, sequences: (u64, u64), bytes: usize) {
+        put_with(None, log, position, epoch, sequences, bytes);
+    }
+
+    fn put_with(
+        sealing: Option<&Sealing>,
+        log: &mut [u8],
+        position: usize,
+        epoch: u64,
+        sequences: (u64, u64),
+        bytes: usize,
+    ) {
+        let key = sealing.map(|sealing| sealing.frame_key(Log::Cluster, VOLUME, Epoch(epoch)));
         let span = Span::new(0, crate::number::wide(bytes)).unwrap();
         let extents = vec![(span, Content::Data(Payload::copy_of(&vec![1; bytes])))];
         let mut frame = Vec::new();
-        Frame::new((VOLUME, Epoch(epoch)), sequences, Arc::from(extents), 512).encode(&mut frame);
+        let owner = (VOLUME, Epoch(epoch));
+        Frame::new(owner, sequences, Arc::from(extents), 512, key.as_ref()).encode(&mut frame);
         let at = position % log.len();
         log[at..at + frame.len()].copy_from_slice(&frame);
     }
 
     fn scan(log: &[u8], tail: u64, first: u64, continuity: Continuity) -> Vec<(u64, u64)> {
+        scan_with(None, log, tail, first, continuity)
+    }
+
+    fn scan_with(
+        sealing: Option<&Sealing>,
+        log: &[u8],
+        tail: u64,
+        first: u64,
+        continuity: Continuity,
+    ) -> Vec<(u64, u64)> {
+        let opener = sealing.map(|sealing| Opener::new(sealing, Log::Cluster));
         let epoch = Epoch(2);
         let record =
             Record { epoch, written_by: epoch, tail, first, ..Record::fresh(VOLUME, RING) };
-        let mut scanner = Scanner::new(record, continuity, Sabotage::default());
+        let mut scanner = Scanner::new(record, continuity, opener, Sabotage::default());
         let mut frames = Vec::new();
         while let Some(segment) = scanner.segment() {
             let start = usize::try_from(segment % 2).unwrap() * 2048;
@@ -153,6 +199,33 @@ mod tests {
         put(&mut log, 4096, 2, (9, 9), 1000);
         assert_eq!(scan(&log, 2560, 7, unbroken), [(7, 7)], "8 is missing");
         assert_eq!(scan(&log, 2560, 7, Continuity::Rising), [(7, 7), (9, 9), (10, 10)]);
+    }
+
+    /// As a broken checksum does: what lies behind it is not looked at.
+    #[test]
+    fn a_sealed_frame_that_is_not_authentic_ends_the_scan() {
+        let sealing = sealing();
+        let mut log = vec![0; 4096];
+        for (index, sequence) in (1..=4).enumerate() {
+            put_with(Some(&sealing), &mut log, index * 512, 2, (sequence, sequence), 300);
+        }
+        let found = |log: &[u8]| scan_with(Some(&sealing), log, 0, 1, Continuity::Unbroken);
+        assert_eq!(found(&log), [(1, 1), (2, 2), (3, 3), (4, 4)]);
+        assert_eq!(scan(&log, 0, 1, Continuity::Unbroken), [], "without the key");
+        let other = Sealing::new(Secret::parse(&[b'5'; 64]).unwrap(), [9; 16]);
+        assert_eq!(scan_with(Some(&other), &log, 0, 1, Continuity::Unbroken), []);
+        for at in [0, 40, 70, 75, 90, 104, 300] {
+            let mut torn = log.clone();
+            torn[512 + at] ^= 1;
+            assert_eq!(found(&torn), [(1, 1)], "a bit at {at} of the second");
+        }
+        put(&mut log, 512, 2, (2, 2), 300);
+        assert_eq!(found(&log), [(1, 1)], "a frame that is not sealed proves nothing");
+        // The same bytes at another place of the same ring say another sequence than is due.
+        let (third, rest) = (log[1024..1536].to_vec(), log[1536..2048].to_vec());
+        log[512..1024].copy_from_slice(&third);
+        log[1024..1536].copy_from_slice(&rest);
+        assert_eq!(found(&log), [(1, 1)]);
     }
 
     #[test]

@@ -280,7 +280,7 @@ mod tests {
             (span, Content::Data(Payload::copy_of(bytes)))
         };
         let extents: Vec<_> = extents.iter().map(extent).collect();
-        Frame::new((VolumeId([0; 16]), Epoch(1)), (last, last), Arc::from(extents), 512)
+        Frame::new((VolumeId([0; 16]), Epoch(1)), (last, last), Arc::from(extents), 512, None)
     }
 
     fn settled() -> Settled {

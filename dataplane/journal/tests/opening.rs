@@ -14,8 +14,10 @@ use std::time::Duration;
 use grampus_blockdev::{Durability, Offset, Token};
 use grampus_journal::{
     Action, Answer, Aside, Config, Content, Epoch, Event, Failure, FormatError, Journal, Log,
-    Opened, Payload, Record, Recovery, RecoveryConfig, RecoveryError, Ring, Step, VolumeId,
+    Opened, Payload, Record, Recovery, RecoveryConfig, RecoveryError, Ring, SealMismatch, Sealing,
+    Step, VolumeId,
 };
+use grampus_sealing::Secret;
 
 const VOLUME: VolumeId = VolumeId([7; 16]);
 const RING: Ring = Ring { segment_bytes: 64 << 10, segments: 4, align_bytes: 4096 };
@@ -30,6 +32,10 @@ struct Cluster {
     local_record: Option<Vec<u8>>,
     local_slots: HashMap<u32, Vec<u8>>,
     steps: Vec<String>,
+    /// The volume's secret, as it is given.
+    secret: Option<Secret>,
+    openings: u8,
+    sealing: Option<Sealing>,
 }
 
 fn config(local: Option<Ring>) -> RecoveryConfig {
@@ -95,7 +101,10 @@ impl Cluster {
 
     fn open(&mut self, config: RecoveryConfig) -> Result<(Opened, Recovery), RecoveryError> {
         self.steps.clear();
-        let mut recovery = Recovery::new(config)?;
+        self.openings += 1;
+        let salt = std::array::from_fn(|at| self.openings + u8::try_from(at).unwrap());
+        self.sealing = self.secret.clone().map(|secret| Sealing::new(secret, salt));
+        let mut recovery = Recovery::new(config)?.sealed(self.sealing.clone());
         loop {
             match recovery.step() {
                 Step::Open(opened) => return Ok((opened, recovery)),
@@ -113,7 +122,8 @@ impl Cluster {
             max_apply_bytes: 8192,
             ..Config::default()
         };
-        let mut journal = Journal::new(config, opened, Duration::ZERO).unwrap();
+        let journal = Journal::new(config, opened, Duration::ZERO).unwrap();
+        let mut journal = journal.sealed(self.sealing.as_ref());
         for (place, fill) in (0_u64..).zip(pages) {
             let payload = Payload::copy_of(&[*fill; 4096]);
             let (now, token) = (Duration::ZERO, Token(place));
@@ -243,4 +253,81 @@ fn a_local_log_of_an_older_owner_is_set_aside_and_a_new_one_begun() {
     let (_, recovery) = cluster.open(cache).unwrap();
     let broken = Aside::Broken(FormatError::Magic);
     assert_eq!(recovery.progress().set_aside, Some(broken));
+}
+
+fn secret(digit: u8) -> Secret {
+    Secret::parse(&[digit; 64]).unwrap()
+}
+
+#[test]
+fn an_encrypted_volume_is_replayed_and_its_journal_shows_nothing() {
+    let mut cluster = Cluster { secret: Some(secret(b'a')), ..Cluster::new() };
+    let (opened, _) = cluster.open(config(None)).unwrap();
+    let pages: Vec<u8> = (1..=20).collect();
+    cluster.write(opened, &pages);
+    for slot in cluster.slots.values() {
+        assert!(!slot.windows(32).any(|window| window[0] != 0 && window == [window[0]; 32]));
+    }
+    let (opened, recovery) = cluster.open(config(None)).unwrap();
+    assert_eq!(recovery.progress().frames, 20);
+    for (page, fill) in cluster.image.chunks(4096).zip(&pages) {
+        assert!(page.iter().all(|byte| byte == fill), "page {fill}");
+    }
+    cluster.write(opened, &[99]);
+    cluster.open(config(None)).unwrap();
+    assert_eq!(cluster.image[0], 99);
+}
+
+#[test]
+fn a_bit_flipped_in_a_sealed_frame_ends_recovery_there() {
+    let mut cluster = Cluster { secret: Some(secret(b'a')), ..Cluster::new() };
+    let (opened, _) = cluster.open(config(None)).unwrap();
+    cluster.write(opened, &[1, 2, 3]);
+    cluster.slots.get_mut(&0).unwrap()[8192 + 2000] ^= 1; // in the second frame
+    let record = Record { durable: 3, ..opened.record };
+    cluster.record = Some(record);
+    let error = cluster.open(config(None)).unwrap_err();
+    assert_eq!(error, RecoveryError::Damaged { expected: 3, found: 1 });
+    // Where nothing was promised, what is before it counts.
+    cluster.record = Some(opened.record);
+    let (_, recovery) = cluster.open(config(None)).unwrap();
+    assert_eq!(recovery.progress().frames, 1);
+    assert_eq!((cluster.image[0], cluster.image[4096]), (1, 0));
+}
+
+#[test]
+fn a_journal_opens_with_the_key_that_it_was_begun_with_and_nothing_is_lost() {
+    for (begun, given, mismatch) in [
+        (Some(secret(b'a')), None, SealMismatch::NoKey),
+        (Some(secret(b'a')), Some(secret(b'b')), SealMismatch::OtherKey),
+        (None, Some(secret(b'a')), SealMismatch::NotSealed),
+    ] {
+        let mut cluster = Cluster { secret: begun.clone(), ..Cluster::new() };
+        let (opened, _) = cluster.open(config(None)).unwrap();
+        cluster.write(opened, &[1, 2, 3]);
+        let (record, slots) = (cluster.record, cluster.slots.clone());
+        cluster.secret = given;
+        let error = cluster.open(config(None)).unwrap_err();
+        assert_eq!(error, RecoveryError::Seal { log: Log::Cluster, mismatch });
+        assert_eq!((cluster.record, &cluster.slots), (record, &slots), "nothing was touched");
+        cluster.secret = begun;
+        let (_, recovery) = cluster.open(config(None)).unwrap();
+        assert_eq!(recovery.progress().frames, 3);
+    }
+}
+
+#[test]
+fn so_does_a_local_log_that_may_hold_what_is_nowhere_else() {
+    let mut cluster = Cluster { secret: Some(secret(b'a')), ..Cluster::new() };
+    let cache = config(Some(RING));
+    let (opened, _) = cluster.open(cache).unwrap();
+    let local = Record { sealed_by: None, ..opened.local.unwrap() };
+    let kept = Some(local.encode().to_vec());
+    cluster.local_record.clone_from(&kept);
+    let error = cluster.open(cache).unwrap_err();
+    let mismatch = SealMismatch::NotSealed;
+    assert_eq!(error, RecoveryError::Seal { log: Log::Local, mismatch });
+    assert_eq!(cluster.local_record, kept, "nothing was touched");
+    cluster.local_record = opened.local.map(|local| local.encode().to_vec());
+    cluster.open(cache).unwrap();
 }

@@ -1,5 +1,6 @@
 //! What the shell adds to a write, a commit and a read, in microseconds, with a cluster and an
-//! image that answer at once: `cargo run --release --example commit_cost`.
+//! image that answer at once: `cargo run --release --example commit_cost`, with sealed frames
+//! `cargo run --release --example commit_cost sealed`.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -9,8 +10,9 @@ use grampus_blockdev::{
     BlockDevice, BlockSize, Buffer, Completion, CompletionSink, Durability, Geometry, MemoryDevice,
     Offset, Outcome, Request, Token,
 };
-use grampus_journal::{Config, Epoch, Failure, VolumeId};
+use grampus_journal::{Config, Epoch, Failure, Sealing, VolumeId};
 use grampus_journaled::{Done, Options, Slots, open};
+use grampus_sealing::{SALT_BYTES, SECRET_BYTES, Secret};
 
 const TURNS: u32 = 20_000;
 const PAGE_BYTES: u32 = 16 << 10;
@@ -128,7 +130,12 @@ fn main() -> Result<(), Error> {
     let slots = Arc::new(Blackhole { record: Mutex::new(None), appends: sender });
     let geometry = Geometry::new(DEVICE_BYTES, BlockSize::B4096)?;
     let image: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(geometry)?);
-    let options = Options { volume: VolumeId([1; 16]), config: Config::default() };
+    // With an argument, frames are sealed.
+    let sealing = match std::env::args().nth(1) {
+        Some(_) => Some(Sealing::new(Secret::parse(&[b'0'; SECRET_BYTES])?, [0; SALT_BYTES])),
+        None => None,
+    };
+    let options = Options { volume: VolumeId([1; 16]), config: Config::default(), sealing };
     let device = open(Arc::clone(&image), slots, None, options, &mut |_| {})?;
     let mut user = User::new(&device)?;
     user.measure("write of 16 KiB", |user, turn| {

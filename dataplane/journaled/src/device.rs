@@ -10,7 +10,8 @@ use grampus_blockdev::{
     BlockDevice, ByteRange, Completion, Durability, Geometry, Outcome, Request,
 };
 use grampus_journal::{
-    Config, Epoch, Event, Failure, Journal, Opened, Progress, Ring, Statistics, Status, VolumeId,
+    Config, Epoch, Event, Failure, Journal, Opened, Progress, Ring, Sealing, Statistics, Status,
+    VolumeId,
 };
 
 use crate::engine::{Door, Engine};
@@ -25,12 +26,14 @@ use crate::waiting::Waiter;
 const DRAW_DOWN_POLL: Duration = Duration::from_millis(10);
 
 /// Which volume, and how its journal works.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Options {
     /// Its name, should it have no journal yet; else its journal says so.
     pub volume: VolumeId,
     /// The settings. With `cache`, a log on the host is needed.
     pub config: Config,
+    /// Of an encrypted volume: what its frames are sealed with, drawn anew for each opening.
+    pub sealing: Option<Sealing>,
 }
 
 /// A volume behind its write journal.
@@ -68,13 +71,14 @@ pub fn open(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<JournaledDevice, OpenError> {
     let Options { config, .. } = options;
+    let sealing = options.sealing.clone();
     config.validate()?;
     if config.cache.is_some() && local.is_none() {
         return Err(OpenError::NoLocalLog);
     }
     let opened = recover(&*image, &*slots, local.as_deref(), options, progress)?;
     let clock = Instant::now();
-    let journal = Journal::new(config, opened, Duration::ZERO)?;
+    let journal = Journal::new(config, opened, Duration::ZERO)?.sealed(sealing.as_ref());
     let engine = Engine::new(journal, config.max_write_bytes, clock);
     let local = local.filter(|_| config.cache.is_some());
     let ports = Arc::new(Ports { image, slots, local });

@@ -65,10 +65,8 @@ fn read_record(slots: &dyn Slots) -> Result<Option<Record>, RecoveryError> {
 fn has_frame(slots: &dyn Slots, record: &Record, place: Place) -> Result<bool, RecoveryError> {
     let bytes = slots.read_slot(place.slot).map_err(RecoveryError::Io)?;
     let offset = usize::try_from(place.offset).unwrap_or(usize::MAX);
-    let frame = Frame::decode(bytes.get(offset..).unwrap_or_default(), record.volume);
-    Ok(frame.is_ok_and(|frame| {
-        frame.epoch() == record.written_by && frame.sequences().0 == record.first
-    }))
+    let found = Frame::look_at(bytes.get(offset..).unwrap_or_default(), record.volume);
+    Ok(found == Ok((record.written_by, record.first)))
 }
 
 /// Run a recovery to its end.
@@ -76,7 +74,7 @@ pub(crate) fn recover(
     image: &dyn BlockDevice,
     slots: &dyn Slots,
     local: Option<&dyn LocalLog>,
-    Options { volume, config }: Options,
+    Options { volume, config, sealing }: Options,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Opened, OpenError> {
     let record = read_record(slots)?;
@@ -85,7 +83,8 @@ pub(crate) fn recover(
         ring: config.ring,
         local: local.map(|local| local_ring(local, &config)).transpose()?,
         max_held_bytes: config.max_held_bytes,
-    })?;
+    })?
+    .sealed(sealing);
     let mut world = World { image, slots, local, config, claimed: None };
     let mut told = Progress::default();
     loop {

@@ -7,7 +7,8 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 
 use crate::symbols::{
-    CompletionCallback, CompletionHandle, ConfigOption, ImageHandle, LOCK_MODE_EXCLUSIVE,
+    CompletionCallback, CompletionHandle, ConfigOption, ENCRYPTION_AES256, ENCRYPTION_LUKS,
+    ENCRYPTION_LUKS2, EncryptionSpec, ImageHandle, LOCK_MODE_EXCLUSIVE, Luks2Options, LuksOptions,
     PoolHandle, Rbd, SnapshotInfo, WRITE_ZEROES_THICK, WatchCallback,
 };
 
@@ -97,6 +98,32 @@ impl Image {
     pub(crate) unsafe fn close(&self) -> i64 {
         // SAFETY: as the caller says.
         unsafe { (self.rbd.rbd_close)(self.handle) }.into()
+    }
+
+    /// Load the image's encryption, and that of all it is a clone of, with one passphrase: from
+    /// then on the image is what was encrypted. An ancestor that is not encrypted is read as it
+    /// is. None when the library cannot.
+    pub(crate) fn load_encryption(&self, passphrase: &[u8]) -> Option<i64> {
+        let (text, size) = (passphrase.as_ptr().cast::<c_char>(), passphrase.len());
+        if let Some(load) = self.rbd.rbd_encryption_load2 {
+            let mut options = LuksOptions { passphrase: text, passphrase_size: size };
+            let spec = EncryptionSpec {
+                format: ENCRYPTION_LUKS,
+                options: (&raw mut options).cast(),
+                options_size: size_of::<LuksOptions>(),
+            };
+            // SAFETY: the image is open; one spec, its options and the passphrase live through the
+            // call, which keeps copies.
+            return Some(unsafe { load(self.handle, &raw const spec, 1) }.into());
+        }
+        let load = self.rbd.rbd_encryption_load?;
+        let mut options =
+            Luks2Options { algorithm: ENCRYPTION_AES256, passphrase: text, passphrase_size: size };
+        let length = size_of::<Luks2Options>();
+        // SAFETY: as above, with the options that belong to the format.
+        let answer =
+            unsafe { load(self.handle, ENCRYPTION_LUKS2, (&raw mut options).cast(), length) };
+        Some(answer.into())
     }
 
     /// Start a call; `callback` gets `argument` on a thread of librbd, perhaps before this

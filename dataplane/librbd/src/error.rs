@@ -56,6 +56,12 @@ pub enum RbdError {
     /// The image was closed.
     #[error("the image is closed")]
     Closed,
+    /// The image, or one that it is a clone of, is encrypted with another passphrase.
+    #[error("the key does not open the image's encryption")]
+    Passphrase,
+    /// The image is not encrypted in a way that librbd knows.
+    #[error("the image is not encrypted")]
+    NotEncrypted,
     /// The library found is too old for this.
     #[error("this librbd has no {symbol}: Ceph 16 or newer is needed")]
     Unsupported {

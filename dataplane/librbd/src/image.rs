@@ -100,8 +100,30 @@ impl RbdImage {
     /// [`RbdError::Call`] (ENOENT for a pool or image that is not there), [`RbdError::Limit`] for
     /// an image of less than 512 bytes, [`RbdError::Text`], [`RbdError::Thread`],
     /// [`RbdError::Fenced`].
-    #[allow(unsafe_code, reason = "the order of opening is this function's to see to")]
     pub fn open(cluster: Arc<Cluster>, spec: &ImageSpec) -> Result<Arc<Self>, RbdError> {
+        Self::open_with(cluster, spec, None)
+    }
+
+    /// Open an image that is encrypted (LUKS), and read and write what was encrypted. The
+    /// passphrase opens the image and every ancestor that is encrypted too. Blocks.
+    ///
+    /// # Errors
+    /// As [`RbdImage::open`]; [`RbdError::Passphrase`], [`RbdError::NotEncrypted`],
+    /// [`RbdError::Unsupported`].
+    pub fn open_encrypted(
+        cluster: Arc<Cluster>,
+        spec: &ImageSpec,
+        passphrase: &[u8],
+    ) -> Result<Arc<Self>, RbdError> {
+        Self::open_with(cluster, spec, Some(passphrase))
+    }
+
+    #[allow(unsafe_code, reason = "the order of opening is this function's to see to")]
+    fn open_with(
+        cluster: Arc<Cluster>,
+        spec: &ImageSpec,
+        passphrase: Option<&[u8]>,
+    ) -> Result<Arc<Self>, RbdError> {
         let rbd = cluster.libraries().rbd;
         let name = spec.to_string();
         let c_image = c_text("image's name", &spec.image)?;
@@ -113,9 +135,13 @@ impl RbdImage {
             Image::open(&rbd, pool.handle(), &c_image, c_snapshot.as_deref(), spec.read_only)
         }
         .map_err(|code| RbdError::of("open the image", &*name, code))?;
-        let shape = image
-            .size_bytes()
-            .map_err(|code| RbdError::of("read the size of", &*name, code))
+        // Before the size: that of what was encrypted counts, not that of the whole image.
+        let loaded = passphrase.map_or(Ok(()), |text| load_encryption(&image, &name, text));
+        let shape = loaded
+            .and_then(|()| {
+                let size_bytes = image.size_bytes();
+                size_bytes.map_err(|code| RbdError::of("read the size of", &*name, code))
+            })
             .and_then(|image_bytes| Ok(decide_geometry(image_bytes)?));
         let geometry = match shape {
             Ok(geometry) => geometry,
@@ -301,6 +327,17 @@ impl RbdImage {
         }
         let closer = thread::Builder::new().name("rbd-close".to_owned());
         closer.spawn(move || drop(open)).map(drop).map_err(RbdError::Thread)
+    }
+}
+
+fn load_encryption(image: &Image, name: &str, passphrase: &[u8]) -> Result<(), RbdError> {
+    let unsupported = RbdError::Unsupported { symbol: "rbd_encryption_load" };
+    match image.load_encryption(passphrase).ok_or(unsupported)? {
+        code if code >= 0 => Ok(()),
+        code if code == -i64::from(libc::EPERM) => Err(RbdError::Passphrase),
+        // What librbd says of an image that begins with no header that it knows.
+        code if code == -i64::from(libc::EINVAL) => Err(RbdError::NotEncrypted),
+        code => Err(RbdError::of("load the encryption of", name, code)),
     }
 }
 

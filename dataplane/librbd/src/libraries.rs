@@ -25,6 +25,8 @@ pub struct Features {
     pub compare_and_write: bool,
     /// Telling this client's own address, which a fence needs (Ceph 15).
     pub client_address: bool,
+    /// Reading and writing what is encrypted (Ceph 16).
+    pub encryption: bool,
 }
 
 /// librados and librbd.
@@ -75,6 +77,8 @@ impl Libraries {
             compare_and_write: self.rbd.rbd_compare_and_write.is_some(),
             client_address: self.rados.rados_getaddrs.is_some()
                 && self.rados.rados_buffer_free.is_some(),
+            encryption: self.rbd.rbd_encryption_load2.is_some()
+                || self.rbd.rbd_encryption_load.is_some(),
         }
     }
 }

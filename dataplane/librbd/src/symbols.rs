@@ -60,6 +60,36 @@ pub(crate) struct ConfigOption {
     pub(crate) source: c_int,
 }
 
+/// `RBD_ENCRYPTION_FORMAT_LUKS2`, `RBD_ENCRYPTION_FORMAT_LUKS` (any version; Ceph 18), and
+/// `RBD_ENCRYPTION_ALGORITHM_AES256`.
+pub(crate) const ENCRYPTION_LUKS2: c_int = 1;
+pub(crate) const ENCRYPTION_LUKS: c_int = 2;
+pub(crate) const ENCRYPTION_AES256: c_int = 1;
+
+/// `rbd_encryption_luks_format_options_t`.
+#[repr(C)]
+pub(crate) struct LuksOptions {
+    pub(crate) passphrase: *const c_char,
+    pub(crate) passphrase_size: size_t,
+}
+
+/// `rbd_encryption_luks2_format_options_t`.
+#[repr(C)]
+pub(crate) struct Luks2Options {
+    /// Of what is formatted; what is loaded says its own.
+    pub(crate) algorithm: c_int,
+    pub(crate) passphrase: *const c_char,
+    pub(crate) passphrase_size: size_t,
+}
+
+/// `rbd_encryption_spec_t`.
+#[repr(C)]
+pub(crate) struct EncryptionSpec {
+    pub(crate) format: c_int,
+    pub(crate) options: *mut c_void,
+    pub(crate) options_size: size_t,
+}
+
 /// Declare a table of functions, and how to fill it from a library.
 macro_rules! table {
     (
@@ -176,6 +206,8 @@ table! {
             fn(ImageHandle, WatchCallback, WatchCallback, *mut c_void, *mut u64) -> c_int;
         rbd_quiesce_complete: fn(ImageHandle, u64, c_int);
         rbd_quiesce_unwatch: fn(ImageHandle, u64) -> c_int;
+        rbd_encryption_load: fn(ImageHandle, c_int, *mut c_void, size_t) -> c_int;
+        rbd_encryption_load2: fn(ImageHandle, *const EncryptionSpec, size_t) -> c_int;
         rbd_get_features: fn(ImageHandle, *mut u64) -> c_int;
         rbd_config_image_list: fn(ImageHandle, *mut ConfigOption, *mut c_int) -> c_int;
         rbd_config_image_list_cleanup: fn(*mut ConfigOption, c_int);

@@ -2,8 +2,9 @@
 //!
 //! `tests/integration/test_librbd_binding.py` runs them on a lab's host, one after the other.
 //! `GRAMPUS_TEST_IMAGE=POOL/IMAGE` names an image that may be overwritten, of at least 64 MiB and
-//! with the feature `exclusive-lock`; `GRAMPUS_TEST_USER` a user who may blocklist, `admin` if not
-//! given.
+//! with the feature `exclusive-lock`; `GRAMPUS_TEST_ENCRYPTED_IMAGE` another one, formatted with
+//! the passphrase in the file `GRAMPUS_TEST_PASSPHRASE_FILE`; `GRAMPUS_TEST_USER` a user who may
+//! blocklist, `admin` if not given.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 #![allow(clippy::indexing_slicing, reason = "tests")]
 
@@ -32,9 +33,14 @@ fn image_name() -> String {
 }
 
 fn connect() -> Arc<Cluster> {
+    connect_with(&[])
+}
+
+fn connect_with(settings: &[(String, String)]) -> Arc<Cluster> {
+    let no_cache = ("rbd_cache".to_owned(), "false".to_owned());
     let options = ConnectOptions {
         user: env::var("GRAMPUS_TEST_USER").unwrap_or_else(|_| "admin".to_owned()),
-        settings: vec![("rbd_cache".to_owned(), "false".to_owned())],
+        settings: [&[no_cache], settings].concat(),
         timeout: Some(SOON),
         ..ConnectOptions::default()
     };
@@ -48,6 +54,19 @@ fn open() -> (Arc<Cluster>, Arc<RbdImage>) {
     let spec = ImageSpec { pool: pool.to_owned(), image: image.to_owned(), ..ImageSpec::default() };
     let image = RbdImage::open(Arc::clone(&cluster), &spec).unwrap();
     (cluster, image)
+}
+
+/// The encrypted one, by a client that sees holes as volumed does.
+fn open_encrypted(passphrase: &str) -> Result<Arc<RbdImage>, RbdError> {
+    let name = env::var("GRAMPUS_TEST_ENCRYPTED_IMAGE").expect("set GRAMPUS_TEST_ENCRYPTED_IMAGE");
+    let (pool, image) = name.split_once('/').unwrap();
+    let spec = ImageSpec { pool: pool.to_owned(), image: image.to_owned(), ..ImageSpec::default() };
+    let sparse = ("rbd_sparse_read_threshold_bytes".to_owned(), "1".to_owned());
+    let cluster = connect_with(&[sparse]);
+    if passphrase.is_empty() {
+        return RbdImage::open(cluster, &spec);
+    }
+    RbdImage::open_encrypted(cluster, &spec, passphrase.as_bytes())
 }
 
 /// Objects in the image's pool, by a client of their own.
@@ -429,4 +448,46 @@ fn a_fenced_client_changes_and_reads_no_object() {
     assert_eq!(neighbour.attribute("fenced", EPOCH).unwrap(), Some(b"1".to_vec()));
     drop(objects);
     run("ceph", &["osd", "blocklist", "rm", &address]);
+}
+
+#[test]
+#[ignore = "needs a cluster: tests/integration/test_librbd_binding.py runs it"]
+fn an_encrypted_image_holds_no_plain_text_and_its_zeros_are_zeros() {
+    const BLOCK: usize = 4096;
+    let file = env::var("GRAMPUS_TEST_PASSPHRASE_FILE").expect("set GRAMPUS_TEST_PASSPHRASE_FILE");
+    let passphrase = std::fs::read_to_string(file).unwrap();
+    let wrong = open_encrypted(&passphrase.chars().rev().collect::<String>());
+    assert!(matches!(wrong, Err(RbdError::Passphrase)), "{wrong:?}");
+
+    let image = open_encrypted(&passphrase).unwrap();
+    let size_bytes = image.size_bytes();
+    let bytes = |image: &RbdImage, at: u64, length: usize| {
+        let outcome = execute(image, read(at, length));
+        outcome.result.unwrap();
+        outcome.buffer.unwrap().to_vec()
+    };
+    execute(&*image, Request::Discard { range: range(0, 4 << 20) }).result.unwrap();
+    let page = [0x5a; BLOCK];
+    let write = |at: u64| Request::Write {
+        offset: Offset::new(at).unwrap(),
+        buffer: Buffer::try_from(page.to_vec()).unwrap(),
+        durability: Durability::OnFlush,
+    };
+    execute(&*image, write(8192)).result.unwrap();
+    // In an object of which nothing was ever written, but for this.
+    execute(&*image, write((8 << 20) + 8192)).result.unwrap();
+    for object in [0, 8 << 20] {
+        assert_eq!(bytes(&image, object + 8192, BLOCK), page);
+        for around in [0, 4096, 12_288, 65_536] {
+            assert_eq!(bytes(&image, object + around, BLOCK), [0; BLOCK], "{object} {around}");
+        }
+    }
+    image.close().unwrap();
+
+    let raw = open_encrypted("").unwrap();
+    assert_eq!(raw.size_bytes(), size_bytes + (16 << 20), "the header");
+    for at in (0..48_u64 << 20).step_by(1 << 20) {
+        let found = bytes(&raw, at, 1 << 20);
+        assert!(!found.windows(32).any(|window| window == [0x5a; 32]), "{at}");
+    }
 }

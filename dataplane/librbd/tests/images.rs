@@ -27,6 +27,7 @@ fn what_the_library_can_do_is_found_out() {
         quiesce: true,
         compare_and_write: true,
         client_address: true,
+        encryption: true,
     };
     for (absent, expected) in [
         (None, all),
@@ -34,6 +35,7 @@ fn what_the_library_can_do_is_found_out() {
         (Some("rbd_quiesce_complete"), Features { quiesce: false, ..all }),
         (Some("rbd_compare_and_write"), Features { compare_and_write: false, ..all }),
         (Some("rados_buffer_free"), Features { client_address: false, ..all }),
+        (Some("rbd_encryption_load2"), all),
     ] {
         let fake = Fake::without(absent.as_slice()).unwrap();
         assert_eq!(fake.libraries.features(), expected, "without {absent:?}");
@@ -95,6 +97,50 @@ fn a_refused_connection_says_what_was_refused_and_leaves_nothing() {
         let error = Cluster::connect(Arc::clone(&fake.libraries), &options).unwrap_err();
         assert_eq!(error.to_string(), format!("cannot {expected}"));
         assert_eq!(error.errno(), Some(errno));
+        fake.assert_clean();
+    }
+}
+
+#[test]
+fn an_encrypted_image_is_what_was_encrypted() {
+    // Ceph 18 and newer load any version of LUKS for the whole chain of clones; older ones LUKS2.
+    for (absent, call) in
+        [(None, "rbd_encryption_load2"), (Some("rbd_encryption_load2"), "rbd_encryption_load")]
+    {
+        let fake = Fake::without(absent.as_slice()).unwrap();
+        fake.tell("luks a passphrase");
+        let image = RbdImage::open_encrypted(fake.cluster(), &spec(), b"a passphrase").unwrap();
+        assert_eq!(fake.count(call), 1);
+        assert_eq!(image.size_bytes(), 48 << 20, "without the header");
+        execute(&*image, write(0, &[7; 4096])).result.unwrap();
+        let outcome = execute(&*image, read(0, 4096));
+        assert_eq!(outcome.buffer.unwrap().to_vec(), [7; 4096]);
+        fake.tell("size 134217728");
+        assert_eq!(image.refresh_size().unwrap(), 112 << 20);
+        image.close().unwrap();
+        let raw = fake.image();
+        let outcome = execute(&*raw, read(0, 4096));
+        assert_eq!(outcome.buffer.unwrap().to_vec(), [0; 4096], "the header lies there");
+        drop(raw);
+        fake.assert_clean();
+    }
+}
+
+#[test]
+fn an_image_opens_with_its_own_passphrase_only() {
+    let both = ["rbd_encryption_load", "rbd_encryption_load2"];
+    for (absent, told, given, expected) in [
+        (&[][..], "luks right", "wrong", "the key does not open the image's encryption"),
+        (&[], "release", "any", "the image is not encrypted"),
+        (&[], "fail rbd_encryption_load2 -5", "any", "cannot load the encryption of rbd/disk"),
+        (&both, "luks right", "right", "this librbd has no rbd_encryption_load"),
+    ] {
+        let fake = Fake::without(absent).unwrap();
+        fake.tell(told);
+        let opened = RbdImage::open_encrypted(fake.cluster(), &spec(), given.as_bytes());
+        let error = opened.unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{error}");
+        assert!(!error.contains("right") && !error.contains("wrong"), "{error}");
         fake.assert_clean();
     }
 }

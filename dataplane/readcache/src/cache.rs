@@ -11,6 +11,7 @@ use crate::counters::Statistics;
 use crate::fills;
 use crate::index::{Index, Place};
 use crate::options::Options;
+use crate::proofs::Prover;
 use crate::reads::{self, Job};
 use crate::sectors::touched;
 use crate::shared::Shared;
@@ -50,7 +51,8 @@ impl ReadCache {
     }
 
     fn off(below: Arc<dyn BlockDevice>, options: &Options, reason: String) -> Arc<Self> {
-        let shared = Shared::new(below, None, Index::new(0, options.block_bytes), 1, 0);
+        let index = Index::new(0, options.block_bytes, false);
+        let shared = Shared::new(below, None, index, (1, Prover::new(None)), 0);
         shared.turn_off(reason);
         Arc::new(Self { shared: Arc::new(shared), capacity_bytes: 0, threads: Mutex::default() })
     }
@@ -62,9 +64,10 @@ impl ReadCache {
         options: &Options,
     ) -> Arc<Self> {
         let block_bytes = options.block_bytes;
-        let index = Index::new(slots, block_bytes);
-        let waiting = options.max_waiting_bytes;
-        let shared = Arc::new(Shared::new(below, Some(store), index, block_bytes, waiting));
+        let prover = Prover::new(options.key.clone());
+        let index = Index::new(slots, block_bytes, prover.is_sealing());
+        let (blocks, waiting) = ((block_bytes, prover), options.max_waiting_bytes);
+        let shared = Arc::new(Shared::new(below, Some(store), index, blocks, waiting));
         let threads = start_threads(&shared, options.readers);
         let capacity_bytes = u64::from(slots) * u64::from(block_bytes);
         Arc::new(Self { shared, capacity_bytes, threads: Mutex::new(threads) })

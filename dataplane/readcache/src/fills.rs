@@ -5,7 +5,7 @@ use std::io;
 use grampus_blockdev::Buffer;
 
 use crate::index::{Generation, Place, Reservation};
-use crate::reads::{checksums, place_in_file};
+use crate::reads::place_in_file;
 use crate::sectors::Sectors;
 use crate::shared::Shared;
 use crate::store::Store;
@@ -55,7 +55,7 @@ fn put(
 ) -> io::Result<bool> {
     scratch.set_len(fill.bytes.len()).map_err(io::Error::other)?;
     scratch.copy_from_slice(&fill.bytes);
+    let proofs = shared.prover.prepare(scratch);
     store.write(scratch, place_in_file(place, shared.block_bytes))?;
-    let checksums = checksums(scratch);
-    Ok(shared.index().publish(place, &checksums))
+    Ok(shared.index().publish(place, &proofs))
 }

@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use crate::frequency::{Frequencies, mix};
+use crate::proofs::Proofs;
 use crate::sectors::{SECTOR_BYTES, Sectors};
 
 /// Blocks share them: one that is bumped bars fills of a few others too, which does no harm.
@@ -74,7 +75,7 @@ pub(crate) enum Reservation {
 pub(crate) struct Index {
     slots: Box<[Slot]>,
     /// Of each sector of each slot.
-    checksums: Box<[u32]>,
+    proofs: Proofs,
     sectors_per_block: u32,
     by_block: HashMap<u64, u32>,
     free: Vec<u32>,
@@ -84,12 +85,13 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    pub(crate) fn new(slots: u32, block_bytes: u32) -> Self {
+    /// `sealed`: what it proves its sectors by.
+    pub(crate) fn new(slots: u32, block_bytes: u32, sealed: bool) -> Self {
         let sectors_per_block = (block_bytes / SECTOR_BYTES).max(1);
         let count = length(slots);
         Self {
             slots: vec![Slot::default(); count].into_boxed_slice(),
-            checksums: vec![0; count * length(sectors_per_block)].into_boxed_slice(),
+            proofs: Proofs::none(count * length(sectors_per_block), sealed),
             sectors_per_block,
             by_block: HashMap::with_capacity(count),
             free: (0..slots).rev().collect(),
@@ -125,12 +127,19 @@ impl Index {
         Some(Place { slot, sectors, serial: held.serial })
     }
 
-    /// Judge what was read at `place` by the checksums of its sectors.
-    pub(crate) fn judge(&mut self, place: Place, checksums: &[u32]) -> Verdict {
+    /// What was kept of what lies at `place`; None when it is not there any more.
+    pub(crate) fn proofs(&mut self, place: Place) -> Option<Proofs> {
+        let range = self.proof_range(place);
+        self.held(place)?;
+        self.proofs.part(range)
+    }
+
+    /// Judge what was read at `place` by the proofs of its sectors.
+    pub(crate) fn judge(&mut self, place: Place, proofs: &Proofs) -> Verdict {
         if self.held(place).is_none() {
             return Verdict::Moved;
         }
-        if self.checksums.get(self.checksum_range(place)) == Some(checksums) {
+        if self.proofs.has(self.proof_range(place), proofs) {
             return Verdict::Sound;
         }
         self.forget(place.sectors.block);
@@ -250,14 +259,11 @@ impl Index {
 
     /// What [`Index::reserve`] asked for is written: whether it counts. It does not when the block
     /// was changed meanwhile.
-    pub(crate) fn publish(&mut self, place: Place, checksums: &[u32]) -> bool {
-        let range = self.checksum_range(place);
+    pub(crate) fn publish(&mut self, place: Place, proofs: &Proofs) -> bool {
+        let range = self.proof_range(place);
         let Some(held) = self.held(place) else { return false };
         held.valid |= place.sectors.mask();
-        let kept = self.checksums.get_mut(range).filter(|kept| kept.len() == checksums.len());
-        if let Some(kept) = kept {
-            kept.copy_from_slice(checksums);
-        }
+        self.proofs.put(range, proofs);
         true
     }
 
@@ -277,7 +283,7 @@ impl Index {
         self.free.push(slot);
     }
 
-    fn checksum_range(&self, place: Place) -> Range<usize> {
+    fn proof_range(&self, place: Place) -> Range<usize> {
         let first =
             length(place.slot) * length(self.sectors_per_block) + length(place.sectors.first);
         first..first + length(place.sectors.count)

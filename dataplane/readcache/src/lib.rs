@@ -9,6 +9,7 @@
 //! - Reading everything once does not push out what is read often: `frequency` and `index` decide.
 //! - A disk that fails, or that cannot be had at all, turns the cache off and nothing else.
 //! - It starts empty: what an earlier life left behind is never looked at.
+//! - With a key, its file holds sealed bytes only.
 
 #![forbid(unsafe_code)]
 
@@ -18,6 +19,7 @@ mod fills;
 mod frequency;
 mod index;
 mod options;
+mod proofs;
 mod queue;
 mod reads;
 mod sectors;

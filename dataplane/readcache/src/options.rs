@@ -1,9 +1,12 @@
 //! Settings.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use grampus_sealing::Key;
 use thiserror::Error;
 
+use crate::proofs::Proofs;
 use crate::sectors::SECTOR_BYTES;
 
 /// A page of `InnoDB`.
@@ -15,7 +18,7 @@ const MAX_READERS: usize = 64;
 const MAX_SLOTS: u64 = 1 << 31;
 
 /// How a cache works.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Options {
     /// The file. It has this name for a moment only: whatever becomes of the process, the space
     /// is given back.
@@ -30,6 +33,8 @@ pub struct Options {
     pub max_waiting_bytes: usize,
     /// Threads that read the file.
     pub readers: usize,
+    /// What the file's bytes are sealed with: a key that seals nothing else, of this cache alone.
+    pub key: Option<Arc<Key>>,
 }
 
 /// Settings that cannot work.
@@ -75,6 +80,7 @@ impl Options {
             max_index_bytes: 128 << 20,
             max_waiting_bytes: 16 << 20,
             readers: 8,
+            key: None,
         }
     }
 
@@ -102,9 +108,10 @@ impl Options {
     }
 
     /// The slot itself, its entry in a hash table at its emptiest, its part of the frequencies
-    /// and of the list of free slots; and a checksum for each sector.
+    /// and of the list of free slots; and the proof of each sector.
     fn index_bytes_per_slot(&self) -> u64 {
-        116 + 4 * u64::from(self.block_bytes / SECTOR_BYTES)
+        let each = Proofs::bytes_per_sector(self.key.is_some());
+        116 + each * u64::from(self.block_bytes / SECTOR_BYTES)
     }
 }
 

@@ -85,19 +85,21 @@ fn read_place(
 ) -> io::Result<Verdict> {
     let bytes = usize::try_from(place.sectors.bytes()).unwrap_or(usize::MAX);
     scratch.set_len(bytes).map_err(io::Error::other)?;
+    let mut kept = None;
+    if shared.prover.is_sealing() {
+        // As long as the place is held, they stay as they are.
+        kept = shared.index().proofs(place);
+        if kept.is_none() {
+            return Ok(Verdict::Moved);
+        }
+    }
     store.read(scratch, place_in_file(place, shared.block_bytes))?;
-    let checksums = checksums(scratch);
-    Ok(shared.index().judge(place, &checksums))
+    let found = shared.prover.restore(scratch, kept);
+    Ok(shared.index().judge(place, &found))
 }
 
 /// Where a place begins in the file.
 pub(crate) fn place_in_file(place: Place, block_bytes: u32) -> u64 {
     u64::from(place.slot) * u64::from(block_bytes)
         + u64::from(place.sectors.first) * u64::from(SECTOR_BYTES)
-}
-
-/// Of each sector.
-pub(crate) fn checksums(bytes: &[u8]) -> Vec<u32> {
-    let sector = usize::try_from(SECTOR_BYTES).unwrap_or(usize::MAX);
-    bytes.chunks(sector).map(crc32c::crc32c).collect()
 }

@@ -10,6 +10,7 @@ use grampus_blockdev::{BlockDevice, ByteRange};
 use crate::counters::Counters;
 use crate::fills::Fill;
 use crate::index::{Generation, Index};
+use crate::proofs::Prover;
 use crate::queue::Queue;
 use crate::reads::Job;
 use crate::sectors::{Sectors, blocks, covered};
@@ -23,6 +24,7 @@ pub(crate) struct Shared {
     /// None when there never was one.
     store: Option<Box<dyn Store>>,
     pub(crate) block_bytes: u32,
+    pub(crate) prover: Prover,
     index: Mutex<Index>,
     pub(crate) fills: Queue<Fill>,
     pub(crate) reads: Queue<Job>,
@@ -39,7 +41,7 @@ impl Shared {
         below: Arc<dyn BlockDevice>,
         store: Option<Box<dyn Store>>,
         index: Index,
-        block_bytes: u32,
+        (block_bytes, prover): (u32, Prover),
         max_waiting_bytes: usize,
     ) -> Self {
         let size_bytes = AtomicU64::new(below.geometry().size_bytes());
@@ -47,6 +49,7 @@ impl Shared {
             below,
             store,
             block_bytes,
+            prover,
             index: Mutex::new(index),
             fills: Queue::new(max_waiting_bytes),
             reads: Queue::new(MAX_WAITING_READS),

@@ -10,9 +10,12 @@ use std::thread;
 use grampus_blockdev::{
     BlockDevice, BlockSize, DeviceError, Durability, Geometry, MemoryDevice, Request, execute,
 };
+use grampus_sealing::Key;
 use proptest::prelude::*;
 
-use self::world::{Answers, BLOCK, Later, World, cache, range, read, read_request, write_request};
+use self::world::{
+    Answers, BLOCK, Later, World, cache, key, range, read, read_request, write_request,
+};
 use crate::{Options, ReadCache};
 
 const PAGE: usize = 16 << 10;
@@ -151,16 +154,31 @@ fn what_was_read_beside_a_change_does_not_stay_after_it() {
 
 #[test]
 fn a_disk_that_rots_costs_time_and_nothing_else() {
-    let world = World::new(16);
-    world.write(0, &vec![3; 2 * PAGE]);
-    world.warm(0, 2 * PAGE);
-    world.disk.rot();
-    assert_eq!(world.read(0, PAGE), [3; PAGE]);
-    assert_eq!(world.read(BLOCK + 9, 100), [3; 100]);
-    world.until("filled again", |statistics| statistics.fills == 3);
-    assert_eq!(world.read(0, PAGE), [3; PAGE]);
-    let statistics = world.statistics();
-    assert_eq!((statistics.checksum_failures, statistics.hits, statistics.on), (2, 1, true));
+    for world in [World::new(16), World::sealed(16)] {
+        world.write(0, &vec![3; 2 * PAGE]);
+        world.warm(0, 2 * PAGE);
+        world.disk.rot();
+        assert_eq!(world.read(0, PAGE), [3; PAGE]);
+        assert_eq!(world.read(BLOCK + 9, 100), [3; 100]);
+        world.until("filled again", |statistics| statistics.fills == 3);
+        assert_eq!(world.read(0, PAGE), [3; PAGE]);
+        let statistics = world.statistics();
+        assert_eq!((statistics.checksum_failures, statistics.hits, statistics.on), (2, 1, true));
+    }
+}
+
+#[test]
+fn the_file_of_an_encrypted_volume_shows_nothing() {
+    let pattern = *b"a row of a table";
+    let page: Vec<u8> = pattern.iter().copied().cycle().take(PAGE).collect();
+    for (world, shows) in [(World::new(16), true), (World::sealed(16), false)] {
+        world.write(BLOCK, &page);
+        assert_eq!(world.warm(BLOCK, PAGE), page);
+        assert_eq!(world.disk.shows(&pattern), shows);
+        let reads = world.below.reads();
+        assert_eq!(world.read(BLOCK + 100, 9000), page[100..9100]);
+        assert_eq!(world.below.reads(), reads, "from the file");
+    }
 }
 
 #[test]
@@ -298,7 +316,10 @@ fn on_a_real_disk() {
     let path = directory.path().join("cache");
     let geometry = Geometry::new(1 << 20, BlockSize::B512).unwrap();
     let below = Arc::new(MemoryDevice::new(geometry).unwrap());
-    let cache = ReadCache::new(below, &Options { readers: 2, ..Options::new(path, 1 << 20) });
+    let cache = ReadCache::new(
+        below,
+        &Options { readers: 2, key: Some(key()), ..Options::new(path, 1 << 20) },
+    );
     assert_eq!(cache.off_reason(), None);
     execute(&*cache, write_request(0, &vec![7; 1 << 20])).result.unwrap();
     assert_eq!(read(&*cache, 0, 1 << 20), vec![7; 1 << 20]);
@@ -333,8 +354,10 @@ fn op() -> impl Strategy<Value = Op> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn behaves_like_the_device_below_it(ops in prop::collection::vec(op(), 1..150)) {
-        let world = World::new(12);
+    fn behaves_like_the_device_below_it(
+        ops in prop::collection::vec(op(), 1..150), sealed in any::<bool>(),
+    ) {
+        let world = if sealed { World::sealed(12) } else { World::new(12) };
         let mut model = vec![0; usize::try_from(64 * BLOCK).unwrap()];
         for op in ops {
             match op {
@@ -363,8 +386,17 @@ proptest! {
 /// is lower than what was written before it asked.
 #[test]
 fn nothing_old_is_read_while_blocks_come_go_and_change() {
+    nothing_old_is_read(None);
+}
+
+#[test]
+fn nothing_old_is_read_from_a_sealed_file_either() {
+    nothing_old_is_read(Some(key()));
+}
+
+fn nothing_old_is_read(key: Option<Arc<Key>>) {
     const BLOCKS: u64 = 24;
-    let (cache, _disk) = cache(Arc::new(Later::new()), 8);
+    let (cache, _disk) = cache(Arc::new(Later::new()), 8, key);
     let written: Vec<AtomicU8> = (0..BLOCKS).map(|_| AtomicU8::new(0)).collect();
     let written = |block: u64| &written[usize::try_from(block).unwrap()];
     thread::scope(|scope| {

@@ -65,7 +65,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             clock: Clock::start(),
         };
         let bare_ns = measure(&*memory()?, threads);
-        let gate_ns = measure(&Gate::new(memory()?, options), threads);
+        let gate_ns = measure(&Gate::new(&memory()?, options), threads);
         let added_ns = gate_ns - bare_ns;
         writeln!(
             io::stdout(),

@@ -5,9 +5,12 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use grampus_fuse::{ServeOptions, TransportChoice};
+use grampus_sealing::Secret;
 use serde_json::{Map, Value};
 use tracing::level_filters::LevelFilter;
 
+use crate::encryption::read_key_file;
+use crate::image_name::{ImageName, parse_image};
 use crate::local_place::{LocalPlace, MAX_LOG_BYTES, MIN_LOG_BYTES};
 use crate::rbd::{RbdSource, WritePath};
 use crate::serve::{Settings, Source};
@@ -137,6 +140,10 @@ struct Connection {
     /// An option of Ceph's, before those of ceph.conf; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_ceph_option)]
     ceph_option: Vec<(String, String)>,
+    /// The key of an encrypted image: 64 lower-case hexadecimal digits in a file that nobody else
+    /// may read. It is read once, at the start
+    #[arg(long, requires = "image", value_name = "PATH", value_parser = read_key_file)]
+    encryption_key_file: Option<Secret>,
 }
 
 /// Arguments of what is done to an image that nobody serves.
@@ -179,6 +186,7 @@ fn source_of(
         lock,
         write_path,
         local,
+        secret: connection.encryption_key_file.clone(),
     })
 }
 
@@ -221,6 +229,24 @@ pub enum CtlCommand {
     Quiesce(Wait),
     /// End a quiesce
     Unquiesce,
+    /// Hold requests, flush, and close the image; the daemon, its mount and its users stay
+    CloseImage {
+        /// When the image is opened again without being asked for, in seconds
+        #[arg(long, value_name = "SECONDS")]
+        limit_s: Option<f64>,
+        /// How long.
+        #[command(flatten)]
+        wait: Wait,
+    },
+    /// Open the image again, or another one of the same size, and let requests go on
+    OpenImage {
+        /// Which one; the last one when not given
+        #[arg(long, value_name = "POOL[/NAMESPACE]/IMAGE", value_parser = parse_image)]
+        image: Option<ImageName>,
+        /// How long.
+        #[command(flatten)]
+        wait: Wait,
+    },
     /// Unmount, flush, close, end
     Stop(Wait),
 }
@@ -263,30 +289,6 @@ pub enum LogFormat {
     Json,
     /// For people
     Text,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct ImageName {
-    pool: String,
-    namespace: Option<String>,
-    image: String,
-}
-
-fn parse_image(text: &str) -> Result<ImageName, String> {
-    let parts: Vec<&str> = text.split('/').collect();
-    if parts.iter().any(|part| part.is_empty()) || text.contains('@') {
-        return Err("write POOL/IMAGE or POOL/NAMESPACE/IMAGE".to_owned());
-    }
-    let owned = |part: &&str| (*part).to_owned();
-    match parts.as_slice() {
-        [pool, image] => Ok(ImageName { pool: owned(pool), namespace: None, image: owned(image) }),
-        [pool, namespace, image] => Ok(ImageName {
-            pool: owned(pool),
-            namespace: Some(owned(namespace)),
-            image: owned(image),
-        }),
-        _ => Err("write POOL/IMAGE or POOL/NAMESPACE/IMAGE".to_owned()),
-    }
 }
 
 fn parse_ceph_option(text: &str) -> Result<(String, String), String> {
@@ -361,6 +363,15 @@ impl CtlCommand {
             Self::Resume => ("resume", None),
             Self::Quiesce(wait) => ("quiesce", Some(wait)),
             Self::Unquiesce => ("unquiesce", None),
+            Self::CloseImage { limit_s, wait } => {
+                arguments.extend(limit_s.map(|limit_s| ("limit_s".to_owned(), limit_s.into())));
+                ("close-image", Some(wait))
+            }
+            Self::OpenImage { image, wait } => {
+                let name = image.as_ref().map(ToString::to_string);
+                arguments.extend(name.map(|name| ("image".to_owned(), name.into())));
+                ("open-image", Some(wait))
+            }
             Self::Stop(wait) => ("stop", Some(wait)),
         };
         let timeout_s = wait.and_then(|wait| wait.timeout_s);
@@ -437,6 +448,29 @@ mod tests {
             settings("--memory 1 --transport classic").front.transport,
             TransportChoice::Classic
         );
+    }
+
+    #[test]
+    fn a_key_is_read_from_its_file_and_never_shown() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let (path, digits) = (file.path().display(), "0a".repeat(32));
+        std::fs::write(file.path(), &digits).unwrap();
+        let settings = settings(&format!("--image p/i --user u --encryption-key-file {path}"));
+        let Source::Rbd(source) = &settings.source else { panic!("no image") };
+        let passphrase = source.secret.as_ref().map(Secret::passphrase);
+        assert_eq!(passphrase, Some(digits.as_bytes()));
+        assert_eq!(source.encryption(), Some("luks2"));
+        assert!(!format!("{settings:?}").contains("0a0a"));
+        for verb in ["replay", "remove-journal"] {
+            let line = format!("volumed {verb} --image p/i --user u --encryption-key-file {path}");
+            assert!(parse(&line).is_ok(), "{verb}");
+        }
+        let line = "volumed serve --mountpoint /m --socket /s --memory 1";
+        assert!(parse(&format!("{line} --encryption-key-file {path}")).is_err());
+        std::fs::write(file.path(), digits + "\n").unwrap();
+        let line = format!("volumed replay --image p/i --user u --encryption-key-file {path}");
+        let error = parse(&line).unwrap_err().to_string();
+        assert!(error.contains("hexadecimal") && !error.contains("0a0a"), "{error}");
     }
 
     #[test]

@@ -19,9 +19,10 @@ use crate::metrics::render_prometheus;
 use crate::process::Hardening;
 use crate::protocol::{Command, Refused};
 use crate::report::{Statistics, Status, Transport};
+use crate::seat::Seat;
 use crate::server::Commands;
 use crate::state::{State, decide_state};
-use crate::volume::{Identity, JournalView, LockView, SnapshotGuard, Volume, VolumeError};
+use crate::volume::{Identity, JournalView, LockView, SnapshotGuard, VolumeError};
 
 /// How long a snapshot may wait for what is in flight; librbd's own patience is 50 s.
 const SNAPSHOT_PATIENCE: Duration = Duration::from_secs(30);
@@ -75,12 +76,11 @@ pub struct Offering<'a> {
 /// A volume that is offered.
 pub struct Offered {
     /// What lies behind.
-    pub volume: Arc<dyn Volume>,
+    pub seat: Arc<Seat>,
     /// The way to it.
     pub gate: Arc<Gate>,
     /// A hold on the mount.
     pub mount: SessionHandle,
-    identity: Identity,
     transport: TransportStatus,
     session: Mutex<Option<Session>>,
     lock_view: Mutex<LockView>,
@@ -91,7 +91,7 @@ pub struct Offered {
 
 impl std::fmt::Debug for Offered {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Offered").field("identity", &self.identity).finish_non_exhaustive()
+        formatter.debug_struct("Offered").field("seat", &self.seat).finish_non_exhaustive()
     }
 }
 
@@ -168,7 +168,7 @@ impl Daemon {
             Some(offered) => {
                 let in_flight = offered.gate.in_flight();
                 let mode = offered.gate.mode();
-                let trouble = offered.volume.journal().and_then(|journal| journal.trouble());
+                let trouble = offered.seat.trouble();
                 let (state, reason) = decide_state(mode, &in_flight, stopping, trouble.as_deref());
                 (state, reason, in_flight)
             }
@@ -186,7 +186,7 @@ impl Daemon {
         let (state, state_reason, in_flight) = self.state();
         let offered = self.offered();
         let geometry = offered.map(|offered| offered.gate.geometry());
-        let identity = offered.map_or(&self.expected, |offered| &offered.identity).clone();
+        let identity = offered.map_or_else(|| self.expected.clone(), |found| found.seat.identity());
         let limit = offered.map_or(0, |offered| offered.gate.capacity());
         let journal = self.journal();
         Status {
@@ -197,6 +197,7 @@ impl Daemon {
             image: identity.image,
             device: identity.device,
             write_path: identity.write_path,
+            encryption: identity.encryption,
             journal: journal.as_ref().map(JournalStatus::from),
             read_cache: journal.as_ref().and_then(ReadCacheStatus::of),
             size_bytes: geometry.map(Geometry::size_bytes),
@@ -226,7 +227,7 @@ impl Daemon {
     }
 
     fn journal(&self) -> Option<JournalView> {
-        self.offered().and_then(|offered| offered.volume.journal())
+        self.offered().and_then(|offered| offered.seat.journal())
     }
 
     fn uptime_s(&self) -> f64 {
@@ -288,29 +289,25 @@ impl Commands for Daemon {
                 self.ready()?.end_hold(Hold::Quiesce);
                 Ok(json!({"state": self.state().0}))
             }
+            Command::CloseImage { timeout, limit } => self.ready()?.seat.let_go(timeout, limit),
+            Command::OpenImage { image, timeout } => self.ready()?.seat.take(image, timeout),
             Command::Stop { timeout } => self.stop(timeout),
         }
     }
 }
 
 impl Offered {
-    /// A volume behind `gate`, mounted as `session`; whose the lock was just before.
+    /// The volume in `seat`, behind `gate`, mounted as `session`; whose the lock was just before.
     #[must_use]
-    pub fn new(
-        volume: Arc<dyn Volume>,
-        lock_view: LockView,
-        gate: Arc<Gate>,
-        session: Session,
-    ) -> Self {
+    pub fn new(seat: Arc<Seat>, lock_view: LockView, gate: Arc<Gate>, session: Session) -> Self {
         Self {
-            identity: volume.identity(),
             transport: session.transport().clone(),
             mount: session.handle(),
             session: Mutex::new(Some(session)),
             lock_view: Mutex::new(lock_view),
             expirations: Mutex::default(),
             resizing: AtomicBool::new(false),
-            volume,
+            seat,
             gate,
         }
     }
@@ -332,7 +329,7 @@ impl Offered {
 
     /// Look whose the lock is; what the cluster shut out, or replaced, must not go on.
     pub fn check_lock(&self) {
-        let view = self.volume.look_at_lock();
+        let Some(view) = self.seat.look_at_lock() else { return };
         let lost = match &view {
             LockView::None | LockView::Ours => None,
             LockView::Nobodys => {
@@ -406,7 +403,8 @@ impl Offered {
         let (sender, answer) = mpsc::channel();
         let offered = Arc::clone(this);
         let spawned = std::thread::Builder::new().name("resize".to_owned()).spawn(move || {
-            let size = offered.volume.refresh_size();
+            let gone = || VolumeError::new("No image is open. `open-image` opens one.");
+            let size = offered.seat.volume().ok_or_else(gone).and_then(|now| now.refresh_size());
             offered.resizing.store(false, Ordering::SeqCst);
             drop(sender.send(size));
         });
@@ -455,6 +453,7 @@ fn hold_name(hold: Hold) -> &'static str {
         Hold::Pause => "pause",
         Hold::Quiesce => "quiesce",
         Hold::Snapshot => "snapshot",
+        Hold::Exchange => "exchange",
     }
 }
 

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use grampus_blockdev::{
@@ -27,6 +27,8 @@ pub enum Hold {
     Quiesce,
     /// Asked for by librbd, about to take a snapshot.
     Snapshot,
+    /// There is no device behind the gate, or another one is about to be: `close-image`.
+    Exchange,
 }
 
 /// Why requests are refused. None of them ever ends.
@@ -62,13 +64,14 @@ impl Refusal {
 
 impl Hold {
     /// Every reason to hold.
-    pub const ALL: [Self; 3] = [Self::Pause, Self::Quiesce, Self::Snapshot];
+    pub const ALL: [Self; 4] = [Self::Pause, Self::Quiesce, Self::Snapshot, Self::Exchange];
 
     fn bit(self) -> u32 {
         match self {
             Self::Pause => 0b1000,
             Self::Quiesce => 0b1_0000,
             Self::Snapshot => 0b10_0000,
+            Self::Exchange => 0b100_0000,
         }
     }
 }
@@ -123,21 +126,28 @@ pub struct Gate {
     core: Arc<Core>,
     /// One for each few threads: a count of references that all threads changed would be the one
     /// cache line that all of them wait for.
-    sinks: Box<[Arc<Sink>]>,
+    lanes: Box<[Lane]>,
+    /// As it was when the gate was made.
+    first_geometry: Geometry,
     flushing: Arc<FlushDesk>,
 }
 
 struct Core {
-    device: Arc<dyn BlockDevice>,
     table: Table,
     mode: AtomicU32,
     meter: Arc<Meter>,
     clock: Clock,
 }
 
-/// Where the device's answers come back; the token is the slot.
+/// The way to the device for a few threads. Its lock is taken for writing by an exchange of the
+/// device alone: for each request it costs two additions to a cache line that no other thread has.
+#[repr(align(128))]
+struct Lane(RwLock<Arc<Sink>>);
+
+/// The device, and where its answers come back; the token is the slot.
 struct Sink {
     core: Arc<Core>,
+    device: Arc<dyn BlockDevice>,
 }
 
 /// One flush of our own at a time, so that a cluster that hangs cannot fill the table with them.
@@ -168,13 +178,22 @@ pub struct GateOptions {
 impl Gate {
     /// An open gate in front of `device`.
     #[must_use]
-    pub fn new(device: Arc<dyn BlockDevice>, options: GateOptions) -> Self {
+    pub fn new(device: &Arc<dyn BlockDevice>, options: GateOptions) -> Self {
         let GateOptions { slots, cpus, meter, clock } = options;
         let table = Table::new(slots, cpus);
-        let core = Arc::new(Core { device, table, mode: AtomicU32::new(0), meter, clock });
-        let sink = |_| Arc::new(Sink { core: Arc::clone(&core) });
-        let sinks = (0..shard::copies_for(cpus)).map(sink).collect();
-        Self { core, sinks, flushing: Arc::default() }
+        let core = Arc::new(Core { table, mode: AtomicU32::new(0), meter, clock });
+        let lane = |_| Lane(RwLock::new(Sink::to(&core, device)));
+        let lanes = (0..shard::copies_for(cpus)).map(lane).collect();
+        Self { core, lanes, first_geometry: device.geometry(), flushing: Arc::default() }
+    }
+
+    /// Let requests go to `device` from now on. What the one before was given it answers; so that
+    /// there is no such thing, hold requests and wait until it is idle first.
+    pub fn replace(&self, device: &Arc<dyn BlockDevice>) {
+        for lane in &self.lanes {
+            let sink = Sink::to(&self.core, device);
+            *lane.0.write().unwrap_or_else(PoisonError::into_inner) = sink;
+        }
     }
 
     /// What it does with requests now.
@@ -291,16 +310,23 @@ impl Gate {
 
     fn pass(&self, index: usize, request: Request) {
         let token = u64::try_from(index).unwrap_or(u64::MAX);
-        if let Some(sink) = shard::own(&self.sinks) {
-            let sink = Arc::<Sink>::clone(sink);
-            self.core.device.submit(request, Completion::new(sink, Token(token)));
+        if let Some(sink) = self.sink() {
+            // Not under the lane's lock: a device may answer at once, and its user ask again.
+            let back = Arc::<Sink>::clone(&sink);
+            sink.device.submit(request, Completion::new(back, Token(token)));
         }
+    }
+
+    /// This thread's own.
+    fn sink(&self) -> Option<Arc<Sink>> {
+        let lane = shard::own(&self.lanes)?;
+        Some(Arc::clone(&lane.0.read().unwrap_or_else(PoisonError::into_inner)))
     }
 }
 
 impl BlockDevice for Gate {
     fn geometry(&self) -> Geometry {
-        self.core.device.geometry()
+        self.sink().map_or(self.first_geometry, |sink| sink.device.geometry())
     }
 
     fn submit(&self, request: Request, completion: Completion) {
@@ -351,6 +377,12 @@ impl Core {
             ok: outcome.result.is_ok(),
         });
         departure.completion.complete(outcome);
+    }
+}
+
+impl Sink {
+    fn to(core: &Arc<Core>, device: &Arc<dyn BlockDevice>) -> Arc<Self> {
+        Arc::new(Self { core: Arc::clone(core), device: Arc::clone(device) })
     }
 }
 

@@ -1,17 +1,19 @@
 //! An RBD image behind its write journal, as a volume.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use grampus_blockdev::BlockDevice;
-use grampus_journal::{Config, Progress, Record, VolumeId};
+use grampus_journal::{Config, Progress, Record, RecoveryError, VolumeId};
 use grampus_journaled::{JournaledDevice, OpenError, Options, Slots, open, replay};
 use grampus_librbd::{Objects, RbdImage};
 use grampus_readcache::ReadCache;
-use rustix::rand::{GetRandomFlags, getrandom};
+use grampus_sealing::{Key, Secret, Use};
 
-use crate::local_place::{FoundLog, decide_config, find_log};
+use crate::encryption::{new_salt, new_sealing};
+use crate::local_place::{FoundLog, LocalPlace, decide_config, find_log};
 use crate::rados_slots::RadosSlots;
 use crate::rbd::{RbdSource, RbdVolume, WritePath, chain, failed};
 use crate::volume::{
@@ -48,6 +50,8 @@ pub struct JournaledVolume {
     left_behind: Option<String>,
     /// What does not change of the part on this host's disk; None unless it was asked for.
     local: Option<LocalView>,
+    /// The log that is written to, with the write path `cache`.
+    log: Option<PathBuf>,
 }
 
 impl JournaledVolume {
@@ -64,8 +68,9 @@ impl JournaledVolume {
         // Before the first write can be in the journal alone: whoever finds the image must know.
         mark(JOURNAL_KEY, OPEN)?;
         let config = decide_config(source, &found_log, image.geometry().size_bytes());
-        let options = Options { volume: new_volume_id()?, config };
-        let (below, reads) = below(source, image);
+        let sealing = new_sealing(source.secret.as_ref())?;
+        let options = Options { volume: new_volume_id()?, config, sealing };
+        let (below, reads) = below(source, image, new_read_key(source)?);
         let mut found = Progress::default();
         let mut announce = announcer();
         let mut progress = |now| {
@@ -87,7 +92,25 @@ impl JournaledVolume {
             max_lag: place.max_lag,
             asides: found_log.asides(),
         });
-        Ok(Self { rbd, device: Arc::new(device), reads, local, left_behind })
+        let log = place_of_log(source).filter(|_| found_log.log.is_some());
+        Ok(Self { rbd, device: Arc::new(device), reads, local, left_behind, log })
+    }
+}
+
+fn place_of_log(source: &RbdSource) -> Option<PathBuf> {
+    let place = source.local.as_ref().filter(|_| source.write_path == WritePath::Cache);
+    place.map(LocalPlace::log_path)
+}
+
+impl JournaledVolume {
+    /// Remove the log once all that it held is in the image, which says so. The next image that is
+    /// opened here may be another one (`open-image`), whose journal knows nothing of it: it would be
+    /// kept as an older owner's, and its user asked about it.
+    fn remove_log(&self) {
+        let Some(log) = &self.log else { return };
+        if let Err(error) = std::fs::remove_file(log) {
+            tracing::warn!(%error, log = %log.display(), "the drained log cannot be removed");
+        }
     }
 }
 
@@ -95,13 +118,20 @@ impl JournaledVolume {
 fn below(
     source: &RbdSource,
     image: &Arc<RbdImage>,
+    key: Option<Key>,
 ) -> (Arc<dyn BlockDevice>, Option<Arc<ReadCache>>) {
     let image: Arc<dyn BlockDevice> = Arc::<RbdImage>::clone(image);
     let place = source.local.as_ref().filter(|_| source.write_path == WritePath::Cache);
-    match place.and_then(|place| place.read_cache(Arc::clone(&image))) {
+    match place.and_then(|place| place.read_cache(Arc::clone(&image), key)) {
         Some(cache) => (Arc::<ReadCache>::clone(&cache), Some(cache)),
         None => (image, None),
     }
+}
+
+/// For a read cache of this opening: nobody needs what is in its file afterwards.
+fn new_read_key(source: &RbdSource) -> Result<Option<Key>, VolumeError> {
+    let derive = |secret: &Secret| Ok(secret.key(Use::ReadCache, &new_salt()?, &[]));
+    source.secret.as_ref().map(derive).transpose()
 }
 
 /// Open an image whose journal, if it has one, is brought into it first; its writes go straight
@@ -135,12 +165,14 @@ pub fn replay_volume(source: &RbdSource) -> Result<Progress, VolumeError> {
     Ok(replayed)
 }
 
-/// Remove a volume's journal with all that it holds, for an image that is to go.
+/// Remove a volume's journal with all that it holds, for an image that is to go. Needs no key of
+/// one that is encrypted: who has lost it must still be able to.
 ///
 /// # Errors
 /// [`VolumeError`], also while another client has the volume open.
 pub fn remove_journal(source: &RbdSource) -> Result<bool, VolumeError> {
-    let (rbd, slots) = open_with_slots(source)?;
+    let rbd = RbdVolume::open_raw(source)?;
+    let slots = slots_of(source, &rbd)?;
     let was_there = has_journal(&rbd)?;
     if was_there {
         let undone = |error: &dyn fmt::Display| {
@@ -195,7 +227,8 @@ fn is_open(rbd: &RbdVolume) -> Result<bool, VolumeError> {
 fn replay_into(source: &RbdSource, rbd: &RbdVolume) -> Result<Progress, VolumeError> {
     let slots = slots_of(source, rbd)?;
     let config = Config::for_volume(rbd.image().geometry().size_bytes());
-    let options = Options { volume: new_volume_id()?, config };
+    let sealing = new_sealing(source.secret.as_ref())?;
+    let options = Options { volume: new_volume_id()?, config, sealing };
     let found_log = find_log(source)?;
     let log = found_log.port();
     let replayed = replay(&**rbd.image(), &*slots, log.as_deref(), options, &mut announcer())
@@ -229,6 +262,14 @@ fn swap_log_mark(
 }
 
 fn refused(source: &RbdSource, error: &OpenError) -> VolumeError {
+    if let OpenError::Recovery(RecoveryError::Seal { .. }) = error {
+        return VolumeError::new(format!(
+            "The journal of {} cannot be opened: {}. Nothing was changed: open the volume with the \
+             key, or without one, as it was when that was written.",
+            source.name(),
+            chain(error)
+        ));
+    }
     VolumeError::new(format!(
         "The journal of {} cannot be opened: {}. Nothing was changed that is needed to try again; \
          `ceph health` may say more.",
@@ -238,12 +279,7 @@ fn refused(source: &RbdSource, error: &OpenError) -> VolumeError {
 }
 
 fn new_volume_id() -> Result<VolumeId, VolumeError> {
-    let mut bytes = [0; 16];
-    match getrandom(&mut bytes, GetRandomFlags::empty()) {
-        Ok(16) => Ok(VolumeId(bytes)),
-        Ok(_) => Err(VolumeError::new("The kernel gave too few random bytes. Try again.")),
-        Err(error) => Err(VolumeError::new(format!("No random bytes: {error}. Try again."))),
-    }
+    new_salt().map(VolumeId)
 }
 
 /// Says now and then how far a recovery has come.
@@ -309,6 +345,10 @@ impl Volume for JournaledVolume {
         })
     }
 
+    fn draw_down(&self, patience: Duration) {
+        self.device.draw_down(DRAWN_DOWN_BYTES, patience.min(DRAW_DOWN_PATIENCE));
+    }
+
     fn close(&self) -> Result<(), VolumeError> {
         let drained = self.device.close(CLOSE_PATIENCE);
         match &drained {
@@ -317,9 +357,12 @@ impl Volume for JournaledVolume {
                 let marked = image
                     .set_metadata(LOCAL_KEY, "")
                     .and_then(|()| image.set_metadata(JOURNAL_KEY, DRAINED));
-                if let Err(error) = marked {
+                match marked {
+                    Ok(()) => self.remove_log(),
                     // It is marked as it was: the next one to open it replays nothing.
-                    tracing::warn!(%error, "the image cannot be marked as drained");
+                    Err(error) => {
+                        tracing::warn!(%error, "the image cannot be marked as drained");
+                    }
                 }
             }
             Err(error) => {

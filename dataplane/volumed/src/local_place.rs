@@ -8,6 +8,7 @@ use grampus_blockdev::BlockDevice;
 use grampus_journal::{CacheConfig, Config, Ring};
 use grampus_journaled::{LocalLog, LocalLogError, LogFile};
 use grampus_readcache::{Options, ReadCache};
+use grampus_sealing::Key;
 
 use crate::rbd::{RbdSource, WritePath, chain};
 use crate::volume::VolumeError;
@@ -65,15 +66,22 @@ impl LocalPlace {
         }
     }
 
-    fn log_path(&self) -> PathBuf {
+    /// Where its log is.
+    pub(crate) fn log_path(&self) -> PathBuf {
         self.directory.join("log")
     }
 
-    /// A read cache in front of `below`; None when none is wanted.
+    /// A read cache in front of `below`; None when none is wanted. With a `key`, of this opening
+    /// alone, its file holds sealed bytes only.
     #[must_use]
-    pub fn read_cache(&self, below: Arc<dyn BlockDevice>) -> Option<Arc<ReadCache>> {
+    pub fn read_cache(
+        &self,
+        below: Arc<dyn BlockDevice>,
+        key: Option<Key>,
+    ) -> Option<Arc<ReadCache>> {
         let size_bytes = self.read_cache_bytes;
-        let options = Options::new(self.directory.join("reads"), size_bytes);
+        let key = key.map(Arc::new);
+        let options = Options { key, ..Options::new(self.directory.join("reads"), size_bytes) };
         (size_bytes > 0).then(|| ReadCache::new(below, &options))
     }
 }
@@ -163,6 +171,7 @@ mod tests {
             lock: true,
             write_path,
             local,
+            secret: None,
         }
     }
 

@@ -190,6 +190,7 @@ mod tests {
             image: Some("pool/im\"age".to_owned()),
             device: "rbd",
             write_path: "direct",
+            encryption: None,
             journal: Some(JournalStatus {
                 degraded: Some("no space".to_owned()),
                 local_asides: vec!["/log.aside-1-0".to_owned()],

@@ -4,7 +4,7 @@
 //! daemon then to wait for memory, or for a page of its own that was put out, nothing would go on.
 
 use rustix::mm::{MlockAllFlags, mlockall};
-use rustix::process::{Resource, getrlimit};
+use rustix::process::{DumpableBehavior, Resource, getrlimit, set_dumpable_behavior};
 use rustix::thread::CapabilitySet;
 use serde::Serialize;
 
@@ -44,6 +44,13 @@ pub fn harden() -> Hardening {
             "protection from the out-of-memory killer",
             std::fs::write("/proc/self/oom_score_adj", OOM_SCORE_ADJUSTMENT),
         ),
+    }
+}
+
+/// Leave no core of this process on a disk: it holds a key, and what the key protects.
+pub fn forbid_core_dumps() {
+    if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
+        tracing::warn!(%error, "a core of this process would hold what is encrypted");
     }
 }
 

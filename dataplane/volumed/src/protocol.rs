@@ -9,6 +9,8 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
+use crate::image_name::{ImageName, parse_image};
+
 /// The version of the protocol; a change that an old client would misread raises it.
 pub const PROTOCOL_VERSION: u64 = 1;
 /// The longest wait that a request may ask for, in seconds.
@@ -19,9 +21,12 @@ const DEFAULT_QUIESCE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Long enough for a loop device to let go, short of the grace that container runtimes give.
 pub const DEFAULT_STOP_TIMEOUT: Duration = Duration::from_secs(8);
 const DEFAULT_RESIZE_TIMEOUT: Duration = Duration::from_secs(30);
+const DEFAULT_EXCHANGE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Longer than what is done to a closed image takes.
+const DEFAULT_EXCHANGE_LIMIT: Duration = Duration::from_secs(120);
 
 /// What the daemon can be asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     /// How it is now.
     Status,
@@ -52,6 +57,20 @@ pub enum Command {
     },
     /// End a quiesce.
     Unquiesce,
+    /// Hold new requests, flush, close the image.
+    CloseImage {
+        /// How long to wait for the cluster.
+        timeout: Duration,
+        /// When the image is opened again without being asked for.
+        limit: Duration,
+    },
+    /// Open an image, and end what `close-image` began.
+    OpenImage {
+        /// Which; None for the last one.
+        image: Option<ImageName>,
+        /// How long to wait for the cluster.
+        timeout: Duration,
+    },
     /// Unmount, flush, let go of the image, end.
     Stop {
         /// How long to wait for users to let go, and then for the cluster.
@@ -127,6 +146,14 @@ fn parse_command(name: &str, fields: &mut Map<String, Value>) -> Result<Command,
         "resume" => Command::Resume,
         "quiesce" => Command::Quiesce { timeout: take_timeout(fields, DEFAULT_QUIESCE_TIMEOUT)? },
         "unquiesce" => Command::Unquiesce,
+        "close-image" => Command::CloseImage {
+            timeout: take_timeout(fields, DEFAULT_EXCHANGE_TIMEOUT)?,
+            limit: take_seconds(fields, "limit_s", DEFAULT_EXCHANGE_LIMIT)?,
+        },
+        "open-image" => Command::OpenImage {
+            image: take_image(fields)?,
+            timeout: take_timeout(fields, DEFAULT_EXCHANGE_TIMEOUT)?,
+        },
         "stop" => Command::Stop { timeout: take_timeout(fields, DEFAULT_STOP_TIMEOUT)? },
         _ => {
             return Err(Refused::new(
@@ -146,8 +173,27 @@ fn take_size(fields: &mut Map<String, Value>) -> Result<Option<u64>, Refused> {
     })
 }
 
+fn take_image(fields: &mut Map<String, Value>) -> Result<Option<ImageName>, Refused> {
+    let Some(value) = fields.remove("image") else {
+        return Ok(None);
+    };
+    let parsed = value.as_str().and_then(|text| parse_image(text).ok());
+    parsed.map(Some).ok_or_else(|| {
+        let forms = "POOL/IMAGE or POOL/NAMESPACE/IMAGE";
+        Refused::new("invalid-argument", format!("image is {value}, not {forms}."))
+    })
+}
+
 fn take_timeout(fields: &mut Map<String, Value>, default: Duration) -> Result<Duration, Refused> {
-    let Some(value) = fields.remove("timeout_s") else {
+    take_seconds(fields, "timeout_s", default)
+}
+
+fn take_seconds(
+    fields: &mut Map<String, Value>,
+    name: &str,
+    default: Duration,
+) -> Result<Duration, Refused> {
+    let Some(value) = fields.remove(name) else {
         return Ok(default);
     };
     value
@@ -156,7 +202,7 @@ fn take_timeout(fields: &mut Map<String, Value>, default: Duration) -> Result<Du
         .map(Duration::from_secs_f64)
         .ok_or_else(|| {
             let limit = format!("a number of seconds up to {MAX_TIMEOUT_S}");
-            Refused::new("invalid-argument", format!("timeout_s is {value}, not {limit}."))
+            Refused::new("invalid-argument", format!("{name} is {value}, not {limit}."))
         })
 }
 
@@ -214,6 +260,18 @@ mod tests {
             ),
             (r#"{"version":1,"command":"quiesce"}"#, Command::Quiesce { timeout: 60 * SECOND }),
             (
+                r#"{"version":1,"command":"close-image","limit_s":1}"#,
+                Command::CloseImage { timeout: 60 * SECOND, limit: SECOND },
+            ),
+            (
+                r#"{"version":1,"command":"open-image","timeout_s":1}"#,
+                Command::OpenImage { image: None, timeout: SECOND },
+            ),
+            (
+                r#"{"version":1,"command":"open-image","image":"p/n/i"}"#,
+                Command::OpenImage { image: parse_image("p/n/i").ok(), timeout: 60 * SECOND },
+            ),
+            (
                 r#"{"version":1,"command":"stop","timeout_s":0}"#,
                 Command::Stop { timeout: Duration::ZERO },
             ),
@@ -253,6 +311,10 @@ mod tests {
             (r#"{"version":1,"command":"flush","timeout_s":-1}"#, "invalid-argument"),
             (r#"{"version":1,"command":"flush","timeout_s":1e9}"#, "invalid-argument"),
             (r#"{"version":1,"command":"flush","timeout_s":null}"#, "invalid-argument"),
+            (r#"{"version":1,"command":"close-image","limit_s":"1"}"#, "invalid-argument"),
+            (r#"{"version":1,"command":"open-image","image":"disk"}"#, "invalid-argument"),
+            (r#"{"version":1,"command":"open-image","image":7}"#, "invalid-argument"),
+            (r#"{"version":1,"command":"open-image","limit_s":1}"#, "unknown-argument"),
         ] {
             let refused = parse_request(line.as_bytes()).expect_err(line);
             assert_eq!(refused.code, code, "{line:.80}: {refused}");

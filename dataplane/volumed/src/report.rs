@@ -30,6 +30,8 @@ pub struct Status {
     pub device: &'static str,
     /// `direct`, `journal` or `cache`.
     pub write_path: &'static str,
+    /// `luks2`; None for a volume that is not encrypted.
+    pub encryption: Option<&'static str>,
     /// The write journal; None without one.
     pub journal: Option<JournalStatus>,
     /// The read cache on the host's disk; None without one.

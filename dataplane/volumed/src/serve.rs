@@ -10,12 +10,14 @@ use serde_json::{Value, json};
 
 use crate::clock::{Clock, seconds};
 use crate::daemon::{Daemon, Event, Offered};
-use crate::gate::{Gate, GateOptions, Refusal};
+use crate::gate::{Gate, GateOptions, Hold, Refusal};
+use crate::image_name::ImageName;
 use crate::journaled_volume::{JournaledVolume, open_direct};
 use crate::meter::Meter;
 use crate::process;
 use crate::protocol::{DEFAULT_STOP_TIMEOUT, Refused};
 use crate::rbd::{RbdSource, WritePath};
+use crate::seat::{Opener, Seat};
 use crate::server::{ControlError, ControlSocket, Limits};
 use crate::signals::StopSignals;
 use crate::state::{StallEvent, StallWatch, State, must_cut_off};
@@ -45,10 +47,15 @@ impl Source {
             Self::Memory(_) => ("memory", None, WritePath::Direct),
             Self::File(_) => ("file", None, WritePath::Direct),
         };
-        Identity { device, image, write_path: write_path.name(), ..Identity::default() }
+        let encryption = match self {
+            Self::Rbd(source) => source.encryption(),
+            Self::Memory(_) | Self::File(_) => None,
+        };
+        let write_path = write_path.name();
+        Identity { device, write_path, encryption, image, ..Identity::default() }
     }
 
-    fn open(&self) -> Result<Arc<dyn Volume>, VolumeError> {
+    fn open_it(&self) -> Result<Arc<dyn Volume>, VolumeError> {
         Ok(match self {
             Self::Rbd(source) => match source.write_path {
                 WritePath::Direct => Arc::new(open_direct(source)?),
@@ -57,6 +64,29 @@ impl Source {
             Self::Memory(size_bytes) => Arc::new(LocalVolume::memory(*size_bytes)?),
             Self::File(path) => Arc::new(LocalVolume::file(path)?),
         })
+    }
+}
+
+impl Opener for Source {
+    fn open(&self, image: Option<&ImageName>) -> Result<Arc<dyn Volume>, VolumeError> {
+        match (self, image) {
+            (Self::Rbd(source), Some(ImageName { pool, namespace, image })) => {
+                Self::Rbd(RbdSource {
+                    pool: pool.clone(),
+                    namespace: namespace.clone(),
+                    image: image.clone(),
+                    ..source.clone()
+                })
+                .open_it()
+            }
+            (Self::Rbd(_) | Self::File(_), None) => self.open_it(),
+            (Self::Memory(_), _) => Err(VolumeError::new(
+                "A volume in memory is gone once it is closed. Start the daemon anew.",
+            )),
+            (Self::File(_), Some(_)) => {
+                Err(VolumeError::new("This daemon serves a file, and no image. Leave --image out."))
+            }
+        }
     }
 }
 
@@ -117,6 +147,9 @@ pub fn serve(settings: &Settings) -> Result<End, ServeError> {
     let clock = Clock::start();
     let meter = Arc::new(Meter::new(cpus()));
     let expected = settings.source.identity();
+    if expected.encryption.is_some() {
+        process::forbid_core_dumps();
+    }
     let daemon = Arc::new(Daemon::new(clock, meter, hardening, expected, sender));
     let socket = ControlSocket::bind(&settings.socket)?;
     let commands = Arc::clone(&daemon);
@@ -202,7 +235,13 @@ fn stop(daemon: &Arc<Daemon>, timeout: Duration) -> Stopped {
     let Some(offered) = daemon.offered_at_last() else {
         return Stopped { closed: false, cut_off: false, unclean: None };
     };
-    for hold in crate::gate::Hold::ALL {
+    let given_up = offered.gate.in_flight().held;
+    let is_detached = offered.gate.mode().holds_for(Hold::Exchange);
+    if is_detached {
+        // What waits was never promised to anybody, and there is nothing that could carry it out.
+        offered.gate.refuse(Refusal::Stopping);
+    }
+    for hold in Hold::ALL {
         offered.gate.release(hold); // users could not finish behind a pause
     }
     if let Err(error) = offered.mount.unmount() {
@@ -235,7 +274,9 @@ fn stop(daemon: &Arc<Daemon>, timeout: Duration) -> Stopped {
         }
     }
     let (closed, trouble) = close(offered, timeout);
-    Stopped { closed, cut_off, unclean: unclean.or(trouble) }
+    let waiting = (is_detached && given_up > 0)
+        .then(|| format!("No image was open, and {given_up} requests that waited for one failed."));
+    Stopped { closed, cut_off, unclean: unclean.or(waiting).or(trouble) }
 }
 
 /// Close session and volume within about `timeout`: whether it was done, and what went wrong.
@@ -248,14 +289,14 @@ fn close(offered: &Arc<Offered>, timeout: Duration) -> (bool, Option<String>) {
             Some(Err(error)) => Some(format!("{error}. `volumed serve` mounts it anew.")),
             Some(Ok(_)) | None => None,
         };
-        let closed = closing.volume.close().err().map(|error| error.to_string());
-        drop(sender.send(closed.or(trouble)));
+        drop(sender.send((closing.seat.end(), trouble)));
     });
     if let Err(error) = spawned {
         return (false, Some(error.to_string()));
     }
     match closed.recv_timeout(timeout.saturating_mul(2).max(Duration::from_secs(1))) {
-        Ok(trouble) => (true, trouble),
+        Ok((Ok(closed), trouble)) => (closed, trouble),
+        Ok((Err(error), _)) => (true, Some(error.to_string())),
         Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
             tracing::warn!("the volume does not close: leaving without");
             (false, None) // flushed all the same, or `unclean` says otherwise
@@ -266,9 +307,9 @@ fn close(offered: &Arc<Offered>, timeout: Duration) -> (bool, Option<String>) {
 /// Open the volume and mount it. Runs on a thread of its own: a stop need not wait for a cluster
 /// that does not answer.
 fn open(daemon: &Arc<Daemon>, settings: &Settings) -> Result<(), VolumeError> {
-    let volume = settings.source.open()?;
+    let volume = settings.source.open_it()?;
     let gate = Arc::new(Gate::new(
-        volume.device(),
+        &volume.device(),
         GateOptions {
             slots: GATE_SLOTS,
             cpus: cpus(),
@@ -296,20 +337,25 @@ fn open(daemon: &Arc<Daemon>, settings: &Settings) -> Result<(), VolumeError> {
             )));
         }
     };
-    let offered = Arc::new(Offered::new(volume, lock_view, gate, session));
+    let opener = Box::new(settings.source.clone());
+    let seat = Arc::new(Seat::new(volume, Arc::clone(&gate), opener));
+    let offered = Arc::new(Offered::new(seat, lock_view, gate, session));
     daemon.offer(&offering, Arc::clone(&offered));
     drop(offering);
-    // Weak: the volume holds these callbacks, and `offered` holds the volume.
-    let resized = Arc::downgrade(&offered);
-    offered.volume.watch_size(Box::new(move |size_bytes| {
-        if let Some(offered) = resized.upgrade() {
-            offered.announce_size(size_bytes);
+    // Weak: each volume holds these callbacks, and `offered` holds the volume.
+    let weak = Arc::downgrade(&offered);
+    offered.seat.connect_with(Box::new(move |volume| {
+        let resized = std::sync::Weak::clone(&weak);
+        volume.watch_size(Box::new(move |size_bytes| {
+            if let Some(offered) = resized.upgrade() {
+                offered.announce_size(size_bytes);
+            }
+        }));
+        let guard: Arc<dyn SnapshotGuard> = Arc::new(Guard(std::sync::Weak::clone(&weak)));
+        if let Err(error) = volume.guard_snapshots(guard) {
+            tracing::warn!(%error, "snapshots taken elsewhere will not wait for a flush");
         }
     }));
-    let guard: Arc<dyn SnapshotGuard> = Arc::new(Guard(Arc::downgrade(&offered)));
-    if let Err(error) = offered.volume.guard_snapshots(guard) {
-        tracing::warn!(%error, "snapshots taken elsewhere will not wait for a flush");
-    }
     Ok(())
 }
 
@@ -367,6 +413,7 @@ fn watch(daemon: &Daemon, ended: &Receiver<()>) {
         let Some(offered) = daemon.offered() else { continue };
         offered.gate.settle();
         offered.expire_holds(Instant::now());
+        offered.seat.reopen_if_due(Instant::now());
         let (state, reason, in_flight) = daemon.state();
         match stalls.observe(in_flight.oldest_ns) {
             Some(StallEvent::Began) => {

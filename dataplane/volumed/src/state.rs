@@ -21,6 +21,8 @@ pub enum State {
     Paused,
     /// New requests wait and all before them are durable: `quiesce`, or a snapshot.
     Quiesced,
+    /// No image is open, and requests wait until one is: `close-image`.
+    Detached,
     /// The oldest request is older than [`STALL_NS`]: the cluster does not answer.
     Stalled,
     /// The cluster shut this client out: every request fails.
@@ -33,11 +35,12 @@ pub enum State {
 
 impl State {
     /// Every state.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Starting,
         Self::Running,
         Self::Paused,
         Self::Quiesced,
+        Self::Detached,
         Self::Stalled,
         Self::Fenced,
         Self::Failed,
@@ -52,6 +55,7 @@ impl State {
             Self::Running => "running",
             Self::Paused => "paused",
             Self::Quiesced => "quiesced",
+            Self::Detached => "detached",
             Self::Stalled => "stalled",
             Self::Fenced => "fenced",
             Self::Failed => "failed",
@@ -99,7 +103,11 @@ pub fn decide_state(
         );
         return (State::Stalled, Some(text));
     }
-    if mode.holds_for(Hold::Quiesce) {
+    if mode.holds_for(Hold::Exchange) {
+        let told = "asked for by `close-image`; `open-image` ends it";
+        let text = trouble.map_or(told.to_owned(), |trouble| format!("{told}: {trouble}"));
+        (State::Detached, Some(text))
+    } else if mode.holds_for(Hold::Quiesce) {
         (State::Quiesced, reason("asked for by `quiesce`; `unquiesce` ends it"))
     } else if mode.holds_for(Hold::Snapshot) {
         (State::Quiesced, reason("a snapshot is being taken"))
@@ -173,6 +181,7 @@ mod tests {
         let old = InFlight { active: 2, oldest_ns: Some(STALL_NS + 1), ..InFlight::default() };
         let (fenced, failed, ending) = (Refusal::Fenced, Refusal::Failed, Refusal::Stopping);
         let (pause, quiesce, snapshot) = (Hold::Pause, Hold::Quiesce, Hold::Snapshot);
+        let exchange = Hold::Exchange;
         for (refusals, holds, in_flight, stopping, state) in [
             (&[][..], &[][..], InFlight::default(), false, State::Running),
             (&[], &[], fresh, false, State::Running),
@@ -181,6 +190,9 @@ mod tests {
             (&[], &[pause], old, false, State::Stalled),
             (&[], &[pause, quiesce], fresh, false, State::Quiesced),
             (&[], &[snapshot], fresh, false, State::Quiesced),
+            (&[], &[exchange, quiesce, pause], fresh, false, State::Detached),
+            (&[], &[exchange], old, false, State::Stalled),
+            (&[fenced], &[exchange], fresh, false, State::Fenced),
             (&[], &[], old, true, State::Stopping),
             (&[ending], &[quiesce], old, true, State::Stopping),
             (&[failed, ending], &[pause], old, true, State::Failed),
@@ -197,6 +209,9 @@ mod tests {
     fn what_is_wrong_is_said_where_it_is_known() {
         let old = InFlight { active: 2, oldest_ns: Some(9_000_000_000), ..InFlight::default() };
         let (well, failed) = (Mode::of(&[], &[]), Mode::of(&[Refusal::Failed], &[]));
+        let mode = Mode::of(&[], &[Hold::Exchange]);
+        let (_, reason) = decide_state(mode, &InFlight::default(), false, Some("no such image"));
+        assert!(reason.is_some_and(|reason| reason.ends_with(": no such image")));
         for (mode, trouble, expected) in [
             (well, None, "2 in flight, the oldest for 9 s: the cluster does not answer"),
             (well, Some("no space"), "2 in flight, the oldest for 9 s: no space"),

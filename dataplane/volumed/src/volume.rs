@@ -28,6 +28,8 @@ pub struct Identity {
     pub device: &'static str,
     /// `direct`, `journal` or `cache`: how writes come to it.
     pub write_path: &'static str,
+    /// `luks2`; None for a volume that is not encrypted.
+    pub encryption: Option<&'static str>,
     /// `pool/image` or `pool/namespace/image`; None without a cluster.
     pub image: Option<String>,
     /// As the cluster's blocklist spells it; None without a cluster.
@@ -149,6 +151,9 @@ pub trait Volume: Send + Sync {
     fn journal(&self) -> Option<JournalView> {
         None
     }
+
+    /// Leave little to do for [`Volume::close`], within about `patience`: requests go on meanwhile.
+    fn draw_down(&self, _patience: Duration) {}
 
     /// Wait for what is in flight, let go of the lock, close. Nothing else is called after it.
     ///

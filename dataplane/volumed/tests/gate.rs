@@ -80,7 +80,8 @@ fn bench<D: BlockDevice + 'static>(device: D, slots: usize) -> Bench<D> {
         meter: Arc::clone(&meter),
         clock: Clock::by_hand(Arc::clone(&now_ns)),
     };
-    let gate = Gate::new(Arc::<D>::clone(&device), options);
+    let shared: Arc<dyn BlockDevice> = Arc::<D>::clone(&device);
+    let gate = Gate::new(&shared, options);
     let (sender, arrived) = mpsc::channel();
     Bench { device, gate, meter, now_ns, inbox: Arc::new(Inbox(sender)), arrived }
 }

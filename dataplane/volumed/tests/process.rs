@@ -339,6 +339,57 @@ fn a_start_that_fails_says_why_in_a_sentence_with_advice() {
 }
 
 #[test]
+fn writers_wait_while_the_image_is_closed_and_go_on_after_it() {
+    need_mount!();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().set_len(SIZE_BYTES).unwrap();
+    let mut daemon = Daemon::spawn(&["--file", file.path().to_str().unwrap()]);
+    daemon.wait_for_log("serving");
+    let closed = daemon.result(&["close-image", "--limit-s", "3600"]);
+    assert_eq!(closed["open"], json!(false));
+    assert_eq!(daemon.result(&["status"])["state"], json!("detached"));
+    let image = daemon.open();
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| image.write_all_at(&[7; 4096], 8192).unwrap());
+        let deadline = Instant::now() + PATIENCE;
+        while daemon.result(&["status"])["held"] != json!(1) {
+            assert!(Instant::now() < deadline && !writer.is_finished());
+        }
+        let refused = daemon.ctl(&["open-image", "--image", "p/i"]);
+        assert_eq!(refused.status.code(), Some(1));
+        assert!(String::from_utf8_lossy(&refused.stderr).contains("(open-failed)"));
+        assert_eq!(daemon.result(&["open-image"])["open"], json!(true));
+        writer.join().unwrap();
+    });
+    assert_eq!(daemon.result(&["status"])["state"], json!("running"));
+    let mut written = [0; 4096];
+    file.as_file().read_exact_at(&mut written, 8192).unwrap();
+    assert_eq!(written, [7; 4096]);
+}
+
+#[test]
+fn a_stop_while_the_image_is_closed_fails_what_waits_and_says_so() {
+    need_mount!();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().set_len(SIZE_BYTES).unwrap();
+    let mut daemon = Daemon::spawn(&["--file", file.path().to_str().unwrap()]);
+    daemon.wait_for_log("serving");
+    daemon.result(&["close-image"]);
+    let image = daemon.open();
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| image.write_all_at(&[7; 4096], 0));
+        let deadline = Instant::now() + PATIENCE;
+        while daemon.result(&["status"])["held"] != json!(1) {
+            assert!(Instant::now() < deadline && !writer.is_finished());
+        }
+        let stopped = daemon.ctl(&["stop", "--timeout-s", "0"]);
+        assert!(String::from_utf8_lossy(&stopped.stderr).contains("1 requests that waited"));
+        assert!(writer.join().unwrap().is_err());
+    });
+    assert_eq!(daemon.wait().code(), Some(1));
+}
+
+#[test]
 fn two_daemons_do_not_share_a_socket() {
     need_mount!();
     let daemon = Daemon::serving(&[]);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::random::Random;
+use crate::content::Content;
 use crate::frame::Frame;
 use crate::ids::Epoch;
 use crate::record::Record;
@@ -24,6 +25,20 @@ fn tear(into: &mut [u8], at: usize, bytes: &[u8], sector: usize, random: &mut Ra
         }
         from = to;
     }
+}
+
+/// A frame as it travels. Of an encrypted volume it shows nothing of what it carries.
+fn encode(frame: &Frame) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    frame.encode(&mut bytes);
+    for (_, content) in frame.extents().iter().filter(|_| frame.is_sealed()) {
+        let Content::Data(payload) = content else { continue };
+        let start = payload.as_slice().get(..16).filter(|start| start.iter().any(|it| *it != 0));
+        if let Some(start) = start {
+            assert!(!bytes.windows(16).any(|window| window == start), "a frame shows what it has");
+        }
+    }
+    bytes
 }
 
 /// The RBD image, held to what a `BlockDevice` promises and no more: what was not flushed may be
@@ -185,16 +200,14 @@ impl Cluster {
 
     pub(super) fn append(&mut self, frame: &Frame, place: Place) -> Result<(), Failure> {
         let slot = self.admit(frame, place)?;
-        let (mut bytes, at) = (Vec::new(), index(place.offset));
-        frame.encode(&mut bytes);
+        let (bytes, at) = (encode(frame), index(place.offset));
         self.slots[slot][at..at + bytes.len()].copy_from_slice(&bytes);
         Ok(())
     }
 
     pub(super) fn append_torn(&mut self, frame: &Frame, place: Place, random: &mut Random) {
         if let Ok(slot) = self.admit(frame, place) {
-            let mut bytes = Vec::new();
-            frame.encode(&mut bytes);
+            let bytes = encode(frame);
             tear(&mut self.slots[slot], index(place.offset), &bytes, self.sector, random);
         }
     }
@@ -241,16 +254,14 @@ impl Disk {
         if self.broken {
             return Err(Failure::Io);
         }
-        let (mut bytes, at) = (Vec::new(), index(place.offset));
-        frame.encode(&mut bytes);
+        let (bytes, at) = (encode(frame), index(place.offset));
         let slot = usize::try_from(place.slot).unwrap();
         self.slots[slot][at..at + bytes.len()].copy_from_slice(&bytes);
         Ok(())
     }
 
     pub(super) fn append_torn(&mut self, frame: &Frame, place: Place, random: &mut Random) {
-        let mut bytes = Vec::new();
-        frame.encode(&mut bytes);
+        let bytes = encode(frame);
         let slot = usize::try_from(place.slot).unwrap();
         tear(&mut self.slots[slot], index(place.offset), &bytes, self.sector, random);
     }

@@ -171,13 +171,15 @@ impl World {
     }
 
     fn try_to_recover(&mut self, mut steps: u64) -> Option<Opened> {
+        let sealing = self.new_sealing();
         let mut recovery = Recovery::new(RecoveryConfig {
             volume: VOLUME,
             ring: self.config.ring,
             local: self.local,
             max_held_bytes: self.config.max_held_bytes / 4,
         })
-        .expect("the settings are sound");
+        .expect("the settings are sound")
+        .sealed(sealing);
         recovery.sabotage = self.sabotage;
         loop {
             // Old owners and what they left under way go on between the steps.

@@ -10,7 +10,14 @@ use crate::sabotage::Fault;
 const WORLDS: u64 = 400;
 
 fn run(seed: u64, fault: Option<Fault>) -> Result<Tally, String> {
-    let mut world = World::new(seed, fault);
+    live(World::new(seed, fault))
+}
+
+fn run_encrypted(seed: u64, fault: Option<Fault>) -> Result<Tally, String> {
+    live(World::new(seed, fault).encrypted())
+}
+
+fn live(mut world: World) -> Result<Tally, String> {
     world.live();
     world.violation.take().map_or(Ok(world.tally), Err)
 }
@@ -21,6 +28,15 @@ fn number(name: &str) -> Option<u64> {
 
 #[test]
 fn every_recovered_volume_is_a_prefix() {
+    every_world(run);
+}
+
+#[test]
+fn every_recovered_volume_is_a_prefix_when_its_frames_are_sealed() {
+    every_world(run_encrypted);
+}
+
+fn every_world(run: fn(u64, Option<Fault>) -> Result<Tally, String>) {
     let only = number("GRAMPUS_JOURNAL_SEED");
     let worlds = number("GRAMPUS_JOURNAL_WORLDS").unwrap_or(WORLDS);
     let seeds = only.map_or(0..worlds, |seed| seed..seed + 1);
@@ -47,6 +63,7 @@ fn every_recovered_volume_is_a_prefix() {
 fn a_seed_repeats_its_world() {
     for seed in 0..10 {
         assert_eq!(run(seed, None), run(seed, None));
+        assert_eq!(run_encrypted(seed, None), run_encrypted(seed, None));
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use grampus_blockdev::Token;
+use grampus_sealing::Secret;
 
 use super::devices::{Cluster, Disk, Image};
 use super::history::{Ack, History, Op};
@@ -14,6 +15,7 @@ use crate::ids::{Epoch, VolumeId};
 use crate::record::Record;
 use crate::ring::{Place, Ring};
 use crate::sabotage::{Fault, Sabotage};
+use crate::seal::Sealing;
 use crate::settled::Change;
 use crate::span::Span;
 use crate::{Action, CacheConfig, Config, Event, Failure, Journal, Opened, Report, State};
@@ -148,6 +150,10 @@ pub(super) struct World {
     pub(super) tally: Tally,
     pub(super) violation: Option<String>,
     pub(super) rival: Option<Rival>,
+    /// The volume is encrypted.
+    pub(super) secret: Option<Secret>,
+    /// Of the opening that was begun last.
+    pub(super) sealing: Option<Sealing>,
     /// Print what happens, to look at a seed.
     pub(super) trace: bool,
 }
@@ -208,9 +214,24 @@ impl World {
             tally: Tally::default(),
             violation: None,
             rival: None,
+            secret: None,
+            sealing: None,
             trace: std::env::var_os("GRAMPUS_JOURNAL_TRACE").is_some(),
             random,
         }
+    }
+
+    /// The same world of an encrypted volume.
+    pub(super) fn encrypted(mut self) -> Self {
+        self.secret = Secret::parse(&[b'e'; 64]).ok();
+        self
+    }
+
+    /// For an opening that begins now: nothing random, so that a seed makes the same world.
+    pub(super) fn new_sealing(&mut self) -> Option<Sealing> {
+        let salt = u128::from(self.unique()).to_le_bytes();
+        self.sealing = self.secret.clone().map(|secret| Sealing::new(secret, salt));
+        self.sealing.clone()
     }
 
     pub(super) fn new_disk(&self) -> Disk {
@@ -248,7 +269,8 @@ impl World {
             ..self.config
         };
         self.config = config;
-        let mut journal = Journal::new(config, opened, self.now).expect("the settings are sound");
+        let journal = Journal::new(config, opened, self.now).expect("the settings are sound");
+        let mut journal = journal.sealed(self.sealing.as_ref());
         journal.sabotage(self.sabotage);
         let id = self.unique();
         self.owners.push(Owner {

@@ -97,9 +97,10 @@ fn work(device: &JournaledDevice, history: &Mutex<History>, seed: u64) {
     }
 }
 
-fn live(seed: u64, config: Config) -> (usize, usize) {
+fn live(seed: u64, config: Config, encrypted: bool) -> (usize, usize) {
     let mut random = Random::new(seed);
-    let world = World::new(SIZE, seed);
+    let made = if encrypted { World::encrypted } else { World::new };
+    let world = made(SIZE, seed);
     let history = Arc::new(Mutex::new(History {
         base: vec![0; SIZE],
         ops: Vec::new(),
@@ -107,7 +108,7 @@ fn live(seed: u64, config: Config) -> (usize, usize) {
         promised: 0,
         stamp: seed << 32,
     }));
-    let (mut survived, mut died_opening) = (0, 0);
+    let (mut survived, mut died_opening, mut shown) = (0, 0, 0);
     let mut lost_host = false;
     for life in 0..LIVES {
         let device = loop {
@@ -149,6 +150,8 @@ fn live(seed: u64, config: Config) -> (usize, usize) {
         }
         world.crash();
         drop(device);
+        // With a key nothing that was written shows; without one it does, so that a look can fail.
+        shown += world.lock().outside().filter(|bytes| shows(bytes, seed)).count();
         // What an owner in `cache` mode has not shipped dies with its host.
         lost_host = config.cache.is_some() && random.below(3) == 0;
         if lost_host {
@@ -156,7 +159,16 @@ fn live(seed: u64, config: Config) -> (usize, usize) {
         }
     }
     world.end();
+    assert_eq!(shown == 0, encrypted, "{shown}");
     (survived, died_opening)
+}
+
+/// Whether a write of this world can be read in `bytes`: its stamp twice in a row, and frames keep
+/// data at multiples of eight.
+fn shows(bytes: &[u8], seed: u64) -> bool {
+    let words: Vec<u64> =
+        bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect();
+    words.windows(2).any(|pair| pair[0] == pair[1] && pair[0] >> 32 == seed)
 }
 
 fn read_or_none(device: &JournaledDevice) -> Option<Vec<u8>> {
@@ -169,13 +181,13 @@ fn tight(config: Config) -> Config {
     Config { max_write_bytes: 4096, max_batch_bytes: 8192, max_held_bytes: 32 << 10, ..config }
 }
 
-fn lives(config: Config, first_seed: u64) {
+fn lives(config: Config, first_seed: u64, encrypted: bool) {
     let worlds = std::env::var("GRAMPUS_JOURNALED_WORLDS");
     let worlds = worlds.map_or(WORLDS, |worlds| worlds.parse().expect("a number"));
     let (mut survived, mut died_opening) = (0, 0);
     for seed in first_seed..first_seed + worlds {
         let config = if seed % 2 == 0 { config } else { tight(config) };
-        let (more, died) = live(seed, config);
+        let (more, died) = live(seed, config, encrypted);
         survived += more;
         died_opening += died;
     }
@@ -184,12 +196,22 @@ fn lives(config: Config, first_seed: u64) {
 
 #[test]
 fn a_journal_keeps_what_it_promised_whenever_its_owner_dies() {
-    lives(CONFIG, 0);
+    lives(CONFIG, 1, false);
 }
 
 #[test]
 fn a_cache_keeps_what_it_promised_or_an_older_whole() {
-    lives(CACHE, 1000);
+    lives(CACHE, 1000, false);
+}
+
+#[test]
+fn so_does_the_journal_of_an_encrypted_volume() {
+    lives(CONFIG, 2000, true);
+}
+
+#[test]
+fn and_its_cache() {
+    lives(CACHE, 3000, true);
 }
 
 /// The test of the tests: a journal that forgets is found out.

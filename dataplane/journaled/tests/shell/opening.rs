@@ -15,9 +15,8 @@ const SIZE: usize = 1 << 20;
 fn replayed(port: &Port, config: Config, local: bool) -> Result<Progress, OpenError> {
     let local = local.then_some(port as _);
     let mut last = Progress::default();
-    let progress = replay(port, port, local, Options { volume: VOLUME, config }, &mut |now| {
-        last = now;
-    })?;
+    let options = Options { volume: VOLUME, config, sealing: port.sealing() };
+    let progress = replay(port, port, local, options, &mut |now| last = now)?;
     assert_eq!(progress, last);
     Ok(progress)
 }
@@ -122,7 +121,7 @@ fn the_volume_is_the_one_whose_journal_it_is() {
     put(&device, 3);
     drop(device);
     let port = world.take_over();
-    let options = Options { volume: VolumeId([9; 16]), config: LAZY };
+    let options = Options { volume: VolumeId([9; 16]), config: LAZY, sealing: None };
     let (image, slots) = (Arc::new(port.clone()), Arc::new(port));
     let device = open(image, slots, None, options, &mut |_| {}).unwrap();
     assert_eq!(read(&device, 0, 512), [3; 512]);
@@ -133,7 +132,7 @@ fn the_volume_is_the_one_whose_journal_it_is() {
 fn what_cannot_be_opened_is_refused_and_left_alone() {
     let world = World::new(SIZE, 1);
     let port = world.take_over();
-    let options = Options { volume: VOLUME, config: CACHE };
+    let options = Options { volume: VOLUME, config: CACHE, sealing: None };
     let (image, slots) = (Arc::new(port.clone()), Arc::new(port.clone()));
     let error = open(image, slots, None, options, &mut |_| {}).unwrap_err();
     assert!(matches!(error, OpenError::NoLocalLog));

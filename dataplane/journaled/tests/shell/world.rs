@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use grampus_blockdev::{
     BlockDevice, BlockSize, Completion, DeviceError, Geometry, Outcome, Request,
 };
-use grampus_journal::{Aside, Epoch, Failure, Ring};
+use grampus_journal::{Aside, Epoch, Failure, Ring, Sealing};
 use grampus_journaled::{Done, LocalLog, Slots};
+use grampus_sealing::Secret;
 
 use crate::random::Random;
 
@@ -76,6 +77,8 @@ pub struct State {
 pub struct World {
     state: Mutex<State>,
     changed: Condvar,
+    /// The volume is encrypted.
+    secret: Option<Secret>,
 }
 
 pub const RING: Ring = Ring { segment_bytes: 256 << 10, segments: 4, align_bytes: 512 };
@@ -85,6 +88,15 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 impl World {
     /// With two threads on which things land.
     pub fn new(size: usize, seed: u64) -> Arc<World> {
+        Self::with_secret(size, seed, None)
+    }
+
+    /// The same, of a volume that is encrypted.
+    pub fn encrypted(size: usize, seed: u64) -> Arc<World> {
+        Self::with_secret(size, seed, Some(Secret::parse(&[b'c'; 64]).unwrap()))
+    }
+
+    fn with_secret(size: usize, seed: u64, secret: Option<Secret>) -> Arc<World> {
         let slots = usize::try_from(RING.segments).unwrap();
         let segment = usize::try_from(RING.segment_bytes).unwrap();
         let world = Arc::new(World {
@@ -110,6 +122,7 @@ impl World {
                 over: false,
             }),
             changed: Condvar::new(),
+            secret,
         });
         for number in 0..2 {
             let world = Arc::clone(&world);
@@ -245,6 +258,12 @@ impl State {
     /// The owner lives on for now.
     pub fn calm(&mut self) {
         self.life = None;
+    }
+
+    /// All that lies outside the image: in the cluster, and on the host's disk.
+    pub fn outside(&self) -> impl Iterator<Item = &[u8]> {
+        let records = self.record.iter().chain(&self.log_record);
+        self.slots.iter().chain(&self.log_slots).chain(records).map(Vec::as_slice)
     }
 
     /// The host comes back without its disk.
@@ -386,6 +405,12 @@ pub struct Port {
 }
 
 impl Port {
+    /// For this owner's opening of the volume.
+    pub fn sealing(&self) -> Option<Sealing> {
+        let salt = u128::from(self.owner).to_le_bytes();
+        self.world.secret.clone().map(|secret| Sealing::new(secret, salt))
+    }
+
     fn act<T>(&self, act: impl FnOnce(&mut State) -> Result<T, Failure>) -> Result<T, Failure> {
         let mut state = self.world.lock();
         let lost = state.pass(self.owner);

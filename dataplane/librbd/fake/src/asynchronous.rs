@@ -142,7 +142,7 @@ fn start(
 
 /// How much of a range lies on the image; librbd cuts at its end.
 fn clipped(state: &State, offset_bytes: u64, length: usize) -> usize {
-    let left = state.size_bytes.saturating_sub(offset_bytes);
+    let left = state.shown_bytes().saturating_sub(offset_bytes);
     usize::try_from(left).map_or(length, |left| left.min(length))
 }
 
@@ -159,7 +159,7 @@ unsafe extern "C" fn rbd_aio_read(
         let length = clipped(state, offset_bytes, length);
         // SAFETY: the caller keeps the memory until the callback.
         let into = unsafe { slice::from_raw_parts_mut(into.pointer(), length) };
-        state.read(offset_bytes, into);
+        state.read(state.place(offset_bytes), into);
         i64::try_from(length).unwrap_or(-1)
     })
 }
@@ -177,7 +177,8 @@ unsafe extern "C" fn rbd_aio_write(
         let length = clipped(state, offset_bytes, length);
         // SAFETY: the caller keeps the memory until the callback.
         let from = unsafe { slice::from_raw_parts(from.pointer(), length) };
-        state.write(offset_bytes, from);
+        let at = state.place(offset_bytes);
+        state.write(at, from);
         0
     })
 }
@@ -193,7 +194,8 @@ unsafe extern "C" fn rbd_aio_write_zeroes(
 ) -> c_int {
     start("rbd_aio_write_zeroes", image, completion, true, move |state| {
         *state.calls.entry(format!("zero-flags-{zero_flags}")).or_default() += 1;
-        state.zero(offset_bytes, u64::try_from(length).unwrap_or(0));
+        let at = state.place(offset_bytes);
+        state.zero(at, u64::try_from(length).unwrap_or(0));
         0
     })
 }

@@ -38,6 +38,7 @@ fn tell(watches: Vec<Watch>, which: usize) {
 /// - `owner ADDRESS`: another client takes the lock.
 /// - `size BYTES`: another client resizes the image.
 /// - `id TEXT`: the image has this id.
+/// - `luks TEXT`: the image was formatted with this passphrase.
 /// - `quiesce`: another client is about to take a snapshot; the answer is the handler's.
 /// - `unquiesce`: it has taken it.
 /// - `append NAME TEXT`: another client adds to an object of the default namespace, making it if it
@@ -76,6 +77,7 @@ pub unsafe extern "C" fn fake_control(command: *const c_char) -> i64 {
             notify_update();
         }
         "id" => rest.clone_into(&mut state.image_id),
+        "luks" => state.passphrase = Some(rest.to_owned()),
         "quiesce" => {
             let (watches, before) = (state.quiesce_watches.clone(), state.quiesce_answers.len());
             let expected = before + watches.len();

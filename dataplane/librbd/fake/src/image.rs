@@ -72,6 +72,7 @@ fn open(
         Ok(_) if name != "disk" => -libc::ENOENT,
         Ok(mut state) => {
             state.open_images += 1;
+            state.is_decrypted = false;
             pool.open_images.fetch_add(1, Ordering::SeqCst);
             let handle = Handle { is_open: AtomicBool::new(true), pool };
             // SAFETY: the caller gives a place for a handle.
@@ -150,7 +151,7 @@ unsafe extern "C" fn rbd_get_id(image: *mut c_void, into: *mut c_char, length: s
 unsafe extern "C" fn rbd_get_size(image: *mut c_void, size_bytes: *mut u64) -> c_int {
     on_image("rbd_get_size", image, |state| {
         // SAFETY: the caller gives a place.
-        unsafe { *size_bytes = state.size_bytes };
+        unsafe { *size_bytes = state.shown_bytes() };
         0
     })
 }
@@ -367,18 +368,86 @@ unsafe extern "C" fn rbd_compare_and_write(
     };
     let answer = on_image("rbd_compare_and_write", image, |state| {
         let mut there = vec![0; length];
-        state.read(offset_bytes, &mut there);
+        let at = state.place(offset_bytes);
+        state.read(at, &mut there);
         let mut pairs = (offset_bytes..).zip(there.iter().zip(compare));
         if let Some((at, _)) = pairs.find(|(_, (is, was))| is != was) {
             // SAFETY: the caller gives a place.
             unsafe { *mismatch_bytes = at };
             -libc::EILSEQ
         } else {
-            state.write(offset_bytes, from);
+            state.write(at, from);
             c_int::try_from(length).unwrap_or(c_int::MAX)
         }
     });
     ssize_t::try_from(answer).unwrap_or(-1)
+}
+
+/// `rbd_encryption_luks_format_options_t`, and the end of `rbd_encryption_luks2_format_options_t`.
+#[repr(C)]
+struct Passphrase {
+    text: *const c_char,
+    size: size_t,
+}
+
+/// `rbd_encryption_luks2_format_options_t`.
+#[repr(C)]
+struct Luks2Options {
+    _algorithm: c_int,
+    passphrase: Passphrase,
+}
+
+/// `rbd_encryption_spec_t`.
+#[repr(C)]
+struct EncryptionSpec {
+    format: c_int,
+    options: *const c_void,
+    options_size: size_t,
+}
+
+fn load_encryption(function: &'static str, image: *mut c_void, given: &Passphrase) -> c_int {
+    // SAFETY: the caller gives a text of this length.
+    let given = unsafe { slice::from_raw_parts(given.text.cast::<u8>(), given.size) };
+    on_image(function, image, |state| match &state.passphrase {
+        _ if state.is_decrypted => -libc::EEXIST,
+        None => -libc::EINVAL,
+        Some(passphrase) if passphrase.as_bytes() != given => -libc::EPERM,
+        Some(_) => {
+            state.is_decrypted = true;
+            0
+        }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn rbd_encryption_load(
+    image: *mut c_void,
+    format: c_int,
+    options: *const c_void,
+    options_size: size_t,
+) -> c_int {
+    if (format, options_size) != (1, size_of::<Luks2Options>()) {
+        return -libc::EINVAL;
+    }
+    // SAFETY: of this format and size the options are such.
+    let options = unsafe { &*options.cast::<Luks2Options>() };
+    load_encryption("rbd_encryption_load", image, &options.passphrase)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn rbd_encryption_load2(
+    image: *mut c_void,
+    specs: *const c_void,
+    count: size_t,
+) -> c_int {
+    // SAFETY: the caller gives at least one.
+    let spec = unsafe { &*specs.cast::<EncryptionSpec>() };
+    if (count, spec.format, spec.options_size) != (1, 2, size_of::<Passphrase>()) {
+        return -libc::EINVAL;
+    }
+    // SAFETY: of this format and size the options are such.
+    let passphrase = unsafe { &*spec.options.cast::<Passphrase>() };
+    load_encryption("rbd_encryption_load2", image, passphrase)
 }
 
 /// Make a watch in one of the lists.

@@ -27,6 +27,10 @@ unsafe impl Send for Watch {}
 pub(crate) struct State {
     pub(crate) image_id: String,
     pub(crate) size_bytes: u64,
+    /// What the image was formatted with, if it was.
+    pub(crate) passphrase: Option<String>,
+    /// The image was opened with it: what it shows begins behind the header.
+    pub(crate) is_decrypted: bool,
     /// Sparse; pages that are not there read as zeros.
     pages: BTreeMap<u64, Vec<u8>>,
     pub(crate) metadata: HashMap<String, String>,
@@ -67,6 +71,8 @@ static STATE: LazyLock<Mutex<State>> = LazyLock::new(|| {
     Mutex::new(State {
         image_id: "10a6f5b3c2d1".to_owned(),
         size_bytes: 64 << 20,
+        passphrase: None,
+        is_decrypted: false,
         pages: BTreeMap::new(),
         metadata: HashMap::new(),
         snapshots: Vec::new(),
@@ -137,7 +143,20 @@ pub(crate) fn enter(function: &str) -> Result<MutexGuard<'static, State>, i64> {
     }
 }
 
+/// What LUKS2 puts before the data.
+const HEADER_BYTES: u64 = 16 << 20;
+
 impl State {
+    /// Where a byte of what the image shows lies.
+    pub(crate) fn place(&self, offset_bytes: u64) -> u64 {
+        offset_bytes + if self.is_decrypted { HEADER_BYTES } else { 0 }
+    }
+
+    /// The size of what the image shows.
+    pub(crate) fn shown_bytes(&self) -> u64 {
+        self.size_bytes.saturating_sub(self.place(0))
+    }
+
     pub(crate) fn is_watched(&self, id: u64) -> bool {
         self.update_watches.iter().chain(&self.quiesce_watches).any(|watch| watch.id == id)
     }

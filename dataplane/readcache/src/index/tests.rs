@@ -10,6 +10,10 @@ fn whole(block: u64) -> Sectors {
     Sectors { block, first: 0, count: 4 }
 }
 
+fn proofs(checksums: &[u32]) -> Proofs {
+    Proofs::Checksums(checksums.into())
+}
+
 /// Read from below and put into the cache; where.
 fn fill(index: &mut Index, sectors: Sectors, checksums: &[u32]) -> Option<Place> {
     let generation = index.generation(sectors.block);
@@ -17,7 +21,7 @@ fn fill(index: &mut Index, sectors: Sectors, checksums: &[u32]) -> Option<Place>
         return None;
     }
     let Reservation::Write { place, .. } = index.reserve(sectors, generation) else { return None };
-    index.publish(place, checksums).then_some(place)
+    index.publish(place, &proofs(checksums)).then_some(place)
 }
 
 /// As a reader does: whether it was a hit.
@@ -86,7 +90,7 @@ fn hot_hits(trace: impl Iterator<Item = (u64, bool)>, mut access: impl FnMut(u64
 
 #[test]
 fn a_scan_does_not_wash_out_what_is_read_often() {
-    let mut index = Index::new(128, BLOCK);
+    let mut index = Index::new(128, BLOCK, false);
     assert!(hits(hot(0, 2000, 1), |block| access(&mut index, block)) >= 94);
     // 20,000 blocks go by, 150 times what the cache holds.
     let during = hot_hits(with_scan(2000, 10, 2), |block| access(&mut index, block));
@@ -102,7 +106,7 @@ fn a_scan_does_not_wash_out_what_is_read_often() {
 
 #[test]
 fn a_cache_that_a_scan_filled_first_learns_what_is_hot() {
-    let mut index = Index::new(128, BLOCK);
+    let mut index = Index::new(128, BLOCK, false);
     hits(5_000_000..5_000_500, |block| access(&mut index, block));
     hits(hot(0, 2000, 1), |block| access(&mut index, block));
     let then = hits(hot(0, 2000, 2), |block| access(&mut index, block));
@@ -111,7 +115,7 @@ fn a_cache_that_a_scan_filled_first_learns_what_is_hot() {
 
 #[test]
 fn another_hot_set_takes_over() {
-    let mut index = Index::new(128, BLOCK);
+    let mut index = Index::new(128, BLOCK, false);
     hits(hot(0, 5000, 1), |block| access(&mut index, block));
     hits(hot(10_000, 5000, 2), |block| access(&mut index, block));
     let then = hits(hot(10_000, 2000, 3), |block| access(&mut index, block));
@@ -120,7 +124,7 @@ fn another_hot_set_takes_over() {
 
 #[test]
 fn one_that_was_read_often_does_not_guard_the_others() {
-    let mut index = Index::new(4, BLOCK);
+    let mut index = Index::new(4, BLOCK, false);
     (0..15).for_each(|_| index.note(0));
     for block in 0..4 {
         access(&mut index, block);
@@ -131,7 +135,7 @@ fn one_that_was_read_often_does_not_guard_the_others() {
 
 #[test]
 fn what_is_read_evenly_from_far_more_than_fits_is_not_written_over_and_over() {
-    let mut index = Index::new(128, BLOCK);
+    let mut index = Index::new(128, BLOCK, false);
     let mut writes = 0;
     for number in 0..20_000 {
         let block = mix(number) % 4096;
@@ -145,7 +149,7 @@ fn what_is_read_evenly_from_far_more_than_fits_is_not_written_over_and_over() {
 
 #[test]
 fn sectors_come_in_one_by_one_and_are_there_only_together() {
-    let mut index = Index::new(4, BLOCK);
+    let mut index = Index::new(4, BLOCK, false);
     let part = |first, count| Sectors { block: 9, first, count };
     let place = fill(&mut index, part(1, 2), &[11, 12]).unwrap();
     assert_eq!(index.find(part(0, 2)), None);
@@ -153,8 +157,12 @@ fn sectors_come_in_one_by_one_and_are_there_only_together() {
     fill(&mut index, part(0, 1), &[10]).unwrap();
     let both = index.find(part(0, 2)).unwrap();
     assert_eq!(both.slot, place.slot);
-    assert_eq!(index.judge(both, &[10, 11]), Verdict::Sound);
-    assert_eq!(index.judge(place, &[11, 12]), Verdict::Sound, "the others stayed as they were");
+    assert_eq!(index.judge(both, &proofs(&[10, 11])), Verdict::Sound);
+    assert_eq!(
+        index.judge(place, &proofs(&[11, 12])),
+        Verdict::Sound,
+        "the others stayed as they were"
+    );
     let generation = index.generation(9);
     assert_eq!(index.reserve(part(1, 1), generation), Reservation::There);
     assert_eq!(index.used_slots(), 1);
@@ -162,42 +170,42 @@ fn sectors_come_in_one_by_one_and_are_there_only_together() {
 
 #[test]
 fn who_reads_what_is_written_over_is_told() {
-    let mut index = Index::new(4, BLOCK);
+    let mut index = Index::new(4, BLOCK, false);
     let part = |first, count| Sectors { block: 9, first, count };
     let place = fill(&mut index, part(0, 2), &[1, 2]).unwrap();
     let generation = index.generation(9);
     let wider = index.reserve(part(0, 4), generation);
     assert!(matches!(wider, Reservation::Write { .. }));
-    assert_eq!(index.judge(place, &[1, 2]), Verdict::Moved);
+    assert_eq!(index.judge(place, &proofs(&[1, 2])), Verdict::Moved);
     assert_eq!(index.find(part(0, 1)), None);
 }
 
 #[test]
 fn a_change_takes_blocks_out_and_bars_what_was_read_before() {
-    let mut index = Index::new(4, BLOCK);
+    let mut index = Index::new(4, BLOCK, false);
     let place = fill(&mut index, whole(5), &[1; 4]).unwrap();
     let before = index.generation(5);
     assert_eq!(index.invalidate(5..6), 1);
     assert_eq!(index.find(whole(5)), None);
-    assert_eq!(index.judge(place, &[1; 4]), Verdict::Moved);
+    assert_eq!(index.judge(place, &proofs(&[1; 4])), Verdict::Moved);
     assert!(!index.wants(5, before));
     assert_eq!(index.reserve(whole(5), before), Reservation::Barred);
     // In the midst of writing it:
     let generation = index.generation(5);
     let Reservation::Write { place, .. } = index.reserve(whole(5), generation) else { panic!() };
     index.invalidate(0..1 << 40);
-    assert!(!index.publish(place, &[1; 4]));
+    assert!(!index.publish(place, &proofs(&[1; 4])));
     assert_eq!((index.find(whole(5)), index.used_slots()), (None, 0));
     assert!(fill(&mut index, whole(5), &[1; 4]).is_some());
 }
 
 #[test]
 fn what_rotted_is_read_anew() {
-    let mut index = Index::new(4, BLOCK);
+    let mut index = Index::new(4, BLOCK, false);
     let place = fill(&mut index, whole(5), &[1, 2, 3, 4]).unwrap();
-    assert_eq!(index.judge(place, &[1, 2, 0, 4]), Verdict::Rotten);
+    assert_eq!(index.judge(place, &proofs(&[1, 2, 0, 4])), Verdict::Rotten);
     assert_eq!(index.find(whole(5)), None);
-    assert_eq!(index.judge(place, &[1, 2, 3, 4]), Verdict::Moved);
+    assert_eq!(index.judge(place, &proofs(&[1, 2, 3, 4])), Verdict::Moved);
 }
 
 #[derive(Debug, Clone)]
@@ -223,7 +231,7 @@ proptest! {
     /// The checksum of a sector stands for its content: which version of it the cache has.
     #[test]
     fn what_is_found_is_the_newest_version(ops in prop::collection::vec(op(), 1..200)) {
-        let mut index = Index::new(5, BLOCK);
+        let mut index = Index::new(5, BLOCK, false);
         let mut versions = [1_u32; 12];
         let sums = |sectors: Sectors, version: u32| -> Vec<u32> {
             let block = u32::try_from(sectors.block).unwrap();
@@ -238,7 +246,7 @@ proptest! {
                     let version = versions[usize::try_from(sectors.block).unwrap()];
                     let now = sums(sectors, version);
                     if let Some(place) = index.find(sectors) {
-                        prop_assert_eq!(index.judge(place, &now), Verdict::Sound);
+                        prop_assert_eq!(index.judge(place, &proofs(&now)), Verdict::Sound);
                     } else {
                         fill(&mut index, sectors, &now);
                     }

@@ -12,6 +12,7 @@ use grampus_blockdev::{
     BlockDevice, BlockSize, Buffer, ByteRange, Completion, CompletionSink, DeviceError, Durability,
     Geometry, Length, MemoryDevice, Offset, Outcome, Request, Token, execute,
 };
+use grampus_sealing::{Key, Secret, Use};
 
 use crate::store::Store;
 use crate::{Options, ReadCache, Statistics};
@@ -159,6 +160,11 @@ impl Disk {
         }
     }
 
+    /// Whether `pattern` lies anywhere.
+    pub(super) fn shows(&self, pattern: &[u8]) -> bool {
+        self.bytes.lock().unwrap().windows(pattern.len()).any(|window| window == pattern)
+    }
+
     pub(super) fn stall(&self, stalls: bool) {
         *self.stalls.lock().unwrap() = stalls;
         self.changed.notify_all();
@@ -208,19 +214,38 @@ fn options() -> Options {
     }
 }
 
+/// A key as a volume has it.
+pub(super) fn key() -> Arc<Key> {
+    let secret = Secret::parse(&[b'1'; 64]).unwrap();
+    Arc::new(secret.key(Use::ReadCache, &[7; 16], &[]))
+}
+
 /// A cache on a disk in memory.
-pub(super) fn cache(below: Arc<dyn BlockDevice>, slots: u32) -> (Arc<ReadCache>, Arc<Disk>) {
+pub(super) fn cache(
+    below: Arc<dyn BlockDevice>,
+    slots: u32,
+    key: Option<Arc<Key>>,
+) -> (Arc<ReadCache>, Arc<Disk>) {
     let disk = Arc::new(Disk::default());
     let bytes = usize::try_from(u64::from(slots) * BLOCK).unwrap();
     *disk.bytes.lock().unwrap() = vec![0xDD; bytes];
     let store = Box::new(Shared(Arc::clone(&disk)));
-    (ReadCache::over(below, store, slots, &options()), disk)
+    (ReadCache::over(below, store, slots, &Options { key, ..options() }), disk)
 }
 
 impl World {
     pub(super) fn new(slots: u32) -> Self {
+        Self::with_key(slots, None)
+    }
+
+    /// The same, of an encrypted volume.
+    pub(super) fn sealed(slots: u32) -> Self {
+        Self::with_key(slots, Some(key()))
+    }
+
+    fn with_key(slots: u32, key: Option<Arc<Key>>) -> Self {
         let below = Below::new();
-        let (cache, disk) = cache(Arc::<Below>::clone(&below), slots);
+        let (cache, disk) = cache(Arc::<Below>::clone(&below), slots, key);
         Self { below, disk, cache }
     }
 

@@ -1,5 +1,6 @@
 //! A journal that keeps its batches in the log, and a recovery that finds them there.
 
+use std::fs;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -7,8 +8,10 @@ use std::time::Duration;
 use grampus_blockdev::{Durability, Offset, Token};
 use grampus_journal::{
     Action, Answer, CacheConfig, Config, Epoch, Failure, FormatError, Frame, Journal, Log, Opened,
-    Payload, Place, Record, Recovery, RecoveryConfig, Ring, Step,
+    Payload, Place, Record, Recovery, RecoveryConfig, RecoveryError, Ring, SealMismatch, Sealing,
+    Step,
 };
+use grampus_sealing::Secret;
 
 use super::super::LogFile;
 use super::faulty::{Faulty, Shared};
@@ -21,6 +24,15 @@ const SIZE_BYTES: u64 = 1 << 20;
 fn opened_record() -> Record {
     let epoch = Epoch(1);
     Record { epoch, opened: epoch, written_by: epoch, ..Record::fresh(VOLUME, RING) }
+}
+
+fn sealing() -> Sealing {
+    Sealing::new(Secret::parse(&[b'8'; 64]).unwrap(), [2; 16])
+}
+
+/// As the owner of an encrypted volume leaves it, with the fingerprint that its recovery finds.
+fn sealed_record() -> Record {
+    Record { sealed_by: Some(sealing().fingerprint(VOLUME)), ..opened_record() }
 }
 
 fn journal() -> Journal {
@@ -45,7 +57,10 @@ fn journal() -> Journal {
 
 /// Frames of one write of `fill` each, as the journal wants them in the local log.
 fn frames(fills: &[u8]) -> Vec<(Frame, Place)> {
-    let mut journal = journal();
+    frames_of(journal(), fills)
+}
+
+fn frames_of(mut journal: Journal, fills: &[u8]) -> Vec<(Frame, Place)> {
     let mut frames = Vec::new();
     for fill in fills {
         let payload = Payload::copy_of(&[*fill; 9000]);
@@ -78,11 +93,18 @@ fn found(log: &LogFile, place: Place) -> Result<(u64, u64), FormatError> {
 /// Open the volume with what the cluster has, which is nothing but its record; the batches that
 /// were shipped from the log.
 fn recover(path: &Path) -> Vec<(u64, u64)> {
+    recover_from(opened_record(), None, path).unwrap()
+}
+
+fn recover_from(
+    mut cluster: Record,
+    sealing: Option<Sealing>,
+    path: &Path,
+) -> Result<Vec<(u64, u64)>, RecoveryError> {
     let log = LogFile::open(path, RING).unwrap();
     let config =
         RecoveryConfig { volume: VOLUME, ring: RING, local: Some(RING), max_held_bytes: 1 << 20 };
-    let mut recovery = Recovery::new(config).unwrap();
-    let mut cluster = opened_record();
+    let mut recovery = Recovery::new(config).unwrap().sealed(sealing);
     let mut shipped = Vec::new();
     loop {
         let answer = match recovery.step() {
@@ -108,10 +130,10 @@ fn recover(path: &Path) -> Vec<(u64, u64)> {
                 log.write_record(&record.encode()).unwrap();
                 Answer::Done
             }
-            Step::Open(_) => return shipped,
-            Step::Stop(error) => panic!("{error}"),
+            Step::Open(_) => return Ok(shipped),
+            Step::Stop(error) => return Err(error),
         };
-        recovery.answer(answer).unwrap();
+        recovery.answer(answer)?;
     }
 }
 
@@ -134,6 +156,34 @@ fn a_torn_frame_is_seen_as_such_and_ends_what_is_shipped() {
     drop(log);
     assert_eq!(recover(&path), [(1, 1), (2, 2)], "the fourth lies behind a gap");
     assert_eq!(recover(&path), [], "the log begins anew with the next owner");
+}
+
+#[test]
+fn the_log_of_an_encrypted_volume_shows_nothing_and_is_shipped_with_its_key_alone() {
+    let (_directory, path) = place();
+    let log = LogFile::open(&path, RING).unwrap();
+    log.write_record(&sealed_record().encode()).unwrap();
+    let frames = frames_of(journal().sealed(Some(&sealing())), &[0x51, 0x52, 0x53]);
+    for frame in &frames {
+        append(&log, frame).unwrap();
+    }
+    drop(log);
+    let file = fs::read(&path).unwrap();
+    let shows = |fill: u8| file.windows(16).any(|window| window == [fill; 16]);
+    assert!(![0x51, 0x52, 0x53].into_iter().any(shows));
+
+    let other = Sealing::new(Secret::parse(&[b'9'; 64]).unwrap(), [2; 16]);
+    for (given, mismatch) in [(None, SealMismatch::NoKey), (Some(other), SealMismatch::OtherKey)] {
+        // In the cluster's record, which comes first, all is as it is given.
+        let sealed_by = given.as_ref().map(|given| given.fingerprint(VOLUME));
+        let cluster = Record { sealed_by, ..opened_record() };
+        let answer = recover_from(cluster, given, &path);
+        assert_eq!(answer, Err(RecoveryError::Seal { log: Log::Local, mismatch }));
+        assert_eq!(fs::read(&path).unwrap(), file, "nothing was touched");
+    }
+    let later = Sealing::new(Secret::parse(&[b'8'; 64]).unwrap(), [3; 16]);
+    let shipped = recover_from(sealed_record(), Some(later), &path).unwrap();
+    assert_eq!(shipped, [(1, 1), (2, 2), (3, 3)]);
 }
 
 #[test]
