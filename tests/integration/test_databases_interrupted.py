@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.system.command_line import KILLED, CommandLine
+from tests.system.images import pool_contents
 from tests.system.machine import inventory, lab_container
 
 CREATE_STEPS = (
@@ -44,7 +46,7 @@ def cluster_inventory(lab: CommandLine) -> dict[str, Any]:
         "machine": {
             kind: items for kind, items in inventory().items() if kind not in ("processes", "run")
         },
-        "images": lab_container(tag, "h1", "rbd", "ls", "databases").split(),
+        "pool": asdict(pool_contents(tag)),
         "users": sorted(
             word
             for word in lab_container(tag, "h1", "ceph", "auth", "ls").split()

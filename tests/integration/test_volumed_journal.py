@@ -185,5 +185,5 @@ def test_deleted_volume_leaves_no_object_of_its_journal(lab: CommandLine) -> Non
             *("rbd", "image-meta", "get", f"{document['pool']}/{document['image']}"),
             "grampus.journal.objects",
         ).strip()
-        assert prefix in machine.ok("rados", "--pool", document["pool"], "ls")
-    assert prefix not in machine.ok("rados", "--pool", document["pool"], "ls")
+        assert prefix in machine.ok("rados", "--pool", document["pool"], "ls", "--all")
+    assert prefix not in machine.ok("rados", "--pool", document["pool"], "ls", "--all")

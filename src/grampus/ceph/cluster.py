@@ -155,6 +155,19 @@ class CephCluster:
             made = self.ceph("auth", "get-or-create", entity)
         return made.stdout
 
+    def ensure_pending_key(self, user: str) -> str:
+        """The keyring of `client.USER` with the key that shall follow the one it has.
+
+        It is made if need be. Both let in, until the new one is used or committed.
+        """
+        entity = f"client.{user}"
+        (found,) = self.query("auth", "get-or-create-pending", entity)
+        return f"[{entity}]\n\tkey = {found['pending_key']}\n"
+
+    def ensure_key_committed(self, user: str) -> None:
+        """The pending key of `client.USER`, if there is one, is its only key from now on."""
+        self.ceph("auth", "commit-pending", f"client.{user}")
+
     def ensure_client_absent(self, user: str) -> None:
         """Remove the cephx user `client.USER`."""
         self.ceph("auth", "rm", f"client.{user}")

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.rbd import METADATA_PREFIX
+from grampus.ceph.trash import TRASH_IDS
 
 # One fact, asked for by its name: python3-rbd 20.2 lists keys beside the wrong values as soon as
 # one value is empty.
@@ -18,7 +19,8 @@ _CONNECT = 'rados.Rados(conffile="", conf={"client_mount_timeout": "10"})'
 # `has_data` is told by the object map, and asked for only where it may matter: a volume whose facts
 # do not say that it has a file system.
 LIST_NOTES = f"""
-import json, sys, rados, rbd
+import json, subprocess, sys, rados, rbd
+{TRASH_IDS}
 class Found(Exception):
     pass
 def stop(offset, length, exists):
@@ -30,14 +32,14 @@ def has_data(image):
     except Found:
         return True
     return False
-def describe(pool, image, in_trash):
+def describe(pool, namespace, image, in_trash):
     try:
         noted = image.metadata_get(sys.argv[1])
     except KeyError:
         noted = None
     return {{
         "pool": pool,
-        "name": image.get_name(),
+        "name": (namespace + "/" if namespace else "") + image.get_name(),
         "id": image.id(),
         "size_bytes": image.size(),
         "in_trash": in_trash,
@@ -48,14 +50,17 @@ found = []
 with {_CONNECT} as cluster:
     for pool in sys.argv[2:]:
         with cluster.open_ioctx(pool) as context:
-            named = [({{"name": name}}, False) for name in rbd.RBD().list(context)]
-            trash = [({{"image_id": one["id"]}}, True) for one in rbd.RBD().trash_list(context)]
-            for which, in_trash in named + trash:
-                try:
-                    with rbd.Image(context, read_only=True, **which) as image:
-                        found.append(describe(pool, image, in_trash))
-                except rbd.ImageNotFound:
-                    pass
+            for namespace in ["", *rbd.RBD().namespace_list(context)]:
+                context.set_namespace(namespace)
+                named = [({{"name": name}}, False) for name in rbd.RBD().list(context)]
+                ids = trash_ids(context, pool, namespace, False)
+                trash = [({{"image_id": one}}, True) for one in ids]
+                for which, in_trash in named + trash:
+                    try:
+                        with rbd.Image(context, read_only=True, **which) as image:
+                            found.append(describe(pool, namespace, image, in_trash))
+                    except rbd.ImageNotFound:
+                        pass
 print(json.dumps(found))
 """
 # One that is not there (any more) is left out of the answer.
@@ -66,6 +71,7 @@ with {_CONNECT} as cluster:
     for number, change in enumerate(json.load(sys.stdin)):
         try:
             with cluster.open_ioctx(change["pool"]) as context:
+                context.set_namespace(change["namespace"])
                 with rbd.Image(context, **change["image"]) as image:
                     image.metadata_set(sys.argv[1], change["text"])
         except (rados.ObjectNotFound, rbd.ImageNotFound):
@@ -83,7 +89,7 @@ class FoundImage(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     pool: str
-    name: str
+    name: str  # with its namespace
     id: str
     size_bytes: int
     in_trash: bool
@@ -97,13 +103,14 @@ class ImageNote(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     pool: str
-    name: str | None = None
+    namespace: str = ""  # the default one
+    name: str | None = None  # in its namespace
     image_id: str | None = None
     text: str
 
 
 def observe_images(cluster: CephCluster) -> list[FoundImage]:
-    """Every image of the pools for images."""
+    """Every image of the pools for images, in all of their namespaces."""
     argv = ["python3", "-c", LIST_NOTES, RECORDS_KEY, *observe_image_pools(cluster)]
     output = cluster.runner.run(argv, timeout_s=LIST_TIMEOUT_S)
     return [FoundImage.model_validate(found) for found in json.loads(output.stdout)]
@@ -122,6 +129,7 @@ def write_notes(cluster: CephCluster, notes: Collection[ImageNote]) -> list[Imag
     documents = [
         {
             "pool": note.pool,
+            "namespace": note.namespace,
             "image": {"name": note.name} if note.name else {"image_id": note.image_id},
             "text": note.text,
         }

@@ -7,6 +7,7 @@ import json
 from pydantic import BaseModel, ConfigDict
 
 from grampus.ceph.cluster import CephCluster
+from grampus.ceph.namespaces import split_image
 
 # librbd tells what is allocated from the image's object map, without reading data. All layers over
 # one connection: `rbd` connects anew for each image and each snapshot.
@@ -19,13 +20,15 @@ def exists(context, name):
     except rados.ObjectNotFound:
         return False
     return True
-def describe(context, pool, image):
+def describe(context, pool, namespace, image):
     size, numbers, snapshots = image.stat()["obj_size"], set(), list(image.list_snaps())
     def note(offset, length, is_there):
         if is_there:
             numbers.update(range(offset // size, (offset + length - 1) // size + 1))
-    for name in [None, *(snapshot["name"] for snapshot in snapshots)]:
-        image.set_snap(name)
+    # By id: those that were deleted under clones have no name to be found by.
+    for snapshot in [None, *snapshots]:
+        if snapshot is not None:
+            image.set_snap_by_id(snapshot["id"])
         if image.size():
             image.diff_iterate(
                 0, image.size(), None, note, include_parent=False, whole_object=True
@@ -45,20 +48,23 @@ def describe(context, pool, image):
             slot += 1
     return {
         "pool": pool,
-        "image": image.get_name(),
+        "image": (namespace + "/" if namespace else "") + image.get_name(),
         "prefix": image.stat()["block_name_prefix"],
         "numbers": sorted(numbers),
         "others": others,
     }
-found, pool, named = [], sys.argv[1], {"name": sys.argv[2]}
+namespace, _, name = sys.argv[2].rpartition("/")
+found, pool, named = [], sys.argv[1], {"name": name}
 with rados.Rados(conffile="") as cluster:
     while pool is not None:
         with cluster.open_ioctx(pool) as context:
+            context.set_namespace(namespace)
             with rbd.Image(context, read_only=True, **named) as image:
-                found.append(describe(context, pool, image))
+                found.append(describe(context, pool, namespace, image))
                 try:
                     parent = image.get_parent_image_spec()
-                    pool, named = parent["pool_name"], {"image_id": parent["image_id"]}
+                    pool, namespace = parent["pool_name"], parent["pool_namespace"]
+                    named = {"image_id": parent["image_id"]}
                 except rbd.ImageNotFound:
                     pool = None
 print(json.dumps(found))
@@ -72,10 +78,15 @@ class ImageLayer(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     pool: str
-    image: str
+    image: str  # with its namespace
     prefix: str  # what the names of its data objects begin with
     numbers: tuple[int, ...]  # of its data objects that exist, in the image or in a snapshot
     others: tuple[str, ...]  # header, object maps, and its write journal
+
+    @property
+    def namespace(self) -> str:
+        """Where all of them are; empty: the pool's default namespace."""
+        return split_image(self.image)[0]
 
     @property
     def data_objects(self) -> list[str]:

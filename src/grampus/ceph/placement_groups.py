@@ -25,16 +25,20 @@ class PoolPlacement(BaseModel):
     placement_groups: int
 
 
-def decide_group(placement: PoolPlacement, object_name: str) -> str:
-    """The id, such as `1.1c`, of the group that holds an object without namespace or locator."""
-    hashed = hash_name(object_name.encode())
+def decide_group(placement: PoolPlacement, object_name: str, *, namespace: str = "") -> str:
+    """The id, such as `1.1c`, of the group that holds an object without locator."""
+    # As `pg_pool_t::hash_key` joins them.
+    key = f"{namespace}\037{object_name}" if namespace else object_name
+    hashed = hash_name(key.encode())
     number = _stable_mod(hashed, placement.placement_groups)
     return f"{placement.pool_id}.{number:x}"
 
 
-def decide_groups(placement: PoolPlacement, object_names: Iterable[str]) -> set[str]:
-    """The groups that hold these objects."""
-    return {decide_group(placement, name) for name in object_names}
+def decide_groups(
+    placement: PoolPlacement, object_names: Iterable[str], *, namespace: str = ""
+) -> set[str]:
+    """The groups that hold these objects of one namespace."""
+    return {decide_group(placement, name, namespace=namespace) for name in object_names}
 
 
 def hash_name(name: bytes) -> int:

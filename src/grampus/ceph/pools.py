@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from grampus.ceph.cluster import CephCluster
+from grampus.ceph.trash import TRASH_IDS
 from grampus.core.clock import Clock, wait_until
 from grampus.core.errors import RefusedError
 
@@ -18,6 +19,18 @@ _NO_REDUNDANCY = "POOL_NO_REDUNDANCY"
 _POOL_IN_DETAIL = re.compile(r"pool '(?P<pool>[^']+)' has no replicas configured")
 # The MONs look at their checks every few seconds (`mon_tick_interval`).
 _TICK_TIMEOUT_S = 30.0
+# Images of a pool, also those in its trash, in all of its namespaces.
+COUNT_IMAGES = f"""
+import json, subprocess, sys, rados, rbd
+{TRASH_IDS}
+count = 0
+with rados.Rados(conffile="") as cluster, cluster.open_ioctx(sys.argv[1]) as pool:
+    for namespace in ["", *rbd.RBD().namespace_list(pool)]:
+        pool.set_namespace(namespace)
+        count += len(rbd.RBD().list(pool))
+        count += len(trash_ids(pool, sys.argv[1], namespace, True))
+print(json.dumps(count))
+"""
 
 
 def ensure_pool_of_copies(
@@ -56,7 +69,7 @@ def ensure_pool_of_copies(
 
 
 def ensure_empty_pool_absent(cluster: CephCluster, pool: str) -> bool:
-    """The pool removed if no image is in it, nor in its trash; whether it is gone.
+    """The pool removed if no image is in it, in any namespace or trash; whether it is gone.
 
     While an OSD is down nobody can say so, and it stays. Ceph's leave to remove pools is given for
     that moment alone.
@@ -66,9 +79,9 @@ def ensure_empty_pool_absent(cluster: CephCluster, pool: str) -> bool:
     status = cluster.observe_status()
     if status.osds_up < status.osds:
         return False
-    for listing in (["rbd", "ls"], ["rbd", "trash", "ls", "--all"]):
-        if json.loads(cluster.runner.run([*listing, "--format", "json", pool]).stdout or "[]"):
-            return False
+    listed = cluster.runner.run(["python3", "-c", COUNT_IMAGES, pool], timeout_s=60)
+    if json.loads(listed.stdout):
+        return False
     cluster.ceph("config", "set", "global", _ALLOW_REMOVAL, "true")
     try:
         cluster.ceph("osd", "pool", "rm", pool, pool, "--yes-i-really-really-mean-it")

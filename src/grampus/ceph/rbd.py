@@ -8,18 +8,21 @@ from collections.abc import Iterable, Mapping
 from pydantic import BaseModel, ConfigDict
 
 from grampus.ceph.cluster import CephCluster
+from grampus.ceph.namespaces import place_of, split_image
 from grampus.ceph.ports import CommandOutput
 from grampus.core.clock import Clock, wait_until
 
-ENOENT = 2
+ENOENT, EBUSY, EEXIST = 2, 16, 17
 METADATA_PREFIX = "grampus."
 # Several facts at once: `rbd image-meta` connects to the cluster anew for each, 14 times 0.2 s for
 # a new database. Ceph's own packages bring python3-rbd along wherever they bring `rbd`.
 CHANGE_METADATA = """
 import json, sys, rados, rbd
 changes = json.loads(sys.argv[3])
+namespace, _, name = sys.argv[2].rpartition("/")
 with rados.Rados(conffile="") as cluster, cluster.open_ioctx(sys.argv[1]) as pool:
-    with rbd.Image(pool, sys.argv[2]) as image:
+    pool.set_namespace(namespace)
+    with rbd.Image(pool, name) as image:
         for key, value in changes["set"].items():
             image.metadata_set(key, value)
         for key in changes["remove"]:
@@ -27,6 +30,23 @@ with rados.Rados(conffile="") as cluster, cluster.open_ioctx(sys.argv[1]) as poo
                 image.metadata_remove(key)
             except KeyError:
                 pass
+"""
+# The namespace and the image over one connection: `rbd` connects anew for each, and a database is
+# waited for.
+CREATE_IMAGE = """
+import sys, rados, rbd
+namespace, _, name = sys.argv[2].rpartition("/")
+with rados.Rados(conffile="") as cluster, cluster.open_ioctx(sys.argv[1]) as pool:
+    if namespace:
+        try:
+            rbd.RBD().namespace_create(pool, namespace)
+        except rbd.ImageExists:
+            pass
+        pool.set_namespace(namespace)
+    try:
+        rbd.RBD().create(pool, name, int(sys.argv[3]))
+    except rbd.ImageExists:
+        pass
 """
 
 
@@ -36,7 +56,7 @@ class ImageInfo(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     pool: str
-    name: str
+    name: str  # with its namespace, as everywhere
     size_bytes: int
     object_size_bytes: int
     features: tuple[str, ...]
@@ -53,16 +73,32 @@ class ImageLock(BaseModel):
 
 
 class RbdImages:
-    """The RBD images of one cluster."""
+    """The RBD images of one cluster; names are IMAGE or NAMESPACE/IMAGE."""
 
     def __init__(self, cluster: CephCluster, clock: Clock) -> None:
         self._cluster = cluster
         self._clock = clock
 
     def ensure_image(self, pool: str, name: str, size_bytes: int) -> None:
-        """An image of that size; an existing one is left as it is."""
-        if self.find(pool, name) is None:
-            self._rbd("create", "--size", f"{size_bytes}B", f"{pool}/{name}")
+        """An image of that size, and its namespace; an existing one is left as it is."""
+        argv = ["python3", "-c", CREATE_IMAGE, pool, name, str(size_bytes)]
+        self._cluster.runner.run(argv, timeout_s=60)
+
+    def ensure_namespace(self, pool: str, name: str) -> None:
+        """The namespace that an image called `name` is to be in."""
+        if split_image(name)[0]:
+            argv = ("namespace", "create", place_of(pool, name))
+            result = self._rbd(*argv, check=False)
+            if result.returncode not in (0, EEXIST):
+                self._rbd(*argv)  # once more, so that the runner raises its own error
+
+    def ensure_namespace_absent(self, pool: str, name: str) -> None:
+        """The namespace of an image that is gone; it stays while others, or trash, are in it."""
+        if split_image(name)[0]:
+            argv = ("namespace", "remove", place_of(pool, name))
+            result = self._rbd(*argv, check=False)
+            if result.returncode not in (0, ENOENT, EBUSY):
+                self._rbd(*argv)  # once more, so that the runner raises its own error
 
     def find(self, pool: str, name: str) -> ImageInfo | None:
         """The image, or None when there is none."""
@@ -148,10 +184,6 @@ class RbdImages:
     def ensure_metadata_absent(self, pool: str, name: str, keys: Iterable[str]) -> None:
         """Remove facts from the image's own metadata, under our prefix."""
         self._change_metadata(pool, name, {}, keys)
-
-    def names(self, pool: str) -> list[str]:
-        """Images in a pool, sorted."""
-        return sorted(json.loads(self._rbd("ls", "--format", "json", pool).stdout))
 
     def _change_metadata(
         self, pool: str, name: str, facts: Mapping[str, str], absent: Iterable[str]

@@ -62,6 +62,7 @@ class DamagedObject(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     group: str
+    namespace: str = ""  # of the pool; the default one
     name: str
     snapshot: str  # `head`, or the cluster's number of a snapshot
     errors: tuple[str, ...]  # of the object as a whole: its copies contradict one another
@@ -141,6 +142,7 @@ def parse_damaged(group: str, document: Mapping[str, Any]) -> list[DamagedObject
         found.append(
             DamagedObject(
                 group=group,
+                namespace=entry["object"].get("nspace", ""),
                 name=entry["object"]["name"],
                 snapshot=str(entry["object"]["snap"]),
                 errors=tuple(entry["errors"]),
@@ -152,4 +154,4 @@ def parse_damaged(group: str, document: Mapping[str, Any]) -> list[DamagedObject
                 good_osds=tuple(shard["osd"] for shard in shards if not shard["errors"]),
             )
         )
-    return sorted(found, key=lambda one: (one.name, one.snapshot))
+    return sorted(found, key=lambda one: (one.namespace, one.name, one.snapshot))

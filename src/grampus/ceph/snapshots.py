@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pydantic import BaseModel, ConfigDict
 
 from grampus.ceph.cluster import CephCluster
+from grampus.ceph.namespaces import join_image
 from grampus.ceph.ports import CommandOutput
 from grampus.core.errors import GrampusError
 
@@ -18,6 +19,67 @@ _TIME_FORMAT = "%a %b %d %H:%M:%S %Y"
 SNAPSHOT_TIMEOUT_S = 120.0
 # These copy or free as much data as the image holds.
 DATA_TIMEOUT_S = 12 * 3600.0
+# The namespace and the clone over one connection. Version 2: the snapshot need not be protected
+# (Ceph 13 and later), and the clone may be in another namespace.
+CLONE_IMAGE = f"""
+import sys, rados, rbd
+parent_namespace, _, parent = sys.argv[2].rpartition("/")
+namespace, _, name = sys.argv[5].rpartition("/")
+with rados.Rados(conffile="") as cluster:
+    with cluster.open_ioctx(sys.argv[1]) as source, cluster.open_ioctx(sys.argv[4]) as pool:
+        source.set_namespace(parent_namespace)
+        if namespace:
+            try:
+                rbd.RBD().namespace_create(pool, namespace)
+            except rbd.ImageExists:
+                pass
+            pool.set_namespace(namespace)
+        try:
+            rbd.RBD().clone(source, parent, sys.argv[3], pool, name, clone_format=2)
+        except rbd.ImageExists as error:
+            print(error, file=sys.stderr)
+            sys.exit({EEXIST})
+"""
+# Whether an image, or one of its snapshots, is a clone: a flattened one keeps snapshots that are.
+HAS_PARENTS = """
+import json, sys, rados, rbd
+namespace, _, name = sys.argv[2].rpartition("/")
+def is_clone(image):
+    try:
+        image.get_parent_image_spec()
+    except rbd.ImageNotFound:
+        return False
+    return True
+with rados.Rados(conffile="") as cluster, cluster.open_ioctx(sys.argv[1]) as pool:
+    pool.set_namespace(namespace)
+    with rbd.Image(pool, name, read_only=True) as image:
+        found = is_clone(image)
+        for snapshot in list(image.list_snaps()):
+            image.set_snap_by_id(snapshot["id"])
+            found = found or is_clone(image)
+print(json.dumps(found))
+"""
+# What was deleted under its clones is kept by the cluster as a snapshot of its own trash. The last
+# clone takes it away as it lets go; one whose key may only read there cannot.
+SWEEP_SNAPSHOTS = """
+import sys, rados, rbd
+namespace, _, name = sys.argv[2].rpartition("/")
+with rados.Rados(conffile="") as cluster, cluster.open_ioctx(sys.argv[1]) as pool:
+    pool.set_namespace(namespace)
+    try:
+        image = rbd.Image(pool, name)
+    except rbd.ImageNotFound:
+        sys.exit(0)
+    with image:
+        for snapshot in list(image.list_snaps()):
+            if snapshot["namespace"] != rbd.RBD_SNAP_NAMESPACE_TYPE_TRASH:
+                continue
+            image.set_snap_by_id(snapshot["id"])
+            is_needed = any(True for _ in image.list_children2())
+            image.set_snap(None)
+            if not is_needed:
+                image.remove_snap_by_id(snapshot["id"])
+"""
 
 
 class RbdSnapshot(BaseModel):
@@ -125,16 +187,15 @@ class RbdSnapshots:
         self._rbd(argv, timeout_s=DATA_TIMEOUT_S)
 
     def ensure_clone(self, parent: ParentImage, pool: str, name: str) -> None:
-        """An image that shares all data with `parent` until it is written to.
+        """An image that shares all data with `parent` until it is written to, and its namespace.
 
         An image of that name which stands on that parent is left as it is. The metadata of the
         parent comes with it. Raises GrampusError when another image has the name, or there is no
         such snapshot.
         """
-        # Version 2: the snapshot need not be protected (Ceph 13 and later).
-        argv = ["clone", "--rbd-default-clone-format", "2"]
         source = f"{parent.pool}/{parent.image}@{parent.snapshot}"
-        result = self._rbd([*argv, source, f"{pool}/{name}"], check=False)
+        argv = [parent.pool, parent.image, parent.snapshot, pool, name]
+        result = self._cluster.runner.run(["python3", "-c", CLONE_IMAGE, *argv], check=False)
         if result.returncode == 0:
             return
         if result.returncode == EEXIST:
@@ -155,6 +216,19 @@ class RbdSnapshots:
         if self.parent(pool, name) is not None:  # EINVAL said something else
             self._rbd(argv, timeout_s=DATA_TIMEOUT_S)
 
+    def has_parents(self, pool: str, name: str) -> bool:
+        """Whether the image, or one of its snapshots, is a clone.
+
+        A flattened image keeps those of its snapshots that are.
+        """
+        argv = ["python3", "-c", HAS_PARENTS, pool, name]
+        return bool(json.loads(self._cluster.runner.run(argv, timeout_s=SNAPSHOT_TIMEOUT_S).stdout))
+
+    def ensure_swept(self, pool: str, name: str) -> None:
+        """Free what the image keeps for clones that it has no more; it may be gone itself."""
+        argv = ["python3", "-c", SWEEP_SNAPSHOTS, pool, name]
+        self._cluster.runner.run(argv, timeout_s=SNAPSHOT_TIMEOUT_S)
+
     def parent(self, pool: str, name: str) -> ParentImage | None:
         """What the image is a clone of, or None: it stands alone, or there is none."""
         result = self._rbd(["info", "--format", "json", f"{pool}/{name}"], check=False)
@@ -167,7 +241,7 @@ class RbdSnapshots:
             return None
         return ParentImage(
             pool=parent["pool"],
-            image=parent["image"],
+            image=join_image(parent.get("pool_namespace", ""), parent["image"]),
             snapshot=parent["snapshot"],
             is_in_trash=bool(parent.get("trash")),
         )
@@ -181,7 +255,9 @@ class RbdSnapshots:
             return []
         found = [
             ChildImage(
-                pool=entry["pool"], name=entry["image"], is_in_trash=bool(entry.get("trash"))
+                pool=entry["pool"],
+                name=join_image(entry.get("pool_namespace", ""), entry["image"]),
+                is_in_trash=bool(entry.get("trash")),
             )
             for entry in json.loads(result.stdout or "[]")
         ]

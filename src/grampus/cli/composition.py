@@ -25,6 +25,7 @@ from grampus.databases.backup.states import BackupStates
 from grampus.databases.clones.cloning import DatabaseClones
 from grampus.databases.growth.growth import DatabaseGrowth
 from grampus.databases.live.live_settings import LiveSettings
+from grampus.databases.live.migrating import DatabaseMigrations
 from grampus.databases.live.moving import DatabaseMoves
 from grampus.databases.live.parameters import DatabaseParameters
 from grampus.databases.model import FlavourName
@@ -59,6 +60,7 @@ from grampus.state.store import Store
 from grampus.state.stored import copy_of_lab
 from grampus.volumes.scrubbing import VolumeScrubs
 from grampus.volumes.service import VolumeService
+from grampus.volumes.volume_keys import MasterKeys, master_keys
 from grampus.volumes.write_paths import describe_write_path
 
 # The data directories of a checkout (this package is installed in place, see Makefile).
@@ -235,6 +237,10 @@ class Session:
             volumed=volumed_program(),
         )
 
+    def master_keys(self) -> MasterKeys:
+        """The master keys of volumes of this home."""
+        return master_keys(self.home)
+
     def databases(self) -> DatabaseService:
         volumes = self.volumes()
         return DatabaseService(
@@ -324,6 +330,9 @@ class Session:
 
     def snapshot_schedules(self) -> SnapshotSchedules:
         return SnapshotSchedules(self.databases().operations)
+
+    def database_migrations(self) -> DatabaseMigrations:
+        return DatabaseMigrations(self.databases().operations)
 
     def database_verification(self) -> DatabaseVerification:
         return DatabaseVerification(self.databases().operations, self.volume_scrubs())

@@ -15,6 +15,7 @@ from grampus.cli.options import (
     FORMAT_DEFAULT,
     LAB_DEFAULT,
     DryRunOption,
+    EncryptOption,
     FormatOption,
     LabOption,
     MaxLagOption,
@@ -84,6 +85,7 @@ def db_create(
     ] = False,
     write_path: WritePathOption = None,
     max_lag: MaxLagOption = None,
+    encrypt: EncryptOption = False,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
@@ -101,6 +103,7 @@ def db_create(
         write_path=path,
         max_lag_ms=max_lag_ms,
         version=version,
+        encrypt=encrypt,
     )
     require_request(request)
     with work_on_databases(lab) as (_, databases):
@@ -122,6 +125,7 @@ def db_create(
             "client": created.client_command,
             "or": f"grampus db connect {name}",
             "write path": chosen,
+            **({"encryption": spec.encryption} if spec.encryption else {}),
             **({"lost if host fails": loss} if path == "cache" else {}),
         },
     )
@@ -302,6 +306,7 @@ def database_document(view: DatabaseView) -> dict[str, Any]:
         "labels": spec.labels,
         "write_path": spec.write_path,
         "max_lag_ms": spec.max_lag_ms if spec.write_path == "cache" else None,
+        "encryption": spec.encryption,
         "created_at": view.record.created_at.isoformat(),
         "volume": {
             "pool": volume.spec.pool,
@@ -335,6 +340,7 @@ def pairs_of_database(view: DatabaseView, live: LiveVolume | None) -> dict[str, 
         else "-",
         "driver": f"{attachment.driver} ({attachment.driver_reason})" if attachment else "-",
         "write path": describe_write_path(spec.write_path, spec.max_lag_ms),
+        "encryption": spec.encryption or "none",
         **details_of_growth(view.record.growth, view.record.guard),
         **(details_of_losses(volume) if volume else {}),
         **(details_of_journal(live.journal) if live else {}),

@@ -13,11 +13,13 @@ from grampus.cli import db_backup_schedule as db_backup_schedule
 from grampus.cli import db_backup_test as db_backup_test
 from grampus.cli import db_clone as db_clone
 from grampus.cli import db_events as db_events
+from grampus.cli import db_migrate as db_migrate
 from grampus.cli import db_move  # noqa: F401 - adds its verb to `db`
 from grampus.cli import db_restore as db_restore
 from grampus.cli import db_upgrade as db_upgrade
 from grampus.cli import db_verify as db_verify
 from grampus.cli import lab_bit_rot as lab_bit_rot
+from grampus.cli import volume_migrate as volume_migrate
 from grampus.cli import volume_verify as volume_verify
 from grampus.cli.app import DEBUG_VARIABLE, make_noun
 from grampus.cli.bench import bench_app, report_app
@@ -34,6 +36,7 @@ from grampus.cli.lab_gateway import gateway_app
 from grampus.cli.serve import add_serve
 from grampus.cli.state import state_app
 from grampus.cli.volume import volume_app
+from grampus.cli.volume_key import volume_key_app
 from grampus.cli.volume_snapshot import snapshot_app
 
 lab_app.add_typer(gateway_app)
@@ -45,6 +48,7 @@ db_app.add_typer(replica_app)
 db_app.add_typer(backup_app)
 db_app.add_typer(db_snapshot_app)
 volume_app.add_typer(snapshot_app)
+volume_app.add_typer(volume_key_app)
 
 app = make_noun(
     "grampus",

@@ -99,5 +99,15 @@ MaxLagOption = Annotated[
         "to 60s (default 100ms).",
     ),
 ]
+EncryptOption = Annotated[
+    bool,
+    typer.Option(
+        "--encrypt",
+        metavar="",
+        help="Encrypt what is stored of it, with a key of its own that this home's master key "
+        "seals (`grampus volume key`). For good: it cannot be switched on or off later. volumed "
+        "alone serves it.",
+    ),
+]
 LAB_DEFAULT = DEFAULT_LAB
 FORMAT_DEFAULT = OutputFormat.HUMAN

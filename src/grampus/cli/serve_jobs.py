@@ -9,8 +9,8 @@ from grampus.cli.serve_backups import (
     BACKUPS_EVERY_S,
     TESTS_EVERY_S,
     archive_binlogs,
-    take_backups,
     carry_out_tests,
+    take_backups,
 )
 from grampus.cli.serve_replicas import REPLICAS_EVERY_S, renew_replicas
 from grampus.databases.controller.due_jobs import ControllerEvent, DueJob

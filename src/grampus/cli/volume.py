@@ -16,6 +16,7 @@ from grampus.cli.options import (
     TRANSPORT_NAMES,
     DriverOption,
     DryRunOption,
+    EncryptOption,
     FormatOption,
     LabOption,
     MaxLagOption,
@@ -30,6 +31,7 @@ from grampus.core.names import require_name
 from grampus.core.units import format_bytes, parse_bytes
 from grampus.lab.model import DATABASE_POOL
 from grampus.volumes.attaching import decide_asked
+from grampus.volumes.encrypting import MasterKeyUse
 from grampus.volumes.fencing import FenceOrder
 from grampus.volumes.live import JournalCounts, JournalStatus, LiveVolume, ReadCacheStatus
 from grampus.volumes.local_logs import Aside
@@ -56,6 +58,7 @@ def volume_create(
     ] = DATABASE_POOL,
     write_path: WritePathOption = None,
     max_lag: MaxLagOption = None,
+    encrypt: EncryptOption = False,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
@@ -66,13 +69,16 @@ def volume_create(
     path, max_lag_ms = parse_write_options(write_path, max_lag)
     with work_on_volumes(lab) as (_, volumes):
         spec = volumes.plan_create(
-            name, pool, size_bytes, write_path=path or "direct", max_lag_ms=max_lag_ms
+            name,
+            pool,
+            size_bytes,
+            write_path=path or "direct",
+            max_lag_ms=max_lag_ms,
+            encryption="luks2" if encrypt else None,
         )
         if dry_run:
-            show_plan(
-                output_format,
-                [f"Make the image {spec.pool}/{spec.image} ({format_bytes(size_bytes)})"],
-            )
+            image = f"{'encrypted ' if encrypt else ''}image {spec.pool}/{spec.image}"
+            show_plan(output_format, [f"Make the {image} ({format_bytes(size_bytes)})"])
             return
         record = volumes.create(spec)
     make_output(output_format).details(
@@ -114,15 +120,20 @@ def volume_show(
     volumes = Session(lab).volumes()
     record, live = volumes.get(name), volumes.observe_live(name)
     is_unapplied = _observe_unapplied(volumes, record)
+    master_key = _observe_master_key(volumes, record)
     asides = volumes.observe_asides(name)
     document = {
         **volume_document(record),
         **losses_document(record.spec.write_path, record.spec.max_lag_ms),
+        "master_key": master_key.model_dump(mode="json") if master_key is not None else None,
         "has_unapplied_journal": is_unapplied,
         "local_asides": [aside.path for aside in asides],
         "live": live.model_dump(mode="json") if live is not None else None,
     }
     pairs = details_of_record(record) | details_of_losses(record)
+    if master_key is not None:
+        missing = "" if master_key.is_here else ", which this home does not have"
+        pairs["encryption"] += f", key sealed with the master key {master_key.id}{missing}"
     if is_unapplied:
         pairs["journal"] = (
             f"holds what the image does not: the next attach applies it, or "
@@ -324,6 +335,7 @@ def volume_document(record: VolumeRecord) -> dict[str, Any]:
         "filesystem_bytes": record.spec.filesystem_bytes,
         "write_path": record.spec.write_path,
         "max_lag_ms": record.spec.max_lag_ms if record.spec.write_path == "cache" else None,
+        "encryption": record.spec.encryption,
         "ceph_user": record.ceph_user,
         "host": record.host,
         "driver": attachment.driver if attachment else None,
@@ -501,6 +513,13 @@ def _observe_unapplied(volumes: VolumeService, record: VolumeRecord) -> bool | N
         return volumes.observe_unapplied(record.spec.name)
     except GrampusError:
         return None  # the rest is known without the cluster, and worth showing without it
+
+
+def _observe_master_key(volumes: VolumeService, record: VolumeRecord) -> MasterKeyUse | None:
+    try:
+        return volumes.encryption.find_master_key(record.spec)
+    except GrampusError:
+        return None  # as above; an attach says what is wrong
 
 
 def _shown(document: Mapping[str, Any]) -> dict[str, str]:

@@ -12,23 +12,25 @@ from grampus.volumes.service import VolumeService
 
 
 @contextmanager
-def work_on_volumes(lab: str) -> Iterator[tuple[Session, VolumeService]]:
-    """The lab, held beside other commands, and its volumes after `settle_volumes`."""
+def work_on_volumes(lab: str, *, settles: bool = True) -> Iterator[tuple[Session, VolumeService]]:
+    """The lab, held beside other commands, and its volumes after `settle_volumes`, if it is to."""
     session = Session(lab)
     with session.sharing_lab(), session.progress:
         try:
-            yield session, settle_volumes(session)
+            yield session, settle_volumes(session) if settles else session.volumes()
         finally:
             note_records(session)
 
 
 @contextmanager
-def work_on_databases(lab: str) -> Iterator[tuple[Session, DatabaseService]]:
-    """The lab, held beside other commands, and its databases after `settle_databases`."""
+def work_on_databases(
+    lab: str, *, settles: bool = True
+) -> Iterator[tuple[Session, DatabaseService]]:
+    """The lab, held beside other commands; its databases after `settle_databases`, if it is to."""
     session = Session(lab)
     with session.sharing_lab(), session.progress:
         try:
-            yield session, settle_databases(session)
+            yield session, settle_databases(session) if settles else session.databases()
         finally:
             note_records(session)
 

@@ -14,6 +14,7 @@ from grampus.databases.growth.growth_steps import CLOSE, GROW, OPEN, SET_RULE
 from grampus.databases.kinds import AnyOperationType
 from grampus.databases.lifecycle import DELETE, START, STOP
 from grampus.databases.live.live_changes import RESTART, SET_LIMITS, SET_PARAMETER
+from grampus.databases.live.migrate_steps import MIGRATE_POOL
 from grampus.databases.live.move_steps import MOVE
 from grampus.databases.names.naming_steps import LABEL, RENAME
 from grampus.databases.names.trash_steps import PURGE, RESTORE, TRASH
@@ -73,6 +74,7 @@ OPERATION_TYPES: tuple[AnyOperationType, ...] = (
     SET_PARAMETER,
     RESTART,
     MOVE,
+    MIGRATE_POOL,
     ADD_USER,
     REMOVE_USER,
     CHANGE_PASSWORD,

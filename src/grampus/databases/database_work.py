@@ -58,8 +58,9 @@ class DatabaseWork:
         """Passwords, made if there are none yet."""
         self._ports.credentials.ensure(self._spec.name, user=self._owner)
 
-    def create_volume(self) -> None:
-        self._ports.volumes.ensure_created(self.volume_spec())
+    def create_volume(self, sealed_key: str | None = None) -> None:
+        """The volume; `sealed_key` as `VolumePort.ensure_created` says."""
+        self._ports.volumes.ensure_created(self.volume_spec(), sealed_key)
         self.write_facts()
 
     def volume_spec(self) -> VolumeSpec:
@@ -72,6 +73,7 @@ class DatabaseWork:
             size_bytes=spec.size_bytes,
             write_path=spec.write_path,
             max_lag_ms=spec.max_lag_ms,
+            encryption=spec.encryption,
         )
 
     def write_facts(self) -> None:

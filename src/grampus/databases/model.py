@@ -11,7 +11,7 @@ from grampus.databases.backup.decide_schedule import BackupSchedule
 from grampus.databases.growth.growth_rule import GrowthRule, GuardState
 from grampus.databases.snapshots.decide_retention import SnapshotSchedule
 from grampus.databases.verify.model import VerificationSummary
-from grampus.volumes.model import DEFAULT_MAX_LAG_MS, WritePath
+from grampus.volumes.model import DEFAULT_MAX_LAG_MS, EncryptionName, WritePath
 from grampus.volumes.trash import TrashedVolume
 
 FlavourName = Literal["mysql", "mariadb"]
@@ -44,6 +44,7 @@ class DatabaseSpec(BaseModel):
     protected: bool = False
     write_path: WritePath = "direct"  # of its volume
     max_lag_ms: int = DEFAULT_MAX_LAG_MS  # of its volume, with the write path `cache` alone
+    encryption: EncryptionName | None = None  # of its volume, from its creation on
     parameters: dict[str, str] = {}  # the server's, as its user set them, beside Grampus's own
     labels: dict[str, str] = {}  # whatever its user wants to find it by
     replica_of: str | None = None  # the database that it follows, read-only; None: it follows none

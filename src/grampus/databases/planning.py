@@ -24,7 +24,7 @@ from grampus.databases.request import (
     require_request,
 )
 from grampus.hosts.port import Fleet, Host, HostUnreachableError
-from grampus.volumes.model import WritePath
+from grampus.volumes.model import EncryptionName, WritePath
 from grampus.volumes.write_paths import decide_max_lag_ms
 
 # What says that no driver serves a write path on a host.
@@ -64,7 +64,9 @@ class CreatePlanner:
         self.require_name_free(request.name)
         host = self._choose_host(request.host)
         require_machine_holds(request, observe_machine(host), host.name)
-        write_path = self._choose_write_path(request.write_path, host)
+        asked: EncryptionName | None = "luks2" if request.encrypt else None
+        encryption = like.encryption if like else asked
+        write_path = self._choose_write_path(request.write_path, host, encryption)
         if like is None:
             self._cluster.check_room(request.size_bytes)
         address = decide_address(self._fleet.database_addresses(), used_addresses)
@@ -83,6 +85,7 @@ class CreatePlanner:
             protected=request.protect,
             write_path=write_path,
             max_lag_ms=decide_max_lag_ms(write_path, request.max_lag_ms),
+            encryption=encryption,
             parameters=like.parameters if like else {},
         )
 
@@ -111,12 +114,15 @@ class CreatePlanner:
             code="name-taken",
         )
 
-    def _choose_write_path(self, wanted: WritePath | None, host: Host) -> WritePath:
+    def _choose_write_path(
+        self, wanted: WritePath | None, host: Host, encryption: EncryptionName | None
+    ) -> WritePath:
         """As wanted; else the default one, if a driver of that host serves it."""
         try:
-            self._volumes.require_served(host.name, wanted or DEFAULT_WRITE_PATH)
+            self._volumes.require_served(host.name, wanted or DEFAULT_WRITE_PATH, encryption)
         except GrampusError as error:
-            if wanted is not None or error.code not in NOT_SERVED:
+            is_needed = wanted is not None or encryption is not None
+            if is_needed or error.code not in NOT_SERVED:
                 raise
             return FALLBACK_WRITE_PATH
         return wanted or DEFAULT_WRITE_PATH

@@ -9,9 +9,11 @@ from typing import Protocol
 
 from grampus.core.streams import ByteReader, ByteWriter
 from grampus.databases.model import FlavourName
+from grampus.volumes.migrating import MigrateOrder
 from grampus.volumes.model import (
     Attachment,
     CloneSource,
+    EncryptionName,
     Lineage,
     SnapshotInfo,
     VolumeRecord,
@@ -29,8 +31,26 @@ class VolumePort(Protocol):
         """Where volumes can be moved to, and had back from."""
         ...
 
-    def ensure_created(self, spec: VolumeSpec) -> VolumeRecord:
-        """The volume: image, cephx user and record."""
+    @property
+    def migrations(self) -> MigrationPort:
+        """Volumes that move to other pools."""
+        ...
+
+    @property
+    def key_rotation(self) -> KeyRotationPort:
+        """New cephx keys for volumes."""
+        ...
+
+    @property
+    def encryption(self) -> EncryptionPort:
+        """The keys of encrypted volumes, as they are kept."""
+        ...
+
+    def ensure_created(self, spec: VolumeSpec, sealed_key: str | None = None) -> VolumeRecord:
+        """The volume: image, cephx user and record.
+
+        With a `sealed_key`, what is to be brought into its image is encrypted by that key already.
+        """
         ...
 
     def ensure_attached(self, name: str, host: str) -> Attachment:
@@ -61,8 +81,10 @@ class VolumePort(Protocol):
         """At least that size, also under a running writer; a bigger volume stays as it is."""
         ...
 
-    def require_served(self, host: str, write_path: WritePath) -> None:
-        """Raise GrampusError when no volume with that write path could be attached to `host`."""
+    def require_served(
+        self, host: str, write_path: WritePath, encryption: EncryptionName | None = None
+    ) -> None:
+        """Raise GrampusError when no such volume could be attached to `host`."""
         ...
 
     def ensure_write_path(
@@ -171,6 +193,70 @@ class VolumePort(Protocol):
         The image then has a snapshot of the name that the stream was exported from, which a
         stream since it needs. Raises NotFoundError, RefusedError with code `attached` or
         `not-empty`, and GrampusError at the end of the block when it is not whole.
+        """
+        ...
+
+
+class EncryptionPort(Protocol):
+    """The keys of encrypted volumes, sealed with a master key."""
+
+    def find_sealed_key(self, spec: VolumeSpec) -> str | None:
+        """The sealed key of an encrypted volume; None: it is not encrypted.
+
+        Raises GrampusError with code `bad-volume-key` when it is lost.
+        """
+        ...
+
+    def require_openable(self, sealed_key: str) -> None:
+        """Raise NotFoundError with code `no-volume-key` when its master key is not here."""
+        ...
+
+
+class MigrationPort(Protocol):
+    """Volumes that move to other pools while they are used; journaled below."""
+
+    def plan(self, name: str, pool: str) -> MigrateOrder | None:
+        """The migration, if it can be begun now; None: the volume is in that pool.
+
+        Raises NotFoundError for the volume or the pool, HostUnreachableError, and RefusedError with
+        code `attachment-lost`, `cannot-exchange`, `fenced`, `has-clones`, `image-exists` or
+        `pool-full`.
+        """
+        ...
+
+    def describe(self, order: MigrateOrder) -> list[str]:
+        """What `migrate` would do, step by step."""
+        ...
+
+    def migrate(self, name: str, pool: str) -> VolumeRecord:
+        """The volume in that pool. Raises what `plan` raises, and GrampusError."""
+        ...
+
+    def describe_abort(self, name: str) -> list[str]:
+        """What `abort` would do, step by step. Raises what it raises."""
+        ...
+
+    def abort(self, name: str) -> VolumeRecord:
+        """The volume in its former pool again.
+
+        Raises NotFoundError, RefusedError with code `not-migrating`, `committing` or
+        `has-snapshots`.
+        """
+        ...
+
+
+class KeyRotationPort(Protocol):
+    """New cephx keys for volumes that are used; journaled below."""
+
+    def can_rotate(self, name: str) -> bool:
+        """Whether `rotate` would not be refused now. Raises NotFoundError, HostUnreachableError."""
+        ...
+
+    def rotate(self, name: str) -> None:
+        """A new key for the volume; the former one opens nothing after it.
+
+        Raises NotFoundError, HostUnreachableError, RefusedError with code `attachment-lost` or
+        `cannot-exchange`, and GrampusError with code `exchange-failed`.
         """
         ...
 

@@ -14,7 +14,7 @@ from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.core.progress import Progress
 from grampus.databases.changes import PROTECT, RESIZE, SET_WRITE_PATH
 from grampus.databases.clones.decide_golden import GoldenSpec
-from grampus.databases.clones.golden import GoldenVolumes, golden_source
+from grampus.databases.clones.golden import GoldenVolumes
 from grampus.databases.creating import CREATE, CreateOrder
 from grampus.databases.instance import observe_daemon_state
 from grampus.databases.kinds import DocumentT, OperationType
@@ -109,24 +109,29 @@ class DatabaseService:
         """
         return self._planner.plan(request, self._operations.used_addresses())
 
-    def plan_golden(self, spec: DatabaseSpec) -> GoldenSpec:
-        """The golden volume that `create` would clone, there or not."""
-        return self._golden.plan(spec)
+    def plan_golden(self, spec: DatabaseSpec) -> GoldenSpec | None:
+        """The golden volume that `create` would clone, there or not; None: an encrypted database
+        shares no image, so its data directory is initialised (ADR 18).
+        """
+        return None if spec.encryption is not None else self._golden.plan(spec)
 
     def describe_create(self, spec: DatabaseSpec, *, flatten: bool = False) -> Sentences:
         """What `create` would do, one line a step."""
         golden = self.plan_golden(spec)
-        order = CreateOrder(spec=spec, golden=golden_source(golden), flatten=flatten)
-        return [*self._golden.describe(golden), *self._operations.describe(CREATE, order)]
+        source = None if golden is None else self._golden.source(golden)
+        order = CreateOrder(spec=spec, golden=source, flatten=flatten)
+        making = [] if golden is None else self._golden.describe(golden)
+        return [*making, *self._operations.describe(CREATE, order)]
 
     def create(self, spec: DatabaseSpec, *, flatten: bool = False) -> CreatedDatabase:
         """Make the database and wait until its user can log in.
 
-        Its volume is a clone of a golden one, which is made if it is the first of its kind; with
-        `flatten` it stands alone in the end. On failure or Ctrl-C everything is undone and the
-        error raised again.
+        Its volume is a clone of a golden one, which is made if it is the first of its kind, unless
+        it is encrypted; with `flatten` it stands alone in the end. On failure or Ctrl-C everything
+        is undone and the error raised again.
         """
-        golden = self._golden.ensure(self.plan_golden(spec))
+        planned = self.plan_golden(spec)
+        golden = None if planned is None else self._golden.ensure(planned)
         with self._operations.locked(spec.name):
             self._operations.settle(spec.name)
             with self._operations.addresses_locked():

@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.image_objects import observe_layers
+from grampus.ceph.namespaces import join_place
 from grampus.ceph.placement_groups import decide_group
 from grampus.ceph.scrubs import Scrubs
 from grampus.core.clock import Clock, wait_until
@@ -60,7 +61,9 @@ if len(sys.argv) < 4 or hashlib.sha256(chunk).hexdigest() == sys.argv[3]:
 LIST_WRITES = """
 import calendar, json, sys, rados
 found = {}
-with rados.Rados(conffile="") as cluster, cluster.open_ioctx(sys.argv[1]) as context:
+pool, _, namespace = sys.argv[1].partition("/")
+with rados.Rados(conffile="") as cluster, cluster.open_ioctx(pool) as context:
+    context.set_namespace(namespace)
     for name in json.load(sys.stdin):
         try:
             found[name] = calendar.timegm(context.stat(name)[1])
@@ -80,6 +83,7 @@ class RotPlan:
     osd: int
     host: str
     device: str
+    namespace: str  # of the objects
     groups: dict[str, str]  # placement groups by object
 
 
@@ -129,19 +133,24 @@ class BitRot:
                 "Write something to it first.",
                 code="no-data",
             )
-        placement = self._scrubs.placement(layers[0].pool)
-        groups = {name: decide_group(placement, name) for name in layers[0].data_objects}
+        layer = layers[0]
+        placement = self._scrubs.placement(layer.pool)
+        groups = {
+            name: decide_group(placement, name, namespace=layer.namespace)
+            for name in layer.data_objects
+        }
         stand = self._scrubs.observe(set(groups.values()))
         require_whole(list(stand.values()))
         acting = {name: stand[group].acting for name, group in groups.items()}
         chosen = decide_osd(osd, list(acting.values()))
-        written_at_s = self._observe_writes(layers[0].pool, list(groups))
+        written_at_s = self._observe_writes(join_place(layer.pool, layer.namespace), list(groups))
         objects = decide_objects(acting, written_at_s, chosen, count)
         place = self._place(chosen)
         return RotPlan(
             osd=chosen,
             host=place.host,
             device=place.device,
+            namespace=layer.namespace,
             groups={name: groups[name] for name in objects},
         )
 
@@ -183,7 +192,10 @@ class BitRot:
             [*tool, "--pgid", plan.groups[name], "--op", "list", name], timeout_s=_TOOL_TIMEOUT_S
         )
         for line in listed.stdout.splitlines():
-            if not line.startswith("[") or json.loads(line)[1]["snapid"] != _HEAD:
+            if not line.startswith("["):
+                continue
+            found = json.loads(line)[1]
+            if (found["snapid"], found.get("namespace", "")) != (_HEAD, plan.namespace):
                 continue
             dumped = host.run([*tool, line, "dump"], timeout_s=_TOOL_TIMEOUT_S)
             offset_bytes = decide_device_offset_bytes(json.loads(dumped.stdout)["onode"])
@@ -276,8 +288,8 @@ class BitRot:
             and status.placement_groups == status.placement_groups_clean
         )
 
-    def _observe_writes(self, pool: str, names: list[str]) -> dict[str, float]:
-        argv = ["python3", "-c", LIST_WRITES, pool]
+    def _observe_writes(self, place: str, names: list[str]) -> dict[str, float]:
+        argv = ["python3", "-c", LIST_WRITES, place]
         output = self._cluster.runner.run(argv, stdin=json.dumps(names), timeout_s=120)
         found: dict[str, float] = json.loads(output.stdout)
         return found

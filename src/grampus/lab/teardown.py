@@ -12,6 +12,7 @@ from grampus.hosts.lab_host import LabFleet
 from grampus.hosts.loop_devices import ensure_no_loop_devices
 from grampus.hosts.mounts import ensure_unmounted_below, mounts_below
 from grampus.hosts.process import run_command
+from grampus.hosts.shared_memory import ensure_shared_memory_clear
 from grampus.lab.bootstrap import in_parallel
 from grampus.lab.model import LabSpec
 from grampus.lab.network import ensure_network_absent
@@ -45,7 +46,7 @@ class LabTeardown:
         wait_until(self._clock, self._is_unmounted, what="the lab's mounts to go", timeout_s=20)
 
     def remove_containers(self) -> None:
-        """Remove runc's state of the lab and its control groups."""
+        """Remove runc's state of the lab, its control groups, and its files in shared memory."""
         runc_root = self._spec.run_dir / "runc"
         if runc_root.is_dir():
             for directory in sorted(runc_root.iterdir()):
@@ -57,6 +58,7 @@ class LabTeardown:
         Cgroups(self._spec.cgroup_path).ensure_absent(self._clock)
         if self._spec.run_dir.exists():
             shutil.rmtree(self._spec.run_dir)
+        ensure_shared_memory_clear(self._spec.tag)
 
     def remove_network(self) -> None:
         """Remove namespaces, links and bridge."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import PurePosixPath
+
+from pydantic import SecretStr
 
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.rbd import RbdImages
@@ -20,6 +24,7 @@ from grampus.volumes.decide_driver import (
     explain_need,
     require_driver_serves,
 )
+from grampus.volumes.decide_encryption import filesystem_options
 from grampus.volumes.decide_local_log import (
     find_current_log,
     is_current_log,
@@ -28,13 +33,16 @@ from grampus.volumes.decide_local_log import (
     note_opened,
     require_log_at_hand,
 )
+from grampus.volumes.decide_namespace import decide_capabilities
 from grampus.volumes.drivers.port import Driver, Mapped, MapRequest
 from grampus.volumes.drivers.table import build_drivers
 from grampus.volumes.drivers.volumed import NOT_BUILT, VolumedProgram
+from grampus.volumes.key_files import ensure_key_absent, key_on_host
 from grampus.volumes.local_logs import LocalLogs, ensure_local_directory, is_local_directory
 from grampus.volumes.model import (
     Attachment,
     DriverName,
+    EncryptionName,
     TransportName,
     VolumeRecord,
     VolumeSpec,
@@ -69,7 +77,9 @@ class Attacher:
         program: VolumedProgram,
         clock: Clock,
         progress: Progress,
+        find_key: Callable[[VolumeSpec], SecretStr | None],
     ) -> None:
+        """`find_key` gives the key of a volume, None of one that is not encrypted."""
         self._tag = tag
         self._records = records
         self._fleet = fleet
@@ -78,18 +88,14 @@ class Attacher:
         self._program = program
         self._clock = clock
         self._progress = progress
+        self._find_key = find_key
         self._drivers = build_drivers(clock, program)
         self.local_logs = LocalLogs(records, fleet, progress)
         self._fresh_keyrings: dict[str, str] = {}
 
     def ensure_client(self, record: VolumeRecord) -> str:
         """The keyring of the volume's cephx user, which is made if need be."""
-        pool, source = record.spec.pool, record.source
-        osd = f"profile rbd pool={pool}"
-        if source is not None and source.pool != pool:
-            # What it shares with its parent is read there.
-            osd += f", profile rbd-read-only pool={source.pool}"
-        keyring = self._cluster.ensure_client(record.ceph_user, {"mon": "profile rbd", "osd": osd})
+        keyring = self._cluster.ensure_client(record.ceph_user, decide_capabilities(record))
         self._fresh_keyrings[record.ceph_user] = keyring
         return keyring
 
@@ -122,6 +128,7 @@ class Attacher:
         choices = self._decide(target, asked, record.spec, journal)
         has_log = self._has_local_log(record, target, choices)
         needs_log = journal.is_unapplied and is_current_log(record, host)
+        self._find_key(record.spec)  # before anything is changed: it may not be here
         record = self._clear_fenced(record, target)
         if record.host is None:
             # The intent first: whoever finds it half done knows where to clear up.
@@ -148,7 +155,8 @@ class Attacher:
             is_unapplied=journal.is_unapplied,
             has_local_log=has_log,
         )
-        choice, mapped = self._map(target, choices, request)
+        with self.key_on(target, record) as key_file:
+            choice, mapped = self._map(target, choices, replace(request, key_file=key_file))
         is_new = not record.is_formatted
         record = self._ensure_formatted(record, target, mapped.device)
         path = mount_path(target, name)
@@ -264,18 +272,25 @@ class Attacher:
         choices = self._decide(host, asked, spec, journal, changes_nothing=True)
         return [choice.driver for choice in choices]
 
-    def require_served(self, host: Host, write_path: WritePath) -> None:
-        """Raise GrampusError with code `no-driver` when no driver there can serve that path."""
+    def require_served(
+        self, host: Host, write_path: WritePath, encryption: EncryptionName | None = None
+    ) -> None:
+        """Raise GrampusError with code `no-driver` when no driver there can serve that."""
         capabilities = observe_capabilities(host, self._program, changes_nothing=True)
-        if not decide_drivers(capabilities, write_path=write_path):
-            raise _no_driver(host, capabilities, explain_need(write_path, is_unapplied=False))
+        if not decide_drivers(capabilities, write_path=write_path, encryption=encryption):
+            need = explain_need(write_path, is_unapplied=False, encryption=encryption)
+            raise _no_driver(host, capabilities, need)
 
-    def require_volumed(self, write_path: WritePath) -> None:
-        """Raise GrampusError with code `no-volumed` when the path needs it and it is not built."""
-        if write_path != "direct" and not self._program.is_built():
+    def require_volumed(
+        self, write_path: WritePath, encryption: EncryptionName | None = None
+    ) -> None:
+        """Raise GrampusError with code `no-volumed` when it is needed and has not been built."""
+        need = explain_need(write_path, is_unapplied=False, encryption=encryption)
+        if need is not None and not self._program.is_built():
+            remedy = "." if encryption else ", or choose the write path direct."
             raise GrampusError(
-                f"Only volumed serves the write path {write_path}, and {NOT_BUILT}.",
-                "Build it, or choose the write path direct.",
+                f"{need[0].upper()}{need[1:]}, and {NOT_BUILT}.",
+                f"Build it{remedy}",
                 code="no-volumed",
             )
 
@@ -295,6 +310,7 @@ class Attacher:
             asked=asked,
             write_path=spec.write_path,
             is_unapplied=journal.is_unapplied,
+            encryption=spec.encryption,
         )
         if choices:
             return choices
@@ -305,7 +321,9 @@ class Attacher:
                 "Leave --driver and --transport out, or choose another.",
                 code="no-driver",
             )
-        need = explain_need(spec.write_path, is_unapplied=journal.is_unapplied)
+        need = explain_need(
+            spec.write_path, is_unapplied=journal.is_unapplied, encryption=spec.encryption
+        )
         raise _no_driver(host, capabilities, need)
 
     def _map(
@@ -334,7 +352,8 @@ class Attacher:
         # Not marked as formatted: nothing can have been stored, whatever half-made bytes say.
         limit_bytes = record.spec.filesystem_bytes
         part = [] if limit_bytes is None else ["-d", f"size={limit_bytes}"]
-        host.run(["mkfs.xfs", "-q", "-f", "-K", *part, device], timeout_s=300)
+        options = [*part, *filesystem_options(record.spec.encryption)]
+        host.run(["mkfs.xfs", "-q", "-f", "-K", *options, device], timeout_s=300)
         return self._put(record.model_copy(update={"is_formatted": True}))
 
     def _grow_filesystem(self, record: VolumeRecord, host: Host) -> None:
@@ -344,6 +363,8 @@ class Attacher:
 
     def _clear(self, record: VolumeRecord, host: Host, drivers: list[Driver]) -> None:
         path = mount_path(host, record.spec.name)
+        for driver in drivers:
+            driver.ensure_answering(host, self._request(record))  # unmounting writes and waits
         if observe_mounted_source(host, path) is not None:
             host.run(["umount", str(path)], timeout_s=300)
         # Never `rm -r`: were it still a mount point, the volume's own files would go.
@@ -351,6 +372,8 @@ class Attacher:
         for driver in drivers:
             driver.ensure_unmapped(host, self._request(record))
         host.run(["rm", "-f", str(keyring_file(host, record))])
+        if record.spec.encryption is not None:
+            ensure_key_absent(host, self._tag, record.spec.name)
 
     def _clear_fenced(self, record: VolumeRecord, target: Host | None) -> VolumeRecord:
         """Clear what fences left on `target`, and on every other host where it can be done now."""
@@ -386,6 +409,12 @@ class Attacher:
         keyring = fresh or self.ensure_client(record)
         self._fresh_keyrings.pop(record.ceph_user, None)
         host.write_file(keyring_file(host, record), keyring, mode=0o600)
+
+    def key_on(
+        self, host: Host, record: VolumeRecord
+    ) -> AbstractContextManager[PurePosixPath | None]:
+        """The file with the volume's key on the host while the block runs; None: it has none."""
+        return key_on_host(host, self._tag, record.spec.name, self._find_key(record.spec))
 
     def require_unlocked(self, record: VolumeRecord) -> list[str]:
         """Who watches the image, none of whom may write to it.

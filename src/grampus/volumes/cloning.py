@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from grampus.ceph.rbd import RbdImages
+from grampus.ceph.namespaces import place_of
 from grampus.ceph.snapshots import ParentImage, RbdSnapshots
 from grampus.core.errors import RefusedError
 from grampus.core.units import format_bytes
 from grampus.state.operations import Step
 from grampus.volumes.attaching import Attacher
 from grampus.volumes.creating import Creating
+from grampus.volumes.decide_encryption import decide_clone_encryption, header_bytes
+from grampus.volumes.decide_namespace import decide_shared, read_places
 from grampus.volumes.decide_snapshot import describe_parent, name_child, require_snapshot
+from grampus.volumes.encrypting import Encrypting
 from grampus.volumes.model import CloneSource, Lineage, VolumeRecord, VolumeSpec, whole_mib
 from grampus.volumes.records import VolumeRecords
 
@@ -33,22 +36,23 @@ class Cloning:
     def __init__(
         self,
         records: VolumeRecords,
-        images: RbdImages,
         snapshots: RbdSnapshots,
         attacher: Attacher,
         creating: Creating,
+        encrypting: Encrypting,
     ) -> None:
         self._records = records
-        self._images = images
         self._snapshots = snapshots
         self._attacher = attacher
         self._creating = creating
+        self._encrypting = encrypting
 
     def plan(self, spec: VolumeSpec, source: CloneSource) -> CloneOrder:
         """The clone, if it can be made now, its size rounded up to whole MiB.
 
         Raises NotFoundError when there is no such snapshot, RefusedError with code `exists`,
-        `image-exists`, `shrink`, `other-pool` or `empty`, and GrampusError with code `no-volumed`.
+        `image-exists`, `shrink`, `other-pool`, `encryption` or `empty`, and GrampusError with
+        code `no-volumed`.
         """
         self._creating.require_new(spec.name)
         if spec.pool != source.pool:
@@ -58,9 +62,9 @@ class Cloning:
                 f"Leave --pool out, or name '{source.pool}'.",
                 code="other-pool",
             )
-        self._require_cloneable(spec, source)
-        self._attacher.require_volumed(spec.write_path)
-        self._creating.require_no_image(spec)
+        spec = self._require_cloneable(spec, source)
+        self._attacher.require_volumed(spec.write_path, spec.encryption)
+        self._creating.require_free(spec)
         whole = spec.model_copy(update={"size_bytes": whole_mib(spec.size_bytes)})
         return CloneOrder(**whole.model_dump(), source=source)
 
@@ -84,19 +88,19 @@ class Cloning:
             # It is whole, and may have been used: what is on it is its own.
             return record
         if record is None:
-            self._require_cloneable(spec, source)
-            self._creating.require_no_image(spec)
-            record = self._creating.new_record(spec).model_copy(update={"source": source})
+            spec = self._require_cloneable(spec, source)
+            self._creating.require_free(spec)
+            shared = {"source": source, "shares_with": self._places_shared(source)}
+            record = self._creating.new_record(spec).model_copy(update=shared)
             self._records.put(record)
         self._attacher.ensure_client(record)
         parent = ParentImage(
             pool=source.pool, image=source.image, snapshot=source.snapshot, is_in_trash=False
         )
-        self._snapshots.ensure_clone(parent, spec.pool, spec.image)
-        # They say what the parent is, and where *its* journal is.
-        inherited = self._images.metadata(spec.pool, spec.image)
-        self._images.ensure_metadata_absent(spec.pool, spec.image, inherited)
-        self._images.ensure_size(spec.pool, spec.image, record.spec.size_bytes)
+        self._snapshots.ensure_clone(parent, record.spec.pool, record.spec.image)
+        # What else came along says what the parent is, and where *its* journal is.
+        self._encrypting.inherit(record.spec, (source.pool, source.image))
+        self._encrypting.ensure_size(record.spec)
         # Only now: until then it is a clone half made, which is not to be attached.
         record = record.model_copy(update={"is_formatted": True})
         self._records.put(record)
@@ -123,9 +127,41 @@ class Cloning:
 
     def flatten(self, record: VolumeRecord) -> None:
         """Let the image stand alone; it may be in use."""
+        # An encrypted clone has its parent's header and key: what is copied is as it has to be.
         self._snapshots.ensure_flattened(record.spec.pool, record.spec.image)
 
-    def _require_cloneable(self, spec: VolumeSpec, source: CloneSource) -> None:
+    def ensure_unshared(self, name: str) -> None:
+        """Take from a flattened volume's key what let it read other images.
+
+        While snapshots from before still share their data, it stays.
+        """
+        record = self._records.get(name)
+        spec, source = record.spec, record.source
+        if source is None or not read_places(record):
+            return
+        if self._snapshots.has_parents(spec.pool, spec.image):
+            return
+        record = record.model_copy(update={"shares_with": ()})
+        self._attacher.ensure_client(record)
+        # The volume's own client has let go of the parent, with a key that could only read there.
+        self._snapshots.ensure_swept(source.pool, source.image)
+        self._records.put(record)
+
+    def _places_shared(self, source: CloneSource) -> tuple[str, ...]:
+        name = self._records.names_of_images().get((source.pool, source.image))
+        if name is not None:
+            return decide_shared(source, self._records.get(name), ())
+        found: list[str] = []
+        below = self._snapshots.parent(source.pool, source.image)
+        while below is not None and len(found) < MAX_DEPTH:
+            found.append(place_of(below.pool, below.image))
+            # One in the trash has no name that it could be found by.
+            is_last = below.is_in_trash
+            below = None if is_last else self._snapshots.parent(below.pool, below.image)
+        return decide_shared(source, None, tuple(found))
+
+    def _require_cloneable(self, spec: VolumeSpec, source: CloneSource) -> VolumeSpec:
+        """The clone, encrypted as its source is."""
         known = self._records.names_of_images()
         name = known.get((source.pool, source.image), f"{source.pool}/{source.image}")
         command = f"grampus volume snapshot list {name}"
@@ -135,13 +171,17 @@ class Cloning:
             source.snapshot,
             list_command=command,
         )
-        if whole_mib(spec.size_bytes) < found.size_bytes:
+        fact = self._encrypting.encryption_fact(source.pool, source.image)
+        encryption = decide_clone_encryption(f"The volume '{name}'", fact, spec.encryption)
+        least_bytes = found.size_bytes - header_bytes(encryption)
+        if whole_mib(spec.size_bytes) < least_bytes:
             raise RefusedError(
                 f"A clone of '{name}@{source.snapshot}' has at least "
-                f"{format_bytes(found.size_bytes)}, not {format_bytes(spec.size_bytes)}.",
+                f"{format_bytes(least_bytes)}, not {format_bytes(spec.size_bytes)}.",
                 "Leave --size out, or ask for more.",
                 code="shrink",
             )
+        return spec.model_copy(update={"encryption": encryption})
 
 
 def _discard(_value: object) -> None:

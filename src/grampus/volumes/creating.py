@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from grampus.ceph.cluster import CephCluster
+from grampus.ceph.namespaces import join_image
 from grampus.ceph.rbd import RbdImages
 from grampus.ceph.snapshots import RbdSnapshots
 from grampus.core.errors import RefusedError
 from grampus.core.units import format_bytes
 from grampus.state.operations import Step
 from grampus.volumes.attaching import Attacher
+from grampus.volumes.decide_namespace import needs_namespace
 from grampus.volumes.decide_snapshot import require_no_clones
+from grampus.volumes.encrypting import Encrypting
 from grampus.volumes.journals import Journals
 from grampus.volumes.model import VolumeRecord, VolumeSpec, whole_mib
 from grampus.volumes.records import VolumeRecords
@@ -27,6 +32,8 @@ class Creating:
         snapshots: RbdSnapshots,
         attacher: Attacher,
         journals: Journals,
+        encrypting: Encrypting,
+        make_namespace: Callable[[str], str],
     ) -> None:
         self._lab = lab
         self._records = records
@@ -35,6 +42,16 @@ class Creating:
         self._snapshots = snapshots
         self._attacher = attacher
         self._journals = journals
+        self._encrypting = encrypting
+        self._make_namespace = make_namespace
+
+    def require_free(self, spec: VolumeSpec) -> None:
+        """Raise RefusedError with code `image-exists` when a new image would meet another.
+
+        In a namespace of its own it cannot.
+        """
+        if not needs_namespace(spec):
+            self.require_no_image(spec)
 
     def check_room(self, pool: str, size_bytes: int) -> None:
         """Raise RefusedError when the pool cannot take a volume of that size now."""
@@ -73,23 +90,33 @@ class Creating:
             require_no_clones(f"The volume '{name}'", children, self._records.names_of_images())
 
     def new_record(self, spec: VolumeSpec) -> VolumeRecord:
-        """The record of a volume that is to be made, with a cephx user of its own."""
+        """The record of a volume that is to be made: its cephx user and its namespace are new."""
         whole = spec.model_copy(update={"size_bytes": whole_mib(spec.size_bytes)})
-        return VolumeRecord(spec=whole, ceph_user=f"grampus.{self._lab}.{spec.name}")
+        if needs_namespace(spec):
+            image = join_image(self._make_namespace(spec.name), spec.image)
+            whole = whole.model_copy(update={"image": image})
+        return VolumeRecord(spec=whole, ceph_user=self.user_of(spec))
 
-    def ensure_created(self, spec: VolumeSpec) -> VolumeRecord:
-        """The cephx user, the image and the record. Raises what `require_no_image` raises."""
+    def user_of(self, spec: VolumeSpec) -> str:
+        """The cephx user of a volume, after its name."""
+        return f"grampus.{self._lab}.{spec.name}"
+
+    def ensure_created(self, spec: VolumeSpec, sealed_key: str | None = None) -> VolumeRecord:
+        """The cephx user, the image and the record; `sealed_key` as in `Encrypting.ensure_image`.
+
+        Raises what `require_free` raises.
+        """
         record = self._records.find(spec.name)
         if record is None:
-            self.require_no_image(spec)
+            self.require_free(spec)
             record = self.new_record(spec)
             self._records.put(record)
         self._attacher.ensure_client(record)
-        self._images.ensure_image(spec.pool, spec.image, record.spec.size_bytes)
+        self._encrypting.ensure_image(record.spec, sealed_key)
         return record
 
     def ensure_absent(self, name: str) -> None:
-        """Detach, remove journal, snapshots, image and cephx user, forget the volume.
+        """Detach, remove journal, snapshots, image, namespace and cephx user, forget the volume.
 
         Raises what `require_removable` raises, before anything is changed.
         """
@@ -101,15 +128,22 @@ class Creating:
         self._remove_journal(name)
         self._snapshots.ensure_all_absent(record.spec.pool, record.spec.image)
         self._images.ensure_absent(record.spec.pool, record.spec.image)
+        self.ensure_namespace_absent(record.spec)
         self._cluster.ensure_client_absent(record.ceph_user)
         self._records.remove(name)
 
+    def ensure_namespace_absent(self, spec: VolumeSpec) -> None:
+        """The namespace of an image that is gone, also from the trash; until then it stays."""
+        self._images.ensure_namespace_absent(spec.pool, spec.image)
+
     def create_steps(self, spec: VolumeSpec) -> list[Step]:
         """The creation; undone as a whole."""
+        where = ", in a namespace of its own" if needs_namespace(spec) else ""
         return [
             Step(
                 "image",
-                f"Make the image {spec.pool}/{spec.image}",
+                f"Make the {'encrypted ' if spec.encryption else ''}image {spec.pool}/{spec.image}"
+                + where,
                 lambda: _discard(self.ensure_created(spec)),
                 lambda: self.ensure_absent(spec.name),
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from grampus.core.errors import RefusedError
-from grampus.volumes.model import DriverName, VolumeSpec, WritePath
+from grampus.volumes.model import DriverName, EncryptionName, VolumeSpec, WritePath
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,7 @@ def decide_drivers(
     asked: DriverName | None = None,
     write_path: WritePath = "direct",
     is_unapplied: bool = False,
+    encryption: EncryptionName | None = None,
 ) -> list[DriverChoice]:
     """Drivers that can work on the host, the best first; empty when there is none.
 
@@ -40,7 +41,8 @@ def decide_drivers(
     through librbd in a process too; qemu-storage-daemon's FUSE export is the slowest. A driver
     that was `asked` for is the only choice. A journal is known to volumed alone, so it is the
     only choice for a volume that writes through one, or whose image lacks what one still holds
-    (`is_unapplied`).
+    (`is_unapplied`). So it is for one with `encryption`: the others would serve ciphertext, and
+    write over it.
     """
     choices: list[DriverChoice] = []
     missing: list[str] = []
@@ -58,7 +60,7 @@ def decide_drivers(
         missing.append("nbd")
     if capabilities.has_fuse:
         choices.append(DriverChoice("qsd", _because(missing, absence, "FUSE is there")))
-    need = explain_need(write_path, is_unapplied=is_unapplied)
+    need = explain_need(write_path, is_unapplied=is_unapplied, encryption=encryption)
     if need is not None:
         choices = [DriverChoice("volumed", need) for choice in choices if _is_volumed(choice)]
     if asked is None:
@@ -66,8 +68,12 @@ def decide_drivers(
     return [DriverChoice(asked, "asked for") for choice in choices if choice.driver == asked]
 
 
-def explain_need(write_path: WritePath, *, is_unapplied: bool) -> str | None:
+def explain_need(
+    write_path: WritePath, *, is_unapplied: bool, encryption: EncryptionName | None = None
+) -> str | None:
     """Why only volumed can serve the volume, as a part of a sentence; None when others can."""
+    if encryption is not None:
+        return "only volumed serves an encrypted volume"
     if write_path != "direct":
         return f"only volumed serves the write path {write_path}"
     if is_unapplied:
@@ -78,15 +84,23 @@ def explain_need(write_path: WritePath, *, is_unapplied: bool) -> str | None:
 def require_driver_serves(
     asked: DriverName | None, spec: VolumeSpec, *, is_unapplied: bool
 ) -> None:
-    """Raise RefusedError when the driver `asked` for would leave the volume's journal out.
+    """Raise RefusedError when the driver `asked` for would leave out the journal, or the key.
 
     The code is `unapplied-journal` when the image lacks what its journal holds: through another
     driver it would be an old, torn state. It is `write-path` when the journal is empty, and the
-    volume shall write through it all the same.
+    volume shall write through it all the same. It is `encrypted` when the driver would serve
+    ciphertext.
     """
     if asked in (None, "volumed"):
         return
     image = f"{spec.pool}/{spec.image}"
+    if spec.encryption is not None:
+        raise RefusedError(
+            f"The volume '{spec.name}' is encrypted, and the driver {asked} would serve what is "
+            f"stored in {image}, not what it means: only volumed decrypts it.",
+            "Leave --driver out.",
+            code="encrypted",
+        )
     if is_unapplied:
         raise RefusedError(
             f"The journal of {image} may hold writes that are not in the image yet, and the "

@@ -7,7 +7,8 @@ from typing import Literal
 
 from grampus.ceph.snapshots import ChildImage, ParentImage, RbdSnapshot
 from grampus.core.errors import RefusedError, not_found
-from grampus.volumes.model import CloneSource, SnapshotInfo, VolumeRecord
+from grampus.volumes.decide_encryption import header_bytes
+from grampus.volumes.model import CloneSource, EncryptionName, SnapshotInfo, VolumeRecord
 
 _SHOWN_CLONES = 3
 
@@ -79,11 +80,13 @@ def name_child(child: ChildImage, volumes: Mapping[tuple[str, str], str]) -> str
     return volumes.get((child.pool, child.name), f"{child.pool}/{child.name}")
 
 
-def describe_snapshot(snapshot: RbdSnapshot, used_bytes: int | None) -> SnapshotInfo:
-    """The snapshot as volumes know it."""
+def describe_snapshot(
+    snapshot: RbdSnapshot, used_bytes: int | None, encryption: EncryptionName | None
+) -> SnapshotInfo:
+    """The snapshot as volumes know it; `encryption` is that of its volume."""
     return SnapshotInfo(
         name=snapshot.name,
-        size_bytes=snapshot.size_bytes,
+        size_bytes=snapshot.size_bytes - header_bytes(encryption),
         created_at=snapshot.created_at,
         used_bytes=used_bytes,
         protected=snapshot.is_protected,

@@ -136,6 +136,11 @@ class Fencing:
                 f"Remove the key of client.{order.ceph_user}",
                 lambda: self._cluster.ensure_client_absent(order.ceph_user),
             ),
+            Step(
+                "latecomers",
+                f"Cut off any client that opened {image} before its key was gone",
+                lambda: self._cut_off_latecomers(order),
+            ),
             Step("lock", f"Take the lock of {image} from it", lambda: self._break_lock(order)),
             Step(
                 "record",
@@ -147,6 +152,31 @@ class Fencing:
     def _blocklist(self, order: FenceOrder) -> None:
         for address in order.client_addresses:
             self._cluster.ensure_blocklisted(address, expire_s=FENCE_EXPIRE_S)
+
+    def _cut_off_latecomers(self, order: FenceOrder) -> None:
+        """A volumed that was changing its image or its key was no client when the fence was
+        ordered, and may have become one until its key was removed; none can any more."""
+        locks = self._images.locks(order.pool, order.image)
+        seen = {lock.address for lock in locks} | set(self._watchers(order))
+        if not seen - set(order.client_addresses):
+            return
+        targets = decide_fence_targets(
+            entity=f"client.{order.ceph_user}",
+            recorded=None,
+            host_address=self._fleet.host(order.host).address if order.host else None,
+            lock_owners=[lock.address for lock in locks],
+            watchers=sorted(seen),
+            entities=self._cluster.observe_client_entities(),
+        )
+        late = tuple(sorted(set(targets.addresses) - set(order.client_addresses)))
+        if not late:
+            return
+        for address in late:
+            self._cluster.ensure_blocklisted(address, expire_s=FENCE_EXPIRE_S)
+        self._confirm(order.model_copy(update={"client_addresses": late}))
+        for lock in locks:
+            if lock.address in late:
+                self._images.ensure_lock_absent(order.pool, order.image, lock)
 
     def _confirm(self, order: FenceOrder) -> None:
         missing = set(order.client_addresses) - set(self._cluster.observe_blocklist())

@@ -21,7 +21,7 @@ from grampus.volumes.decide_local_log import (
     find_current_log,
     note_opened,
 )
-from grampus.volumes.drivers.volumed import VolumedProgram, last_line
+from grampus.volumes.drivers.volumed import VolumedProgram, key_file_options, last_line
 from grampus.volumes.live import parse_result
 from grampus.volumes.local_logs import is_local_directory, local_directory
 from grampus.volumes.model import VolumeRecord
@@ -111,8 +111,9 @@ class Journals:
             return
         self._attacher.require_volumed("journal")
         # What a log on a host holds goes with the image: the tool is not told of it.
-        argv = ["remove-journal"]
-        self._run(record, self._any_host(), argv, "removed", REMOVE_TIMEOUT_S)
+        # Nor of the key: a volume whose key is lost can be deleted.
+        host = self._any_host()
+        self._run(record, host, ["remove-journal"], "removed", REMOVE_TIMEOUT_S)
         self._attacher.detach(name)
 
     def _replay(self, order: ReplayOrder) -> Replayed:
@@ -121,7 +122,9 @@ class Journals:
         if is_local_directory(host, order.name):
             argv += ["--local-dir", str(local_directory(host, order.name))]
             record = note_opened(record, host.name, has_log=True)
-        said = self._run(record, host, argv, "applied", REPLAY_TIMEOUT_S)
+        with self._attacher.key_on(host, record) as key_file:
+            argv += key_file_options(key_file)
+            said = self._run(record, host, argv, "applied", REPLAY_TIMEOUT_S)
         try:
             return Replayed.model_validate(parse_result(said))
         except ValidationError as error:

@@ -9,12 +9,15 @@ from grampus.volumes.cloning import CloneOrder, Cloning
 from grampus.volumes.creating import Creating
 from grampus.volumes.fencing import FenceOrder, Fencing
 from grampus.volumes.journals import Journals, ReplayOrder
+from grampus.volumes.key_rotating import KeyRotating, RotateKeyOrder
+from grampus.volumes.migrating import MigrateOrder, Migrating
 from grampus.volumes.model import VolumeSpec
 from grampus.volumes.operations import VolumeOperation
 from grampus.volumes.resizing import Resizing
 from grampus.volumes.snapshots import RollbackOrder, Snapshots
 
 CREATE, DELETE, RESIZE, FENCE = "volume.create", "volume.delete", "volume.resize", "volume.fence"
+MIGRATE, ROTATE_KEY = "volume.migrate", "volume.rotate"
 REPLAY, CLONE, ROLLBACK = "volume.replay", "volume.clone", "volume.rollback"
 
 
@@ -25,6 +28,8 @@ def build_kinds(
     fencing: Fencing,
     journals: Journals,
     snapshots: Snapshots,
+    migrating: Migrating,
+    rotating: KeyRotating,
 ) -> list[VolumeOperation]:
     """Every kind, each with the part that does its work."""
 
@@ -68,6 +73,19 @@ def build_kinds(
             ROLLBACK,
             "rollback",
             lambda document: snapshots.rollback_steps(RollbackOrder.model_validate(document)),
+        ),
+        VolumeOperation(
+            MIGRATE,
+            "migration",
+            lambda document: migrating.steps(MigrateOrder.model_validate(document)),
+            is_undone_now=lambda document: migrating.is_undone(
+                MigrateOrder.model_validate(document)
+            ),
+        ),
+        VolumeOperation(
+            ROTATE_KEY,
+            "key rotation",
+            lambda document: rotating.steps(RotateKeyOrder.model_validate(document)),
         ),
     ]
 

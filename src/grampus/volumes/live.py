@@ -14,7 +14,7 @@ from grampus.volumes.model import WritePath
 # In these the device answers every request with an error: it has to be attached anew.
 DEAD_STATES = frozenset({"fenced", "failed", "stopping", "dead"})
 # In these the device is there, and can be written to now or later.
-SERVING_STATES = frozenset({"running", "paused", "quiesced", "stalled"})
+SERVING_STATES = frozenset({"running", "paused", "quiesced", "detached", "stalled"})
 
 
 class KindStatistics(BaseModel):
@@ -147,6 +147,7 @@ class LiveVolume(BaseModel):
     version: str | None = None
     librbd_version: str | None = None
     write_path: str | None = None
+    encryption: str | None = None
     journal: JournalStatus | None = None
     journal_counts: JournalCounts | None = None  # from the statistics
     read_cache: ReadCacheStatus | None = None

@@ -13,6 +13,11 @@ DriverName = Literal["krbd", "volumed", "nbd", "qsd"]
 # Between the kernel and volumed; `auto` is what the host can do best.
 TransportName = Literal["auto", "uring", "classic"]
 FilesystemName = Literal["xfs"]
+# Where an image is made: in an RBD namespace of its own, or in the default one of the pool, for
+# programs that know no other.
+NamespaceChoice = Literal["own", "default"]
+# At rest, by librbd in volumed; `luks2` is the format of the header on the image.
+EncryptionName = Literal["luks2"]
 # How a write comes to the image: as it is, through a journal beside it, or through a log on the
 # host's own disk and that journal.
 WritePath = Literal["direct", "journal", "cache"]
@@ -30,8 +35,11 @@ class VolumeSpec(BaseModel):
 
     name: str
     pool: str
-    image: str  # the RBD image's name in `pool`
+    # The RBD image's name in `pool`: NAMESPACE/IMAGE, or IMAGE in the default namespace. Of one
+    # that is to be made in a namespace of its own it is IMAGE; its record then has the namespace.
+    image: str
     size_bytes: int
+    namespace: NamespaceChoice = "own"
     filesystem: FilesystemName = "xfs"
     # The file system covers only the first so many bytes; the rest is free for raw use.
     # None: all of it.
@@ -39,6 +47,8 @@ class VolumeSpec(BaseModel):
     write_path: WritePath = "direct"
     # With `cache` alone: how far the cluster may be behind what was flushed.
     max_lag_ms: int = DEFAULT_MAX_LAG_MS
+    # The image is bigger by a header then (`decide_encryption.image_bytes`).
+    encryption: EncryptionName | None = None
 
 
 class LocalLog(BaseModel):
@@ -115,6 +125,19 @@ class Lineage(BaseModel):
     children: tuple[str, ...] = ()
 
 
+class Migration(BaseModel):
+    """A volume's way to another pool, from before it begins until nothing is left of it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    from_pool: str
+    to_pool: str
+    # The image's id in the former pool, once the image there is a migration's source.
+    source_id: str | None = None
+    # From then on there is no way back.
+    is_committing: bool = False
+
+
 class VolumeRecord(BaseModel):
     """A volume as it stands."""
 
@@ -128,8 +151,13 @@ class VolumeRecord(BaseModel):
     attachment: Attachment | None = None
     fenced: tuple[FencedAttachment, ...] = ()
     source: CloneSource | None = None  # what it was cloned from, also once it is flattened
+    # POOL/NAMESPACE (or POOL) of each image that it, or a snapshot of it, may share data with, the
+    # nearest first. None: noted by no release that knew namespaces; `source` says it.
+    shares_with: tuple[str, ...] | None = None
     # Noted before the directory is made, taken away after it is removed; at most one is `current`.
     local_logs: tuple[LocalLog, ...] = ()
+    # While it moves to another pool; its spec says in which one it is opened.
+    migration: Migration | None = None
 
 
 def whole_mib(size_bytes: int) -> int:

@@ -38,6 +38,8 @@ class VolumeOperation:
     is_undone: bool = False  # when it is found cut off; the others are finished
     rest: str = ""  # what is said after "was undone"
     is_first: bool = False  # settled before the others, which may wait for a host that it frees
+    # Of a kind that is undone only up to some point: whether it is, by what was journaled.
+    is_undone_now: Callable[[Mapping[str, Any]], bool] | None = None
 
 
 class VolumeOperations:
@@ -78,12 +80,26 @@ class VolumeOperations:
         document = order.model_dump(mode="json")
         known = self._kinds[kind]
         operation = self._journal.begin(kind, self._lab, order.name, document)
-        self._journal.apply(
-            operation,
-            known.steps(document) if steps is None else steps,
-            self._progress,
-            undo_on_failure=known.is_undone,
-        )
+        applied = known.steps(document) if steps is None else steps
+        if known.is_undone_now is None:
+            self._apply(operation, applied, undo_on_failure=known.is_undone)
+            return
+        try:
+            self._apply(operation, applied, undo_on_failure=False)
+        except (GrampusError, KeyboardInterrupt) as error:
+            if known.is_undone_now(document):
+                self._journal.undo(operation, applied, self._progress, error=str(error))
+            raise
+
+    def find(self, name: str, kind: str) -> Operation | None:
+        """The volume's unfinished operation of that kind; the lock of `name` is held."""
+        found = (one for one in self._unfinished() if (one.subject, one.kind) == (name, kind))
+        return next(found, None)
+
+    def undo(self, operation: Operation, why: str) -> None:
+        """Undo an unfinished operation that `find` has found."""
+        steps = self._kinds[operation.kind].steps(operation.spec)
+        self._journal.undo(operation, steps, self._progress, error=why)
 
     def settle(self, name: str, *, only: str | None = None) -> list[str]:
         """Finish or undo what was interrupted; the lock of `name` is held. Says what it did."""
@@ -94,11 +110,11 @@ class VolumeOperations:
             kind = self._kinds[operation.kind]
             steps = kind.steps(operation.spec)
             what = f"The interrupted {kind.what} of volume '{name}'"
-            if kind.is_undone:
+            if self._is_undone(kind, operation):
                 self._journal.undo(operation, steps, self._progress, error="interrupted")
                 done.append(f"{what} was undone{kind.rest}.")
             else:
-                self._journal.apply(operation, steps, self._progress, undo_on_failure=False)
+                self._apply(operation, steps, undo_on_failure=False)
                 done.append(f"{what} was finished.")
         return done
 
@@ -118,6 +134,14 @@ class VolumeOperations:
                         f"Interrupted work on the volume '{name}' could not be settled: {error}"
                     )
         return done
+
+    def _apply(self, operation: Operation, steps: list[Step], *, undo_on_failure: bool) -> None:
+        self._journal.apply(operation, steps, self._progress, undo_on_failure=undo_on_failure)
+
+    def _is_undone(self, kind: VolumeOperation, operation: Operation) -> bool:
+        if operation.status == "undoing" or kind.is_undone:
+            return True
+        return kind.is_undone_now is not None and kind.is_undone_now(operation.spec)
 
     def _unfinished(self) -> list[Operation]:
         return self._journal.unfinished(self._lab, kind_prefix=OPERATION_KINDS)

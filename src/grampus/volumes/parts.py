@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.diffs import RbdDiffs
+from grampus.ceph.encryption import RbdEncryption
 from grampus.ceph.rbd import RbdImages
 from grampus.ceph.snapshots import RbdSnapshots
 from grampus.ceph.trash import RbdTrash
@@ -20,15 +22,21 @@ from grampus.volumes.attaching import Attacher
 from grampus.volumes.cloning import Cloning
 from grampus.volumes.creating import Creating
 from grampus.volumes.drivers.volumed import VolumedProgram
+from grampus.volumes.encrypting import Encrypting
+from grampus.volumes.exchanging import Exchanging
 from grampus.volumes.fencing import Fencing
 from grampus.volumes.journals import Journals
+from grampus.volumes.key_rotating import KeyRotating
 from grampus.volumes.kinds import build_kinds
+from grampus.volumes.migrating import Migrating
+from grampus.volumes.migrations import VolumeKeyRotation, VolumeMigrations
 from grampus.volumes.operations import VolumeOperations
 from grampus.volumes.records import VolumeRecords
 from grampus.volumes.resizing import Resizing
 from grampus.volumes.snapshots import Snapshots
 from grampus.volumes.transfers import Transfers
 from grampus.volumes.trash import VolumeTrash
+from grampus.volumes.volume_keys import master_keys
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,9 @@ class VolumeParts:
     transfers: Transfers
     operations: VolumeOperations
     trash: VolumeTrash
+    migrations: VolumeMigrations
+    key_rotation: VolumeKeyRotation
+    encrypting: Encrypting
 
 
 def build_parts(
@@ -61,20 +72,35 @@ def build_parts(
     progress: Progress,
     *,
     volumed: Path | None,
+    make_namespace: Callable[[str], str],
 ) -> VolumeParts:
     """All parts, with every kind of operation registered."""
     records = VolumeRecords(store, lab)
     program = VolumedProgram(volumed)
-    attacher = Attacher(tag, records, fleet, cluster, images, program, clock, progress)
     rbd_snapshots = RbdSnapshots(cluster)
-    resizing = Resizing(records, fleet, images, attacher)
+    encrypting = Encrypting(images, RbdEncryption(cluster), master_keys(home))
+    attacher = Attacher(
+        tag, records, fleet, cluster, images, program, clock, progress, encrypting.find_key
+    )
+    resizing = Resizing(records, fleet, images, attacher, encrypting)
     fencing = Fencing(records, fleet, cluster, images, clock)
     journals = Journals(records, fleet, images, attacher, program)
-    creating = Creating(lab, records, cluster, images, rbd_snapshots, attacher, journals)
-    snapshots = Snapshots(records, images, rbd_snapshots, attacher, journals)
-    cloning = Cloning(records, images, rbd_snapshots, attacher, creating)
+    creating = Creating(
+        *(lab, records, cluster, images, rbd_snapshots, attacher, journals, encrypting),
+        make_namespace,
+    )
+    snapshots = Snapshots(records, images, rbd_snapshots, attacher, journals, encrypting)
+    cloning = Cloning(records, rbd_snapshots, attacher, creating, encrypting)
     operations = VolumeOperations(lab, home, journal, clock, progress)
-    operations.register(*build_kinds(creating, cloning, resizing, fencing, journals, snapshots))
+    exchanging = Exchanging(records, fleet, images, attacher, clock)
+    migrating = Migrating(records, cluster, images, rbd_snapshots, creating, exchanging, progress)
+    rotating = KeyRotating(records, fleet, cluster, exchanging)
+    operations.register(
+        *build_kinds(
+            *(creating, cloning, resizing, fencing, journals, snapshots),
+            *(migrating, rotating),
+        )
+    )
     rbd_trash = RbdTrash(cluster, images, clock)
     return VolumeParts(
         records=records,
@@ -88,4 +114,7 @@ def build_parts(
         transfers=Transfers(records, RbdDiffs(cluster.runner), progress),
         operations=operations,
         trash=VolumeTrash(records, cluster, rbd_trash, attacher, journals, creating, operations),
+        encrypting=encrypting,
+        migrations=VolumeMigrations(records, migrating, journals, operations),
+        key_rotation=VolumeKeyRotation(records, rotating, operations),
     )

@@ -8,6 +8,8 @@ from grampus.core.units import format_bytes
 from grampus.hosts.port import Fleet, HostUnreachableError
 from grampus.state.operations import Step
 from grampus.volumes.attaching import Attacher
+from grampus.volumes.decide_encryption import header_bytes
+from grampus.volumes.encrypting import Encrypting
 from grampus.volumes.model import VolumeRecord, VolumeSpec, whole_mib
 from grampus.volumes.records import VolumeRecords
 
@@ -16,12 +18,18 @@ class Resizing:
     """Resizes of the volumes of one lab or cluster."""
 
     def __init__(
-        self, records: VolumeRecords, fleet: Fleet, images: RbdImages, attacher: Attacher
+        self,
+        records: VolumeRecords,
+        fleet: Fleet,
+        images: RbdImages,
+        attacher: Attacher,
+        encrypting: Encrypting,
     ) -> None:
         self._records = records
         self._fleet = fleet
         self._images = images
         self._attacher = attacher
+        self._encrypting = encrypting
 
     def plan(self, name: str, size_bytes: int) -> VolumeSpec:
         """The volume as it shall be, its size rounded up to whole MiB.
@@ -32,7 +40,8 @@ class Resizing:
         record = self._records.get(name)
         spec = record.spec.model_copy(update={"size_bytes": whole_mib(size_bytes)})
         image = self._images.find(spec.pool, spec.image)
-        has_bytes = max(record.spec.size_bytes, image.size_bytes if image else 0)
+        seen_bytes = image.size_bytes - header_bytes(spec.encryption) if image else 0
+        has_bytes = max(record.spec.size_bytes, seen_bytes)
         if spec.size_bytes < has_bytes:
             raise RefusedError(
                 f"The volume '{name}' has {format_bytes(has_bytes)}: it cannot shrink to "
@@ -55,7 +64,7 @@ class Resizing:
             Step(
                 "image",
                 f"Grow the image {spec.pool}/{spec.image} to {size}",
-                lambda: self._images.ensure_size(spec.pool, spec.image, spec.size_bytes),
+                lambda: self._encrypting.ensure_size(spec),
             ),
             Step("record", f"Record the size of '{spec.name}'", lambda: self._record(spec)),
             Step(

@@ -54,7 +54,7 @@ class VolumeScrubs:
         GrampusError with code `timeout` when the cluster does not come to it.
         """
         layers = self._layers(volume)
-        objects = {name for layer in layers for name in layer.objects}
+        objects = {(layer.namespace, name) for layer in layers for name in layer.objects}
         groups = self._groups(layers)
         self._require_allowed({layer.pool for layer in layers})
         damaged = self._look("deep-scrub", groups, "Deep-scrub")
@@ -67,7 +67,10 @@ class VolumeScrubs:
         return self._repair(report, damaged, objects)
 
     def _repair(
-        self, report: ScrubReport, damaged: Collection[DamagedObject], objects: Collection[str]
+        self,
+        report: ScrubReport,
+        damaged: Collection[DamagedObject],
+        objects: Collection[tuple[str, str]],
     ) -> ScrubReport:
         affected = {one.group for one in report.damaged}
         # A repair is of a whole group: what is not ours in it is settled by it as well.
@@ -126,7 +129,9 @@ class VolumeScrubs:
         return {
             group
             for layer in layers
-            for group in decide_groups(placements[layer.pool], layer.objects)
+            for group in decide_groups(
+                placements[layer.pool], layer.objects, namespace=layer.namespace
+            )
         }
 
     def _require_allowed(self, pools: Collection[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from grampus.ceph.cluster import CephCluster
@@ -19,6 +19,7 @@ from grampus.state.store import Store
 from grampus.volumes import kinds
 from grampus.volumes.cloning import CloneOrder
 from grampus.volumes.decide_local_log import require_log_at_hand
+from grampus.volumes.decide_namespace import make_namespace
 from grampus.volumes.fencing import FenceOrder
 from grampus.volumes.journals import Replayed, ReplayOrder, require_detached
 from grampus.volumes.live import LiveVolume, note_missing_log
@@ -27,6 +28,7 @@ from grampus.volumes.model import (
     Attachment,
     CloneSource,
     DriverName,
+    EncryptionName,
     Lineage,
     SnapshotInfo,
     TransportName,
@@ -64,11 +66,13 @@ class VolumeService:
         progress: Progress,
         *,
         volumed: Path | None = None,
+        make_namespace: Callable[[str], str] = make_namespace,
     ) -> None:
         """`volumed` is the built program on this machine, if there is one."""
         parts = build_parts(
             *(lab, tag, home, store, journal, fleet, cluster, images, clock, progress),
             volumed=volumed,
+            make_namespace=make_namespace,
         )
         self._fleet = fleet
         self._images = images
@@ -83,7 +87,8 @@ class VolumeService:
         self._operations = parts.operations
         # Streams of what does not change: they need no lock, and nothing else of this service.
         self.exporting, self.importing = parts.transfers.exporting, parts.transfers.importing
-        self.trash = parts.trash
+        self.trash, self.encryption = parts.trash, parts.encrypting
+        self.migrations, self.key_rotation = parts.migrations, parts.key_rotation
 
     def all(self) -> list[VolumeRecord]:
         """Every volume, by name."""
@@ -108,6 +113,7 @@ class VolumeService:
         *,
         write_path: WritePath = "direct",
         max_lag_ms: int | None = None,
+        encryption: EncryptionName | None = None,
     ) -> VolumeSpec:
         """A new volume, its size rounded up to whole MiB; `max_lag_ms` with `cache` alone.
 
@@ -116,7 +122,7 @@ class VolumeService:
         """
         require_name("volume", name)
         self._creating.require_new(name)
-        self._attacher.require_volumed(write_path)
+        self._attacher.require_volumed(write_path, encryption)
         if size_bytes < MIN_VOLUME_SIZE_BYTES:
             raise RefusedError(
                 f"A volume of {format_bytes(size_bytes)} is too small for a file system.",
@@ -130,9 +136,10 @@ class VolumeService:
             size_bytes=whole_mib(size_bytes),
             write_path=write_path,
             max_lag_ms=decide_max_lag_ms(write_path, max_lag_ms),
+            encryption=encryption,
         )
         self.check_room(pool, spec.size_bytes)
-        self._creating.require_no_image(spec)
+        self._creating.require_free(spec)
         return spec
 
     def create(self, spec: VolumeSpec) -> VolumeRecord:
@@ -264,14 +271,16 @@ class VolumeService:
                 self._records.put(record)
             return record
 
-    def require_served(self, host: str, write_path: WritePath) -> None:
-        """Raise GrampusError when no volume with that write path could be attached to `host`.
+    def require_served(
+        self, host: str, write_path: WritePath, encryption: EncryptionName | None = None
+    ) -> None:
+        """Raise GrampusError when no such volume could be attached to `host`.
 
         The code is `no-volumed` or `no-driver`. What can be said only by trying is not tried.
         """
-        if write_path != "direct":
-            self._attacher.require_volumed(write_path)
-            self._attacher.require_served(self._fleet.host(host), write_path)
+        if write_path != "direct" or encryption is not None:
+            self._attacher.require_volumed(write_path, encryption)
+            self._attacher.require_served(self._fleet.host(host), write_path, encryption)
 
     def plan_replay(self, name: str) -> ReplayOrder | None:
         """Where the journal of a detached volume would be replayed; None: it holds nothing.
@@ -338,13 +347,13 @@ class VolumeService:
         """
         return self._operations.converge()
 
-    def ensure_created(self, spec: VolumeSpec) -> VolumeRecord:
-        """The cephx user, the image and the record.
+    def ensure_created(self, spec: VolumeSpec, sealed_key: str | None = None) -> VolumeRecord:
+        """The cephx user, the image and the record; `sealed_key` as `VolumePort` says.
 
         Raises RefusedError when the image is there and no volume of ours: it may hold data.
         """
         with self._operations.locked(spec.name):
-            return self._creating.ensure_created(spec)
+            return self._creating.ensure_created(spec, sealed_key)
 
     def ensure_attached(
         self,
@@ -549,16 +558,22 @@ class VolumeService:
             return self._cloning.ensure(spec, source)
 
     def ensure_flattened(self, name: str) -> None:
-        """The volume's image standing alone, also under a running writer. Raises NotFoundError."""
+        """The volume's image standing alone, also under a running writer. Raises NotFoundError.
+
+        Its key can no longer read what it shared, unless snapshots from before still share it.
+        """
         self.get(name)
         with self._operations.locked(name):
             self._operations.settle(name)
             record = self.get(name)
             if record.host is None:
                 self._cloning.flatten(record)
+                self._cloning.ensure_unshared(name)
                 return
         # Its client does the copying, for as long as that takes: nobody is to wait for it.
         self._cloning.flatten(record)
+        with self._operations.locked(name):
+            self._cloning.ensure_unshared(name)
 
     def lineage(self, name: str) -> Lineage:
         """What the volume's image is a clone of, and which images are clones of it.

@@ -19,6 +19,7 @@ from grampus.volumes.decide_snapshot import (
     require_no_clones,
     require_snapshot,
 )
+from grampus.volumes.encrypting import Encrypting
 from grampus.volumes.journals import Journals, ReplayOrder, require_detached
 from grampus.volumes.model import SnapshotInfo, VolumeRecord
 from grampus.volumes.records import VolumeRecords
@@ -44,19 +45,21 @@ class Snapshots:
         snapshots: RbdSnapshots,
         attacher: Attacher,
         journals: Journals,
+        encrypting: Encrypting,
     ) -> None:
         self._records = records
         self._images = images
         self._snapshots = snapshots
         self._attacher = attacher
         self._journals = journals
+        self._encrypting = encrypting
 
     def all(self, name: str, *, with_used: bool = False) -> list[SnapshotInfo]:
         """The volume's snapshots, oldest first. Raises NotFoundError."""
         spec = self._records.get(name).spec
         used_bytes = self._snapshots.used_bytes(spec.pool, spec.image) if with_used else {}
         return [
-            describe_snapshot(snapshot, used_bytes.get(snapshot.name))
+            describe_snapshot(snapshot, used_bytes.get(snapshot.name), spec.encryption)
             for snapshot in self._snapshots.all(spec.pool, spec.image)
         ]
 
@@ -103,7 +106,8 @@ class Snapshots:
                 "to it.",
                 code="snapshot-failed",
             ) from error
-        return describe_snapshot(self._require(self._records.get(name), snapshot), None)
+        found = self._require(self._records.get(name), snapshot)
+        return describe_snapshot(found, None, spec.encryption)
 
     def ensure_absent(self, name: str, snapshot: str) -> None:
         """Remove a snapshot; nothing happens when it, or the volume, is not there.
@@ -208,7 +212,7 @@ class Snapshots:
     def _restore_size(self, name: str) -> None:
         spec = self._records.get(name).spec
         # The file system grows with the next attachment.
-        self._images.ensure_size(spec.pool, spec.image, spec.size_bytes)
+        self._encrypting.ensure_size(spec)
 
     def _list(self, record: VolumeRecord) -> list[RbdSnapshot]:
         return self._snapshots.all(record.spec.pool, record.spec.image)

@@ -7,10 +7,12 @@ from datetime import datetime
 from pydantic import BaseModel, ConfigDict
 
 from grampus.ceph.cluster import CephCluster
+from grampus.ceph.namespaces import place_of
 from grampus.ceph.trash import RbdTrash
 from grampus.core.errors import RefusedError
 from grampus.volumes.attaching import Attacher
 from grampus.volumes.creating import Creating
+from grampus.volumes.decide_namespace import decide_renamed
 from grampus.volumes.journals import Journals
 from grampus.volumes.model import VolumeRecord
 from grampus.volumes.operations import VolumeOperations
@@ -77,7 +79,7 @@ class VolumeTrash:
             self._records.remove(spec.name)
 
     def ensure_restored(self, volume: TrashedVolume, name: str, image: str) -> VolumeRecord:
-        """The volume again, as `name` with an image `image` and a new key.
+        """The volume again, as `name` with an image `image` in its namespace, and a new key.
 
         Raises RefusedError with code `exists` or `image-exists`, GrampusError with code
         `not-in-trash`.
@@ -88,7 +90,7 @@ class VolumeTrash:
     def require_purgeable(self, volume: TrashedVolume) -> None:
         """Raise RefusedError with code `has-clones` when other images stand on this one."""
         spec = volume.record.spec
-        if self._trash.has_children(spec.pool, volume.image_id):
+        if self._trash.has_children(_place(volume), volume.image_id):
             raise RefusedError(
                 f"Clones stand on the volume '{spec.name}' in the trash.",
                 "Flatten them (`grampus db flatten NAME`) or delete them first.",
@@ -98,30 +100,35 @@ class VolumeTrash:
     def ensure_purged(self, volume: TrashedVolume) -> None:
         """The volume gone for good, with its snapshots and its journal. Refuses as above."""
         name = f"trash-{volume.image_id}"  # under its own it may stand in another's way
-        if self._trash.contains(volume.record.spec.pool, volume.image_id):
+        if self._trash.contains(_place(volume), volume.image_id):
             self.require_purgeable(volume)
             self.ensure_restored(volume, name, name)
         with self._operations.locked(name):
             self._creating.ensure_absent(name)
+        # Somebody else may have emptied the trash.
+        self._creating.ensure_namespace_absent(volume.record.spec)
 
     def ensure_renamed(self, name: str, new_name: str, new_image: str) -> VolumeRecord:
         """The detached volume under another name, with all that was acknowledged, and a new key.
+
+        Its image is called `new_image`, in the namespace that it has.
 
         Raises RefusedError with code `exists` or `image-exists`, and what `drain` raises.
         """
         former = self._records.find(name)
         if former is None:
             return self._records.get(new_name)  # it was renamed before
-        spec = former.spec.model_copy(update={"name": new_name, "image": new_image})
+        image = decide_renamed(former.spec.image, new_image)
+        spec = former.spec.model_copy(update={"name": new_name, "image": image})
         if self._records.find(new_name) is None:
             former = self.drain(name).record
             self._creating.require_no_image(spec)
         with self._operations.locked(name), self._operations.locked(new_name):
-            made = self._creating.new_record(spec)
-            update = {"spec": spec, "ceph_user": made.ceph_user, "local_logs": ()}
+            user = self._creating.user_of(spec)
+            update = {"spec": spec, "ceph_user": user, "local_logs": ()}
             record = former.model_copy(update=update)
             self._records.put(record)
-            self._trash.ensure_renamed(spec.pool, former.spec.image, new_image)
+            self._trash.ensure_renamed(spec.pool, former.spec.image, image)
             self._attacher.ensure_client(record)
             self._cluster.ensure_client_absent(former.ceph_user)
             self._records.remove(name)
@@ -129,23 +136,27 @@ class VolumeTrash:
 
     def _restore(self, volume: TrashedVolume, name: str, image: str) -> VolumeRecord:
         former = volume.record.spec
+        image = decide_renamed(former.image, image)
         spec = former.model_copy(update={"name": name, "image": image})
-        if self._trash.contains(former.pool, volume.image_id):
+        if self._trash.contains(_place(volume), volume.image_id):
             self._creating.require_no_image(spec)
         found = self._records.find(name)
         if found is not None and found.spec == spec:
             record = found  # it was restored before, perhaps not to the end
         else:
             self._creating.require_new(name)
-            made = self._creating.new_record(spec)
             # What a log on a host held is in the image: it was drained.
-            record = volume.record.model_copy(
-                update={"spec": made.spec, "ceph_user": made.ceph_user, "local_logs": ()}
-            )
+            user = self._creating.user_of(spec)
+            update = {"spec": spec, "ceph_user": user, "local_logs": ()}
+            record = volume.record.model_copy(update=update)
             self._records.put(record)
         self._trash.ensure_restored(former.pool, volume.image_id, image)
         self._attacher.ensure_client(record)
         return record
+
+
+def _place(volume: TrashedVolume) -> str:
+    return place_of(volume.record.spec.pool, volume.record.spec.image)
 
 
 def _ignore(_value: object) -> None:

@@ -36,6 +36,19 @@ def test_a_group_is_split_only_once_its_other_half_is_there(groups: int, group: 
     assert decide_group(placement, "rbd_data.10cfd8a6350e.0000000000000001") == group
 
 
+def test_a_namespace_is_a_part_of_what_is_hashed() -> None:
+    placement = PoolPlacement(pool_id=1, placement_groups=256)
+    name = "rbd_header.10cfd8a6350e"
+    hashed = hash_name(b"shop.1\x1f" + name.encode())
+    group = f"1.{hashed % 256:x}"
+    assert (
+        decide_group(placement, name, namespace="shop.1") == group != decide_group(placement, name)
+    )
+    assert decide_groups(placement, [name], namespace="shop.1") == {
+        decide_group(placement, name, namespace="shop.1")
+    }
+
+
 def test_groups_of_many_objects_are_named_once() -> None:
     placement = PoolPlacement(pool_id=7, placement_groups=4)
     names = [f"rbd_data.a.{number:016x}" for number in range(200)]

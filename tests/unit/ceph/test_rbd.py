@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 
 from grampus.ceph.cluster import CephCluster
-from grampus.ceph.rbd import CHANGE_METADATA, ImageInfo, ImageLock, RbdImages
+from grampus.ceph.rbd import CHANGE_METADATA, CREATE_IMAGE, ImageInfo, ImageLock, RbdImages
 from grampus.core.errors import GrampusError
 
 from .documents import IMAGE_INFO
@@ -13,7 +13,6 @@ from .fakes import ENOENT, FakeClock, FakeRunner, Output, Reply
 
 INFO = "rbd info --format json databases/shop"
 STATUS = "rbd status --format json databases/shop"
-CREATE = "rbd create --size 4294967296B databases/shop"
 REMOVE = "rbd remove --no-progress databases/shop"
 META_LIST = "rbd image-meta list --format json databases/shop"
 WATCHED = {"watchers": [{"address": "10.213.0.11:0/3405691582", "client": 4123, "cookie": 1}]}
@@ -59,11 +58,11 @@ def test_failure_that_passes_is_no_failure() -> None:
     assert images.find("databases", "shop") is not None
 
 
-@pytest.mark.parametrize(("existing", "asked"), [(ENOENT, [INFO, CREATE]), (IMAGE_INFO, [INFO])])
-def test_image_is_made_once(existing: object, asked: list[str]) -> None:
-    images, runner, _ = make_images({INFO: existing, CREATE: ""})
-    images.ensure_image("databases", "shop", 4294967296)
-    assert runner.asked == asked
+def test_an_image_and_its_namespace_are_made_over_one_connection() -> None:
+    made = f"python3 -c {CREATE_IMAGE} databases shop.1/db-shop 4294967296"
+    images, runner, _ = make_images({made: ""})
+    images.ensure_image("databases", "shop.1/db-shop", 4294967296)
+    assert runner.asked == [made]
 
 
 @pytest.mark.parametrize(
@@ -164,9 +163,40 @@ def test_no_metadata_is_no_command() -> None:
     assert runner.asked == []
 
 
-def test_names_are_sorted() -> None:
-    images, _, _ = make_images({"rbd ls --format json databases": ["shop", "blog"]})
-    assert images.names("databases") == ["blog", "shop"]
+@pytest.mark.parametrize("reply", [Output(), Output(17, "", "File exists")])
+def test_a_namespace_is_made_once(reply: Output) -> None:
+    images, runner, _ = make_images({"rbd namespace create databases/shop.1": reply})
+    images.ensure_namespace("databases", "shop.1/db-shop")
+    assert runner.asked == ["rbd namespace create databases/shop.1"]
+
+
+@pytest.mark.parametrize(
+    "reply", [Output(), ENOENT, Output(16, "", "namespace contains images")], ids=str
+)
+def test_a_namespace_goes_unless_something_is_in_it(reply: Output) -> None:
+    images, runner, _ = make_images({"rbd namespace remove databases/shop.1": reply})
+    images.ensure_namespace_absent("databases", "shop.1/db-shop")
+    assert runner.asked == ["rbd namespace remove databases/shop.1"]
+
+
+def test_any_other_failure_to_change_a_namespace_is_an_error() -> None:
+    failure = Output(110, "", "the cluster is not there")
+    images, _, _ = make_images(
+        {
+            "rbd namespace create databases/shop.1": failure,
+            "rbd namespace remove databases/shop.1": failure,
+        }
+    )
+    for change in (images.ensure_namespace, images.ensure_namespace_absent):
+        with pytest.raises(GrampusError, match="not there"):
+            change("databases", "shop.1/db-shop")
+
+
+def test_the_default_namespace_is_neither_made_nor_removed() -> None:
+    images, runner, _ = make_images({})
+    images.ensure_namespace("databases", "db-shop")
+    images.ensure_namespace_absent("databases", "db-shop")
+    assert runner.asked == []
 
 
 RESIZE = "rbd resize --no-progress --size 8589934592B databases/shop"

@@ -5,7 +5,15 @@ from datetime import UTC, datetime
 import pytest
 
 from grampus.ceph.cluster import CephCluster
-from grampus.ceph.snapshots import ChildImage, ParentImage, RbdSnapshot, RbdSnapshots
+from grampus.ceph.snapshots import (
+    CLONE_IMAGE,
+    HAS_PARENTS,
+    SWEEP_SNAPSHOTS,
+    ChildImage,
+    ParentImage,
+    RbdSnapshot,
+    RbdSnapshots,
+)
 from grampus.core.errors import GrampusError
 
 from .fakes import ENOENT, FakeRunner, Output, Reply
@@ -15,7 +23,7 @@ CREATE = "rbd snap create --no-progress databases/shop@before"
 REMOVE = "rbd snap rm --no-progress databases/shop@before"
 PROTECT = "rbd snap protect databases/shop@before"
 UNPROTECT = "rbd snap unprotect databases/shop@before"
-CLONE = "rbd clone --rbd-default-clone-format 2 databases/shop@before databases/copy"
+CLONE = f"python3 -c {CLONE_IMAGE} databases shop before databases copy"
 FLATTEN = "rbd flatten --no-progress databases/copy"
 INFO = "rbd info --format json databases/copy"
 CHILDREN = "rbd children --all --format json databases/shop"
@@ -123,7 +131,7 @@ def test_all_are_removed_protected_ones_too() -> None:
 
 
 def test_a_clone_is_made_once() -> None:
-    exists = Output(17, "", "rbd: clone error: (17) File exists")
+    exists = Output(17, "", "[errno 17] RBD image already exists (error creating clone)")
     for reply, asked in ((Output(), [CLONE]), (exists, [CLONE, INFO])):
         snapshots, runner = make_snapshots({CLONE: reply, INFO: {"parent": PARENT_DOCUMENT}})
         snapshots.ensure_clone(PARENT, "databases", "copy")
@@ -133,17 +141,22 @@ def test_a_clone_is_made_once() -> None:
 @pytest.mark.parametrize(
     ("reply", "info"),
     [
-        (Output(2, "", "rbd: clone error: (2) No such file or directory"), {}),
-        (Output(17, "", "rbd: clone error: (17) File exists"), {}),
         (
-            Output(17, "", "rbd: clone error: (17) File exists"),
+            Output(
+                1, "", "rbd.ImageNotFound: [errno 2] RBD image not found (error creating clone)"
+            ),
+            {},
+        ),
+        (Output(17, "", "[errno 17] RBD image already exists (error creating clone)"), {}),
+        (
+            Output(17, "", "[errno 17] RBD image already exists (error creating clone)"),
             {"parent": {**PARENT_DOCUMENT, "image": "other"}},
         ),
     ],
 )
 def test_another_image_is_never_taken_for_the_clone(reply: Output, info: Reply) -> None:
     snapshots, _ = make_snapshots({CLONE: reply, INFO: info})
-    with pytest.raises(GrampusError, match="clone error") as caught:
+    with pytest.raises(GrampusError, match="error creating clone") as caught:
         snapshots.ensure_clone(PARENT, "databases", "copy")
     assert caught.value.code == "clone-failed"
 
@@ -177,3 +190,32 @@ def test_parent_and_children() -> None:
         copy,
     ]
     assert snapshots.children("databases", "shop", "before") == [copy]
+
+
+def test_parents_and_children_in_namespaces() -> None:
+    """As they are named everywhere, so that they can be asked for again."""
+    parent = {**PARENT_DOCUMENT, "pool_namespace": "shop.1", "image": "db-shop"}
+    child = {"pool": "databases", "pool_namespace": "copy.1", "image": "db-copy", "trash": False}
+    snapshots, _ = make_snapshots(
+        {
+            "rbd info --format json databases/copy.1/db-copy": {"parent": parent},
+            "rbd children --all --format json databases/shop.1/db-shop": [child],
+        }
+    )
+    found = snapshots.parent("databases", "copy.1/db-copy")
+    assert found is not None
+    assert (found.pool, found.image) == ("databases", "shop.1/db-shop")
+    assert [one.name for one in snapshots.children("databases", found.image)] == ["copy.1/db-copy"]
+
+
+@pytest.mark.parametrize(("said", "expected"), [("true\n", True), ("false\n", False)])
+def test_whether_anything_of_an_image_is_shared(said: str, expected: bool) -> None:
+    snapshots, _ = make_snapshots({f"python3 -c {HAS_PARENTS} databases copy.1/db-copy": said})
+    assert snapshots.has_parents("databases", "copy.1/db-copy") is expected
+
+
+def test_what_clones_left_behind_is_swept() -> None:
+    sweep = f"python3 -c {SWEEP_SNAPSHOTS} databases shop.1/db-shop"
+    snapshots, runner = make_snapshots({sweep: ""})
+    snapshots.ensure_swept("databases", "shop.1/db-shop")
+    assert runner.asked == [sweep]

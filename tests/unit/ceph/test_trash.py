@@ -9,7 +9,7 @@ from grampus.ceph.rbd import RbdImages
 from grampus.ceph.trash import RbdTrash
 from grampus.core.errors import GrampusError
 
-from .fakes import ENOENT, FakeClock, FakeRunner
+from .fakes import ENOENT, FakeClock, FakeRunner, Output
 
 INFO = {"id": "180c", "size": 64, "object_size": 4194304, "features": []}
 LIST = "rbd trash ls --all --format json databases"
@@ -63,8 +63,26 @@ def test_an_image_that_is_gone_is_an_error() -> None:
     assert error.value.code == "not-in-trash"
 
 
+def test_an_image_comes_back_in_its_namespace() -> None:
+    restore = "rbd trash restore --image db-new databases/shop.1/180c"
+    listed = "rbd trash ls --all --format json databases/shop.1"
+    runner = FakeRunner({listed: '[{"id": "180c", "name": "db-shop"}]', restore: ""})
+    trash(runner).ensure_restored("databases", "180c", "shop.1/db-new")
+    assert restore in runner.asked
+
+
+def test_in_a_namespace_that_is_gone_there_is_no_trash() -> None:
+    listed = "rbd trash ls --all --format json databases/shop.1"
+    assert not trash(FakeRunner({listed: ENOENT})).contains("databases/shop.1", "180c")
+    failure = Output(110, "", "the cluster is not there")
+    with pytest.raises(GrampusError, match="not there"):
+        trash(FakeRunner({listed: failure})).contains("databases/shop.1", "180c")
+
+
 @pytest.mark.parametrize(("said", "expected"), [("[]", False), ('[{"image": "c"}]', True)])
 def test_clones_of_a_trashed_image_are_seen(said: str, expected: bool) -> None:
     line = "rbd children --all --format json --pool databases --image-id 180c"
     assert trash(FakeRunner({line: said})).has_children("databases", "180c") is expected
     assert not trash(FakeRunner({line: ENOENT})).has_children("databases", "180c")
+    line = line.replace("--pool databases", "--pool databases --namespace shop.1")
+    assert trash(FakeRunner({line: said})).has_children("databases/shop.1", "180c") is expected

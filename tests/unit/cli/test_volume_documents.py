@@ -67,7 +67,7 @@ ATTACHED = DETACHED.model_copy(update={"host": "h1", "attachment": ATTACHMENT})
 KEYS = {
     *("name", "pool", "image", "size_bytes", "filesystem", "filesystem_bytes", "ceph_user"),
     *("host", "driver", "driver_reason", "transport", "device", "export_path", "mount_path"),
-    *("client_address", "fenced", "write_path", "max_lag_ms", "local_logs"),
+    *("client_address", "fenced", "write_path", "max_lag_ms", "encryption", "local_logs"),
 }
 
 

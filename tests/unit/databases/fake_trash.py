@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from grampus.core.errors import GrampusError, RefusedError
+from grampus.volumes.decide_namespace import decide_renamed
 from grampus.volumes.model import VolumeRecord
 from grampus.volumes.trash import TrashedVolume
 
@@ -75,7 +76,8 @@ def _image_id(image: FakeImage) -> str:
 
 
 def _renamed(image: FakeImage, name: str, image_name: str) -> FakeImage:
-    spec = image.record.spec.model_copy(update={"name": name, "image": image_name})
+    renamed = decide_renamed(image.record.spec.image, image_name)
+    spec = image.record.spec.model_copy(update={"name": name, "image": renamed})
     user = f"u-{name}"
     image.record = image.record.model_copy(update={"spec": spec, "ceph_user": user})
     return image

@@ -9,11 +9,13 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import PurePosixPath
 
+from grampus.ceph.namespaces import place_of
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.core.streams import ByteReader, ByteWriter
 from grampus.volumes.model import (
     Attachment,
     CloneSource,
+    EncryptionName,
     Lineage,
     SnapshotInfo,
     VolumeRecord,
@@ -23,8 +25,16 @@ from grampus.volumes.model import (
 from grampus.volumes.write_paths import decide_written
 from tests.unit.clock import FakeClock
 
+from .fake_migrations import FakeKeyRotation, FakeMigrations
 from .fake_trash import FakeTrash
 from .fakes import FakeFile, FakeFleet, Fuse
+
+
+def in_namespace(spec: VolumeSpec) -> VolumeSpec:
+    """The volume with a namespace of its own, as its record has it."""
+    image = spec.image if "/" in spec.image else f"{spec.name}.1/{spec.image}"
+    return spec.model_copy(update={"image": image})
+
 
 Files = dict[PurePosixPath, FakeFile]
 
@@ -46,6 +56,7 @@ class FakeImage:
     facts: dict[str, str] = field(default_factory=dict)
     snapshots: dict[str, FakeSnapshot] = field(default_factory=dict)
     parent: CloneSource | None = None
+    sealed_key: str | None = None  # of an encrypted one
 
 
 class FakeVolumes:
@@ -57,6 +68,9 @@ class FakeVolumes:
         self._clock = clock or FakeClock()
         self.images: dict[str, FakeImage] = {}
         self.trash = FakeTrash(self, fuse)
+        self.encryption = FakeEncryption(self)
+        self.migrations = FakeMigrations(self, fuse)
+        self.key_rotation = FakeKeyRotation(self, fuse)
         self.dead_drivers: set[str] = set()
         self.hosts_without_volumed: set[str] = set()
         self.failing_paths: set[WritePath] = set()  # attaching by them fails
@@ -65,11 +79,12 @@ class FakeVolumes:
         self._fuse.burn()
         return self._image(name).record.attachment is not None and name not in self.dead_drivers
 
-    def ensure_created(self, spec: VolumeSpec) -> VolumeRecord:
+    def ensure_created(self, spec: VolumeSpec, sealed_key: str | None = None) -> VolumeRecord:
         self._fuse.burn()
-        image = self.images.setdefault(
-            spec.name, FakeImage(VolumeRecord(spec=spec, ceph_user=f"u-{spec.name}"))
-        )
+        made = FakeImage(VolumeRecord(spec=in_namespace(spec), ceph_user=f"u-{spec.name}"))
+        if spec.encryption is not None:
+            made.sealed_key = sealed_key or f"1:0011223344556677:{spec.name}"
+        image = self.images.setdefault(spec.name, made)
         self._fuse.burn()
         return image.record
 
@@ -136,8 +151,11 @@ class FakeVolumes:
         image.record = image.record.model_copy(update={"spec": grown})
         self._fuse.burn()
 
-    def require_served(self, host: str, write_path: WritePath) -> None:
-        if write_path != "direct" and host in self.hosts_without_volumed:
+    def require_served(
+        self, host: str, write_path: WritePath, encryption: EncryptionName | None = None
+    ) -> None:
+        needs_volumed = write_path != "direct" or encryption is not None
+        if needs_volumed and host in self.hosts_without_volumed:
             raise GrampusError(f"{host} cannot attach the volume.", code="no-driver")
 
     def ensure_write_path(
@@ -226,9 +244,16 @@ class FakeVolumes:
                 raise RefusedError("It cannot shrink.", code="shrink")
             self._fuse.burn()
             record = VolumeRecord(
-                spec=spec, ceph_user=f"u-{spec.name}", is_formatted=True, source=source
+                spec=in_namespace(spec),
+                ceph_user=f"u-{spec.name}",
+                is_formatted=True,
+                source=source,
+                shares_with=(place_of(source.pool, source.image),),
             )
-            self.images[spec.name] = FakeImage(record, _copied(found.files), parent=source)
+            assert spec.encryption == parents[0].record.spec.encryption, "another encryption"
+            self.images[spec.name] = FakeImage(
+                record, _copied(found.files), parent=source, sealed_key=parents[0].sealed_key
+            )
             self._fuse.burn()
         return self.images[spec.name].record
 
@@ -236,6 +261,7 @@ class FakeVolumes:
         image = self._image(name)
         self._fuse.burn()
         image.parent = None
+        image.record = image.record.model_copy(update={"shares_with": ()})
         self._fuse.burn()
 
     def lineage(self, name: str) -> Lineage:
@@ -324,6 +350,21 @@ class FakeVolumes:
         if name not in self.images:
             raise NotFoundError(f"There is no volume named '{name}'.")
         return self.images[name]
+
+
+class FakeEncryption:
+    """An `EncryptionPort`."""
+
+    def __init__(self, volumes: FakeVolumes) -> None:
+        self._volumes = volumes
+        self.lost: set[str] = set()  # sealed keys whose master key is not here
+
+    def find_sealed_key(self, spec: VolumeSpec) -> str | None:
+        return self._volumes.images[spec.name].sealed_key
+
+    def require_openable(self, sealed_key: str) -> None:
+        if sealed_key in self.lost:
+            raise NotFoundError("The master key is not here.", code="no-volume-key")
 
 
 def _copied(files: Files) -> Files:

@@ -33,7 +33,7 @@ def test_create_answers_with_what_a_client_needs(world: World) -> None:
     view = world.service().show("demo")
     assert view.status == "running"
     assert view.volume is not None
-    assert view.volume.spec.image == "db-demo"
+    assert view.volume.spec.image == "demo.1/db-demo"
     assert password not in repr(made)
 
 

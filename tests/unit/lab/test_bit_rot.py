@@ -55,16 +55,22 @@ class RottenHost:
                 reference = osd_reference(SPEC, 0)
                 return {"loopdevices": [{"name": str(self.device), "ref": reference}]}
             case ["python3", "-c", script, *_] if script == LIST_OBJECTS:
-                layer = {"pool": "databases", "image": "db-shop", "prefix": "rbd_data.aa"}
+                layer = {"pool": "databases", "image": "shop.1/db-shop", "prefix": "rbd_data.aa"}
                 return [{**layer, "numbers": [0, 1, 2], "others": ["rbd_header.aa"]}]
-            case ["python3", "-c", script, _] if script == LIST_WRITES:
+            case ["python3", "-c", script, "databases/shop.1"] if script == LIST_WRITES:
                 return {name: -number for number, name in enumerate(json.loads(stdin or ""))}
             case ["python3", "-c", script, *arguments] if script == FLIP_BIT:
                 return flip(*arguments)
             case ["ceph-objectstore-tool", _, _, "--pgid", _, "--op", "list", name]:
                 assert not self.osd_runs, "the tool needs the OSD stopped"
-                return json.dumps(["1.0", {"oid": name, "snapid": -2}]) + "\n"
+                # One of the same name in another namespace, which is not to be touched.
+                theirs, ours = (
+                    {"oid": name, "snapid": -2, "namespace": namespace}
+                    for namespace in ("", "shop.1")
+                )
+                return "".join(json.dumps(["1.0", one]) + "\n" for one in (theirs, ours))
             case ["ceph-objectstore-tool", _, _, listed, "dump"]:
+                assert json.loads(listed)[1]["namespace"] == "shop.1"
                 number = int(json.loads(listed)[1]["oid"][-1])
                 place = {"offset": number * 8192, "length": 4096}
                 blob = {"extents": [place], "csum_data": [1] if self.has_places else []}
@@ -166,7 +172,7 @@ def test_one_bit_flips_and_flips_back_only_from_what_it_left(tmp_path: Path) -> 
 
 def test_the_copies_of_the_objects_least_written_to_lose_a_bit_each(host: RottenHost) -> None:
     rot = rot_of(host)
-    plan = rot.plan("databases", "db-shop", osd=None, count=2)
+    plan = rot.plan("databases", "shop.1/db-shop", osd=None, count=2)
     assert (plan.osd, plan.host, list(plan.groups)) == (0, "h1", [NAMES[2], NAMES[1]])
     assert differing(host) == []
     flipped = rot.flip(plan)
@@ -182,14 +188,14 @@ def test_an_osd_that_ends_by_it_gets_its_data_back(host: RottenHost) -> None:
     rot = rot_of(host)
     host.stops_when_rotten = True
     with pytest.raises(GrampusError) as caught:
-        rot.flip(rot.plan("databases", "db-shop", osd=0, count=3))
+        rot.flip(rot.plan("databases", "shop.1/db-shop", osd=0, count=3))
     assert caught.value.code == "overwritten"
     assert (differing(host), host.osd_runs, host.files) == ([], True, {})
 
 
 def test_heal_takes_back_what_an_osd_ended_by_later(host: RottenHost) -> None:
     rot = rot_of(host)
-    rot.flip(rot.plan("databases", "db-shop", osd=0, count=1))
+    rot.flip(rot.plan("databases", "shop.1/db-shop", osd=0, count=1))
     assert rot.take_back() == []  # it runs: a repair puts it right
     assert len(differing(host)) == 1
     assert list(host.files) == [NOTES]
@@ -202,7 +208,7 @@ def test_the_osd_runs_again_when_nothing_can_be_spoilt(host: RottenHost) -> None
     rot = rot_of(host)
     host.has_places = False
     with pytest.raises(GrampusError) as caught:
-        rot.flip(rot.plan("databases", "db-shop", osd=0, count=1))
+        rot.flip(rot.plan("databases", "shop.1/db-shop", osd=0, count=1))
     assert caught.value.code == "no-place"
     assert host.osd_runs
 

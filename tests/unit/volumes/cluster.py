@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from grampus.ceph.rbd import CHANGE_METADATA
-from grampus.core.units import GIB
+from grampus.core.errors import GrampusError
+from grampus.core.units import GIB, MIB
 from grampus.hosts.port import CommandFailedError, CommandResult
 from tests.unit.clock import FakeClock as FakeClock
 from tests.unit.interruption import Fuse
 
+from .encryption_commands import answer_encryption
+from .migration_commands import Moving, answer_migrations, describe_migration, execute
+from .namespace_commands import answer_namespaces, place_of_name, require_granted, split_name
 from .trash_commands import answer_trash, image_id
 
 POOL = "databases"
@@ -41,6 +47,7 @@ class Snapshot:
     filesystem_bytes: int
     data: str
     is_protected: bool = False
+    parent: tuple[str, str] | None = None  # of the image at that moment
 
 
 @dataclass
@@ -55,8 +62,10 @@ class Image:
     metadata: dict[str, str] = field(default_factory=dict)
     frames: int = 0  # that its journal holds and it lacks
     snapshots: dict[str, Snapshot] = field(default_factory=dict)
-    parent: tuple[str, str] | None = None  # POOL/IMAGE and the snapshot
+    parent: tuple[str, str] | None = None  # POOL/NAMESPACE/IMAGE and the snapshot
     epoch: int = 0  # of the last owner of its journal
+    passphrase: str | None = None  # that opens its LUKS2 header; None: it has none
+    header_bytes: int = 16 * MIB  # of that header
 
     @property
     def is_journal_open(self) -> bool:
@@ -76,8 +85,11 @@ class FakeCluster:
     def __init__(self, fuse: Fuse, clock: FakeClock) -> None:
         self._fuse = fuse
         self._clock = clock
-        self.images: dict[str, Image] = {}
+        self.images: dict[str, Image] = {}  # by POOL/NAMESPACE/IMAGE, or POOL/IMAGE
+        self.namespaces: set[str] = set()  # POOL/NAMESPACE
+        self.swept: list[str] = []  # images whose snapshots without clones were asked to go
         self.trash: dict[str, tuple[Image, bool]] = {}  # by id; whether it has a journal
+        self.trash_places: dict[str, str] = {}  # by id: POOL/NAMESPACE or POOL
         self.trashed_parents: set[str] = set()  # ids of images in the trash that clones stand on
         self.journals: set[str] = set()  # images that have objects of a journal beside them
         self.users: dict[str, dict[str, str]] = {}
@@ -88,6 +100,20 @@ class FakeCluster:
         self._nonce = 0
         self._snapshots = 0
         self.refuses_snapshots = False
+        self.pools = [POOL, "archive"]  # for images
+        self.moving: dict[str, Moving] = {}  # by the target of the migration
+        self.refuses_migrations = False
+        self.fails_copies = False
+        self.exchange_failure = ""  # what volumed says to `close-image` and `open-image`
+        self.cuts_commits = False  # a commit leaves its source in the trash
+        self.left_sources: dict[str, tuple[str, Image]] = {}  # by id: in which trash
+        self.ended_sources: set[str] = set()
+        self.journal_ids: dict[str, str] = {}  # the ids of the images that `journals` belong to
+        self.keys: dict[str, str] = {}  # by entity; `secret` at first
+        self.pending_keys: dict[str, str] = {}
+        self._made_keys = 0
+        # Image, user and host of a client that comes in just before the next key is removed.
+        self.late_client: tuple[str, str, str] | None = None
 
     def run(
         self,
@@ -103,6 +129,12 @@ class FakeCluster:
             argv = argv[2:]
         if list(argv[:3]) == ["python3", "-c", CHANGE_METADATA]:
             code, text = self._change_metadata(f"{argv[3]}/{argv[4]}", json.loads(argv[5]))
+        elif answer := (
+            answer_migrations(self, argv)
+            or answer_namespaces(self, argv)
+            or answer_encryption(self, argv, stdin)
+        ):
+            code, text = answer
         else:
             code, text = self._ceph(argv[3:]) if argv[0] == "ceph" else self._rbd(argv[1:])
         self._fuse.burn()
@@ -111,9 +143,27 @@ class FakeCluster:
             raise CommandFailedError("the cluster", result)
         return result
 
+    @contextmanager
+    def reading(self, argv: Sequence[str]) -> Iterator[io.BytesIO]:
+        self._fuse.burn()
+        self.commands.append(tuple(argv))
+        assert argv[:2] == ["sh", "-c"], argv
+        if self.fails_copies:
+            yield io.BytesIO(b"\rImage migration: 3% complete...\nrbd: no space left\n")
+            raise GrampusError("The command failed.")
+        said = io.BytesIO(execute(self, argv[-1]))
+        self._fuse.burn()
+        yield said
+
+    def find(self, image: str) -> Image | None:
+        """The image of that name in any namespace; there is one at most."""
+        found = [self.images[name] for name in self.images if name.rpartition("/")[2] == image]
+        return found[0] if found else None
+
     def open_image(self, name: str, user: str, host_address: str) -> Client:
         """A client opens the image for writing, as a driver does."""
         assert f"client.{user}" in self.users, f"no cephx user {user}"
+        require_granted(self, user, name)
         image = self.images[name]
         living = [
             client
@@ -154,11 +204,23 @@ class FakeCluster:
                 capabilities = dict(zip(words[::2], words[1::2], strict=True))
                 if self.users.setdefault(entity, capabilities) != capabilities and capabilities:
                     return 22, "EINVAL: key exists but cap does not match"
-                return 0, f"[{entity}]\n\tkey = secret\n"
+                return 0, f"[{entity}]\n\tkey = {self.keys.get(entity, 'secret')}\n"
+            case ["auth", "get-or-create-pending", entity, "--format", "json"]:
+                assert entity in self.users
+                self._made_keys += 1
+                pending = self.pending_keys.setdefault(entity, f"secret-{self._made_keys}")
+                return 0, json.dumps([{"entity": entity, "key": "x", "pending_key": pending}])
+            case ["auth", "commit-pending", entity]:
+                if entity in self.pending_keys:
+                    self.keys[entity] = self.pending_keys.pop(entity)
+                return 0, ""
             case ["auth", "caps", entity, *words]:
                 self.users[entity] = dict(zip(words[::2], words[1::2], strict=True))
                 return 0, ""
             case ["auth", "rm", entity]:
+                if self.late_client is not None:
+                    self.open_image(*self.late_client)
+                    self.late_client = None
                 self.users.pop(entity, None)
                 return 0, ""
             case ["osd", "blocklist", "add", address, expire_s]:
@@ -175,7 +237,11 @@ class FakeCluster:
                 return 0, json.dumps(self._sessions() if mon == "mon.h1" else [])
             case ["df", "detail", *_]:
                 stats = {"stored": 0, "max_avail": self.available_bytes}
-                return 0, json.dumps({"pools": [{"name": POOL, "stats": stats}]})
+                return 0, json.dumps({"pools": [{"name": p, "stats": stats} for p in self.pools]})
+            case ["osd", "pool", "ls", "detail", *_]:
+                rbd = {"application_metadata": {"rbd": {}}}
+                pools = [{"pool_name": pool, **rbd} for pool in self.pools]
+                return 0, json.dumps([*pools, {"pool_name": ".mgr"}])
             case ["osd", "pool", "get", _, "size", *_]:
                 return 0, json.dumps({"size": 3})
         raise AssertionError(f"a command that no cluster was told of: {argv}")
@@ -221,18 +287,11 @@ class FakeCluster:
             return self._break_lock(argv[2], argv[3])
         if argv[0] == "snap" and argv[1] != "ls":
             return self._snap(argv[1], *argv[-1].split("@"))
-        if argv[0] == "clone":
-            assert argv[1:3] == ["--rbd-default-clone-format", "2"]
-            return self._clone(*argv[3].split("@"), argv[4])
         if argv[:2] == ["image-meta", "remove"]:
             known = self.images[argv[2]].metadata
             return (0, "") if known.pop(argv[3], None) is not None else (ENOENT, "no such key")
         name = argv[-1]
         match list(argv):
-            case ["create", "--size", size, _]:
-                assert name not in self.images
-                self.images[name] = Image(int(size.removesuffix("B")))
-                return 0, ""
             case ["image-meta", "set", image, key, value]:
                 if image not in self.images:
                     return ENOENT, "no such image"
@@ -252,8 +311,7 @@ class FakeCluster:
                 }
                 parent = self.images[name].parent
                 if parent is not None:
-                    pool, image = parent[0].split("/")
-                    document["parent"] = {"pool": pool, "image": image, "snapshot": parent[1]}
+                    document["parent"] = {**split_name(parent[0]), "snapshot": parent[1]}
                 return 0, json.dumps(document)
             case ["snap", "ls", "--format", "json", _]:
                 return 0, json.dumps(
@@ -276,12 +334,8 @@ class FakeCluster:
                 return 0, json.dumps({"images": [*used, {"name": "x", "used_size": 0}]})
             case ["children", "--all", "--format", "json", *words]:
                 of_one = words[1] if words[0] == "--snap" else None
-                return 0, json.dumps(
-                    [
-                        {"pool": child.split("/")[0], "image": child.split("/")[1], "trash": False}
-                        for child in self.children(name, of_one)
-                    ]
-                )
+                found = self.children(name, of_one)
+                return 0, json.dumps([{**split_name(child), "trash": False} for child in found])
             case ["flatten", "--no-progress", _]:
                 if self.images[name].parent is None:
                     return 22, "rbd: flatten error: (22) Invalid argument"
@@ -291,7 +345,7 @@ class FakeCluster:
                 return 0, json.dumps(self.images[name].metadata)
             case ["status", "--format", "json", _]:
                 watchers = [{"address": address} for address in self.watchers(name)]
-                return 0, json.dumps({"watchers": watchers})
+                return 0, json.dumps({"watchers": watchers, **describe_migration(self, name)})
             case ["lock", "list", "--format", "json", _]:
                 owner = self.images[name].lock
                 locks = [] if owner is None else [{"id": "auto 1", "locker": "client.1"}]
@@ -317,9 +371,10 @@ class FakeCluster:
         return sorted(
             child
             for child, image in self.images.items()
-            if image.parent is not None
-            and image.parent[0] == name
-            and snapshot in (None, image.parent[1])
+            if any(
+                parent is not None and parent[0] == name and snapshot in (None, parent[1])
+                for parent in (image.parent, *(one.parent for one in image.snapshots.values()))
+            )
         )
 
     def _snap(self, verb: str, name: str, snapshot: str) -> tuple[int, str]:
@@ -339,6 +394,7 @@ class FakeCluster:
                 image.has_filesystem,
                 image.filesystem_bytes,
                 image.data,
+                parent=image.parent,
             )
             return 0, ""
         if snapshot not in image.snapshots:
@@ -365,11 +421,18 @@ class FakeCluster:
                 raise AssertionError(f"rbd snap {verb}")
         return 0, ""
 
-    def _clone(self, parent: str, snapshot: str, name: str) -> tuple[int, str]:
+    def make_image(self, name: str, size_bytes: int) -> None:
+        """An image, unless there is one; the namespace must be there."""
+        place = place_of_name(name)
+        assert "/" not in place or place in self.namespaces, f"no namespace {place}"
+        self.images.setdefault(name, Image(size_bytes))
+
+    def clone(self, parent: str, snapshot: str, name: str) -> tuple[int, str]:
+        """A clone; its code and what is said."""
         if parent not in self.images or snapshot not in self.images[parent].snapshots:
-            return ENOENT, "rbd: clone error: (2) No such file or directory"
+            return 1, "rbd.ImageNotFound: [errno 2] RBD image not found (error creating clone)"
         if name in self.images:
-            return 17, "rbd: clone error: (17) File exists"
+            return 17, "[errno 17] RBD image already exists (error creating clone)"
         found = self.images[parent].snapshots[snapshot]
         self.images[name] = Image(
             found.size_bytes,
@@ -379,6 +442,7 @@ class FakeCluster:
             data=found.data,
             metadata=dict(self.images[parent].metadata),
             parent=(parent, snapshot),
+            passphrase=self.images[parent].passphrase,
         )
         return 0, ""
 

@@ -27,8 +27,11 @@ from grampus.hosts.port import (
     Usage,
 )
 
-from .cluster import FSID, POOL, Client, FakeCluster, Fuse, Image
+from .cluster import FSID, Client, FakeCluster, Fuse, Image
+from .encryption_commands import data_bytes, filesystem_bytes, opening_problem, write_key
+from .exchange_answers import answer_exchange, open_journal
 from .local_disk import Log, drain_log, list_asides, open_log, require_removable, write_log
+from .namespace_commands import split_name
 from .volumed_answers import STATISTICS, journal_status
 
 Path = PurePosixPath
@@ -118,7 +121,7 @@ class FakeHost:
         self._require_up()
         self.fuse.burn()
         self.commands.append(tuple(argv))
-        code, text = self._command(list(argv))
+        code, text = write_key(self.files, argv, stdin) or self._command(list(argv))
         self.fuse.burn()
         result = CommandResult(tuple(argv), code, "" if code else text, text if code else "")
         if check and code:
@@ -214,7 +217,7 @@ class FakeHost:
             return None
         if self.cluster.is_fenced(loop.server.client):
             return None
-        return self.cluster.images[loop.server.image]
+        return self.cluster.images.get(loop.server.image)
 
     def _command(self, argv: list[str]) -> tuple[int, str]:
         match argv:
@@ -234,8 +237,7 @@ class FakeHost:
                 assert image is not None
                 assert not image.was_mounted, "mkfs over data"
                 image.has_filesystem = True
-                size = part[1].removeprefix("size=") if part else image.size_bytes
-                image.filesystem_bytes = int(size)
+                image.filesystem_bytes = filesystem_bytes(image, part)
                 return 0, ""
             case ["xfs_growfs", "-d", target]:
                 device = self.mounts.get(Path(target), "")
@@ -294,7 +296,7 @@ class FakeHost:
                 below = [mount for mount in self.mounts if mount.is_relative_to(path)]
                 assert not below, f"rm -r through {below}"
                 if path.parent.name == "cache":
-                    image = self.cluster.images.get(f"{POOL}/{path.name}")
+                    image = self.cluster.find(path.name)
                     require_removable(self.files, path, image)
                 self.files = {f: c for f, c in self.files.items() if not f.is_relative_to(path)}
                 self.directories = {d for d in self.directories if not d.is_relative_to(path)}
@@ -366,8 +368,9 @@ class FakeHost:
                     [
                         {
                             "id": str(mapping.number),
-                            "pool": POOL,
-                            key: mapping.image.removeprefix(f"{POOL}/"),
+                            "pool": split_name(mapping.image)["pool"],
+                            "namespace": split_name(mapping.image)["pool_namespace"],
+                            key: split_name(mapping.image)["image"],
                             "device": device,
                         }
                         for device, mapping in self.mappings.items()
@@ -413,6 +416,8 @@ class FakeHost:
             return 124, ""
         if self.volumed_answers and command != "stop":
             return 0, self.volumed_answers
+        if (answer := answer_exchange(self, daemon, command, options)) is not None:
+            return answer
         assert daemon.client is not None
         image = self.cluster.images[daemon.image]
         state = "fenced" if self.cluster.is_fenced(daemon.client) else "running"
@@ -438,7 +443,7 @@ class FakeHost:
             case "statistics":
                 return 0, json.dumps(STATISTICS)
             case "resize":
-                daemon.size_bytes = self.cluster.images[daemon.image].size_bytes
+                daemon.size_bytes = data_bytes(self.cluster.images[daemon.image])
                 if options != ["--size-bytes", str(daemon.size_bytes)]:
                     return 1, f"the image has {daemon.size_bytes} bytes, not {options[1]}"
                 return 0, json.dumps({"size_bytes": daemon.size_bytes})
@@ -469,8 +474,11 @@ class FakeHost:
             assert daemon.local in self.directories
             assert any(bind.source == str(daemon.local) for bind in spec.binds)
         assert daemon.local or daemon.write_path != "cache", "a cache without its directory"
-        if self.volumed_failure:
-            daemon.state, daemon.log = "stopped", self.volumed_failure
+        failure = self.volumed_failure or opening_problem(
+            self.cluster.images[name], options, self.files
+        )
+        if failure:
+            daemon.state, daemon.log = "stopped", failure
             return daemon
         self._serve(daemon, options["--user"])
         if daemon.client is not None:
@@ -481,15 +489,13 @@ class FakeHost:
             image.epoch += 1
             if daemon.write_path == "cache" and daemon.local is not None:
                 write_log(self.files, daemon.local, Log(image.epoch, 0))
-            if daemon.write_path != "direct":
-                self.cluster.journals.add(name)
-                image.metadata["grampus.journal.objects"] = f"journal.{name}"
-                image.metadata["grampus.journal"] = "open"
+            open_journal(self, daemon, image)
         return daemon
 
     def _start_qsd(self, spec: DaemonSpec) -> Daemon:
         image, export = (json.loads(spec.argv[index]) for index in (2, 4))
-        name, file = f"{image['pool']}/{image['image']}", Path(export["mountpoint"])
+        name = "/".join(image[key] for key in ("pool", "namespace", "image") if key in image)
+        file = Path(export["mountpoint"])
         self._require_applied(name)
         return self._serve(Daemon(spec, name, file), image["user"])
 
@@ -503,7 +509,7 @@ class FakeHost:
             daemon.log = self.daemon_failure or "error connecting: no keyring that is private"
             return daemon
         daemon.client = self.cluster.open_image(daemon.image, user, self.address)
-        daemon.size_bytes = self.cluster.images[daemon.image].size_bytes
+        daemon.size_bytes = data_bytes(self.cluster.images[daemon.image])
         if self.has_exports:
             assert file not in self.mounts, f"{file} mounted twice"
             self.mounts[file] = "/dev/fuse"
@@ -515,14 +521,16 @@ class FakeHost:
             case ["--image", name, "--user", user, "--conf", "/etc/ceph/ceph.conf", *local]:
                 if self.volumed_failure or not self._has_key(user):
                     return 1, self.volumed_failure or "volumed: no keyring that is private"
-                image, client = (
-                    self.cluster.images[name],
-                    self.cluster.open_image(name, user, self.address),
-                )
+                known = dict(zip(local[::2], local[1::2], strict=True))
+                image = self.cluster.images[name]
+                failure = opening_problem(image, known, self.files)
+                if failure and verb != "remove-journal":
+                    return 1, failure
+                client = self.cluster.open_image(name, user, self.address)
                 self.cluster.close_image(name, client)
                 if verb == "replay":
-                    for directory in local[1:]:
-                        open_log(self.files, Path(directory), image)
+                    if "--local-dir" in known:
+                        open_log(self.files, Path(known["--local-dir"]), image)
                     image.epoch += 1
                     frames = image.apply_journal()
                     said = {"replayed_frames": frames, "replayed_bytes": frames * 4096}
@@ -541,6 +549,7 @@ class FakeHost:
 
     def _require_applied(self, name: str) -> None:
         image = self.cluster.images[name]
+        assert image.passphrase is None, "ciphertext served as data"
         assert not image.is_journal_open, "an image used without what its journal holds"
 
     def _end(self, daemon: Daemon) -> None:

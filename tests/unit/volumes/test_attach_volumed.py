@@ -173,18 +173,18 @@ def test_file_system_may_cover_the_first_part_alone(built: World) -> None:
     built.service().ensure_created(spec)
     for _ in range(2):
         built.attach("raw")
-        assert built.cluster.images[f"{POOL}/raw"].filesystem_bytes == 400 * MIB
+        assert built.cluster.images[f"{POOL}/raw.1/raw"].filesystem_bytes == 400 * MIB
         built.service().ensure_detached("raw")
 
 
 def test_the_plan_of_an_attach_changes_nothing_not_even_the_program(built: World) -> None:
     before = built.inventory()
     plan = built.service().describe_attach("demo", "h1")
-    assert plan[0] == "Map databases/demo on h1 through volumed or qsd"
+    assert plan[0] == "Map databases/demo.1/demo on h1 through volumed or qsd"
     assert built.inventory() == before
     assert built.h1.programs == {}
     plan = built.service().describe_attach("demo", "h1", driver="qsd")
-    assert plan[0] == "Map databases/demo on h1 through qsd"
+    assert plan[0] == "Map databases/demo.1/demo on h1 through qsd"
     with pytest.raises(GrampusError, match="h1 cannot attach a volume through krbd"):
         built.service().describe_attach("demo", "h1", driver="krbd")
 

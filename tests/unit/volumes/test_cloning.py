@@ -11,8 +11,9 @@ from grampus.volumes.model import CloneSource, Lineage, VolumeSpec
 from .cluster import POOL
 from .world import World
 
-SOURCE = CloneSource(pool=POOL, image="demo", snapshot="before")
+SOURCE = CloneSource(pool=POOL, image="demo.1/demo", snapshot="before")
 COPY = VolumeSpec(name="copy", pool=POOL, image="copy", size_bytes=2 * GIB)
+COPY_IMAGE = f"{POOL}/copy.1/copy"
 FACTS = {"database": "demo", "journal.local": "h1:/data"}
 
 
@@ -47,7 +48,7 @@ def test_it_holds_what_the_snapshot_held_and_is_grown(snapped: World) -> None:
 def test_its_user_is_its_own_and_facts_of_the_parent_stay_there(snapped: World) -> None:
     _clone(snapped)
     assert "client.grampus.t.copy" in snapped.cluster.users
-    assert snapped.cluster.images[f"{POOL}/copy"].metadata == {}
+    assert snapped.cluster.images[COPY_IMAGE].metadata == {}
     assert snapped.image.metadata["grampus.database"] == "demo"
     assert snapped.image.is_journal_open
 
@@ -58,10 +59,10 @@ def test_a_clone_in_use_is_left_alone_when_it_is_ensured_again(snapped: World) -
     service.ensure_cloned(copy, SOURCE)
     service.ensure_attached("copy", "h2")
     before = snapped.inventory()
-    facts = dict(snapped.cluster.images[f"{POOL}/copy"].metadata)
+    facts = dict(snapped.cluster.images[COPY_IMAGE].metadata)
     assert facts["grampus.journal"] == "open"
     service.ensure_cloned(copy, SOURCE)
-    assert snapped.cluster.images[f"{POOL}/copy"].metadata == facts
+    assert snapped.cluster.images[COPY_IMAGE].metadata == facts
     assert snapped.inventory() == before
 
 
@@ -71,7 +72,7 @@ def test_a_clone_in_use_is_left_alone_when_it_is_ensured_again(snapped: World) -
         (COPY.model_copy(update={"size_bytes": GIB // 2}), SOURCE, "shrink"),
         (COPY.model_copy(update={"pool": "other"}), SOURCE, "other-pool"),
         (COPY.model_copy(update={"name": "demo"}), SOURCE, "exists"),
-        (COPY.model_copy(update={"image": "demo"}), SOURCE, "image-exists"),
+        (COPY.model_copy(update={"image": SOURCE.image}), SOURCE, "image-exists"),
         (COPY, SOURCE.model_copy(update={"snapshot": "befor"}), "not-found"),
         (COPY, SOURCE.model_copy(update={"image": "nothing"}), "not-found"),
     ],
@@ -109,7 +110,7 @@ def test_lineage_over_generations(snapped: World) -> None:
     service = snapped.service()
     _clone(snapped)
     service.ensure_snapshot("copy", "again")
-    second = CloneSource(pool=POOL, image="copy", snapshot="again")
+    second = CloneSource(pool=POOL, image="copy.1/copy", snapshot="again")
     _clone(snapped, COPY.model_copy(update={"name": "third", "image": "third"}), second)
     assert service.lineage("demo") == Lineage(parent=None, depth=0, children=("copy",))
     assert service.lineage("copy") == Lineage(parent=SOURCE, depth=1, children=("third",))
@@ -130,8 +131,8 @@ def test_flattened_while_it_is_used_and_once_is_enough(snapped: World) -> None:
 
 def test_an_image_of_somebody_else_survives_a_clone_that_fails(snapped: World) -> None:
     service = snapped.service()
-    order = service.plan_clone(COPY, SOURCE)
-    snapped.cluster.images[f"{POOL}/copy"] = snapped.cluster.images[f"{POOL}/demo"]
+    order = service.plan_clone(COPY.model_copy(update={"namespace": "default"}), SOURCE)
+    snapped.cluster.images[f"{POOL}/copy"] = snapped.image
     with pytest.raises(GrampusError):
         service.clone(order)
     assert f"{POOL}/copy" in snapped.cluster.images

@@ -19,7 +19,9 @@ from .world import IMAGE, World
 
 EXPORT = PurePosixPath("/data/h1/exports/demo/image")
 REQUEST = MapRequest(
-    VolumeSpec(name="demo", pool=POOL, image="demo", size_bytes=GIB), "u", "grampus/1a2b3/demo"
+    VolumeSpec(name="demo", pool=POOL, image="demo.1/demo", size_bytes=GIB),
+    "u",
+    "grampus/1a2b3/demo",
 )
 
 
@@ -89,7 +91,8 @@ def test_export_is_of_the_image_as_its_own_user(prepared: World) -> None:
     _driver(prepared, "qsd").ensure_mapped(prepared.h1, REQUEST)
     spec = prepared.h1.daemons["qsd-demo"].spec
     image, export = json.loads(spec.argv[2]), json.loads(spec.argv[4])
-    assert (image["pool"], image["image"], image["user"]) == (POOL, "demo", "u")
+    place = (image["pool"], image["namespace"], image["image"], image["user"])
+    assert place == (POOL, "demo.1", "demo", "u")
     assert export["mountpoint"] == str(EXPORT)
     assert export["writable"] is True
     assert {bind.target: bind.read_only for bind in spec.binds}["/etc/ceph"] is True
@@ -121,7 +124,9 @@ def test_what_a_dead_driver_left_is_cleared(prepared: World, disaster: str) -> N
 
 def test_export_that_never_appears_is_a_clear_error(prepared: World) -> None:
     prepared.h1.has_exports = False
-    with pytest.raises(GrampusError, match="export of databases/demo on h1 after 30 s") as caught:
+    with pytest.raises(
+        GrampusError, match=r"export of databases/demo\.1/demo on h1 after 30 s"
+    ) as caught:
         _driver(prepared, "qsd").ensure_mapped(prepared.h1, REQUEST)
     assert caught.value.code == "timeout"
     assert not prepared.h1.loops

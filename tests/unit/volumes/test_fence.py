@@ -44,6 +44,16 @@ def test_it_outlives_every_ticket_and_the_key_is_gone(attached: World) -> None:
     assert sorted(attached.cluster.users) == ["client.grampus.t.other"]
 
 
+def test_a_client_that_comes_in_before_the_key_is_gone_is_cut_off_too(attached: World) -> None:
+    attached.cluster.late_client = (IMAGE, f"grampus.{LAB}.demo", attached.h1.address)
+    _fence(attached)
+    assert attached.cluster.late_client is None
+    assert len(attached.cluster.blocklist) == 2
+    assert attached.cluster.watchers(IMAGE) == []
+    assert attached.image.lock is None
+    assert attached.service().is_attached("other")
+
+
 def test_what_is_left_is_recorded_until_it_is_cleared_away(attached: World) -> None:
     client = attached.service().get("demo").attachment.client_address  # type: ignore[union-attr]
     _fence(attached)
@@ -205,5 +215,5 @@ def test_plan_names_the_exact_address(attached: World) -> None:
     before = attached.inventory()
     plan = service.describe_fence(order)
     assert plan[0] == f"Blocklist exactly {order.client_addresses[0]} for 24 hours"
-    assert len(plan) == 5
+    assert len(plan) == 6
     assert attached.inventory() == before

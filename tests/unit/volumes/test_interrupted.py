@@ -12,7 +12,7 @@ from grampus.core.failpoints import VARIABLE, FailpointError
 from tests.unit.interruption import Killed, burn_points, is_stopped, stopped_runs
 
 from .machine import FakeHost
-from .world import World, prepared
+from .world import IMAGE, World, prepared
 
 Act = Callable[[World], object]
 
@@ -457,7 +457,7 @@ def test_killed_while_attaching_and_the_host_dies_too(
         if "qsd-demo" in world.h1.daemons:
             disaster(world.h1)
         attachment = world.attach()
-        assert world.cluster.watchers("databases/demo")[-1] == attachment.client_address
+        assert world.cluster.watchers(IMAGE)[-1] == attachment.client_address
         assert len(world.h1.loops) == 1
 
 

@@ -157,7 +157,7 @@ def test_plan_says_what_happens_now_and_what_later(world: World) -> None:
     world.attach()
     plan = service.describe_resize(service.plan_resize("demo", 2 * GIB))
     assert plan == [
-        "Grow the image databases/demo to 2 GiB",
+        "Grow the image databases/demo.1/demo to 2 GiB",
         "Record the size of 'demo'",
         "Grow its block device",
         "Grow its file system",

@@ -27,20 +27,20 @@ from tests.unit.clock import FakeClock
 
 PLACEMENT = PoolPlacement(pool_id=1, placement_groups=8)
 VOLUME = VolumeRecord(
-    spec=VolumeSpec(name="shop", pool="databases", image="db-shop", size_bytes=1 << 30),
+    spec=VolumeSpec(name="shop", pool="databases", image="shop.1/db-shop", size_bytes=1 << 30),
     ceph_user="grampus.t.shop",
 )
 LAYERS = [
     {
         "pool": "databases",
-        "image": "db-shop",
+        "image": "shop.1/db-shop",
         "prefix": "rbd_data.aa",
         "numbers": [0, 5],
         "others": ["rbd_header.aa", "rbd_object_map.aa"],
     },
     {
         "pool": "databases",
-        "image": "golden",
+        "image": "golden.1/golden",
         "prefix": "rbd_data.bb",
         "numbers": [1],
         "others": ["rbd_header.bb"],
@@ -48,7 +48,18 @@ LAYERS = [
 ]
 OURS = "rbd_data.aa.0000000000000005"
 PARENTS = "rbd_data.bb.0000000000000001"
-OURS_GROUP = decide_group(PLACEMENT, OURS)
+
+
+def namespace_of(name: str) -> str:
+    """Where an object is: the parent's in another namespace than all others."""
+    return "golden.1" if ".bb" in name else "shop.1"
+
+
+def group_of(name: str, namespace: str | None = None) -> str:
+    return decide_group(PLACEMENT, name, namespace=namespace or namespace_of(name))
+
+
+OURS_GROUP = group_of(OURS)
 
 
 @dataclass
@@ -84,7 +95,7 @@ class ScrubbedCluster:
 
     def _answer(self, argv: list[str]) -> Any:
         match argv:
-            case ["python3", "-c", script, "databases", "db-shop"] if script == LIST_OBJECTS:
+            case ["python3", "-c", script, "databases", "shop.1/db-shop"] if script == LIST_OBJECTS:
                 return LAYERS
             case ["python3", "-c", script, kind, *groups] if script == REQUEST_SCRUBS:
                 return self._scrub(kind, groups)
@@ -110,7 +121,7 @@ class ScrubbedCluster:
             if group in self.stuck:
                 continue
             self._stamps[group] = self._stamps.get(group, 0) + 1
-            here = {name for name in self.damage if decide_group(PLACEMENT, name) == group}
+            here = {name for name in self.damage if group_of(name) == group}
             if kind == "repair":
                 for name in here:
                     if self.damage[name] is not None:
@@ -121,7 +132,7 @@ class ScrubbedCluster:
         return ""
 
     def _found_in(self, group: str) -> list[str]:
-        return [n for n in sorted(self._known) if decide_group(PLACEMENT, n) == group]
+        return [n for n in sorted(self._known) if group_of(n) == group]
 
     def _stats(self, group: str) -> dict[str, Any]:
         state = self.states.get(group, "active+clean")
@@ -135,7 +146,7 @@ class ScrubbedCluster:
     def _entry(self, name: str) -> dict[str, Any]:
         blamed = self.damage[name]
         return {
-            "object": {"name": name, "snap": "head"},
+            "object": {"name": name, "nspace": namespace_of(name), "snap": "head"},
             "errors": ["data_digest_mismatch"] if blamed is None else [],
             "shards": [
                 {"osd": osd, "errors": [blamed[osd]] if blamed and osd in blamed else []}
@@ -162,7 +173,7 @@ def test_exactly_the_groups_of_the_volume_and_its_parent_are_scrubbed(
         *(PARENTS, "rbd_header.bb"),
     ]
     report = scrub(cluster)
-    groups = tuple(sorted({decide_group(PLACEMENT, name) for name in names}))
+    groups = tuple(sorted({group_of(name) for name in names}))
     assert cluster.requests == [("deep-scrub", groups)]
     assert (report.groups, report.objects) == (len(groups), 6)
     assert report.is_sound
@@ -208,7 +219,7 @@ def test_damage_of_others_in_the_same_groups_is_told_apart(cluster: ScrubbedClus
     other = next(
         name
         for name in (f"rbd_data.cc.{number:016x}" for number in range(99))
-        if decide_group(PLACEMENT, name) == OURS_GROUP
+        if group_of(name) == OURS_GROUP
     )
     cluster.damage[other] = {1: "read_error"}
     report = scrub(cluster, repair=True)

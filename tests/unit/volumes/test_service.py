@@ -26,7 +26,10 @@ def test_create_makes_an_image_a_user_of_its_own_and_a_record(world: World) -> N
     record = world.service().get("demo")
     assert world.image.size_bytes == GIB
     assert world.cluster.users == {
-        "client.grampus.t.demo": {"mon": "profile rbd", "osd": f"profile rbd pool={POOL}"}
+        "client.grampus.t.demo": {
+            "mon": "profile rbd",
+            "osd": f"profile rbd pool={POOL} namespace=demo.1",
+        }
     }
     assert (record.host, record.attachment, record.is_formatted) == (None, None, False)
 
@@ -43,7 +46,6 @@ def test_create_makes_an_image_a_user_of_its_own_and_a_record(world: World) -> N
         ("other", MIN_VOLUME_SIZE_BYTES - 1, RefusedError, "too-small"),
         ("other", 101 * GIB, RefusedError, "pool-full"),
         ("demo", GIB, RefusedError, "exists"),
-        ("foreign", GIB, RefusedError, "image-exists"),
     ],
 )
 def test_what_cannot_be_created_is_refused(
@@ -81,15 +83,20 @@ def test_odd_sizes_are_rounded_up_so_that_the_export_has_that_size(world: World)
 
 
 def test_an_image_that_is_no_volume_is_never_taken_over(world: World) -> None:
-    world.cluster.images[IMAGE] = Image(GIB, data="somebody else's")
-    spec = VolumeSpec(name="demo", pool=POOL, image="demo", size_bytes=GIB)
+    """In a namespace of its own a volume meets nobody's image."""
+    foreign = Image(GIB, data="somebody else's")
+    world.cluster.images[f"{POOL}/demo"] = foreign
+    spec = VolumeSpec(name="demo", pool=POOL, image="demo", size_bytes=GIB, namespace="default")
     for take in (world.service().ensure_created, world.service().create):
         with pytest.raises(RefusedError) as caught:
             take(spec)
         assert caught.value.code == "image-exists"
-    assert world.image.data == "somebody else's"
+    assert foreign.data == "somebody else's"
     assert world.service().all() == []
     assert world.cluster.users == {}
+    world.create()
+    world.attach()
+    assert (world.image.data, foreign.data) == ("precious", "somebody else's")
 
 
 def test_ensure_created_again_changes_nothing(world: World) -> None:

@@ -9,7 +9,7 @@ import pytest
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError, UsageError
 from grampus.core.units import GIB
 
-from .world import World
+from .world import IMAGE, World
 
 Prepare = Callable[[World], object]
 
@@ -181,7 +181,7 @@ def test_rollback_is_for_a_volume_that_nobody_uses(world: World) -> None:
         world.service().ensure_rolled_back("demo", "before")
     assert caught.value.code == "attached"
     world.service().ensure_detached("demo")
-    world.cluster.open_image("databases/demo", "grampus.t.demo", "10.1.1.1")  # somebody by hand
+    world.cluster.open_image(IMAGE, "grampus.t.demo", "10.1.1.1")  # somebody by hand
     with pytest.raises(RefusedError) as caught:
         world.service().ensure_rolled_back("demo", "before")
     assert caught.value.code == "in-use"

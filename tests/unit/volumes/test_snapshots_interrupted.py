@@ -17,7 +17,7 @@ from .cluster import POOL
 from .world import World, prepared
 
 Act = Callable[[World], object]
-SOURCE = CloneSource(pool=POOL, image="demo", snapshot="before")
+SOURCE = CloneSource(pool=POOL, image="demo.1/demo", snapshot="before")
 COPY = VolumeSpec(name="copy", pool=POOL, image="copy", size_bytes=2 * GIB)
 
 

@@ -43,10 +43,10 @@ def test_it_comes_back_under_another_name_with_its_data(world: World) -> None:
     volume = trashed(world)
     world.create()
     restored = world.service().trash.ensure_restored(volume, "again", "db-again")
-    assert (restored.spec.name, restored.spec.image) == ("again", "db-again")
+    assert (restored.spec.name, restored.spec.image) == ("again", "demo.1/db-again")
     assert restored.is_formatted
     world.attach("again", "h2")
-    assert world.cluster.images[f"{POOL}/db-again"].data == "precious"
+    assert world.cluster.images[f"{POOL}/demo.1/db-again"].data == "precious"
 
 
 def test_a_name_that_is_taken_is_refused_and_changes_nothing(world: World) -> None:
@@ -55,7 +55,7 @@ def test_a_name_that_is_taken_is_refused_and_changes_nothing(world: World) -> No
     before = world.inventory()
     with pytest.raises(RefusedError) as error:
         world.service().trash.ensure_restored(volume, "demo", "demo")
-    assert error.value.code == "image-exists"
+    assert error.value.code == "exists"
     assert world.inventory() == before
 
 
@@ -107,7 +107,7 @@ def test_a_renamed_volume_keeps_its_data_and_gets_another_key(world: World) -> N
     assert world.service().trash.ensure_renamed("demo", "store", "db-store") == record
     assert list(world.cluster.users) == ["client.grampus.t.store"]
     world.attach("store", "h2")
-    assert world.cluster.images[f"{POOL}/db-store"].data == "precious"
+    assert world.cluster.images[f"{POOL}/demo.1/db-store"].data == "precious"
 
 
 @pytest.mark.parametrize("verb", ["trash", "restore", "rename", "purge"])

@@ -36,7 +36,7 @@ STATUS = {
     "pid": 7,
     "state": "running",
     "state_reason": None,
-    "image": "databases/demo",
+    "image": IMAGE,
     "device": "rbd",
     "size_bytes": GIB,
     "block_size_bytes": 4096,
@@ -123,7 +123,7 @@ def test_without_a_built_volumed_the_mapping_says_so(prepared: World) -> None:
 
 def test_a_daemon_that_never_answers_is_waited_for_and_not_for_ever(prepared: World) -> None:
     prepared.h1.is_volumed_mute = True
-    with pytest.raises(GrampusError, match="export of databases/demo on h1 after 30 s"):
+    with pytest.raises(GrampusError, match=r"export of databases/demo\.1/demo on h1 after 30 s"):
         _driver(prepared).ensure_mapped(prepared.h1, REQUEST)
     assert not prepared.h1.loops
 
@@ -318,7 +318,7 @@ def test_write_path_goes_to_the_daemon_with_the_memory_for_it(prepared: World) -
 def test_a_journal_that_is_applied_first_is_waited_for(prepared: World) -> None:
     prepared.h1.is_volumed_mute = True
     request = MapRequest(REQUEST.volume, "u", REQUEST.reference, is_unapplied=True)
-    with pytest.raises(GrampusError, match="export of databases/demo on h1 after 600 s"):
+    with pytest.raises(GrampusError, match=r"export of databases/demo\.1/demo on h1 after 600 s"):
         _driver(prepared).ensure_mapped(prepared.h1, request)
 
 

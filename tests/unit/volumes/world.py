@@ -12,7 +12,7 @@ from grampus.core.units import GIB
 from grampus.state.home import Home
 from grampus.state.operations import OperationJournal
 from grampus.state.store import Store
-from grampus.volumes.model import Attachment, WritePath
+from grampus.volumes.model import Attachment, EncryptionName, WritePath
 from grampus.volumes.service import VolumeService
 from tests.unit.interruption import Fuse
 
@@ -22,7 +22,7 @@ from .machine import FakeFleet, FakeHost
 
 LAB = "t"
 TAG = "1a2b3"
-IMAGE = f"{POOL}/demo"
+IMAGE = f"{POOL}/demo.1/demo"
 MOUNT = PurePosixPath("/data/h1/volumes/demo")
 
 
@@ -55,6 +55,15 @@ class World:
             self.clock,
             SilentProgress(),
             volumed=self.volumed,
+            make_namespace=self.make_namespace,
+        )
+
+    def make_namespace(self, volume: str) -> str:
+        """The first that is free: `demo.1`, `demo.2`."""
+        return next(
+            namespace
+            for namespace in (f"{volume}.{number}" for number in range(1, 99))
+            if f"{POOL}/{namespace}" not in self.cluster.namespaces
         )
 
     def build_volumed(self) -> None:
@@ -67,9 +76,15 @@ class World:
         name: str = "demo",
         write_path: WritePath = "direct",
         max_lag_ms: int | None = None,
+        encryption: EncryptionName | None = None,
     ) -> None:
         service = self.service()
-        spec = service.plan_create(name, POOL, GIB, write_path=write_path, max_lag_ms=max_lag_ms)
+        spec = service.plan_create(
+            *(name, POOL, GIB),
+            write_path=write_path,
+            max_lag_ms=max_lag_ms,
+            encryption=encryption,
+        )
         service.create(spec)
 
     def attach(self, name: str = "demo", host: str = "h1") -> Attachment:
@@ -112,6 +127,7 @@ class World:
             "images": sorted(
                 f"{name}:{image.size_bytes}" for name, image in self.cluster.images.items()
             ),
+            "namespaces": sorted(self.cluster.namespaces),
             "snapshots": sorted(
                 f"{name}@{snapshot}:{found.is_protected}"
                 for name, image in self.cluster.images.items()
@@ -133,7 +149,7 @@ class World:
                 if (image := h.image_of(device)) is not None
                 and image.filesystem_bytes != h._device_size(device)
             ),
-            "users": sorted(self.cluster.users),
+            "users": sorted(f"{u}: {caps}" for u, caps in self.cluster.users.items()),
             "watchers": sorted(
                 f"{name}:{len(self.cluster.watchers(name))}" for name in self.cluster.images
             ),

@@ -169,9 +169,12 @@ class Stage:
         ends.callback(self._leave_volume)
         ports.progress.phase("Make the volume")
         filesystem_bytes = self._plan.scale.filesystem_bytes
-        ports.volumes.create(
-            spec.model_copy(update={"filesystem_bytes": filesystem_bytes, "write_path": "direct"})
-        )
+        wanted = {
+            "filesystem_bytes": filesystem_bytes,
+            "write_path": "direct",
+            "namespace": "default",  # fio's rbd engine knows no other
+        }
+        ports.volumes.create(spec.model_copy(update=wanted))
 
     def _leave_volume(self) -> None:
         ports = self._ports

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+from collections.abc import Mapping
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -17,7 +19,8 @@ _PURPOSE = "grampus backup manifest 1"
 
 def render_manifest(manifest: BackupManifest, key: BackupKey) -> bytes:
     """The file: the manifest and its seal (HMAC-SHA256 over its canonical JSON)."""
-    document = {"backup": manifest.model_dump(mode="json"), "seal": _seal(manifest, key)}
+    backup = manifest.model_dump(mode="json")
+    document = {"backup": backup, "seal": _seal(backup, key)}
     return (json.dumps(document, indent=2) + "\n").encode()
 
 
@@ -43,13 +46,13 @@ def parse_manifest(content: bytes, backup_id: str) -> BackupManifest:
 
 def require_authentic(content: bytes, manifest: BackupManifest, key: BackupKey) -> None:
     """Raise BackupDamagedError unless the manifest is as it was sealed with `key`."""
-    said = json.loads(content).get("seal")
-    if not isinstance(said, str) or not hmac.compare_digest(said, _seal(manifest, key)):
+    # As it was written: an older Grampus knew fewer fields than the model has now.
+    document = json.loads(content)
+    said, written = document.get("seal"), document["backup"]
+    if not isinstance(said, str) or not hmac.compare_digest(said, _seal(written, key)):
         raise damaged(f"The manifest of {manifest.id} is not what was written")
 
 
-def _seal(manifest: BackupManifest, key: BackupKey) -> str:
-    canonical = json.dumps(
-        manifest.model_dump(mode="json"), sort_keys=True, separators=(",", ":")
-    ).encode()
+def _seal(backup: Mapping[str, Any], key: BackupKey) -> str:
+    canonical = json.dumps(backup, sort_keys=True, separators=(",", ":")).encode()
     return hmac.new(key.derive(_PURPOSE), canonical, hashlib.sha256).hexdigest()

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from grampus.databases.backup.places import TargetPlace
 from grampus.databases.backup.sealed_stream import StreamFacts
 from grampus.databases.model import DatabaseSpec, FlavourName
-from grampus.volumes.model import WritePath
+from grampus.volumes.model import EncryptionName, WritePath
 
 BackupKind = Literal["full", "incremental"]
 MANIFEST_FORMAT: Literal[1] = 1
@@ -31,6 +31,7 @@ class BackedUpDatabase(BaseModel):
     write_path: WritePath
     max_lag_ms: int
     parameters: dict[str, str] = {}  # the server's, as its user set them
+    encryption: EncryptionName | None = None  # of its volume, and so of the data in the backup
     user: str  # the account of whoever asked for it
 
 
@@ -72,6 +73,8 @@ class BackupManifest(BaseModel):
     binlog: BinlogPlace | None = None
     data: StreamFacts
     key_id: str
+    # Of an encrypted volume: what the data is encrypted with, sealed with a master key.
+    volume_key: str | None = None
 
 
 class BackupOrder(BaseModel):
@@ -114,3 +117,4 @@ class RestoreOrder(BaseModel):
     target: TargetPlace
     key_directory: str
     replay: ReplayOrder | None = None
+    volume_key: str | None = None  # as in the manifests

@@ -64,7 +64,10 @@ class DatabaseRestores:
         chain, replay = _decide_source(kept, request)
         for backup in chain:
             kept.catalogue.require_authentic(backup)
-        was = chain[-1].database
+        newest = chain[-1]
+        was = newest.database
+        if newest.volume_key is not None:
+            self._operations.volumes.encryption.require_openable(newest.volume_key)
         spec = self._databases.plan_create(
             CreateRequest(
                 name=request.name,
@@ -75,6 +78,7 @@ class DatabaseRestores:
                 host=request.host,
                 write_path=was.write_path,
                 max_lag_ms=was.max_lag_ms if was.write_path == "cache" else None,
+                encrypt=was.encryption is not None,
             )
         )
         return RestoreOrder(
@@ -86,6 +90,7 @@ class DatabaseRestores:
             target=request.place,
             key_directory=str(keys_directory(self._operations.home)),
             replay=replay,
+            volume_key=newest.volume_key,
         )
 
     def describe(self, order: RestoreOrder) -> list[str]:

@@ -47,7 +47,7 @@ def _restore_steps(ports: StepPorts, order: RestoreOrder) -> list[Step]:
             Step(
                 "volume",
                 f"Create a volume of {format_bytes(spec.size_bytes)} in pool {spec.pool}",
-                work.create_volume,
+                lambda: work.create_volume(order.volume_key),
                 lambda: ports.volumes.ensure_absent(spec.name),
             ),
             Step(

@@ -152,5 +152,6 @@ def describe_database(record: DatabaseRecord) -> BackedUpDatabase:
         write_path=spec.write_path,
         max_lag_ms=spec.max_lag_ms,
         parameters=spec.parameters,
+        encryption=spec.encryption,
         user=record.user,
     )

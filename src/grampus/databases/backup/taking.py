@@ -63,6 +63,7 @@ class BackupWork:
         # Without its snapshot the cluster gives other bytes, and says nothing.
         self._require_snapshots()
         self._require_same_target()
+        volumes = self._ports.volumes
         self._catalogue.keep(
             BackupManifest(
                 id=self._order.id,
@@ -76,6 +77,7 @@ class BackupWork:
                 binlog=self._binlog,
                 data=facts,
                 key_id=self._order.key_id,
+                volume_key=volumes.encryption.find_sealed_key(volumes.get(self._name).spec),
             )
         )
 

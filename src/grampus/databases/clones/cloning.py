@@ -13,6 +13,7 @@ from grampus.databases.clones.decide_clone import (
 from grampus.databases.operating import DatabaseOperations
 from grampus.databases.planning import CreatePlanner
 from grampus.databases.replicas.replica_rules import require_no_replica
+from grampus.volumes.decide_namespace import read_places
 from grampus.volumes.model import CloneSource, Lineage, SnapshotInfo
 
 
@@ -79,7 +80,7 @@ class DatabaseClones:
     def describe_flatten(self, name: str) -> list[str]:
         """What `flatten` would do. Raises what it raises."""
         self._operations.ready(name)
-        if self._operations.volumes.lineage(name).parent is None:
+        if not self._shares(name):
             return []
         return self._operations.describe(FLATTEN, FlattenOrder(name=name))
 
@@ -92,10 +93,15 @@ class DatabaseClones:
         with self._operations.locked(name):
             self._operations.settle(name)
             self._operations.ready(name)
-            if self._operations.volumes.lineage(name).parent is None:
+            if not self._shares(name):
                 return False
             self._operations.run(FLATTEN, FlattenOrder(name=name))
             return True
+
+    def _shares(self, name: str) -> bool:
+        """Whether the volume shares data; or its key may still read what snapshots of it shared."""
+        volumes = self._operations.volumes
+        return volumes.lineage(name).parent is not None or bool(read_places(volumes.get(name)))
 
 
 def _named_snapshot(request: CloneRequest, snapshots: list[SnapshotInfo]) -> SnapshotInfo | None:

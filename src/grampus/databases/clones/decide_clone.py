@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from grampus.ceph.namespaces import split_image
 from grampus.core.errors import RefusedError
 from grampus.core.names import MAX_NAME_LENGTH
 from grampus.core.units import format_bytes
@@ -90,10 +91,11 @@ def decide_snapshot_name(clone: str, taken: Collection[str]) -> str:
 
 def describe_origin(source: CloneSource, depth: int) -> str:
     """Where a volume comes from, for people; `depth` 0: it stands alone by now."""
-    if source.image.startswith(GOLDEN_PREFIX):
-        origin = f"the golden volume {source.image}"
+    name = split_image(source.image)[1]
+    if name.startswith(GOLDEN_PREFIX):
+        origin = f"the golden volume {name}"
     else:
-        origin = source.image.removeprefix(IMAGE_PREFIX)
+        origin = name.removeprefix(IMAGE_PREFIX)
         if not source.snapshot.startswith(_OWN_SNAPSHOT):
             origin += f"@{source.snapshot}"
     return f"{origin}, {f'depth {depth}' if depth else 'flattened since'}"

@@ -12,7 +12,8 @@ from grampus.databases.model import FlavourName
 GOLDEN_PREFIX = "golden-"
 GOLDEN_SNAPSHOT = "golden"
 # Changed when what is on a golden volume changes: it is part of their names.
-_LAYOUT = 2
+# 3: they have RBD namespaces of their own, so that a clone's key reads no other volume.
+_LAYOUT = 3
 # XFS keeps the size of its allocation groups while it grows: a quarter of the size it was made
 # with. Eight times as big it has 32 groups, within what mkfs.xfs itself chooses for big volumes.
 _SIZE_CLASSES: tuple[tuple[int, str], ...] = (
@@ -29,7 +30,7 @@ class GoldenSpec(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str  # of the volume and of its image
+    name: str  # of the volume and of its image, which is in a namespace of its own
     flavour: FlavourName
     image_id: str | None  # as in `DatabaseSpec`
     size_bytes: int

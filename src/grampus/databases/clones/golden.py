@@ -13,7 +13,7 @@ from grampus.databases.clones.golden_steps import GOLDEN
 from grampus.databases.model import DatabaseSpec
 from grampus.databases.operating import DatabaseOperations
 from grampus.databases.ports import ImagePort
-from grampus.volumes.model import CloneSource
+from grampus.volumes.model import CloneSource, VolumeSpec
 
 # Another creation may be making the one that is wanted: that takes 10 s, minutes on hard disks.
 LOCK_TIMEOUT_S = 120.0
@@ -64,7 +64,14 @@ class GoldenVolumes:
                 f"No golden volume, so the data directory is initialised: {error}"
             )
             return None
-        return golden_source(golden)
+        return golden_source(self._operations.volumes.get(golden.name).spec)
+
+    def source(self, golden: GoldenSpec) -> CloneSource:
+        """What would be cloned of it; one that is to be made gets its namespace as it is made."""
+        name = golden.name
+        if self._is_there(golden):
+            return golden_source(self._operations.volumes.get(name).spec)
+        return CloneSource(pool=golden.pool, image=name, snapshot=GOLDEN_SNAPSHOT)
 
     def _is_there(self, golden: GoldenSpec) -> bool:
         try:
@@ -74,6 +81,6 @@ class GoldenVolumes:
         return not self._operations.unfinished(golden.name)
 
 
-def golden_source(golden: GoldenSpec) -> CloneSource:
-    """What is cloned of it."""
-    return CloneSource(pool=golden.pool, image=golden.name, snapshot=GOLDEN_SNAPSHOT)
+def golden_source(golden: VolumeSpec) -> CloneSource:
+    """What is cloned of a golden volume."""
+    return CloneSource(pool=golden.pool, image=golden.image, snapshot=GOLDEN_SNAPSHOT)

@@ -52,7 +52,7 @@ class DatabaseMoves:
             cpus=spec.cpus,
         )
         require_machine_holds(request, observe_machine(target), host)
-        self._operations.volumes.require_served(host, spec.write_path)
+        self._operations.volumes.require_served(host, spec.write_path, spec.encryption)
         return Move(
             changed=spec.model_copy(update={"host": host}),
             former_host=spec.host,

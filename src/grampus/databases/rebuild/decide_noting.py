@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import BaseModel, ConfigDict
 
 from grampus.ceph.image_notes import ImageNote
+from grampus.ceph.namespaces import split_image
 from grampus.databases.records import TRASHED_KIND
 from grampus.state.stored import StoredRecord
 from grampus.volumes.records import VOLUME_RECORD
@@ -44,6 +45,7 @@ def decide_notes(lab: str, records: Sequence[StoredRecord]) -> dict[str, ImageNo
             volume = one.body["volume"]
             notes[one.name] = ImageNote(
                 pool=volume["record"]["spec"]["pool"],
+                namespace=split_image(volume["record"]["spec"]["image"])[0],
                 image_id=volume["image_id"],
                 text=_render(lab, [one]),
             )
@@ -55,7 +57,10 @@ def decide_notes(lab: str, records: Sequence[StoredRecord]) -> dict[str, ImageNo
                 if other.name == one.name and other.kind not in (NOTED_KIND, TRASHED_KIND)
             ]
             text = _render(lab, of_it)
-            notes[one.name] = ImageNote(pool=spec["pool"], name=spec["image"], text=text)
+            namespace, name = split_image(spec["image"])
+            notes[one.name] = ImageNote(
+                pool=spec["pool"], namespace=namespace, name=name, text=text
+            )
     return notes
 
 

@@ -12,6 +12,7 @@ from grampus.databases.model import DatabaseRecord, ScratchSpec, TrashedDatabase
 from grampus.databases.rebuild.decide_noting import NotedRecords
 from grampus.databases.records import DATABASE_KIND, SCRATCH_KIND, TRASHED_KIND
 from grampus.state.stored import StoredRecord
+from grampus.volumes.decide_encryption import header_bytes
 from grampus.volumes.model import VolumeRecord
 from grampus.volumes.records import VOLUME_RECORD
 
@@ -88,7 +89,8 @@ def _as_seen(record: StoredRecord, image: FoundImage) -> StoredRecord:
     if record.kind != VOLUME_RECORD:
         return record
     spec = record.body["spec"]
-    size_bytes = max(spec["size_bytes"], image.size_bytes)
+    seen_bytes = image.size_bytes - header_bytes(spec.get("encryption"))
+    size_bytes = max(spec["size_bytes"], seen_bytes)
     is_formatted = bool(record.body.get("is_formatted")) or image.has_data
     changes = {"spec": {**spec, "size_bytes": size_bytes}, "is_formatted": is_formatted}
     return record.model_copy(update={"body": {**record.body, **changes}})

@@ -39,14 +39,15 @@ class DatabaseRotation:
                 "Wait until the benchmark is over.",
                 code="benchmark",
             )
-        return RotateOrder(database=name, keeps_former=keeps_former)
+        can_rotate = self._operations.volumes.key_rotation.can_rotate(name)
+        return RotateOrder(database=name, keeps_former=keeps_former, rotates_key=can_rotate)
 
     def describe(self, order: RotateOrder) -> Sentences:
         """What `rotate` would do, one line a step."""
         return self._operations.describe(ROTATE, order)
 
     def rotate(self, name: str, *, keeps_former: bool) -> None:
-        """Give owner and administrator new passwords; open sessions go on.
+        """Give owner and administrator new passwords, and the volume a new key; sessions go on.
 
         Cut off, the next command finishes it, and until then the passwords on file let in. Raises
         what `plan` raises.

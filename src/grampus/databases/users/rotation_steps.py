@@ -28,6 +28,7 @@ class RotateOrder(BaseModel):
 
     database: str
     keeps_former: bool = False  # the owner's former password works until it is discarded
+    rotates_key: bool = False  # the volume's driver gets a new key for the cluster too
 
 
 class _RotationWork:
@@ -83,6 +84,11 @@ def _rotate_steps(ports: StepPorts, order: RotateOrder) -> list[Step]:
         if order.keeps_former
         else "Let nobody in with a former password any more"
     )
+    key = Step(
+        "key",
+        "Give the volume a new key for the cluster, under a pause of a second",
+        lambda: ports.volumes.key_rotation.rotate(name),
+    )
     return [
         # Its accounts have the passwords of the time when it was made.
         Step("scratch", "Remove its scratch instance, if any", work.remove_scratch),
@@ -99,6 +105,7 @@ def _rotate_steps(ports: StepPorts, order: RotateOrder) -> list[Step]:
         ),
         Step("files", "Write option files", work.write_files),
         Step("discard", last, lambda: work.discard(of_owner=not order.keeps_former)),
+        *([key] if order.rotates_key else []),
     ]
 
 

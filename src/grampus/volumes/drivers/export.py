@@ -63,6 +63,25 @@ class ExportServer(Protocol):
         """Have it serve `request.volume.size_bytes`. Raises GrampusError when it cannot."""
         ...
 
+    @property
+    def exchanges_live(self) -> bool:
+        """Whether the next three can be used; they are as those of a `Driver`."""
+        ...
+
+    def close_image(
+        self, host: Host, request: MapRequest, file: PurePosixPath, *, limit_s: float
+    ) -> None:
+        """Let go of the image."""
+        ...
+
+    def open_image(self, host: Host, request: MapRequest, file: PurePosixPath) -> str | None:
+        """Open it, or another one."""
+        ...
+
+    def ensure_answering(self, host: Host, request: MapRequest, file: PurePosixPath) -> None:
+        """Open the last one, or fail what waits."""
+        ...
+
     def stop(self, host: Host, request: MapRequest, file: PurePosixPath) -> None:
         """Flush and end what can be ended in good order; the container is removed after it."""
         ...
@@ -84,6 +103,20 @@ class ExportDriver:
     @property
     def grows_live(self) -> bool:
         return self._server.grows_live
+
+    @property
+    def exchanges_live(self) -> bool:
+        return self._server.exchanges_live
+
+    def close_image(self, host: Host, request: MapRequest, *, limit_s: float) -> None:
+        self._server.close_image(host, request, export_file(host, request), limit_s=limit_s)
+
+    def open_image(self, host: Host, request: MapRequest) -> str | None:
+        return self._server.open_image(host, request, export_file(host, request))
+
+    def ensure_answering(self, host: Host, request: MapRequest) -> None:
+        if self._server.exchanges_live:
+            self._server.ensure_answering(host, request, export_file(host, request))
 
     def ensure_mapped(self, host: Host, request: MapRequest) -> Mapped:
         file = export_file(host, request)

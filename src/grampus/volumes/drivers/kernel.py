@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
+from grampus.ceph.namespaces import join_image, join_place
 from grampus.core.clock import Clock, wait_until
+from grampus.core.errors import GrampusError
 from grampus.hosts.port import Host
 from grampus.volumes.drivers.port import Mapped, MapRequest
 from grampus.volumes.live import LiveVolume
@@ -18,6 +20,7 @@ class KernelDriver:
     """A `Driver` in the kernel."""
 
     grows_live = True
+    exchanges_live = False
 
     def __init__(self, device_type: DriverName, clock: Clock) -> None:
         self._device_type = device_type
@@ -37,8 +40,8 @@ class KernelDriver:
         for entry in json.loads(listed.stdout or "[]"):
             # krbd says `name`, rbd-nbd says `image`.
             image = entry.get("name", entry.get("image"))
-            wanted = (request.volume.pool, request.volume.image)
-            if (entry["pool"], image) == wanted and self._is_of_our_cluster(host, entry):
+            found = join_place(entry["pool"], join_image(entry.get("namespace", ""), image))
+            if found == request.image and self._is_of_our_cluster(host, entry):
                 return str(entry["device"])
         return None
 
@@ -54,6 +57,16 @@ class KernelDriver:
             timeout_s=30,
             interval_s=0.1,
         )
+
+    def close_image(self, host: Host, request: MapRequest, *, limit_s: float) -> None:
+        del limit_s
+        raise self._no_exchange(host, request)
+
+    def open_image(self, host: Host, request: MapRequest) -> str | None:
+        raise self._no_exchange(host, request)
+
+    def ensure_answering(self, host: Host, request: MapRequest) -> None:
+        del host, request  # it has its image open as long as it is mapped
 
     def ensure_unmapped(self, host: Host, request: MapRequest) -> None:
         device = self.find(host, request)
@@ -76,6 +89,12 @@ class KernelDriver:
         file = PurePosixPath(f"/sys/bus/rbd/devices/{entry['id']}/cluster_fsid")
         ours = host.run(["ceph-conf", "--lookup", "fsid"]).stdout.strip()
         return (host.read_file(file) or "").strip() == ours
+
+    def _no_exchange(self, host: Host, request: MapRequest) -> GrampusError:
+        return GrampusError(
+            f"{self._device_type} on {host.name} cannot let go of {request.image} while in use.",
+            code="exchange-failed",
+        )
 
     def _device(self, verb: str) -> list[str]:
         return ["rbd", "device", verb, "--device-type", self._device_type]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Protocol
 
 from grampus.hosts.port import Host
@@ -22,6 +23,8 @@ class MapRequest:
     is_unapplied: bool = False
     # The volume has, or shall have, a log on the host itself.
     has_local_log: bool = False
+    # Of an encrypted volume, for as long as it is mapped; a driver takes no other.
+    key_file: PurePosixPath | None = None
 
     @property
     def image(self) -> str:
@@ -57,6 +60,34 @@ class Driver(Protocol):
 
     def ensure_grown(self, host: Host, request: MapRequest) -> None:
         """Give the living block device the size of the image, `request.volume.size_bytes`."""
+        ...
+
+    @property
+    def exchanges_live(self) -> bool:
+        """Whether `close_image`, `open_image` and `ensure_answering` can be used."""
+        ...
+
+    def close_image(self, host: Host, request: MapRequest, *, limit_s: float) -> None:
+        """Let go of the image of a living device, whose users wait until `open_image`.
+
+        All that was written is in it. After `limit_s` the driver opens it again by itself. Raises
+        GrampusError with code `exchange-failed`; a second time changes nothing.
+        """
+        ...
+
+    def open_image(self, host: Host, request: MapRequest) -> str | None:
+        """Open `request.image`, and let the device's users go on; its client's address.
+
+        Raises GrampusError with code `exchange-failed`: they wait on. A second time changes
+        nothing.
+        """
+        ...
+
+    def ensure_answering(self, host: Host, request: MapRequest) -> None:
+        """Let nobody wait for an image that nobody will open any more.
+
+        The last one is opened again; where that cannot be, what waits fails.
+        """
         ...
 
     def ensure_unmapped(self, host: Host, request: MapRequest) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import PurePosixPath
 
+from grampus.ceph.namespaces import split_image
 from grampus.core.errors import GrampusError
 from grampus.core.units import MIB
 from grampus.hosts.port import Bind, DaemonSpec, Host, Limits
@@ -20,16 +21,19 @@ class QemuStorageDaemon:
 
     # It reads an image's size when it opens it.
     grows_live = False
+    exchanges_live = False
 
     def daemon(self, request: MapRequest) -> str:
         return f"qsd-{request.volume.name}"
 
     def prepare(self, host: Host, request: MapRequest, file: PurePosixPath) -> DaemonSpec:
+        namespace, name = split_image(request.volume.image)
         image = {
             "driver": "rbd",
             "node-name": "image",
             "pool": request.volume.pool,
-            "image": request.volume.image,
+            **({"namespace": namespace} if namespace else {}),
+            "image": name,
             "user": request.ceph_user,
             "conf": "/etc/ceph/ceph.conf",
             "discard": "unmap",
@@ -76,6 +80,19 @@ class QemuStorageDaemon:
         del file
         raise GrampusError(f"{self.daemon(request)} on {host.name} cannot grow an open image.")
 
+    def close_image(
+        self, host: Host, request: MapRequest, file: PurePosixPath, *, limit_s: float
+    ) -> None:
+        del file, limit_s
+        raise _no_exchange(self.daemon(request), host)
+
+    def open_image(self, host: Host, request: MapRequest, file: PurePosixPath) -> str | None:
+        del file
+        raise _no_exchange(self.daemon(request), host)
+
+    def ensure_answering(self, host: Host, request: MapRequest, file: PurePosixPath) -> None:
+        del host, request, file  # it has its image open as long as it lives
+
     def stop(self, host: Host, request: MapRequest, file: PurePosixPath) -> None:
         del host, request, file  # SIGTERM is enough
 
@@ -84,3 +101,9 @@ class QemuStorageDaemon:
     ) -> LiveVolume | None:
         del host, request, file
         return None
+
+
+def _no_exchange(daemon: str, host: Host) -> GrampusError:
+    return GrampusError(
+        f"{daemon} on {host.name} cannot let go of an open image.", code="exchange-failed"
+    )

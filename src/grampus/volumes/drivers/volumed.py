@@ -20,13 +20,16 @@ from grampus.volumes.live import (
     parse_status,
 )
 from grampus.volumes.local_logs import ensure_local_directory
-from grampus.volumes.model import VolumeSpec, WritePath
+from grampus.volumes.model import EncryptionName, VolumeSpec, WritePath
 
 NOT_BUILT = "it has not been built (`make setup` builds it)"
 # What `volumed ctl` ends with when no daemon listens.
 CTL_NO_DAEMON = 3
 ASK_TIMEOUT_S = 10.0
 STOP_TIMEOUT_S = 60.0
+# Closing brings what a journal holds into the image first; writers wait for the last of it alone.
+CLOSE_TIMEOUT_S = 90.0
+OPEN_TIMEOUT_S = 60.0
 # How long a volumed that ends applies what its journal holds; the rest stays in the journal.
 DRAIN_TIMEOUT_S = 60.0
 # sockaddr_un(7): 108 bytes with the last NUL.
@@ -40,6 +43,8 @@ MEMORY_PER_CPU_BYTES = 2 * 32 * MIB
 JOURNAL_MEMORY_BYTES = 2 * 128 * MIB
 # The index of the read cache, and what waits to be written to it and to the log on the host.
 CACHE_MEMORY_BYTES = (128 + 32) * MIB
+# LUKS2 lets Argon2id fill up to 1 GiB while the image is opened (libcryptsetup's default cost).
+KEY_DERIVATION_MEMORY_BYTES = (1024 + 32) * MIB
 
 
 class VolumedProgram:
@@ -81,6 +86,7 @@ class Volumed:
     """An `ExportServer`."""
 
     grows_live = True
+    exchanges_live = True
 
     def __init__(self, program: VolumedProgram) -> None:
         self._program = program
@@ -109,6 +115,7 @@ class Volumed:
                 *("--transport", request.transport),
                 *_write_path_options(request.volume),
                 *(option for directory in local for option in ("--local-dir", directory)),
+                *key_file_options(request.key_file),
                 *("--log-format", "text"),
             ),
             binds=(
@@ -116,9 +123,12 @@ class Volumed:
                 Bind(str(program.parent), str(program.parent), read_only=True),
                 Bind(str(file.parent), str(file.parent), shared=True),
                 *(Bind(directory, directory) for directory in local),
+                *_key_binds(request.key_file),
             ),
             env={} if allocator is None else {"LD_PRELOAD": allocator},
-            limits=Limits(memory_bytes=memory_limit_bytes(cpus, write_path)),
+            limits=Limits(
+                memory_bytes=memory_limit_bytes(cpus, write_path, request.volume.encryption)
+            ),
             privileged=True,
             stop_timeout_s=STOP_TIMEOUT_S + _drain_timeout_s(write_path),
         )
@@ -148,6 +158,30 @@ class Volumed:
                 "Try again; `rbd info` shows the image's size.",
                 code="driver-failed",
             )
+
+    def close_image(
+        self, host: Host, request: MapRequest, file: PurePosixPath, *, limit_s: float
+    ) -> None:
+        limit = ("--limit-s", f"{limit_s:g}")
+        result = self._exchange(host, file, "close-image", *limit, timeout_s=CLOSE_TIMEOUT_S)
+        if result.returncode != 0:
+            raise _exchange_failed(self.daemon(request), host, result)
+
+    def open_image(self, host: Host, request: MapRequest, file: PurePosixPath) -> str | None:
+        image = ("--image", request.image)
+        result = self._exchange(host, file, "open-image", *image, timeout_s=OPEN_TIMEOUT_S)
+        if result.returncode != 0:
+            raise _exchange_failed(self.daemon(request), host, result)
+        address = parse_result(result.stdout).get("client_address")
+        return None if address is None else str(address)
+
+    def ensure_answering(self, host: Host, request: MapRequest, file: PurePosixPath) -> None:
+        if self._observe_status(host, request, file).state != "detached":
+            return
+        opened = self._exchange(host, file, "open-image", timeout_s=ASK_TIMEOUT_S)
+        if opened.returncode != 0:
+            # What waits was promised to nobody, and nothing that was flushed is in its memory.
+            host.ensure_daemon_absent(self.daemon(request), kill=True)
 
     def stop(self, host: Host, request: MapRequest, file: PurePosixPath) -> None:
         state = self._observe_status(host, request, file).state
@@ -192,6 +226,12 @@ class Volumed:
             return LiveVolume(state="unknown", state_reason=why)
         return LiveVolume(state="dead", state_reason=f"{name} does not run")
 
+    def _exchange(
+        self, host: Host, file: PurePosixPath, *command: str, timeout_s: float
+    ) -> CommandResult:
+        wait = ("--timeout-s", f"{timeout_s:g}")
+        return self._ask(host, file, *command, *wait, timeout_s=timeout_s + 5)
+
     def _ask(
         self,
         host: Host,
@@ -222,6 +262,21 @@ def control_socket(file: PurePosixPath) -> PurePosixPath:
     return socket
 
 
+def _exchange_failed(daemon: str, host: Host, result: CommandResult) -> GrampusError:
+    said = last_line(result)
+    if "unknown-command" in said:
+        return GrampusError(
+            f"{daemon} on {host.name} is of a release that cannot let go of an open image.",
+            "Detach the volume and attach it again (a database: `grampus db restart`).",
+            code="exchange-failed",
+        )
+    return GrampusError(
+        f"{daemon} on {host.name} could not exchange its image: {said}",
+        "`grampus volume show` says how it is now; the next command goes on with it.",
+        code="exchange-failed",
+    )
+
+
 def explain_probe(text: str) -> str | None:
     """Why volumed cannot serve an image, from what `volumed probe` printed, or None."""
     document = parse_result(text)
@@ -232,12 +287,15 @@ def explain_probe(text: str) -> str | None:
     return None
 
 
-def memory_limit_bytes(possible_cpus: int, write_path: WritePath) -> int:
+def memory_limit_bytes(
+    possible_cpus: int, write_path: WritePath, encryption: EncryptionName | None = None
+) -> int:
     """What a volumed on a host with so many possible CPUs may use."""
     journal_bytes = 0 if write_path == "direct" else JOURNAL_MEMORY_BYTES
     cache_bytes = CACHE_MEMORY_BYTES if write_path == "cache" else 0
+    key_bytes = 0 if encryption is None else KEY_DERIVATION_MEMORY_BYTES
     transport_bytes = possible_cpus * MEMORY_PER_CPU_BYTES
-    return BASE_MEMORY_LIMIT_BYTES + transport_bytes + journal_bytes + cache_bytes
+    return BASE_MEMORY_LIMIT_BYTES + transport_bytes + journal_bytes + cache_bytes + key_bytes
 
 
 def parse_cpu_count(cpu_list: str) -> int:
@@ -254,6 +312,18 @@ def _write_path_options(volume: VolumeSpec) -> tuple[str, ...]:
             return ("--write-path", "journal")
         case "cache":
             return ("--write-path", "cache", "--max-lag-ms", str(volume.max_lag_ms))
+
+
+def key_file_options(file: PurePosixPath | None) -> tuple[str, ...]:
+    """What tells volumed the key of an encrypted volume."""
+    return () if file is None else ("--encryption-key-file", str(file))
+
+
+def _key_binds(file: PurePosixPath | None) -> tuple[Bind, ...]:
+    # A privileged daemon sees the host's own /dev.
+    if file is None or file.is_relative_to("/dev"):
+        return ()
+    return (Bind(str(file.parent), str(file.parent), read_only=True),)
 
 
 def _drain_timeout_s(write_path: WritePath) -> float:

@@ -6,19 +6,19 @@ from pathlib import Path
 import pytest
 
 from grampus.core.errors import GrampusError, NotFoundError, UsageError
-from grampus.databases.backup.keys import BackupKey, BackupKeys, make_key, parse_key, render_key
+from grampus.databases.backup.keys import BackupKey, BackupKeys
 
 KEY = BackupKey(bytes(range(32)))
 
 
 def test_key_comes_back_from_its_file() -> None:
-    key = make_key()
-    assert parse_key(render_key(key)) == key
-    assert make_key() != key
+    key = BackupKey.make()
+    assert BackupKey.parse(key.render()) == key
+    assert BackupKey.make() != key
 
 
 def test_id_is_of_the_key_and_its_secret_is_not_shown() -> None:
-    assert KEY.id == BackupKey(bytes(range(32))).id != make_key().id
+    assert KEY.id == BackupKey(bytes(range(32))).id != BackupKey.make().id
     assert len(KEY.id) == 16
     assert KEY.secret.hex()[:8] not in f"{KEY!r}"
 
@@ -33,17 +33,17 @@ def test_each_purpose_and_salt_has_a_key_of_its_own() -> None:
     [
         "",
         "hello",
-        render_key(KEY)[:-6],
-        render_key(KEY).replace(KEY.id, "0" * 16),
-        render_key(KEY).replace("AAEC", "AAED"),
-        render_key(KEY).replace("-1 ", "-2 "),
+        KEY.render()[:-6],
+        KEY.render().replace(KEY.id, "0" * 16),
+        KEY.render().replace("AAEC", "AAED"),
+        KEY.render().replace("-1 ", "-2 "),
         f"grampus-backup-key-1 {KEY.id} ****",
         f"grampus-backup-key-1 {KEY.id} \u00e4",
     ],
 )
 def test_text_that_is_no_key_is_refused(text: str) -> None:
     with pytest.raises(UsageError) as caught:
-        parse_key(text)
+        BackupKey.parse(text)
     assert caught.value.code == "no-backup-key"
 
 
@@ -72,6 +72,6 @@ def test_key_that_is_not_here_says_how_to_bring_it(tmp_path: Path) -> None:
 
 
 def test_key_under_another_name_is_not_taken(tmp_path: Path) -> None:
-    (tmp_path / "00112233aabbccdd.key").write_text(render_key(KEY))
+    (tmp_path / "00112233aabbccdd.key").write_text(KEY.render())
     with pytest.raises(GrampusError, match=KEY.id):
         BackupKeys(tmp_path).get("00112233aabbccdd")

@@ -114,6 +114,8 @@ def test_the_snapshot_of_one_clone_has_a_name_of_its_own(
         ("db-shop", "before", 1, "shop@before, depth 1"),
         ("db-shop", "for-copy", 2, "shop, depth 2"),
         ("db-shop", "before", 0, "shop@before, flattened since"),
+        ("shop.1f00/db-store", "before", 1, "store@before, depth 1"),
+        ("golden-x.1f00/golden-x", "golden", 1, "the golden volume golden-x, depth 1"),
         ("golden-mysql-4g-0", "golden", 1, "the golden volume golden-mysql-4g-0, depth 1"),
     ],
 )

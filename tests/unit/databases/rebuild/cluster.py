@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from grampus.ceph.image_notes import LIST_NOTES, RECORDS_KEY, WRITE_NOTES
+from grampus.ceph.namespaces import split_image
 from grampus.core.errors import GrampusError
 from tests.unit.ceph.fakes import Output
 
@@ -16,7 +17,7 @@ from tests.unit.ceph.fakes import Output
 class NotedImage:
     """An image as the cluster has it."""
 
-    name: str
+    name: str  # with its namespace, if it is not the default one
     id: str
     size_bytes: int = 1 << 30
     in_trash: bool = False
@@ -62,7 +63,7 @@ class NotedCluster:
     def _note(self, key: str, changes: list[dict[str, Any]]) -> list[int]:
         noted = []
         for number, change in enumerate(changes):
-            image = self._find(**change["image"])
+            image = self._find(change["namespace"], **change["image"])
             if image is None:
                 continue
             image.metadata[key] = change["text"]
@@ -70,9 +71,14 @@ class NotedCluster:
         self.told += len(noted)
         return noted
 
-    def _find(self, name: str | None = None, image_id: str | None = None) -> NotedImage | None:
+    def _find(
+        self, namespace: str, name: str | None = None, image_id: str | None = None
+    ) -> NotedImage | None:
         for image in self.images:
-            if image_id == image.id or (name == image.name and not image.in_trash):
+            there, known = split_image(image.name)
+            if there != namespace:
+                continue
+            if image_id == image.id or (name == known and not image.in_trash):
                 return image
         return None
 

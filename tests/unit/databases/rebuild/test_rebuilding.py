@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.image_notes import RECORDS_KEY
 from grampus.core.errors import GrampusError
-from grampus.core.units import GIB
+from grampus.core.units import GIB, MIB
 from grampus.databases.credentials import CredentialFiles
 from grampus.databases.model import DatabaseRecord, DatabaseSpec, TrashedDatabase
 from grampus.databases.rebuild.noting import RecordsNoting
@@ -184,6 +184,46 @@ def test_a_volume_whose_image_is_not_made_yet_is_told_when_it_is(grampus: Grampu
     assert grampus.note() == 1
 
 
+def test_images_in_namespaces_are_found_and_noted(grampus: Grampus) -> None:
+    """Two of one name and one id in different namespaces are two images."""
+    for name in ("shop", "store"):
+        grampus.cluster.images.append(NotedImage(f"{name}.1/db", "aa"))
+        grampus.volumes.put(volume(name, image=f"{name}.1/db"))
+        grampus.databases.put(database(name))
+        grampus.credentials.ensure(name)
+    grampus.add("old", image_id="bb")
+    assert grampus.note() == 3
+    grampus.lose_state()
+    rebuilt = grampus.rebuild()
+    assert rebuilt.plan.names("database") == ["old", "shop", "store"]
+    assert rebuilt.plan.conflicts == []
+    images = {name: grampus.volumes.get(name).spec.image for name in ("old", "shop", "store")}
+    assert images == {"old": "db-old", "shop": "shop.1/db", "store": "store.1/db"}
+
+
+def test_one_in_the_trash_of_a_namespace_is_noted_there(grampus: Grampus) -> None:
+    grampus.cluster.images.append(NotedImage("shop.1/db-shop", "aa"))
+    grampus.cluster.images.append(NotedImage("other.1/db-other", "aa"))
+    grampus.volumes.put(volume("shop", image="shop.1/db-shop"))
+    grampus.databases.put(database("shop"))
+    grampus.credentials.ensure("shop")
+    trashed = TrashedDatabase(
+        key="shop.20261122T050000",
+        record=database("shop"),
+        volume=TrashedVolume(record=volume("shop", image="shop.1/db-shop"), image_id="aa"),
+        deleted_at=NOW,
+        expires_at=NOW + timedelta(days=7),
+    )
+    grampus.databases.put_trashed(trashed)
+    grampus.databases.remove("shop")
+    grampus.volumes.remove("shop")
+    grampus.cluster.images[0].in_trash = True
+    assert grampus.note() == 1
+    assert grampus.cluster.images[1].metadata == {}
+    grampus.lose_state()
+    assert grampus.rebuild().plan.names("trashed-database") == [trashed.key]
+
+
 def test_images_of_others_are_left_alone(grampus: Grampus) -> None:
     grampus.add("shop")
     grampus.note()
@@ -253,6 +293,20 @@ def test_the_image_knows_its_size_better(grampus: Grampus) -> None:
     grampus.lose_state()
     grampus.rebuild()
     assert grampus.volumes.get("shop").spec.size_bytes == 2 * GIB
+
+
+def test_header_of_an_encrypted_image_is_not_taken_for_a_part_of_the_volume(
+    grampus: Grampus,
+) -> None:
+    grampus.add("shop")
+    record = grampus.volumes.get("shop")
+    spec = record.spec.model_copy(update={"encryption": "luks2"})
+    grampus.volumes.put(record.model_copy(update={"spec": spec}))
+    grampus.note()
+    grampus.cluster.images[0].size_bytes = GIB + 16 * MIB
+    grampus.lose_state()
+    grampus.rebuild()
+    assert grampus.volumes.get("shop").spec == spec
 
 
 @pytest.mark.parametrize(("has_data", "is_formatted"), [(True, True), (False, False)])

@@ -1,0 +1,206 @@
+"""Images on their way to another pool, through `rbd migration` on any reachable host.
+
+What librbd does (Ceph 20.2, `librbd/api/Migration.cc`):
+
+- `prepare` wants the source closed by everybody. It moves the source into the trash of its
+  namespace, marked as a migration's, and makes the target, which reads through to the source what
+  it does not have yet. Snapshots and metadata come along; the target has an id of its own.
+- `execute` copies, while the target is in use. Where a client holds the target's lock, that client
+  does the copying. Cut off, it can be started again.
+- `commit` parts the two and removes the source. The target may be in use.
+- `abort` wants the target closed by everybody. It copies the target's content back over the source,
+  removes the target with all its snapshots, and takes the source out of the trash.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Literal, get_args
+
+from pydantic import BaseModel, ConfigDict
+
+from grampus.ceph.cluster import CephCluster
+from grampus.ceph.namespaces import place_of, split_image
+from grampus.ceph.ports import CommandOutput
+from grampus.ceph.rbd import ENOENT
+from grampus.core.errors import GrampusError
+
+MigrationState = Literal[
+    "preparing", "prepared", "executing", "executed", "aborting", "error", "unknown"
+]
+# Writers wait meanwhile.
+PREPARE_TIMEOUT_S = 60.0
+# Removing the source, or copying back, takes as long as there is data.
+DATA_TIMEOUT_S = 12 * 3600.0
+# The tool writes how far it is to stderr.
+_EXECUTE = 'exec rbd migration execute "$1" 2>&1'
+_PERCENT = re.compile(rb"(\d{1,3})% complete")
+# What it says of one percent: a reader waits until it has so much.
+_CHUNK_BYTES = 32
+_TAIL_BYTES = 600
+# An image's write journal, which knows only the image's id. One that is not there is done already.
+REMOVE_JOURNAL = """
+import sys, rados
+ABSENT_IN_A_ROW = 64
+pool, namespace, image_id = sys.argv[1:]
+def remove(context, name):
+    try:
+        context.remove_object(name)
+    except rados.ObjectNotFound:
+        return False
+    return True
+with rados.Rados(conffile="") as cluster, cluster.open_ioctx(pool) as context:
+    context.set_namespace(namespace)
+    name, slot, absent = "grampus_journal." + image_id, 0, 0
+    while absent < ABSENT_IN_A_ROW:
+        absent = 0 if remove(context, "%s.%04x" % (name, slot)) else absent + 1
+        slot += 1
+    remove(context, name)
+"""
+# An image that is a migration's source no more, whose target knows nothing of it any more: until
+# then nothing opens it, and nothing removes it.
+END_SOURCE = """
+import sys, rados
+pool, namespace, image_id = sys.argv[1:]
+with rados.Rados(conffile="") as cluster, cluster.open_ioctx(pool) as context:
+    context.set_namespace(namespace)
+    try:
+        context.execute("rbd_header." + image_id, "rbd", "migration_remove", b"")
+    except rados.ObjectNotFound:
+        pass
+"""
+
+
+class MigrationStatus(BaseModel):
+    """A migration as its target shows it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    state: MigrationState
+    source_pool: str
+    source_id: str
+    target_id: str
+
+
+class RbdMigrations:
+    """The migrations of one cluster; names are IMAGE or NAMESPACE/IMAGE, in both pools the same."""
+
+    def __init__(self, cluster: CephCluster) -> None:
+        self._cluster = cluster
+
+    def observe(self, pool: str, name: str) -> MigrationStatus | None:
+        """The migration whose target is the image; None: it is none, or there is no image."""
+        result = self._rbd("status", "--format", "json", f"{pool}/{name}", check=False)
+        if result.returncode == ENOENT:
+            return None
+        if result.returncode != 0:
+            # Once more, so that the runner raises its own error.
+            result = self._rbd("status", "--format", "json", f"{pool}/{name}")
+        return parse_migration(result.stdout)
+
+    def prepare(self, source_pool: str, pool: str, name: str) -> None:
+        """Make the target. Raises GrampusError with code `migration-failed`."""
+        result = self._rbd(
+            # The target of a clone is a clone: only one of version 2 may have its parent in another
+            # namespace, and by default librbd makes them only where no client is older than Mimic.
+            *("--rbd-default-clone-format", "2"),
+            *("migration", "prepare", f"{source_pool}/{name}", f"{pool}/{name}"),
+            check=False,
+            timeout_s=PREPARE_TIMEOUT_S,
+        )
+        self._require(result, f"The image {source_pool}/{name} could not be made ready")
+
+    def execute(self, pool: str, name: str, report: Callable[[float], None]) -> None:
+        """Copy what is not there yet; `report` is told how much is (0 to 1).
+
+        Raises GrampusError with code `migration-failed`; it can be asked for again.
+        """
+        tail = b""
+        try:
+            with self._cluster.runner.reading(
+                ["sh", "-c", _EXECUTE, "sh", f"{pool}/{name}"]
+            ) as output:
+                while chunk := output.read(_CHUNK_BYTES):
+                    tail = (tail + chunk)[-_TAIL_BYTES:]
+                    copied = parse_copied(tail)
+                    if copied is not None:
+                        report(copied)
+        except GrampusError as error:
+            if not tail:
+                raise
+            said = tail.decode(errors="replace").replace("\r", "\n").strip().splitlines()
+            raise _failed(f"The image {pool}/{name} was not copied", said[-1]) from error
+
+    def commit(self, pool: str, name: str) -> None:
+        """Part the target from its source, and remove that."""
+        arguments = ("migration", "commit", "--no-progress", f"{pool}/{name}")
+        result = self._rbd(*arguments, check=False, timeout_s=DATA_TIMEOUT_S)
+        self._require(result, f"The migration of {pool}/{name} could not be committed")
+
+    def abort(self, source_pool: str, name: str) -> None:
+        """The source as the target is now, and no target any more."""
+        # By the source: it is there to the end, also when an abort was cut off.
+        arguments = ("migration", "abort", "--no-progress", f"{source_pool}/{name}")
+        result = self._rbd(*arguments, check=False, timeout_s=DATA_TIMEOUT_S)
+        self._require(result, f"The migration of {source_pool}/{name} could not be aborted")
+
+    def ensure_source_absent(self, source_pool: str, name: str, source_id: str) -> None:
+        """What a commit that was cut off left of the source in the trash is removed."""
+        place = place_of(source_pool, name)
+        result = self._rbd("trash", "ls", "--all", "--format", "json", place, check=False)
+        if result.returncode == ENOENT:
+            return  # with its last image the namespace has gone
+        if not any(entry["id"] == source_id for entry in json.loads(result.stdout or "[]")):
+            return
+        namespace = split_image(name)[0]
+        argv = ["python3", "-c", END_SOURCE, source_pool, namespace, source_id]
+        self._cluster.runner.run(argv, timeout_s=60)
+        image = ("--pool", source_pool, "--namespace", namespace, "--image-id", source_id)
+        self._rbd("snap", "purge", "--no-progress", *image, timeout_s=DATA_TIMEOUT_S)
+        arguments = ("trash", "remove", "--no-progress", "--force", f"{place}/{source_id}")
+        self._rbd(*arguments, timeout_s=DATA_TIMEOUT_S)
+
+    def ensure_journal_absent(self, pool: str, name: str, image_id: str) -> None:
+        """Remove the write journal of the image with that id, whatever it holds."""
+        namespace = split_image(name)[0]
+        argv = ["python3", "-c", REMOVE_JOURNAL, pool, namespace, image_id]
+        self._cluster.runner.run(argv, timeout_s=120)
+
+    def _require(self, result: CommandOutput, what: str) -> None:
+        if result.returncode == 0:
+            return
+        lines = (result.stderr.strip() or result.stdout.strip()).splitlines()
+        raise _failed(what, lines[-1] if lines else f"code {result.returncode}")
+
+    def _rbd(self, *arguments: str, check: bool = True, timeout_s: float = 60) -> CommandOutput:
+        return self._cluster.runner.run(["rbd", *arguments], check=check, timeout_s=timeout_s)
+
+
+def parse_migration(text: str) -> MigrationStatus | None:
+    """The migration in what `rbd status --format json` printed of a target; None: there is none."""
+    found = json.loads(text).get("migration")
+    if found is None:
+        return None
+    state = found.get("state", "unknown")
+    return MigrationStatus(
+        state=state if state in get_args(MigrationState) else "unknown",
+        source_pool=found.get("source_pool_name", ""),
+        source_id=found.get("source_image_id", ""),
+        target_id=found.get("dest_image_id", ""),
+    )
+
+
+def parse_copied(tail: bytes) -> float | None:
+    """How much is copied (0 to 1), by the last word of the tool; None: it has not said."""
+    found = _PERCENT.findall(tail)
+    return min(int(found[-1]), 100) / 100 if found else None
+
+
+def _failed(what: str, why: str) -> GrampusError:
+    return GrampusError(
+        f"{what}: {why}",
+        "Nothing is lost: `ceph health` and `rbd status` may say more; then try again.",
+        code="migration-failed",
+    )

@@ -1,0 +1,48 @@
+"""`grampus db migrate`: a database in another pool."""
+
+from __future__ import annotations
+
+from grampus.cli.app import command
+from grampus.cli.db import NameArgument, database_document, db_app
+from grampus.cli.options import (
+    FORMAT_DEFAULT,
+    LAB_DEFAULT,
+    DryRunOption,
+    FormatOption,
+    LabOption,
+)
+from grampus.cli.output import make_output, show_plan
+from grampus.cli.volume_migrate import AbortOption, PoolOption, require_one
+from grampus.cli.work import work_on_databases
+
+
+@command(db_app, "migrate", "grampus db migrate shop --pool archive")
+def db_migrate(
+    name: NameArgument,
+    pool: PoolOption = None,
+    abort: AbortOption = False,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Move a database to another pool while it is used: no query fails, some wait for seconds."""
+    require_one(pool, abort=abort)
+    # What was interrupted would be finished otherwise, and that may be what is to be aborted.
+    with work_on_databases(lab, settles=not abort) as (session, databases):
+        migrations = session.database_migrations()
+        if pool is None:
+            if dry_run:
+                show_plan(output_format, migrations.describe_abort(name))
+                return
+            record = migrations.abort(name)
+            sentence = f"The database '{name}' is back in the pool '{record.spec.pool}'."
+        else:
+            order = migrations.plan(name, pool)
+            if dry_run:
+                show_plan(output_format, migrations.describe(name, order) if order else [])
+                return
+            migrations.migrate(name, pool)
+            before = "already" if order is None else f"now; it was in '{order.from_pool}'"
+            sentence = f"The database '{name}' is in the pool '{pool}' {before}."
+        view = databases.show(name)
+    make_output(output_format).text(database_document(view), sentence)

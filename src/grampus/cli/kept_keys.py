@@ -1,0 +1,51 @@
+"""What commands about keys share: listed by id, written to a file, taken from one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from grampus.core.errors import GrampusError, NotFoundError, RefusedError, UsageError
+from grampus.state.home import write_atomically
+from grampus.state.keys import KeptKeys, KeyT
+
+
+def key_entries(keys: KeptKeys[KeyT]) -> list[dict[str, Any]]:
+    """The keys of this home, as JSON documents that hold no secret."""
+    current = keys.find_current()
+    current_id = current.id if current is not None else None
+    return [{"id": key_id, "current": key_id == current_id} for key_id in keys.ids()]
+
+
+def export_key(keys: KeptKeys[KeyT], to: Path, key_id: str | None, *, made_by: str) -> KeyT:
+    """Write a key to a new file of mode 0600: the one named, or that of what is new.
+
+    `made_by` is a sentence: what makes a first key. Raises GrampusError with the kind's code when
+    there is none, RefusedError with code `file-exists`, UsageError for a directory that is not.
+    """
+    found = keys.get(key_id) if key_id is not None else keys.find_current()
+    if found is None:
+        raise GrampusError(f"There is no {keys.kind.what} yet.", made_by, code=keys.kind.code)
+    if to.exists():
+        raise RefusedError(f"There is a file {to} already.", "Name a new one.", code="file-exists")
+    if not to.absolute().parent.is_dir():
+        raise UsageError(f"There is no directory {to.absolute().parent}.", "Make it first.")
+    write_atomically(to.absolute(), found.render().encode("ascii"), mode=0o600)
+    return found
+
+
+def import_key(keys: KeptKeys[KeyT], file: Path) -> KeyT:
+    """Keep the key that an export wrote to `file`, beside those that are here.
+
+    Raises UsageError with the kind's code when it holds none, NotFoundError when there is no file.
+    """
+    try:
+        text = file.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        raise NotFoundError(
+            f"There is no file {file}.",
+            f"Name the file that `{keys.kind.command} export` wrote.",
+        ) from None
+    found = keys.parse(text)
+    keys.add(found)
+    return found

@@ -1,0 +1,64 @@
+"""`grampus volume key`: the master key that the keys of encrypted volumes are sealed with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from grampus.cli.app import command, make_noun
+from grampus.cli.composition import Session
+from grampus.cli.kept_keys import export_key, import_key, key_entries
+from grampus.cli.options import FORMAT_DEFAULT, LAB_DEFAULT, FormatOption
+from grampus.cli.output import make_output
+
+volume_key_app = make_noun("key", "The master key of encrypted volumes.")
+_MADE_BY = "The first encrypted volume makes one."
+
+
+@command(volume_key_app, "show", "grampus volume key show")
+def volume_key_show(output_format: FormatOption = FORMAT_DEFAULT) -> None:
+    """The master keys that this home has, by id, and where they are; never the keys themselves."""
+    keys = Session(LAB_DEFAULT).master_keys()
+    entries = key_entries(keys)
+    make_output(output_format).table(
+        {"keys": entries, "directory": str(keys.directory)},
+        ["master key", "use", "in"],
+        [
+            [
+                entry["id"],
+                "new volumes" if entry["current"] else "volumes made elsewhere",
+                str(keys.directory),
+            ]
+            for entry in entries
+        ],
+        f"There is no master key yet. {_MADE_BY}",
+    )
+
+
+@command(volume_key_app, "export", "grampus volume key export --to /media/safe/volumes.key")
+def volume_key_export(
+    to: Annotated[Path, typer.Option(metavar="FILE", help="The file to write, mode 0600.")],
+    key: Annotated[
+        str | None, typer.Option(metavar="ID", help="Which one (default: that of new volumes).")
+    ] = None,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Write a master key to a file: without it, no encrypted volume can ever be read again."""
+    found = export_key(Session(LAB_DEFAULT).master_keys(), to, key, made_by=_MADE_BY)
+    make_output(output_format).text(
+        {"key": found.id, "file": str(to.absolute())},
+        f"The master key {found.id} is in {to.absolute()}. Keep it safe, and apart from the "
+        "cluster: who has both can read every encrypted volume.",
+    )
+
+
+@command(volume_key_app, "import", "grampus volume key import /media/safe/volumes.key")
+def volume_key_import(
+    file: Annotated[Path, typer.Argument(help="What `volume key export` wrote.")],
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Keep a master key here, so that volumes and backups made elsewhere can be opened."""
+    found = import_key(Session(LAB_DEFAULT).master_keys(), file)
+    make_output(output_format).text({"key": found.id}, f"The master key {found.id} is here.")

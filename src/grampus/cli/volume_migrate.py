@@ -1,0 +1,90 @@
+"""`grampus volume migrate` and `volume rotate`: images exchanged under their users."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from grampus.cli.app import command
+from grampus.cli.options import (
+    FORMAT_DEFAULT,
+    LAB_DEFAULT,
+    DryRunOption,
+    FormatOption,
+    LabOption,
+)
+from grampus.cli.output import make_output, show_plan
+from grampus.cli.volume import NameArgument, volume_app, volume_document
+from grampus.cli.work import work_on_volumes
+from grampus.core.errors import UsageError
+
+PoolOption = Annotated[
+    str | None, typer.Option("--pool", metavar="POOL", help="The pool to move to.")
+]
+AbortOption = Annotated[
+    bool,
+    typer.Option(
+        "--abort",
+        help="Go back to the former pool instead, with all that was written since; those who use "
+        "it wait while that is copied.",
+    ),
+]
+
+
+def require_one(pool: str | None, *, abort: bool) -> None:
+    """Raise UsageError unless exactly one of `--pool` and `--abort` is given."""
+    if (pool is None) == (not abort):
+        raise UsageError(
+            "Either a pool or --abort is needed, and not both.",
+            "Write --pool POOL to move it, or --abort to go back.",
+        )
+
+
+@command(volume_app, "migrate", "grampus volume migrate scratch --pool archive")
+def volume_migrate(
+    name: NameArgument,
+    pool: PoolOption = None,
+    abort: AbortOption = False,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Move a volume to another pool while it is used: a pause of seconds, then a copy behind it."""
+    require_one(pool, abort=abort)
+    # What was interrupted would be finished otherwise, and that may be what is to be aborted.
+    with work_on_volumes(lab, settles=not abort) as (_, volumes):
+        migrations = volumes.migrations
+        if pool is None:
+            if dry_run:
+                show_plan(output_format, migrations.describe_abort(name))
+                return
+            record = migrations.abort(name)
+            sentence = f"The volume '{name}' is back in the pool '{record.spec.pool}'."
+        else:
+            order = migrations.plan(name, pool)
+            if dry_run:
+                show_plan(output_format, [] if order is None else migrations.describe(order))
+                return
+            record = migrations.migrate(name, pool)
+            before = "already" if order is None else f"now; it was in '{order.from_pool}'"
+            sentence = f"The volume '{name}' is in the pool '{pool}' {before}."
+    make_output(output_format).text(volume_document(record), sentence)
+
+
+@command(volume_app, "rotate", "grampus volume rotate scratch")
+def volume_rotate(
+    name: NameArgument,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """A new cephx key for a volume while it is used; the former one opens nothing any more."""
+    with work_on_volumes(lab) as (_, volumes):
+        if dry_run:
+            show_plan(output_format, volumes.key_rotation.describe(name))
+            return
+        volumes.key_rotation.rotate(name)
+        record = volumes.get(name)
+    sentence = f"The volume '{name}' has a new key; the former one opens nothing any more."
+    make_output(output_format).text(volume_document(record), sentence)

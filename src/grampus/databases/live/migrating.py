@@ -1,0 +1,78 @@
+"""Databases that move to another pool while clients use them."""
+
+from __future__ import annotations
+
+from grampus.databases.live.migrate_steps import MIGRATE_POOL, PoolChange
+from grampus.databases.model import DatabaseRecord
+from grampus.databases.operating import DatabaseOperations
+from grampus.state.operations import Operation
+from grampus.volumes.migrating import MigrateOrder
+
+
+class DatabaseMigrations:
+    """Moves databases between pools.
+
+    The volume moves, with an operation of its own, which is settled before those of databases. The
+    database's says only where the volume is then, whatever became of it.
+    """
+
+    def __init__(self, operations: DatabaseOperations) -> None:
+        self._operations = operations
+        self._volumes = operations.volumes
+
+    def plan(self, name: str, pool: str) -> MigrateOrder | None:
+        """What it takes to have the database in that pool; None: it is there.
+
+        Raises NotFoundError, HostUnreachableError, RefusedError with code `not-ready` and what
+        `MigrationPort.plan` raises.
+        """
+        self._operations.ready(name)
+        return self._volumes.migrations.plan(name, pool)
+
+    def describe(self, name: str, order: MigrateOrder) -> list[str]:
+        """What `migrate` would do, step by step."""
+        steps = self._operations.describe(MIGRATE_POOL, PoolChange(database=name))
+        return [*self._volumes.migrations.describe(order), *steps]
+
+    def migrate(self, name: str, pool: str) -> DatabaseRecord:
+        """The database in that pool, while clients use it.
+
+        One that fails before it has gone over is undone. Later it is left to the next command, or
+        to `abort`. Raises what `plan` raises, RefusedError with code `backup-running`, and
+        GrampusError with code `exchange-failed`, `undrained` or `migration-failed`.
+        """
+        with self._operations.locked(name):
+            self._operations.settle(name)
+            if self.plan(name, pool) is not None:
+                operation = self._operations.begin(MIGRATE_POOL, PoolChange(database=name))
+                try:
+                    self._volumes.migrations.migrate(name, pool)
+                finally:
+                    self._note(operation, name)
+            return self._operations.records.get(name)
+
+    def describe_abort(self, name: str) -> list[str]:
+        """What `abort` would do, step by step. Raises what it raises."""
+        self._operations.ready(name)
+        steps = self._operations.describe(MIGRATE_POOL, PoolChange(database=name))
+        return [*self._volumes.migrations.describe_abort(name), *steps]
+
+    def abort(self, name: str) -> DatabaseRecord:
+        """The database in its former pool again, with all that was written to it since.
+
+        Clients wait while that is copied. Raises NotFoundError, RefusedError with code
+        `not-migrating`, `committing` or `has-snapshots`.
+        """
+        with self._operations.locked(name):
+            self._operations.ready(name)
+            self._volumes.migrations.describe_abort(name)  # refuses before anything is changed
+            self._operations.settle(name)
+            operation = self._operations.begin(MIGRATE_POOL, PoolChange(database=name))
+            try:
+                self._volumes.migrations.abort(name)
+            finally:
+                self._note(operation, name)
+            return self._operations.records.get(name)
+
+    def _note(self, operation: Operation, name: str) -> None:
+        self._operations.apply(operation, MIGRATE_POOL, PoolChange(database=name))

@@ -1,0 +1,129 @@
+"""A volume's image exchanged under its users, who wait meanwhile: closed, and opened again.
+
+In between something may be done to it that a client which has it open would not survive, or would
+prevent. A volume that is attached nowhere has nothing to close.
+"""
+
+from __future__ import annotations
+
+from grampus.ceph.rbd import RbdImages
+from grampus.core.clock import Clock, wait_until
+from grampus.core.errors import GrampusError
+from grampus.hosts.port import Fleet, Host, HostUnreachableError
+from grampus.volumes.attaching import Attacher
+from grampus.volumes.decide_migration import require_exchangeable
+from grampus.volumes.drivers.port import Driver, MapRequest
+from grampus.volumes.model import VolumeRecord, VolumeSpec
+from grampus.volumes.records import VolumeRecords
+
+# Then the driver opens its last image by itself: longer than what is done in between may take.
+EXCHANGE_LIMIT_S = 120.0
+OTHERS_TIMEOUT_S = 45.0
+# Copying back takes as long as there is data, and an image opened meanwhile would be in the way.
+ABORT_LIMIT_S = 3600.0
+
+
+class Exchanging:
+    """Exchanges of the images of one lab or cluster; the volume's lock is held by the caller."""
+
+    def __init__(
+        self,
+        records: VolumeRecords,
+        fleet: Fleet,
+        images: RbdImages,
+        attacher: Attacher,
+        clock: Clock,
+    ) -> None:
+        self._records = records
+        self._images = images
+        self._clock = clock
+        self._fleet = fleet
+        self._attacher = attacher
+
+    def require_ready(self, record: VolumeRecord) -> None:
+        """Raise HostUnreachableError, and what `require_exchangeable` raises."""
+        driven = self._attacher.driver_of(record)
+        if driven is None:
+            require_exchangeable(record, exchanges_live=False, is_alive=False)
+            return
+        self._host_of(record)
+        is_alive = self._attacher.observe_attachment(record) is not None
+        exchanges_live = driven[0].exchanges_live
+        require_exchangeable(record, exchanges_live=exchanges_live, is_alive=is_alive)
+
+    def ensure_client(self, record: VolumeRecord) -> None:
+        """The volume's cephx user, which may do what the record says and nothing else."""
+        self._attacher.ensure_client(record)
+
+    def close_image(self, record: VolumeRecord, *, limit_s: float = EXCHANGE_LIMIT_S) -> None:
+        """Let go of the image; where nobody has it open there is nothing to do.
+
+        Its users wait until `open_image`, or for `limit_s`. Raises HostUnreachableError, and
+        GrampusError with code `exchange-failed`.
+        """
+        found = self._living(record)
+        if found is not None:
+            driver, host, request = found
+            driver.close_image(host, request, limit_s=limit_s)
+
+    def open_image(self, record: VolumeRecord) -> None:
+        """Let the users of the volume go on, with the image that its record names.
+
+        Raises as `close_image`.
+        """
+        found = self._living(record)
+        if found is None or record.attachment is None:
+            return
+        driver, host, request = found
+        address = driver.open_image(host, request)
+        attachment = record.attachment.model_copy(update={"client_address": address})
+        if attachment != record.attachment:
+            self._records.put(record.model_copy(update={"attachment": attachment}))
+
+    def wait_for_others(self, spec: VolumeSpec) -> None:
+        """Wait until nobody but the volume's own client has the image open, while its users go on.
+
+        A command that was killed keeps its watch for 30 s. Raises GrampusError with code `timeout`.
+        """
+
+        def is_alone() -> bool:
+            return len(self._images.watchers(spec.pool, spec.image)) < 2
+
+        wait_until(
+            self._clock,
+            is_alone,
+            what=f"other clients of {spec.pool}/{spec.image} to let go",
+            remedy=f"`rbd status {spec.pool}/{spec.image}` shows who has it open.",
+            timeout_s=OTHERS_TIMEOUT_S,
+            interval_s=0.5,
+        )
+
+    def require_drained(self, spec: VolumeSpec) -> None:
+        """Raise GrampusError with code `undrained` when a journal holds what the image does not."""
+        if self._attacher.observe_journal(spec).is_unapplied:
+            raise GrampusError(
+                f"The journal of {spec.pool}/{spec.image} was not applied, and cannot go along.",
+                f"Apply it: `grampus volume replay {spec.name}`, or attach the volume, while the "
+                "cluster is well; then try again.",
+                code="undrained",
+            )
+
+    def _living(self, record: VolumeRecord) -> tuple[Driver, Host, MapRequest] | None:
+        """What serves the volume; None when nobody does, or not any more."""
+        driven = self._attacher.driver_of(record)
+        if driven is None:
+            return None
+        host = self._host_of(record)
+        if not driven[0].exchanges_live or self._attacher.observe_attachment(record) is None:
+            return None  # the next attach opens the image that the record names
+        return driven[0], host, driven[1]
+
+    def _host_of(self, record: VolumeRecord) -> Host:
+        name = record.spec.name
+        host = record.host or ""
+        if not self._fleet.is_reachable(host):
+            raise HostUnreachableError(
+                f"The host {host} cannot be reached, and the volume '{name}' is attached to it.",
+                f"Bring it back; if it is lost, `grampus volume fence {name}`.",
+            )
+        return self._fleet.host(host)

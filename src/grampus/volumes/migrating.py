@@ -1,0 +1,254 @@
+"""Moving a volume to another pool while it is used: its image is exchanged under a short pause.
+
+At every moment exactly one image can be written to: the former one until it is made the source of
+a migration, which librbd does only when nobody has it open; from then on the new one, which reads
+through to it. What was cut off before that moment is undone, what was cut off after it is finished.
+Until the commit there is a way back, on which librbd copies what the new image holds over the
+former one: its users wait meanwhile.
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+from grampus.ceph.cluster import CephCluster
+from grampus.ceph.image_notes import observe_image_pools
+from grampus.ceph.migrations import RbdMigrations
+from grampus.ceph.rbd import RbdImages
+from grampus.ceph.snapshots import RbdSnapshots
+from grampus.core.errors import GrampusError
+from grampus.core.progress import Progress
+from grampus.state.operations import Step
+from grampus.volumes.creating import Creating
+from grampus.volumes.decide_migration import (
+    require_abortable,
+    require_pool,
+    require_unfenced,
+)
+from grampus.volumes.exchanging import ABORT_LIMIT_S, Exchanging
+from grampus.volumes.model import Migration, VolumeRecord
+from grampus.volumes.records import VolumeRecords
+
+
+class MigrateOrder(BaseModel):
+    """A migration as it is journaled."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    image: str
+    from_pool: str
+    to_pool: str
+    snapshots: tuple[str, ...] = ()  # those that the image had when it was ordered
+
+
+class Migrating:
+    """Migrations of the volumes of one lab or cluster; the volume's lock is held by the caller."""
+
+    def __init__(
+        self,
+        records: VolumeRecords,
+        cluster: CephCluster,
+        images: RbdImages,
+        snapshots: RbdSnapshots,
+        creating: Creating,
+        exchanging: Exchanging,
+        progress: Progress,
+    ) -> None:
+        self._records = records
+        self._cluster = cluster
+        self._images = images
+        self._snapshots = snapshots
+        self._creating = creating
+        self._exchanging = exchanging
+        self._progress = progress
+        self._rbd = RbdMigrations(cluster)
+
+    def plan(self, name: str, pool: str) -> MigrateOrder | None:
+        """The migration, if it can be begun now; None: the volume is in that pool.
+
+        Raises NotFoundError for the volume or the pool, HostUnreachableError, and RefusedError with
+        code `attachment-lost`, `cannot-exchange`, `fenced`, `has-clones`, `image-exists` or
+        `pool-full`.
+        """
+        record = self._records.get(name)
+        spec = record.spec
+        if spec.pool == pool:
+            return None
+        require_pool(pool, observe_image_pools(self._cluster))
+        self._exchanging.require_ready(record)
+        require_unfenced(record)
+        # Clones in use would have to open their parent in another pool, with keys of their own.
+        self._creating.require_removable(name)
+        there = spec.model_copy(update={"pool": pool})
+        self._creating.require_no_image(there)
+        self._creating.check_room(pool, spec.size_bytes)
+        snapshots = tuple(one.name for one in self._snapshots.all(spec.pool, spec.image))
+        return MigrateOrder(
+            name=name,
+            image=spec.image,
+            from_pool=spec.pool,
+            to_pool=pool,
+            snapshots=snapshots,
+        )
+
+    def steps(self, order: MigrateOrder) -> list[Step]:
+        """The migration. Its undo is the way back, up to the commit."""
+        return [
+            Step(
+                "caps",
+                f"Let its key open {order.to_pool}/{order.image} too",
+                lambda: self._admit(order),
+                lambda: self._admit_former_alone(order),
+            ),
+            Step(
+                "switch",
+                f"Go over to the pool '{order.to_pool}', under a pause of some seconds",
+                lambda: self._switch(order),
+                lambda: self._return(order),
+            ),
+            Step(
+                "copy",
+                f"Copy what is in '{order.from_pool}' still, while it is used",
+                lambda: self._copy(order),
+            ),
+            Step(
+                "commit",
+                f"Remove the image from '{order.from_pool}'",
+                lambda: self._commit(order),
+            ),
+            Step(
+                "tidy",
+                f"Leave nothing of it in '{order.from_pool}'",
+                lambda: self._tidy(order),
+            ),
+        ]
+
+    def is_undone(self, order: MigrateOrder) -> bool:
+        """Whether a migration that was cut off has changed so little that it is undone."""
+        record = self._records.find(order.name)
+        migration = record.migration if record is not None else None
+        if migration is not None and migration.is_committing:
+            return False
+        if record is not None and record.spec.pool == order.to_pool:
+            return False
+        status = self._rbd.observe(order.to_pool, order.image)
+        return status is None or status.state == "preparing"
+
+    def require_abortable(self, order: MigrateOrder) -> None:
+        """As `decide_migration.require_abortable`."""
+        record = self._records.get(order.name)
+        status = self._rbd.observe(order.to_pool, order.image)
+        new: list[str] = []
+        if status is not None:
+            new = [one.name for one in self._snapshots.all(order.to_pool, order.image)]
+        require_abortable(record, new, order.snapshots)
+
+    def _admit(self, order: MigrateOrder) -> None:
+        record = self._records.get(order.name)
+        if record.migration is None and record.spec.pool == order.to_pool:
+            return  # all was done but for its end in the journal
+        if record.migration is None:
+            migration = Migration(from_pool=order.from_pool, to_pool=order.to_pool)
+            record = self._put(record, migration=migration)
+        self._images.ensure_namespace(order.to_pool, order.image)
+        self._exchanging.ensure_client(record)
+
+    def _admit_former_alone(self, order: MigrateOrder) -> None:
+        record = self._records.find(order.name)
+        if record is None:
+            return
+        self._exchanging.ensure_client(record.model_copy(update={"migration": None}))
+        self._images.ensure_namespace_absent(order.to_pool, order.image)
+        self._put(record, migration=None)
+
+    def _switch(self, order: MigrateOrder) -> None:
+        record = self._records.get(order.name)
+        status = self._rbd.observe(order.to_pool, order.image)
+        if status is None and record.spec.pool == order.to_pool:
+            self._exchanging.open_image(record)  # it has been committed
+            return
+        if status is not None and status.state == "preparing":
+            self._rbd.abort(order.from_pool, order.image)  # nobody has ever opened it
+            status = None
+        if status is None:
+            self._prepare(order, record)
+        spec = record.spec.model_copy(update={"pool": order.to_pool})
+        # At once: its users wait.
+        self._exchanging.open_image(self._put(record, spec=spec))
+        status = status or self._rbd.observe(order.to_pool, order.image)
+        migration = record.migration or Migration(from_pool=order.from_pool, to_pool=order.to_pool)
+        source_id = status.source_id if status is not None else None
+        self._put(record, migration=migration.model_copy(update={"source_id": source_id}))
+
+    def _prepare(self, order: MigrateOrder, record: VolumeRecord) -> None:
+        """The new image made, while nobody has the former one open."""
+        self._exchanging.wait_for_others(record.spec)
+        self._exchanging.close_image(record)
+        try:
+            self._exchanging.require_drained(record.spec)
+            self._rbd.prepare(order.from_pool, order.to_pool, order.image)
+        except GrampusError:
+            if self._images.find(order.from_pool, order.image) is not None:
+                self._exchanging.open_image(record)
+            raise
+
+    def _copy(self, order: MigrateOrder) -> None:
+        status = self._rbd.observe(order.to_pool, order.image)
+        if status is None or status.state == "executed":
+            return
+
+        def report(copied: float) -> None:
+            self._progress.detail(f"{copied:.0%} copied", fraction=copied)
+
+        self._rbd.execute(order.to_pool, order.image, report)
+
+    def _commit(self, order: MigrateOrder) -> None:
+        record = self._records.get(order.name)
+        migration = record.migration or Migration(from_pool=order.from_pool, to_pool=order.to_pool)
+        status = self._rbd.observe(order.to_pool, order.image)
+        if status is not None:
+            # First, so that no abort can come after it: it would take the new image away.
+            migration = migration.model_copy(
+                update={"source_id": status.source_id, "is_committing": True}
+            )
+            self._put(record, migration=migration)
+            self._rbd.commit(order.to_pool, order.image)
+        elif migration.source_id is not None:
+            self._rbd.ensure_source_absent(order.from_pool, order.image, migration.source_id)
+
+    def _tidy(self, order: MigrateOrder) -> None:
+        record = self._records.get(order.name)
+        migration = record.migration
+        if migration is not None and migration.source_id is not None:
+            self._rbd.ensure_journal_absent(order.from_pool, order.image, migration.source_id)
+        self._exchanging.ensure_client(record.model_copy(update={"migration": None}))
+        self._images.ensure_namespace_absent(order.from_pool, order.image)
+        self._put(record, migration=None)
+
+    def _return(self, order: MigrateOrder) -> None:
+        """The volume in its former pool again, with all that was written to it since."""
+        record = self._records.find(order.name)
+        if record is None:
+            return
+        status = self._rbd.observe(order.to_pool, order.image)
+        is_home = self._images.find(order.from_pool, order.image) is not None
+        if status is not None:
+            there = record.spec.model_copy(update={"pool": order.to_pool})
+            self._exchanging.wait_for_others(there)
+            # Its own limit: were the new image opened meanwhile, there would be two.
+            self._exchanging.close_image(record, limit_s=ABORT_LIMIT_S)
+            if status.state != "aborting":
+                self._exchanging.require_drained(there)
+            self._rbd.ensure_journal_absent(order.to_pool, order.image, status.target_id)
+        if not is_home:
+            self._rbd.abort(order.from_pool, order.image)
+        spec = record.spec.model_copy(update={"pool": order.from_pool})
+        self._exchanging.open_image(self._put(record, spec=spec))
+
+    def _put(self, record: VolumeRecord, **changes: object) -> VolumeRecord:
+        # As it is now: opening the image notes its client's address.
+        found = self._records.find(record.spec.name) or record
+        changed = found.model_copy(update=changes)
+        self._records.put(changed)
+        return changed

@@ -1,0 +1,110 @@
+"""Volumes that move to another pool under a writer, and back; rotated keys (INV-48, INV-49)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.system.command_line import CommandLine
+from tests.system.exerciser import Exerciser
+from tests.system.lab_machine import LabMachine
+from tests.system.ledger import Ledger
+from tests.system.volumes import attached_volume
+
+MIB = 1024 * 1024
+BLOCKS = 2048
+LEDGER_OPTIONS = ("--direct", "--length", str(8 * MIB))
+POOL, THERE = "databases", "archive"
+KILLED = 137
+# On a machine that does nothing else it is about a second; the tests' has two cores for all.
+LONGEST_PAUSE_MS = 15_000
+
+
+@contextmanager
+def second_pool(machine: LabMachine) -> Iterator[None]:
+    """A pool for images beside the lab's own; gone afterwards."""
+    machine.ok("ceph", "osd", "pool", "create", THERE, "8", "8", "--autoscale-mode=off")
+    machine.ok("rbd", "pool", "init", THERE)
+    try:
+        yield
+        assert machine.ok("rbd", "namespace", "ls", THERE).strip() == ""
+        left = machine.ok("rados", "-p", THERE, "--all", "ls")
+        assert not re.search(r"rbd_data|rbd_header|grampus_journal", left), left
+    finally:
+        machine.ok("ceph", "config", "set", "global", "mon_allow_pool_delete", "true")
+        machine.ok("ceph", "osd", "pool", "rm", THERE, THERE, "--yes-i-really-really-mean-it")
+        machine.ok("ceph", "config", "rm", "global", "mon_allow_pool_delete")
+
+
+def pauses_ms(lab: CommandLine, name: str) -> list[int]:
+    """How long requests waited in each exchange, by the log of the volume's daemon."""
+    log = lab.home / "labs" / lab.lab / "hosts" / "h1" / "daemons" / f"volumed-{name}" / "log"
+    return [int(held) for held in re.findall(r"held_ms=(\d+)", log.read_text(errors="replace"))]
+
+
+@pytest.mark.parametrize("write_path", ["direct", "journal", "cache"])
+def test_a_writer_notices_a_short_pause_and_nothing_is_lost(
+    lab: CommandLine, exerciser_program: Path, write_path: str
+) -> None:
+    machine = LabMachine(lab, "h1")
+    exerciser = Exerciser(machine, exerciser_program)
+    create = ("--write-path", write_path)
+    with second_pool(machine), attached_volume(lab, "moving", create=create) as volume:
+        path = f"{volume['mount_path']}/blocks"
+        with exerciser.ledger("moving", path, *LEDGER_OPTIONS) as ledger:
+            ledger.start()
+            ledger.wait_for_more(100)
+            lab.ok("volume", "snapshot", "create", "moving", "early")
+            lab.ok("volume", "migrate", "moving", "--pool", THERE)
+            ledger.wait_for_more(100)
+            lab.ok("volume", "rotate", "moving")
+            ledger.wait_for_more(100)
+            # Cut off once it has gone over, and gone back with what was written since.
+            arguments = ("volume", "migrate", "moving", "--pool", POOL)
+            cut = lab.run(*arguments, failpoints="volume.migrate/switch/after=kill")
+            assert cut.code in (-9, KILLED), cut.stderr
+            ledger.wait_for_more(100)
+            lab.ok("volume", "migrate", "moving", "--abort")
+            ledger.wait_for_more(100)
+            shown = lab.json("volume", "show", "moving")
+            assert shown["pool"] == THERE
+            assert shown["local_asides"] == []
+            # Once more, finished by the command after the one that was cut off.
+            cut = lab.run(*arguments, failpoints="volume.migrate/commit/before=kill")
+            assert cut.code in (-9, KILLED), cut.stderr
+            lab.ok("volume", "snapshot", "create", "moving", "late")
+            ledger.wait_for_more(100)
+            ledger.stop()
+            verified = ledger.verify()
+            assert (verified["blocks"], verified["faults"]) == (BLOCKS, 0)
+        pauses = pauses_ms(lab, "moving")
+        assert len(pauses) == 5
+        assert max(pauses) < LONGEST_PAUSE_MS, pauses
+        print(f"{write_path}: requests waited {pauses} ms")  # noqa: T201 - with `pytest -s`
+        shown = lab.json("volume", "show", "moving")
+        assert shown["pool"] == POOL
+        listed = lab.json("volume", "snapshot", "list", "moving")["snapshots"]
+        assert [one["name"] for one in listed] == ["early", "late"]
+
+
+def test_a_database_that_is_a_clone_moves_while_clients_write(lab: CommandLine) -> None:
+    machine = LabMachine(lab, "h1")
+    with second_pool(machine):
+        lab.ok("db", "create", "roving", "--size", "1G", "--memory", "512M")
+        try:
+            with Ledger(lab, "roving") as ledger:
+                for pool in (THERE, POOL):
+                    lab.ok("db", "migrate", "roving", "--pool", pool)
+                    assert lab.json("db", "show", "roving")["volume"]["pool"] == pool
+                    ledger.wait_for_more()
+                lab.ok("db", "rotate", "roving")
+                ledger.wait_for_more()
+            assert ledger.missing() == []
+            lab.ok("db", "restart", "roving")
+            assert ledger.missing() == []
+        finally:
+            lab.ok("db", "delete", "roving", "--yes", "--now")

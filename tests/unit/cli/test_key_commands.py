@@ -1,0 +1,87 @@
+"""Keys of a home, shown, brought out and in again: of backups and of encrypted volumes."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from grampus.cli.main import app
+from grampus.databases.backup.kept import backup_keys
+from grampus.state.home import HOME_VARIABLE, Home
+from grampus.state.keys import KeptKey, KeptKeys
+from grampus.volumes.volume_keys import master_keys
+
+NOUNS = (["volume", "key"], ["db", "backup", "key"])
+LIST_VERBS = {"volume": "show", "db": "list"}
+
+
+def run(*argv: str) -> Result:
+    return CliRunner().invoke(app, list(argv))
+
+
+def keys_of(noun: list[str], root: Path) -> KeptKeys[KeptKey]:
+    home = Home(root)
+    return master_keys(home) if noun[0] == "volume" else backup_keys(home)  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("noun", NOUNS, ids=" ".join)
+def test_key_brought_to_another_home_is_the_same(
+    noun: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, there, file = tmp_path / "here", tmp_path / "there", tmp_path / "out.key"
+    key = keys_of(noun, here).ensure_current()
+    monkeypatch.setenv(HOME_VARIABLE, str(here))
+    result = run(*noun, "export", "--to", str(file))
+    assert result.exit_code == 0, result.output
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert run(*noun, "export", "--to", str(file)).exit_code == 4  # never over another file
+    monkeypatch.setenv(HOME_VARIABLE, str(there))
+    assert run(*noun, "import", str(file)).exit_code == 0
+    assert keys_of(noun, there).get(key.id) == key
+    listed = run(*noun, LIST_VERBS[noun[0]], "--format", "json")
+    assert json.loads(listed.stdout)["keys"] == [{"id": key.id, "current": False}]
+
+
+@pytest.mark.parametrize("noun", NOUNS, ids=" ".join)
+def test_nothing_that_is_printed_holds_the_secret(
+    noun: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(HOME_VARIABLE, str(tmp_path))
+    key = keys_of(noun, tmp_path).ensure_current()
+    secret = key.render().split()[2]
+    for verb in ([LIST_VERBS[noun[0]]], ["export", "--to", str(tmp_path / "out.key")]):
+        for output_format in ("human", "json"):
+            result = run(*noun, *verb, "--format", output_format)
+            assert secret[:16] not in result.output
+            assert key.id in result.output or "already" in result.output
+
+
+@pytest.mark.parametrize("noun", NOUNS, ids=" ".join)
+@pytest.mark.parametrize(
+    ("verb", "code", "said"),
+    [
+        (["export", "--to", "out.key"], 1, "There is no"),
+        (["import", "missing.key"], 3, "There is no file"),
+        (["import", "wrong.key"], 2, "it was cut off or changed"),
+        (["export", "--to", "out.key", "--key", "00112233aabbccdd"], 3, "import FILE"),
+    ],
+)
+def test_what_cannot_be_done_is_said(
+    noun: list[str],
+    verb: list[str],
+    code: int,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(HOME_VARIABLE, str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "wrong.key").write_text("hello")
+    result = run(*noun, *verb)
+    assert result.exit_code == code
+    assert said in " ".join(result.output.split())
+    assert not (tmp_path / "out.key").exists()

@@ -1,0 +1,91 @@
+"""Databases that move to another pool: their records follow their volumes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from grampus.core.errors import GrampusError, NotFoundError, RefusedError
+from grampus.databases.live.migrating import DatabaseMigrations
+from tests.unit.interruption import Killed, stopped_runs
+
+from .live_world import LiveWorld
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[LiveWorld]:
+    made = LiveWorld(tmp_path)
+    made.create()
+    yield made
+    made.close()
+
+
+def _migrations(world: LiveWorld) -> DatabaseMigrations:
+    return DatabaseMigrations(world.service().operations)
+
+
+def _pool(world: LiveWorld) -> str:
+    return world.service().get("demo").spec.pool
+
+
+def test_a_database_moves_while_it_runs(world: LiveWorld) -> None:
+    order = _migrations(world).plan("demo", "archive")
+    assert order is not None
+    assert _migrations(world).describe("demo", order) == [
+        "Move 'demo' to 'archive'",
+        "Record the pool of 'demo'",
+        "Note it on the image",
+    ]
+    assert _migrations(world).migrate("demo", "archive").spec.pool == "archive"
+    assert world.service().show("demo").status == "running"
+    assert _migrations(world).plan("demo", "archive") is None
+    assert _migrations(world).migrate("demo", "archive").spec.pool == "archive"
+
+
+def test_what_is_refused_leaves_nothing_begun(world: LiveWorld) -> None:
+    world.volumes.migrations.refused = "has-clones"
+    with pytest.raises(RefusedError):
+        _migrations(world).migrate("demo", "archive")
+    with pytest.raises(NotFoundError):
+        _migrations(world).migrate("demo", "nowhere")
+    with pytest.raises(RefusedError):
+        _migrations(world).abort("demo")
+    assert world.service().operations.unfinished("demo") == []
+
+
+def test_one_that_stops_half_way_is_noted_where_it_is_and_can_go_back(world: LiveWorld) -> None:
+    world.volumes.migrations.fails_half_way = True
+    with pytest.raises(GrampusError, match="copy failed"):
+        _migrations(world).migrate("demo", "archive")
+    assert (_pool(world), world.volumes.get("demo").spec.pool) == ("archive", "archive")
+    assert _migrations(world).describe_abort("demo")[0] == "Go back to 'databases'"
+    _migrations(world).abort("demo")
+    assert (_pool(world), world.volumes.get("demo").spec.pool) == ("databases", "databases")
+
+
+@pytest.mark.parametrize("error", [Killed(), GrampusError("The call failed.")], ids=repr)
+@pytest.mark.parametrize("aborts", [False, True])
+def test_stopped_at_any_call_the_record_says_where_the_volume_is(
+    tmp_path: Path, error: BaseException, *, aborts: bool
+) -> None:
+    def start(point: int) -> LiveWorld:
+        world = LiveWorld(tmp_path / f"{point}")
+        world.create()
+        if aborts:
+            world.volumes.migrations.fails_half_way = True
+            with pytest.raises(GrampusError):
+                _migrations(world).migrate("demo", "archive")
+        return world
+
+    def act(world: LiveWorld) -> None:
+        if aborts:
+            _migrations(world).abort("demo")
+        else:
+            _migrations(world).migrate("demo", "archive")
+
+    for _, world in stopped_runs(start, act, error, more_than=1):
+        world.service().operations.converge()
+        assert _pool(world) == world.volumes.get("demo").spec.pool
+        assert world.service().operations.unfinished("demo") == []

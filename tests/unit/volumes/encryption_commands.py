@@ -1,0 +1,85 @@
+"""LUKS2 on the images of a cluster in memory, and keys of volumes on its hosts.
+
+It fails the test on what librbd silently does wrong: a header written over data, a resize that
+whoever has the image open would take for another size, ciphertext served as data.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from grampus.ceph.encryption import STDIN
+from grampus.volumes.key_files import WRITE_KEY
+
+if TYPE_CHECKING:
+    from .cluster import FakeCluster, Image
+
+MARK = "grampus.encryption"
+Files = dict[PurePosixPath, tuple[str, int]]
+
+
+def answer_encryption(
+    cluster: FakeCluster, argv: Sequence[str], stdin: str | None
+) -> tuple[int, str] | None:
+    """What `rbd` answers to a command with a passphrase; None for one that is about others."""
+    opened = ["--encryption-format", "luks", "--encryption-passphrase-file", STDIN]
+    match list(argv):
+        case ["rbd", "encryption", "format", name, "luks2", file] if file == STDIN:
+            image = cluster.images[name]
+            assert not cluster.watchers(name), "an image formatted under its client"
+            assert not image.data, "a header over data"
+            assert stdin is not None
+            assert re.fullmatch("[0-9a-f]{64}", stdin)
+            image.passphrase = stdin
+            return 0, ""
+        case ["rbd", "resize", "--no-progress", "--size", size, *words, name] if words == opened:
+            image = cluster.images[name]
+            if image.passphrase != stdin:
+                return 1, "rbd: encryption load failed: (1) Operation not permitted"
+            raw_bytes = int(size.removesuffix("B")) + image.header_bytes
+            assert raw_bytes >= image.size_bytes, "rbd refuses to shrink"
+            image.size_bytes = raw_bytes
+            return 0, ""
+        case ["rbd", "resize", *_, name] if name in cluster.images:
+            assert cluster.images[name].passphrase is None, "an encrypted image, and no passphrase"
+    return None
+
+
+def data_bytes(image: Image) -> int:
+    """What a client sees of the image that has its key."""
+    return image.size_bytes - (image.header_bytes if image.passphrase is not None else 0)
+
+
+def filesystem_bytes(image: Image, options: Sequence[str]) -> int:
+    """The size of the file system that mkfs.xfs makes when it is told that."""
+    words = dict(zip(options[::2], options[1::2], strict=True))
+    is_encrypted = image.passphrase is not None
+    assert words.pop("-s", None) == ("size=4096" if is_encrypted else None), "slow log writes"
+    return int(words.get("-d", f"size={data_bytes(image)}").removeprefix("size="))
+
+
+def opening_problem(image: Image, options: Mapping[str, str], files: Files) -> str | None:
+    """Why volumed does not open the image, as it says it; None: it does."""
+    key_file = options.get("--encryption-key-file")
+    is_marked = image.metadata.get(MARK) == "luks2"
+    assert is_marked == (image.passphrase is not None), "an image that does not say what it is"
+    if key_file is None:
+        return "volumed: the image is encrypted, and no key file is given" if is_marked else None
+    content, mode = files[PurePosixPath(key_file)]
+    assert mode == 0o600, "a key that others can read"
+    if not is_marked:
+        return "volumed: the image is not encrypted, and a key file is given"
+    return None if content == image.passphrase else "volumed: it is not the key of the image"
+
+
+def write_key(files: Files, argv: Sequence[str], stdin: str | None) -> tuple[int, str] | None:
+    """The command that puts a key on a host; None for another."""
+    match list(argv):
+        case ["sh", "-c", script, "sh", memory, _, name] if script == WRITE_KEY:
+            assert stdin is not None
+            files[PurePosixPath(memory) / name] = (stdin, 0o600)
+            return 0, f"{memory}/{name}"
+    return None

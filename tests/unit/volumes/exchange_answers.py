@@ -1,0 +1,68 @@
+"""What a volumed in memory does when it is told to let go of its image, and to open one."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from .local_disk import Log, write_log
+from .trash_commands import image_id
+
+if TYPE_CHECKING:
+    from .cluster import Image
+    from .machine import Daemon, FakeHost
+
+DETACHED = {"state": "detached", "state_reason": "asked for by `close-image`"}
+
+
+def answer_exchange(
+    host: FakeHost, daemon: Daemon, command: str, options: list[str]
+) -> tuple[int, str] | None:
+    """None for a command that needs an open image, and has one."""
+    if command in ("close-image", "open-image") and host.cluster.exchange_failure:
+        return 1, f"volumed: {host.cluster.exchange_failure}"
+    words = dict(zip(options[::2], options[1::2], strict=True))
+    if command == "close-image":
+        return _close(host, daemon, float(words["--limit-s"]))
+    if command == "open-image":
+        return _open(host, daemon, words.get("--image", daemon.image))
+    if daemon.client is None:
+        assert command == "status", f"{command} of a volumed without an image"
+        return 0, json.dumps(DETACHED)
+    return None
+
+
+def open_journal(host: FakeHost, daemon: Daemon, image: Image) -> None:
+    """As volumed marks an image before the first write can be in its journal alone."""
+    if daemon.write_path != "direct":
+        host.cluster.journals.add(daemon.image)
+        host.cluster.journal_ids[daemon.image] = image_id(image)
+        image.metadata["grampus.journal.objects"] = f"journal.{daemon.image}"
+        image.metadata["grampus.journal"] = "open"
+
+
+def _close(host: FakeHost, daemon: Daemon, limit_s: float) -> tuple[int, str]:
+    if daemon.client is not None:
+        assert not host.cluster.is_fenced(daemon.client)
+        assert limit_s >= 60, "it would be opened again under our hands"
+        host._end(daemon)
+    return 0, json.dumps({"open": False, "client_address": None})
+
+
+def _open(host: FakeHost, daemon: Daemon, name: str) -> tuple[int, str]:
+    if daemon.client is not None:
+        if name != daemon.image:
+            return 1, "volumed: Another image is open. (not-detached)"
+        return 0, json.dumps({"open": True, "client_address": daemon.client.address})
+    image = host.cluster.images.get(name)
+    user = daemon.spec.argv[daemon.spec.argv.index("--user") + 1]
+    if image is None or not host._has_key(user):
+        return 1, f"volumed: There is no {name}. (open-failed)"
+    assert image.size_bytes == daemon.size_bytes
+    daemon.client = host.cluster.open_image(name, user, host.address)
+    daemon.image = name
+    image.epoch += 1
+    if daemon.local is not None and daemon.write_path == "cache":
+        write_log(host.files, daemon.local, Log(image.epoch, 0))
+    open_journal(host, daemon, image)
+    return 0, json.dumps({"open": True, "client_address": daemon.client.address})
