@@ -163,7 +163,11 @@ def test_a_wrong_name_gets_a_suggestion(world: World) -> None:
 def test_a_plan_changes_nothing(world: World) -> None:
     scrubs = FakeScrubs()
     steps = verification(world, scrubs).describe("demo", scrub=True, tables=True, repair=False)
-    assert steps == ["Deep-scrub demo.1/db-demo", "Check 3 tables of demo", "Keep the result with demo"]
+    assert steps == [
+        "Deep-scrub demo.1/db-demo",
+        "Check 3 tables of demo",
+        "Keep the result with demo",
+    ]
     assert scrubs.scrubbed == []
     assert world.service().get("demo").last_verification is None
 
