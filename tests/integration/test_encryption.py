@@ -51,7 +51,14 @@ def keys_left(machine: LabMachine) -> list[str]:
     return [*machine.ok("sh", "-c", "ls /dev/shm/grampus-*.key 2>/dev/null; true").split()]
 
 
-@pytest.mark.parametrize("write_path", ["direct", "journal", "cache"])
+@pytest.mark.parametrize(
+    "write_path",
+    [
+        pytest.param("direct", marks=pytest.mark.exhaustive),
+        pytest.param("journal", marks=pytest.mark.exhaustive),
+        "cache",  # what it keeps beside the image, journal and all, lies in most places
+    ],
+)
 def test_nothing_is_stored_in_clear(lab: CommandLine, write_path: str) -> None:
     machine = LabMachine(lab, "h1")
     options = ("--write-path", write_path, "--encrypt")
@@ -188,6 +195,7 @@ def rows(lab: CommandLine, name: str) -> list[list[str]]:
     return lab.sql(name, "SELECT COUNT(*), SUM(CRC32(v)) FROM t.r")
 
 
+@pytest.mark.exhaustive
 def test_whatever_is_made_of_an_encrypted_database_is_encrypted(
     lab: CommandLine, database: str, tmp_path: Path
 ) -> None:

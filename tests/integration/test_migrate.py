@@ -46,7 +46,14 @@ def pauses_ms(lab: CommandLine, name: str) -> list[int]:
     return [int(held) for held in re.findall(r"held_ms=(\d+)", log.read_text(errors="replace"))]
 
 
-@pytest.mark.parametrize("write_path", ["direct", "journal", "cache"])
+@pytest.mark.parametrize(
+    "write_path",
+    [
+        pytest.param("direct", marks=pytest.mark.exhaustive),
+        "journal",
+        pytest.param("cache", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_a_writer_notices_a_short_pause_and_nothing_is_lost(
     lab: CommandLine, exerciser_program: Path, write_path: str
 ) -> None:
