@@ -45,7 +45,8 @@ class Journaled:
         return self.exercisers[document["host"]].ledger(name, path, *LEDGER_OPTIONS)
 
     def metadata(self, key: str) -> str:
-        image = f"{self.lab.json('volume', 'show', NAME)['pool']}/{NAME}"
+        shown = self.lab.json("volume", "show", NAME)
+        image = f"{shown['pool']}/{shown['image']}"
         said = self.exercisers["h1"].machine.ok("rbd", "image-meta", "get", image, key)
         return said.strip()
 
