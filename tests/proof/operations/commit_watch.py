@@ -91,8 +91,10 @@ class CommitWatch:
 
     def missing(self) -> list[int]:
         """Acknowledged rows that the database does not hold."""
+        self._client.refresh()  # its password may be another by now
+        rows = self.rows()  # first: what is acknowledged while the answer comes is not in it
         held = {int(row[0]) for row in self._client.rows("select number from watch.entries")}
-        return [row.number for row in self.rows() if row.number not in held]
+        return [row.number for row in rows if row.number not in held]
 
     def _write(self) -> None:
         assert self._process is not None
