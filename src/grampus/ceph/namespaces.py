@@ -6,6 +6,17 @@ spells it, so a pool and such a name are joined by a slash. A *place* is POOL/NA
 
 from __future__ import annotations
 
+# For scripts that make an image: the pool's context in a namespace, which is made if need be.
+ENTER_NAMESPACE = """
+def enter(pool, namespace):
+    if namespace:
+        try:
+            rbd.RBD().namespace_create(pool, namespace)
+        except rbd.ImageExists:
+            pass
+        pool.set_namespace(namespace)
+"""
+
 
 def split_image(image: str) -> tuple[str, str]:
     """The namespace (empty: the default one) and the name of an image in it."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pydantic import BaseModel, ConfigDict
 
 from grampus.ceph.cluster import CephCluster
-from grampus.ceph.namespaces import place_of, split_image
+from grampus.ceph.namespaces import ENTER_NAMESPACE, place_of, split_image
 from grampus.ceph.ports import CommandOutput
 from grampus.core.clock import Clock, wait_until
 
@@ -33,16 +33,12 @@ with rados.Rados(conffile="") as cluster, cluster.open_ioctx(sys.argv[1]) as poo
 """
 # The namespace and the image over one connection: `rbd` connects anew for each, and a database is
 # waited for.
-CREATE_IMAGE = """
+CREATE_IMAGE = f"""
 import sys, rados, rbd
+{ENTER_NAMESPACE}
 namespace, _, name = sys.argv[2].rpartition("/")
 with rados.Rados(conffile="") as cluster, cluster.open_ioctx(sys.argv[1]) as pool:
-    if namespace:
-        try:
-            rbd.RBD().namespace_create(pool, namespace)
-        except rbd.ImageExists:
-            pass
-        pool.set_namespace(namespace)
+    enter(pool, namespace)
     try:
         rbd.RBD().create(pool, name, int(sys.argv[3]))
     except rbd.ImageExists:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pydantic import BaseModel, ConfigDict
 
 from grampus.ceph.cluster import CephCluster
-from grampus.ceph.namespaces import join_image
+from grampus.ceph.namespaces import ENTER_NAMESPACE, join_image
 from grampus.ceph.ports import CommandOutput
 from grampus.core.errors import GrampusError
 
@@ -23,17 +23,13 @@ DATA_TIMEOUT_S = 12 * 3600.0
 # (Ceph 13 and later), and the clone may be in another namespace.
 CLONE_IMAGE = f"""
 import sys, rados, rbd
+{ENTER_NAMESPACE}
 parent_namespace, _, parent = sys.argv[2].rpartition("/")
 namespace, _, name = sys.argv[5].rpartition("/")
 with rados.Rados(conffile="") as cluster:
     with cluster.open_ioctx(sys.argv[1]) as source, cluster.open_ioctx(sys.argv[4]) as pool:
         source.set_namespace(parent_namespace)
-        if namespace:
-            try:
-                rbd.RBD().namespace_create(pool, namespace)
-            except rbd.ImageExists:
-                pass
-            pool.set_namespace(namespace)
+        enter(pool, namespace)
         try:
             rbd.RBD().clone(source, parent, sys.argv[3], pool, name, clone_format=2)
         except rbd.ImageExists as error:

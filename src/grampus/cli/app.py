@@ -16,6 +16,8 @@ from grampus.cli.output import OutputFormat, make_output
 from grampus.core.errors import GrampusError, RefusedError, UsageError
 
 P = ParamSpec("P")
+# Of a command that did all that it was to do, and found or left something that is not right.
+EXIT_FAILED = GrampusError.exit_code
 INTERRUPTED = 130
 DEBUG_VARIABLE = "GRAMPUS_DEBUG"
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from grampus.cli.app import command
+from grampus.cli.app import EXIT_FAILED, command
 from grampus.cli.backup_documents import (
     CredentialsOption,
     EndpointOption,
@@ -31,8 +31,6 @@ from grampus.core.units import format_bytes
 from grampus.databases.backup.backup_schedules import CarriedBackup
 from grampus.databases.backup.decide_schedule import BackupSchedule
 from grampus.databases.backup.scheduled_tests import CarriedTest
-
-_FAILED = 1
 
 
 @command(
@@ -156,7 +154,7 @@ def backup_due(
     )
     is_bad = any(one.tested and one.tested.test.problem for one in tests)
     if is_bad or any(_problems(one, tested) for one in carried):
-        raise typer.Exit(_FAILED)
+        raise typer.Exit(EXIT_FAILED)
 
 
 def _problems(one: CarriedBackup, tested: Mapping[str, CarriedTest]) -> list[GrampusError]:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from grampus.cli.app import command
+from grampus.cli.app import EXIT_FAILED, command
 from grampus.cli.backup_documents import (
     CredentialsOption,
     EndpointOption,
@@ -24,8 +24,6 @@ from grampus.cli.options import (
 from grampus.cli.output import make_output, show_plan
 from grampus.cli.work import work_on_databases
 from grampus.core.errors import UsageError
-
-_FAILED = 1
 
 
 @command(backup_app, "test", "grampus db backup test shop --from /srv/backups")
@@ -77,4 +75,4 @@ def backup_test(
         f"There is no backup in {place.url}.",
     )
     if any(one.test.problem is not None for one in tested):
-        raise typer.Exit(_FAILED)
+        raise typer.Exit(EXIT_FAILED)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from grampus.cli.app import command, confirm, make_noun
+from grampus.cli.app import EXIT_FAILED, command, confirm, make_noun
 from grampus.cli.db import connection_document, database_document
 from grampus.cli.options import (
     FORMAT_DEFAULT,
@@ -41,7 +41,6 @@ from grampus.databases.view import DatabaseView
 replica_app = make_noun("replica", "Read replicas: databases that follow another one.")
 ReplicaArgument = Annotated[str, typer.Argument(metavar="NAME", help="The replica's name.")]
 _COPIES: dict[int, Copies] = {1: 1, 2: 2, 3: 3}
-_FAILED = 1
 
 
 @command(replica_app, "add", "grampus db replica add shop --name shop-r1 --copies 1")
@@ -292,7 +291,7 @@ def replica_due(
         "No replica is due.",
     )
     if any(entry.problem for entry in renewals):
-        raise typer.Exit(_FAILED)
+        raise typer.Exit(EXIT_FAILED)
 
 
 def replica_document(view: ReplicaView) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from grampus.cli.app import command, confirm, make_noun
+from grampus.cli.app import EXIT_FAILED, command, confirm, make_noun
 from grampus.cli.db import NameArgument, database_document
 from grampus.cli.options import (
     FORMAT_DEFAULT,
@@ -40,7 +40,6 @@ from grampus.databases.snapshots.snapshot_steps import (
 from grampus.databases.snapshots.snapshots import rollback_type
 
 db_snapshot_app = make_noun("snapshot", "Snapshots of databases.")
-_FAILED = 1
 _DEFAULT_KEEP = 24
 
 
@@ -243,7 +242,7 @@ def snapshot_due(
         "Nothing is due." if carried else "No database has a snapshot schedule.",
     )
     if any(one.problem for one in carried):
-        raise typer.Exit(_FAILED)
+        raise typer.Exit(EXIT_FAILED)
 
 
 def _parse_schedule(

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from grampus.cli.app import command
+from grampus.cli.app import EXIT_FAILED, command
 from grampus.cli.db import NameArgument, db_app
 from grampus.cli.options import (
     FORMAT_DEFAULT,
@@ -14,6 +14,7 @@ from grampus.cli.options import (
     DryRunOption,
     FormatOption,
     LabOption,
+    RepairOption,
 )
 from grampus.cli.output import OutputFormat, make_output, show_plan
 from grampus.cli.scrub_documents import (
@@ -25,8 +26,6 @@ from grampus.cli.scrub_documents import (
 from grampus.cli.work import work_on_databases
 from grampus.core.errors import UsageError
 from grampus.databases.verify.decide_verified import Verification
-
-BROKEN = 1  # the exit code when something is broken, and not repaired
 
 
 @command(db_app, "verify", "grampus db verify shop --repair")
@@ -44,14 +43,7 @@ def db_verify(
         bool,
         typer.Option("--tables", metavar="", help="Only check every table (CHECK TABLE EXTENDED)."),
     ] = False,
-    repair: Annotated[
-        bool,
-        typer.Option(
-            "--repair",
-            metavar="",
-            help="Write damaged copies anew from right ones, and look again.",
-        ),
-    ] = False,
+    repair: RepairOption = False,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
@@ -83,7 +75,7 @@ def db_verify(
             output.table(document, DAMAGE_COLUMNS, rows, "")
         output.text(document, conclusion(verified))
     if not verified.is_sound:
-        raise typer.Exit(BROKEN)
+        raise typer.Exit(EXIT_FAILED)
 
 
 def conclusion(verified: Verification) -> str:

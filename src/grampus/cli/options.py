@@ -109,5 +109,11 @@ EncryptOption = Annotated[
         "alone serves it.",
     ),
 ]
+RepairOption = Annotated[
+    bool,
+    typer.Option(
+        "--repair", metavar="", help="Write damaged copies anew from right ones, and look again."
+    ),
+]
 LAB_DEFAULT = DEFAULT_LAB
 FORMAT_DEFAULT = OutputFormat.HUMAN

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from grampus.cli.app import command
+from grampus.cli.app import EXIT_FAILED, command
 from grampus.cli.composition import Session
 from grampus.cli.options import FORMAT_DEFAULT, LAB_DEFAULT, DryRunOption, FormatOption, LabOption
 from grampus.cli.output import OutputFormat, show_plan
@@ -22,7 +22,6 @@ from grampus.databases.controller.due_jobs import ControllerEvent
 from grampus.databases.controller.loop import Controller
 from grampus.state.locks import hold_lock
 
-_FAILED = 1
 _CONTROLLER = "controller"  # as the job of what is told of the controller itself
 
 
@@ -55,7 +54,7 @@ def serve(
         if once:
             events = controller.run_once()
             if any(event.level == "failed" for event in events):
-                raise typer.Exit(_FAILED)
+                raise typer.Exit(EXIT_FAILED)
             return
         stop = threading.Event()
         named = ", ".join(job.name for job in jobs)

@@ -26,6 +26,7 @@ AbortOption = Annotated[
     bool,
     typer.Option(
         "--abort",
+        metavar="",
         help="Go back to the former pool instead, with all that was written since; those who use "
         "it wait while that is copied.",
     ),

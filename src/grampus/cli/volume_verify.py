@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
-from grampus.cli.app import command
+from grampus.cli.app import EXIT_FAILED, command
 from grampus.cli.options import (
     FORMAT_DEFAULT,
     LAB_DEFAULT,
     DryRunOption,
     FormatOption,
     LabOption,
+    RepairOption,
 )
 from grampus.cli.output import OutputFormat, make_output, show_plan
 from grampus.cli.scrub_documents import (
@@ -25,20 +24,11 @@ from grampus.cli.volume import NameArgument, volume_app
 from grampus.cli.work import work_on_volumes
 from grampus.volumes.decide_scrub import ScrubReport, describe_scrub
 
-BROKEN = 1  # the exit code when something is damaged, and not repaired
-
 
 @command(volume_app, "verify", "grampus volume verify scratch --repair")
 def volume_verify(
     name: NameArgument,
-    repair: Annotated[
-        bool,
-        typer.Option(
-            "--repair",
-            metavar="",
-            help="Write damaged copies anew from right ones, and look again.",
-        ),
-    ] = False,
+    repair: RepairOption = False,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
@@ -61,7 +51,7 @@ def volume_verify(
         output.table(document, DAMAGE_COLUMNS, rows, "")
     output.text(document, conclusion(name, scrub))
     if not scrub.is_sound:
-        raise typer.Exit(BROKEN)
+        raise typer.Exit(EXIT_FAILED)
 
 
 def conclusion(volume: str, scrub: ScrubReport) -> str:
