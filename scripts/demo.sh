@@ -28,7 +28,7 @@ say "Done in $((took / 60)) min $((took % 60)) s. Try:"
 cat <<'END'
   ./grampus db connect demo -e 'select count(*) from sbtest.sbtest1'
   ./grampus volume show demo
-  ./grampus volume resize demo --size 5G    grows it while it is used
+  ./grampus db resize demo --size 5G    grows it while it is used
   ./grampus lab fault kill-daemon osd-1     and then: ./grampus lab fault heal
   ./grampus lab down                        takes everything off this machine again
 END
