@@ -8,11 +8,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from grampus.ceph.mon_commands import CONNECT_TIMEOUT_S, ask_mons
 from grampus.ceph.ports import CommandOutput, CommandRunner
 from grampus.core.errors import GrampusError
-
-# Ceph's own commands wait for ever when no MON answers.
-CONNECT_TIMEOUT_S = 20
 
 
 class PoolUsage(BaseModel):
@@ -90,6 +88,7 @@ class CephCluster:
         timeout_s: float = CONNECT_TIMEOUT_S + 40,
     ) -> CommandOutput:
         """Run `ceph ARGUMENTS`. Raises GrampusError on a non-zero code, when `check`."""
+        # By itself it waits for ever when no MON answers.
         argv = ["ceph", "--connect-timeout", str(CONNECT_TIMEOUT_S), *arguments]
         return self.runner.run(argv, stdin=stdin, check=check, timeout_s=timeout_s)
 
@@ -122,7 +121,8 @@ class CephCluster:
         return int(self._pool_stats(pool)["max_avail"])
 
     def _pool_stats(self, pool: str) -> dict[str, Any]:
-        for entry in self.query("df", "detail")["pools"]:
+        usage = ask_mons(self.runner, "df", detail="detail", format="json")
+        for entry in json.loads(usage.stdout)["pools"]:
             if entry["name"] == pool:
                 stats: dict[str, Any] = entry["stats"]
                 return stats
@@ -147,12 +147,13 @@ class CephCluster:
     def ensure_client(self, user: str, capabilities: Mapping[str, str]) -> str:
         """The keyring of the cephx user `client.USER` with exactly these capabilities."""
         entity = f"client.{user}"
-        words = [word for pair in capabilities.items() for word in pair]
-        made = self.ceph("auth", "get-or-create", entity, *words, check=False)
+        caps = [word for pair in capabilities.items() for word in pair]
+        create = "auth get-or-create"
+        made = ask_mons(self.runner, create, entity=entity, caps=caps, check=False)
         if made.returncode != 0:
             # It exists with other capabilities: an earlier version made it.
-            self.ceph("auth", "caps", entity, *words)
-            made = self.ceph("auth", "get-or-create", entity)
+            ask_mons(self.runner, "auth caps", entity=entity, caps=caps)
+            made = ask_mons(self.runner, create, entity=entity)
         return made.stdout
 
     def ensure_pending_key(self, user: str) -> str:
@@ -170,16 +171,21 @@ class CephCluster:
 
     def ensure_client_absent(self, user: str) -> None:
         """Remove the cephx user `client.USER`."""
-        self.ceph("auth", "rm", f"client.{user}")
+        ask_mons(self.runner, "auth rm", entity=f"client.{user}")
 
     def ensure_blocklisted(self, client_address: str, *, expire_s: int = 3600) -> None:
         """Fence exactly one RADOS client (address:port/nonce) for `expire_s` seconds."""
-        self.ceph("osd", "blocklist", "add", client_address, str(expire_s))
+        ask_mons(
+            *(self.runner, "osd blocklist"),
+            blocklistop="add",
+            addr=client_address,
+            expire=float(expire_s),
+        )
 
     def observe_blocklist(self) -> list[str]:
         """Addresses (address:port/nonce) of the clients that are fenced now."""
         # Two documents, one after the other: single addresses, and ranges.
-        text = self.ceph("osd", "blocklist", "ls", "--format", "json").stdout.strip()
+        text = ask_mons(self.runner, "osd blocklist ls", format="json").stdout.strip()
         entries, _ = json.JSONDecoder().raw_decode(text)
         return [entry["addr"] for entry in entries]
 
@@ -195,6 +201,13 @@ class CephCluster:
                     socket = session["socket_addr"]
                     entities[f"{socket['addr']}/{socket['nonce']}"] = session["entity_name"]
         return entities
+
+    def observe_serving_groups(self) -> tuple[int, int]:
+        """How many placement groups are active, and how many there are, as the MGR knows it."""
+        pgmap = self.query("status")["pgmap"]
+        states = pgmap.get("pgs_by_state", ())
+        serving = sum(s["count"] for s in states if "active" in s["state_name"].split("+"))
+        return serving, pgmap["num_pgs"]
 
     def observe_acting_sets(self) -> list[tuple[int, ...]]:
         """For each placement group, the OSDs that held its copies when it last reported."""

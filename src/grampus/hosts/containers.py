@@ -211,8 +211,14 @@ class Containers:
             self._runc("kill", self._id(name), "KILL", check=False)
             self._wait_until_ended(name, 30)
 
-    def exec_argv(self, name: str, argv: Sequence[str], *, tty: bool = False) -> list[str]:
-        """The command on this machine that runs `argv` inside the container, as its user."""
+    def exec_argv(
+        self, name: str, argv: Sequence[str], *, tty: bool = False, ends_by_itself: bool = False
+    ) -> list[str]:
+        """The command on this machine that runs `argv` inside the container, as its user.
+
+        One that does not end by itself when its stdin does gets TERM at the end of the thread
+        that started it.
+        """
         config = self._directory / name / "bundle" / "config.json"
         try:
             user = json.loads(config.read_text(encoding="utf-8"))["process"]["user"]
@@ -221,7 +227,7 @@ class Containers:
                 f"The daemon {name} is not there on {self._hostname}.", code="daemon-absent"
             ) from None
         return [
-            *_DIES_WITH_US,
+            *([] if ends_by_itself else _DIES_WITH_US),
             *self._runc_argv(
                 "exec",
                 *(["--tty"] if tty else []),

@@ -22,6 +22,7 @@ from grampus.core.errors import GrampusError, not_found
 from grampus.core.streams import ByteReader, ByteWriter
 from grampus.hosts.arp import announce, render_announcement
 from grampus.hosts.cgroups import Cgroups
+from grampus.hosts.command_server.client import CommandServers
 from grampus.hosts.containers import Containers
 from grampus.hosts.loop_devices import ensure_no_loop_devices_below
 from grampus.hosts.mounts import ensure_shared_bind, ensure_unmounted_below, mounts_below
@@ -76,6 +77,10 @@ class LabHost:
             image_root=image_root,
             clock=clock,
         )
+        self._commands = CommandServers(
+            lambda argv: self._containers.exec_argv(HOST_CONTAINER, argv, ends_by_itself=True),
+            where=place.name,
+        )
 
     @property
     def name(self) -> str:
@@ -124,6 +129,7 @@ class LabHost:
 
     def stop_all(self, *, kill: bool) -> None:
         """End every container of this host, the host container last; what they keep stays."""
+        self._commands.close()
         self._stop_daemons(kill=kill)
         self._stop(HOST_CONTAINER, kill=True)
 
@@ -133,6 +139,7 @@ class LabHost:
         Repeatable. Raises GrampusError with code `timeout` when a mount is kept busy from
         outside the host.
         """
+        self._commands.close()
         self._stop_daemons(kill=True)
         # While the host container lives, every loop device can still be told by its file's path.
         self._clear()
@@ -171,9 +178,9 @@ class LabHost:
         daemon: str | None = None,
     ) -> CommandResult:
         self._require_reachable()
-        return self._containers.run(
-            daemon or HOST_CONTAINER, argv, stdin=stdin, timeout_s=timeout_s, check=check
-        )
+        if daemon is None:
+            return self._commands.run(argv, stdin=stdin, timeout_s=timeout_s, check=check)
+        return self._containers.run(daemon, argv, stdin=stdin, timeout_s=timeout_s, check=check)
 
     def spawn(self, argv: Sequence[str], *, stdin: str | None = None) -> RunningCommand:
         self._require_reachable()

@@ -76,23 +76,15 @@ def run_command(
     code `program-missing` when there is no such program, and `program-unusable` when it
     cannot be started.
     """
-    process = _start(argv, has_stdin=stdin is not None, env=env, where=where)
+    process = start_command(argv, has_stdin=stdin is not None, env=env, where=where)
     try:
         stdout, stderr = process.communicate(
             None if stdin is None else stdin.encode(), timeout=timeout_s
         )
     except subprocess.TimeoutExpired:
-        raise GrampusError(
-            f"`{_shown(argv)}` did not end within {timeout_s:g} s on {where} and was stopped.",
-            "See whether that machine is overloaded or what the command waits for is gone, "
-            "then try again.",
-            code="timeout",
-        ) from None
+        raise did_not_end(argv, timeout_s, where) from None
     finally:
-        if process.returncode is None:
-            _end_group(process)
-        _close_pipes(process)
-        _live.discard(process)
+        end_command(process)
     result = CommandResult(
         argv=tuple(argv),
         returncode=process.returncode,
@@ -102,6 +94,16 @@ def run_command(
     if check and result.returncode != 0:
         raise CommandFailedError(where, result)
     return result
+
+
+def did_not_end(argv: Sequence[str], timeout_s: float, where: str) -> GrampusError:
+    """The error of a command that was stopped after `timeout_s` seconds."""
+    return GrampusError(
+        f"`{_shown(argv)}` did not end within {timeout_s:g} s on {where} and was stopped.",
+        "See whether that machine is overloaded or what the command waits for is gone, "
+        "then try again.",
+        code="timeout",
+    )
 
 
 def spawn_command(
@@ -119,7 +121,7 @@ def spawn_command(
 
     Raises GrampusError with code `program-missing` or `program-unusable`.
     """
-    process = _start(
+    process = start_command(
         argv, has_stdin=stdin is not None, env=env, where=where, merge_stderr=merge_stderr
     )
     return LocalCommand(tuple(argv), process, stdin)
@@ -135,10 +137,10 @@ def read_command(
     cut off, and the command with it. Raises CommandFailedError at the end of the block when the
     command ended with another code than 0. When the block raises, the command is ended.
     """
-    process = _start(argv, has_stdin=False, env=None, where=where)
+    process = start_command(argv, has_stdin=False, env=None, where=where)
     words = LocalCommand(tuple(argv), process, None)
     try:
-        assert process.stdout is not None  # noqa: S101 - `_start` asks for a pipe
+        assert process.stdout is not None  # noqa: S101 - `start_command` asks for a pipe
         yield process.stdout
         # Before the wait, which would otherwise gather what was left unread.
         process.stdout.close()
@@ -160,10 +162,10 @@ def write_command(
     As `read_command`. A command that ends before it has read everything fails with its own
     message, not with a broken pipe.
     """
-    process = _start(argv, has_stdin=True, env=None, where=where)
+    process = start_command(argv, has_stdin=True, env=None, where=where)
     words = LocalCommand(tuple(argv), process, None)
     stdin = process.stdin
-    assert stdin is not None  # noqa: S101 - `_start` asks for a pipe
+    assert stdin is not None  # noqa: S101 - `start_command` asks for a pipe
     try:
         try:
             yield stdin
@@ -319,14 +321,18 @@ def _end_live() -> None:
 atexit.register(_end_live)
 
 
-def _start(
+def start_command(
     argv: Sequence[str],
     *,
     has_stdin: bool,
-    env: Mapping[str, str] | None,
+    env: Mapping[str, str] | None = None,
     where: str,
     merge_stderr: bool = False,
 ) -> subprocess.Popen[bytes]:
+    """The process of a command, for whoever calls `end_command` of it.
+
+    Raises GrampusError with code `program-missing` or `program-unusable`.
+    """
     program = argv[0]
     try:
         with _interrupt_deferred():
@@ -355,6 +361,14 @@ def _start(
             "Check that it is an executable file for this machine and that you may run it.",
             code="program-unusable",
         ) from error
+
+
+def end_command(process: subprocess.Popen[bytes]) -> None:
+    """End a command and all that it started, if it still runs, and let its pipes go."""
+    if process.returncode is None:
+        _end_group(process)
+    _close_pipes(process)
+    _live.discard(process)
 
 
 @contextlib.contextmanager

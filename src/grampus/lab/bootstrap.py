@@ -99,6 +99,12 @@ class ClusterBootstrap:
 
     def ensure_pool(self) -> None:
         """The pool for databases."""
+        # After a power cut the MONs count OSDs as up that have not come back, and a pool whose
+        # placement groups do not serve yet lets `rbd pool init` wait without a word.
+        if DATABASE_POOL in self._cluster.query("osd", "pool", "ls"):
+            self._wait_for(
+                self._do_groups_serve, "the placement groups to serve", "osd-", timeout_s=120
+            )
         self._cluster.ensure_pool(
             DATABASE_POOL,
             placement_groups=decide_placement_groups(self._spec.osd_count, self._spec.copies),
@@ -228,6 +234,10 @@ class ClusterBootstrap:
         stat = self._cluster.query("osd", "stat")
         wanted = self._spec.osd_count
         return bool(stat["num_up_osds"] == wanted and stat["num_in_osds"] == wanted)
+
+    def _do_groups_serve(self) -> bool:
+        serving, known = self._cluster.observe_serving_groups()
+        return 0 < known == serving
 
     def _is_healthy(self) -> bool:
         status = self._cluster.observe_status()

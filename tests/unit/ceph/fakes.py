@@ -9,6 +9,7 @@ from typing import Any
 
 from grampus.core.errors import GrampusError
 from tests.unit.clock import FakeClock as FakeClock
+from tests.unit.mon_commands import as_ceph_command
 
 PREFIX = "ceph --connect-timeout 20 "
 
@@ -46,7 +47,7 @@ class FakeRunner:
         timeout_s: float = 60.0,
         check: bool = True,
     ) -> Output:
-        line = " ".join(argv)
+        line = " ".join(as_ceph_command(argv))
         line = f"ceph {line.removeprefix(PREFIX)}" if line.startswith(PREFIX) else line
         self.asked.append(line)
         self.timeouts_s.append(timeout_s)

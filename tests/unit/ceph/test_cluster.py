@@ -268,3 +268,30 @@ def test_who_each_connected_client_is() -> None:
         "10.213.2.11:0/1": "client.admin",
         OLD_CLIENT: "client.grampus.dev.shop",
     }
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        (documents.HEALTHY, (33, 33)),
+        (documents.ONE_OSD_DOWN, (33, 33)),  # degraded, undersized and scrubbing ones serve too
+        ({"pgmap": {"num_pgs": 0}}, (0, 0)),
+        (
+            {
+                "pgmap": {
+                    "num_pgs": 5,
+                    "pgs_by_state": [
+                        {"state_name": "active+undersized", "count": 2},
+                        {"state_name": "peering", "count": 1},
+                        {"state_name": "unknown", "count": 1},
+                        {"state_name": "undersized+degraded+peered", "count": 1},
+                    ],
+                }
+            },
+            (2, 5),
+        ),
+    ],
+)
+def test_placement_groups_that_serve(document: dict[str, Any], expected: tuple[int, int]) -> None:
+    runner = FakeRunner({f"ceph status{JSON}": document})
+    assert CephCluster(runner).observe_serving_groups() == expected

@@ -25,6 +25,7 @@ from grampus.hosts.port import (
 )
 from tests.unit.clock import FakeClock as FakeClock
 from tests.unit.interruption import Fuse
+from tests.unit.mon_commands import as_ceph_command
 
 Path = PurePosixPath
 
@@ -38,6 +39,7 @@ class FakeCeph:
     users: dict[str, str] = field(default_factory=dict)
     pools: dict[str, dict[str, str]] = field(default_factory=dict)
     health: str = "HEALTH_OK"
+    peering_looks: int = 0  # how often its groups are still seen not to serve
     acting_sets: list[list[int]] = field(default_factory=lambda: [[0, 1, 2], [2, 0, 1]])
     # Hosts work at the same time, each call of theirs alone.
     lock: AbstractContextManager[bool] = field(default_factory=threading.RLock)
@@ -87,13 +89,15 @@ class FakeCeph:
         raise AssertionError(f"a command that no cluster was told of: {argv}")
 
     def _status(self, osds_up: int) -> dict[str, object]:
+        state = "peering" if self.peering_looks else "active+clean"
+        self.peering_looks = max(0, self.peering_looks - 1)
         return {
             "health": {"status": self.health, "checks": {}},
             "quorum_names": self.running("mon"),
             "osdmap": {"num_osds": len(self.osds), "num_up_osds": osds_up, "num_in_osds": osds_up},
             "pgmap": {
                 "num_pgs": 32,
-                "pgs_by_state": [{"state_name": "active+clean", "count": 32}],
+                "pgs_by_state": [{"state_name": state, "count": 32}],
                 "bytes_total": 1,
                 "bytes_avail": 1,
             },
@@ -143,7 +147,7 @@ class FakeLabHost:
         with self.ceph.lock:
             self.fuse.burn()
             self.commands.append(tuple(argv))
-            code, text = self._command(list(argv), stdin)
+            code, text = self._command(as_ceph_command(argv), stdin)
             self.fuse.burn()
         result = CommandResult(tuple(argv), code, "" if code else text, text if code else "")
         if check and code:

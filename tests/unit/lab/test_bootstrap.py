@@ -105,6 +105,17 @@ def test_running_it_twice_changes_nothing() -> None:
     assert lab.count("dd") == lab.count("wipefs") == 6
 
 
+def test_after_a_reboot_the_pool_waits_until_its_groups_serve() -> None:
+    lab = Lab()
+    lab.up()
+    lab.ceph.peering_looks = 3
+    lab.up()
+    assert lab.ceph.peering_looks == 0
+    lab.ceph.peering_looks = 10_000
+    with pytest.raises(GrampusError, match="Gave up waiting for the placement groups to serve"):
+        lab.up()
+
+
 def test_after_a_reboot_data_are_found_on_loop_devices_with_other_numbers() -> None:
     lab = Lab()
     lab.up()

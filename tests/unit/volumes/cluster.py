@@ -15,6 +15,7 @@ from grampus.core.units import GIB, MIB
 from grampus.hosts.port import CommandFailedError, CommandResult
 from tests.unit.clock import FakeClock as FakeClock
 from tests.unit.interruption import Fuse
+from tests.unit.mon_commands import as_ceph_command
 
 from .encryption_commands import answer_encryption
 from .migration_commands import Moving, answer_migrations, describe_migration, execute
@@ -124,6 +125,7 @@ class FakeCluster:
         check: bool = True,
     ) -> CommandResult:
         self._fuse.burn()
+        argv = as_ceph_command(argv)
         self.commands.append(tuple(argv))
         if argv[:2] == ["env", "TZ=UTC"]:
             argv = argv[2:]

@@ -1,0 +1,165 @@
+"""Asks the command servers of one host, which it starts when they are needed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import struct
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from importlib import resources
+
+from grampus.hosts.port import CommandFailedError, CommandResult
+from grampus.hosts.process import did_not_end, end_command, start_command
+
+# Commands at once of one Grampus on one host; those beyond wait for a server of their own, which
+# is not kept.
+KEPT_SERVERS = 2
+# What is read of the stderr of a server that ended: why it could not be started.
+STDERR_READ_BYTES = 16 * 1024
+_PROGRAM = resources.files("grampus.hosts.command_server").joinpath("program.py")
+
+
+class CommandServers:
+    """Runs commands on a host, each by a server that is free.
+
+    `exec_argv` makes the command on this machine that runs an argv on the host; it must not end
+    with the thread that starts it, since a server serves others after it. `where` names the host
+    in error sentences. Safe to be used by several threads.
+    """
+
+    def __init__(self, exec_argv: Callable[[Sequence[str]], list[str]], *, where: str) -> None:
+        self._exec_argv = exec_argv
+        self._where = where
+        self._lock = threading.Lock()
+        self._free: list[_Server] = []
+
+    def run(
+        self, argv: Sequence[str], *, stdin: str | None, timeout_s: float, check: bool
+    ) -> CommandResult:
+        """Run a command to its end; input, result and errors as of `run_command`."""
+        deadline = time.monotonic() + timeout_s
+        server = self._taken()
+        try:
+            result = server.ask(argv, stdin, deadline)
+        except TimeoutError:
+            server.end()
+            raise did_not_end(argv, timeout_s, self._where) from None
+        except BaseException:
+            server.end()
+            raise
+        self._give_back(server)
+        if check and result.returncode != 0:
+            raise CommandFailedError(self._where, result)
+        return result
+
+    def close(self) -> None:
+        """End the servers that are free. A later `run` starts one again."""
+        with self._lock:
+            servers, self._free = self._free, []
+        for server in servers:
+            server.end()
+
+    def _taken(self) -> _Server:
+        with self._lock:
+            while self._free:
+                server = self._free.pop()
+                # The host may have been away since.
+                if server.is_alive():
+                    return server
+                server.end()
+        program = _PROGRAM.read_text(encoding="utf-8")
+        return _Server(self._exec_argv(["python3", "-c", program]), self._where)
+
+    def _give_back(self, server: _Server) -> None:
+        with self._lock:
+            if server.is_alive() and len(self._free) < KEPT_SERVERS:
+                self._free.append(server)
+                return
+        server.end()
+
+
+class _Server:
+    """One server: its process, and the pipes to it."""
+
+    def __init__(self, argv: Sequence[str], where: str) -> None:
+        self._process = start_command(argv, has_stdin=True, where=where)
+        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if stream is not None:
+                os.set_blocking(stream.fileno(), False)
+
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def end(self) -> None:
+        # At the end of its stdin it leaves by itself, sooner than by a signal through runc.
+        if self._process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):
+                self._process.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=0.2)
+        end_command(self._process)
+
+    def ask(self, argv: Sequence[str], stdin: str | None, deadline: float) -> CommandResult:
+        """Run one command. Raises TimeoutError at the deadline (of `time.monotonic`)."""
+        document = json.dumps({"argv": list(argv), "stdin": stdin}).encode()
+        try:
+            self._write(struct.pack(">I", len(document)) + document, deadline)
+            (size,) = struct.unpack(">I", self._read(4, deadline))
+            head = json.loads(self._read(size, deadline))
+            stdout = self._read(head["stdout_bytes"], deadline)
+            stderr = self._read(head["stderr_bytes"], deadline)
+        except (EOFError, BrokenPipeError):
+            return self._ended(argv)
+        return CommandResult(
+            argv=tuple(argv),
+            returncode=head["returncode"],
+            stdout=stdout.decode(errors="replace"),
+            stderr=stderr.decode(errors="replace"),
+        )
+
+    def _ended(self, argv: Sequence[str]) -> CommandResult:
+        """The result of a command whose server ended: the host went, or could not start it."""
+        said = b""
+        stderr = self._process.stderr
+        if stderr is not None:
+            with contextlib.suppress(BlockingIOError):
+                said = os.read(stderr.fileno(), STDERR_READ_BYTES)
+        end_command(self._process)
+        # Not 0, which runc says when it was told to end: nobody knows how the command ended.
+        return CommandResult(
+            tuple(argv), self._process.returncode or 255, "", said.decode(errors="replace")
+        )
+
+    def _write(self, content: bytes, deadline: float) -> None:
+        assert self._process.stdin is not None  # noqa: S101 - it was started with a pipe
+        descriptor = self._process.stdin.fileno()
+        view = memoryview(content)
+        while view:
+            _wait(descriptor, select.POLLOUT, deadline)
+            with contextlib.suppress(BlockingIOError):
+                view = view[os.write(descriptor, view) :]
+
+    def _read(self, size: int, deadline: float) -> bytes:
+        assert self._process.stdout is not None  # noqa: S101 - it was started with a pipe
+        descriptor = self._process.stdout.fileno()
+        content = bytearray()
+        while len(content) < size:
+            _wait(descriptor, select.POLLIN, deadline)
+            with contextlib.suppress(BlockingIOError):
+                chunk = os.read(descriptor, size - len(content))
+                if not chunk:
+                    raise EOFError
+                content += chunk
+        return bytes(content)
+
+
+def _wait(descriptor: int, event: int, deadline: float) -> None:
+    poll = select.poll()
+    poll.register(descriptor, event)
+    if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+        raise TimeoutError
