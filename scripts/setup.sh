@@ -30,7 +30,9 @@ for pair in "${programs[@]}"; do
   command -v "${pair%%=*}" >/dev/null 2>&1 || missing+=("${pair##*=}")
 done
 [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || missing+=(debian-archive-keyring)
-python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || missing+=(python3-venv)
+# What makes a virtual environment is needed until there is one.
+[ -x .venv/bin/python ] || python3 -c 'import ensurepip, venv' >/dev/null 2>&1 ||
+  missing+=(python3-venv)
 
 if [ ${#missing[@]} -gt 0 ]; then
   mapfile -t missing < <(printf '%s\n' "${missing[@]}" | sort -u)
@@ -55,14 +57,17 @@ fi
 has_venv() {
   local stamp
   for stamp in ".venv/.grampus-$mode" .venv/.grampus-dev; do
-    if [ "$(cat "$stamp" 2>/dev/null)" = "$1" ] && [ -x .venv/bin/grampus ]; then return 0; fi
+    if [ "$(cat "$stamp" 2>/dev/null)" = "$1" ] && [ -x .venv/bin/python ] &&
+      [ -x .venv/bin/grampus ]; then return 0; fi
   done
   return 1
 }
 
 ensure_venv() {
-  local wanted extra
-  wanted=$({ pwd; python3 --version; cat pyproject.toml constraints.txt; } | sha256sum)
+  local wanted extra python=python3
+  # Its own python, once it is there: `python3` may be a launcher that takes long to find one.
+  [ ! -x .venv/bin/python ] || python=.venv/bin/python
+  wanted=$({ pwd; "$python" --version; cat pyproject.toml constraints.txt; } | sha256sum)
   if has_venv "$wanted"; then return 0; fi
   if [ ! -w . ]; then
     echo "error: the virtual environment (.venv) is not up to date, and $(id -un) may not write here." >&2

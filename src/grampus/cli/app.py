@@ -6,12 +6,14 @@ import functools
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import ParamSpec
 
 import typer
+from typer.models import CommandInfo
 
+from grampus.cli.noun import Noun
 from grampus.cli.output import OutputFormat, make_output
 from grampus.core.errors import GrampusError, RefusedError, UsageError
 
@@ -22,23 +24,17 @@ INTERRUPTED = 130
 DEBUG_VARIABLE = "GRAMPUS_DEBUG"
 
 
-def make_noun(name: str, help_text: str) -> typer.Typer:
-    """The command group of one noun."""
-    return typer.Typer(
-        name=name,
-        # What our own handling lets through (--debug) is a plain traceback, without local
-        # variables: they may hold a password.
-        pretty_exceptions_enable=False,
-        help=help_text,
-        no_args_is_help=True,
-        add_completion=False,
-        rich_markup_mode="rich",
-        context_settings={"help_option_names": ["--help", "-h"]},
-    )
+def make_noun(
+    name: str, help_text: str, *, under: Noun, modules: Mapping[str, str] | None = None
+) -> Noun:
+    """A noun below another one; `modules` as `Noun` says."""
+    noun = Noun(name, help_text, modules)
+    under.add_noun(noun)
+    return noun
 
 
 def command(
-    noun: typer.Typer, name: str, example: str
+    noun: Noun, name: str, example: str
 ) -> Callable[[Callable[P, None]], Callable[P, None]]:
     """Register a verb. `example` is shown at the end of its --help."""
 
@@ -54,7 +50,8 @@ def command(
                 function(*args, **kwargs)
 
         help_text = join_lines(inspect.getdoc(function) or "")
-        noun.command(name, help=help_text, epilog=f"Example: [bold]{example}[/bold]")(run)
+        epilog = f"Example: [bold]{example}[/bold]"
+        noun.add_verb(CommandInfo(name, callback=run, help=help_text, epilog=epilog))
         return run
 
     return register

@@ -19,7 +19,10 @@ from grampus.bench.suite import Suite, list_suites, load_suite
 from grampus.cli.app import command, make_noun
 from grampus.cli.bench_paths import compare_paths, run_paths, show_paths
 from grampus.cli.bench_tables import format_times, show_comparison
-from grampus.cli.composition import SUITES, LabDevices, LabFacts, Session
+from grampus.cli.composition import Session
+from grampus.cli.composition_bench import SUITES, LabDevices, LabFacts, run_archive
+from grampus.cli.composition_lab import LabSession
+from grampus.cli.nouns import app
 from grampus.cli.options import (
     FORMAT_DEFAULT,
     LAB_DEFAULT,
@@ -32,8 +35,10 @@ from grampus.core.errors import GrampusError, NotFoundError, UsageError
 from grampus.report.build import build_report
 from grampus.state.runs import OltpResult, PathsRun, Run, RunArchive
 
-bench_app = make_noun("bench", "Measure databases and volumes, with what to compare them to.")
-report_app = make_noun("report", "Runs as pages to read and to pass on.")
+bench_app = make_noun(
+    "bench", "Measure databases and volumes, with what to compare them to.", under=app
+)
+report_app = make_noun("report", "Runs as pages to read and to pass on.", under=app)
 
 NO_RUN = "There is no run yet."
 MAKE_RUN = "`grampus bench run quick --db NAME` makes one."
@@ -43,7 +48,7 @@ RunArgument = Annotated[str, typer.Argument(help="A run's id, or latest.")]
 @command(bench_app, "list", "grampus bench list")
 def bench_list(output_format: FormatOption = FORMAT_DEFAULT) -> None:
     """Suites that can be run, and runs that are kept."""
-    archive = Session(LAB_DEFAULT).archive
+    archive = run_archive(LabSession(LAB_DEFAULT))
     suites = list_suites(SUITES)
     runs = [_load(archive, run_id) for run_id in archive.run_ids()]
     output = make_output(output_format)
@@ -210,8 +215,10 @@ def _run_oltp(
             return
         run = runner.run(suite, db, options)
         session.progress.phase("Write the report")
-        report = build_report(session.archive, run.run_id, _report_file(session.archive, run))
-    _show(output, output_format, run, session.archive, report)
+        report = build_report(
+            run_archive(session), run.run_id, _report_file(run_archive(session), run)
+        )
+    _show(output, output_format, run, run_archive(session), report)
 
 
 def _require_unused(suite: str, options: dict[str, object]) -> None:
@@ -228,7 +235,7 @@ def bench_show(
     run_id: RunArgument = "latest", output_format: FormatOption = FORMAT_DEFAULT
 ) -> None:
     """The result of a run."""
-    archive = Session(LAB_DEFAULT).archive
+    archive = run_archive(LabSession(LAB_DEFAULT))
     run = _load(archive, run_id)
     report, output = _report_file(archive, run), make_output(output_format)
     if isinstance(run, PathsRun):
@@ -244,7 +251,7 @@ def bench_compare(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Two runs side by side: the second over the first."""
-    archive = Session(LAB_DEFAULT).archive
+    archive = run_archive(LabSession(LAB_DEFAULT))
     before, after = _load(archive, first), _load(archive, second)
     output = make_output(output_format)
     if isinstance(before, PathsRun) and isinstance(after, PathsRun):
@@ -286,7 +293,7 @@ def report_build(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """One HTML file that opens offline."""
-    archive = Session(LAB_DEFAULT).archive
+    archive = run_archive(LabSession(LAB_DEFAULT))
     run = _load(archive, run_id)
     target = Path(output_file).absolute() if output_file else _report_file(archive, run)
     if target.is_dir():

@@ -16,7 +16,8 @@ from grampus.bench.paths.ports import PathsPorts
 from grampus.bench.paths.runner import PathsRunner
 from grampus.bench.paths.suite import PathsSuite
 from grampus.cli.bench_tables import format_times, show_comparison
-from grampus.cli.composition import LabImages, Session, describe_lab, volumed_program
+from grampus.cli.composition import LabImages, Session, volumed_program
+from grampus.cli.composition_bench import describe_lab, run_archive
 from grampus.cli.options import FORMAT_DEFAULT, FormatOption
 from grampus.cli.output import Output, make_output, show_plan
 from grampus.core.errors import GrampusError
@@ -116,10 +117,10 @@ def run_paths(
         return
     run = runner.run(suite, options)
     session.progress.phase("Write the report")
-    file = session.archive.run_dir(run.run_id) / "report.html"
-    build_report(session.archive, run.run_id, file)
+    file = run_archive(session).run_dir(run.run_id) / "report.html"
+    build_report(run_archive(session), run.run_id, file)
     session.progress.close()
-    show_paths(make_output(output_format), output_format, run, session.archive, file)
+    show_paths(make_output(output_format), output_format, run, run_archive(session), file)
 
 
 def show_paths(

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from typing import Annotated, Any
 
 import typer
 
 from grampus.cli.app import command, make_noun
-from grampus.cli.backup_documents import pairs_of_state, state_document
-from grampus.cli.lineage import details_of_lineage, lineage_document, observe_lineage
+from grampus.cli.nouns import app
 from grampus.cli.options import (
     FORMAT_DEFAULT,
     LAB_DEFAULT,
@@ -23,12 +20,10 @@ from grampus.cli.options import (
 )
 from grampus.cli.output import make_output, show_plan
 from grampus.cli.volume import (
-    details_of_asides,
     details_of_counts,
     details_of_journal,
     details_of_losses,
     details_of_read_cache,
-    losses_document,
     parse_write_options,
 )
 from grampus.cli.work import work_on_databases
@@ -44,7 +39,44 @@ from grampus.databases.view import CreatedDatabase, DatabaseView
 from grampus.volumes.live import LiveVolume
 from grampus.volumes.write_paths import describe_write_path, explain_losses
 
-db_app = make_noun("db", "MySQL and MariaDB databases on Ceph volumes.")
+db_app = make_noun(
+    "db",
+    "MySQL and MariaDB databases on Ceph volumes.",
+    under=app,
+    modules={
+        "create": "grampus.cli.db",
+        "list": "grampus.cli.db",
+        "show": "grampus.cli.db_show",
+        "connect": "grampus.cli.db_connect",
+        "protect": "grampus.cli.db",
+        "unprotect": "grampus.cli.db",
+        "start": "grampus.cli.db",
+        "stop": "grampus.cli.db",
+        "clone": "grampus.cli.db_clone",
+        "flatten": "grampus.cli.db_clone",
+        "events": "grampus.cli.db_events",
+        "label": "grampus.cli.db_events",
+        "rename": "grampus.cli.db_events",
+        "rotate": "grampus.cli.db_events",
+        "migrate": "grampus.cli.db_migrate",
+        "move": "grampus.cli.db_move",
+        "restore": "grampus.cli.db_restore",
+        "upgrade": "grampus.cli.db_upgrade",
+        "verify": "grampus.cli.db_verify",
+        "resize": "grampus.cli.db_growth",
+        "set": "grampus.cli.db_resources",
+        "restart": "grampus.cli.db_resources",
+        "delete": "grampus.cli.db_trash",
+        "undelete": "grampus.cli.db_trash",
+        "parameter": "grampus.cli.db_resources",
+        "growth": "grampus.cli.db_growth",
+        "user": "grampus.cli.db_user",
+        "trash": "grampus.cli.db_trash",
+        "replica": "grampus.cli.db_replica",
+        "backup": "grampus.cli.db_backup",
+        "snapshot": "grampus.cli.db_snapshot",
+    },
+)
 NameArgument = Annotated[str, typer.Argument(help="The database's name.")]
 
 
@@ -164,64 +196,6 @@ def db_list(
         if wanted
         else "There is no database yet. `grampus db create NAME --size 10G` makes one.",
     )
-
-
-@command(db_app, "show", "grampus db show shop")
-def db_show(
-    name: NameArgument,
-    lab: LabOption = LAB_DEFAULT,
-    output_format: FormatOption = FORMAT_DEFAULT,
-) -> None:
-    """One database: server, limits, volume, and what its write path may lose."""
-    with work_on_databases(lab) as (session, databases):
-        view = databases.show(name)
-        spec = view.record.spec
-        live = session.volumes().observe_live(name) if view.volume else None
-        asides = session.volumes().observe_asides(name) if view.volume else []
-        lineage = observe_lineage(session, view)
-        followers = session.database_replicas().names(name)
-        backed_up = session.backup_states().find(name)
-    said = live.model_dump(mode="json") if live is not None else {}
-    document = {
-        **database_document(view),
-        **losses_document(spec.write_path, spec.max_lag_ms),
-        **{key: said.get(key) for key in ("journal", "journal_counts", "read_cache")},
-        "local_asides": [aside.path for aside in asides],
-        **lineage_document(view, lineage),
-        "replicas": followers,
-        "backups": state_document(view.record.backup_schedule, backed_up),
-    }
-    pairs = pairs_of_database(view, live) | details_of_asides(asides)
-    pairs |= {"replicas": ", ".join(followers)} if followers else {}
-    pairs |= details_of_lineage(view, lineage)
-    pairs |= pairs_of_state(view.record.backup_schedule, backed_up)
-    make_output(output_format).details(document, pairs)
-
-
-@command(db_app, "connect", "grampus db connect shop -e 'select version()'")
-def db_connect(
-    name: NameArgument,
-    execute: Annotated[
-        str | None, typer.Option("--execute", "-e", metavar="SQL", help="SQL to run.")
-    ] = None,
-    read_only: Annotated[
-        bool,
-        typer.Option(
-            "--read-only", metavar="", help="At the replica of it that is the least far behind."
-        ),
-    ] = False,
-    lab: LabOption = LAB_DEFAULT,
-) -> None:
-    """Open a client at this terminal, or run SQL (-e, or on stdin)."""
-    with work_on_databases(lab) as (session, databases):
-        at = session.database_replicas().choose_reader(name) if read_only else name
-        client = databases.client_argv(at, execute)
-        host = session.fleet().host(client.host)
-        tty = sys.stdin.isatty() and sys.stdout.isatty() and execute is None
-        argv = host.terminal_argv(client.argv, daemon=client.daemon, tty=tty)
-    sys.stdout.flush()
-    # The client takes our place: its signals, its exit code and its terminal are its own.
-    os.execvp(argv[0], argv)  # noqa: S606 - a list of arguments, no shell
 
 
 @command(db_app, "protect", "grampus db protect shop")

@@ -20,7 +20,8 @@ from grampus.cli.backup_documents import (
     place_of,
 )
 from grampus.cli.composition import Session
-from grampus.cli.db_backup_key import key_app
+from grampus.cli.composition_backups import binlog_archiver, database_backups
+from grampus.cli.db import db_app
 from grampus.cli.options import (
     FORMAT_DEFAULT,
     LAB_DEFAULT,
@@ -37,8 +38,22 @@ from grampus.databases.backup.kept import KeptBackups
 from grampus.databases.backup.model import BackupKind
 from grampus.databases.backup.places import TargetPlace
 
-backup_app = make_noun("backup", "Backups of databases: full and incremental, encrypted.")
-backup_app.add_typer(key_app)
+backup_app = make_noun(
+    "backup",
+    "Backups of databases: full and incremental, encrypted.",
+    under=db_app,
+    modules={
+        "create": "grampus.cli.db_backup",
+        "list": "grampus.cli.db_backup",
+        "verify": "grampus.cli.db_backup",
+        "delete": "grampus.cli.db_backup",
+        "archive": "grampus.cli.db_backup",
+        "schedule": "grampus.cli.db_backup_schedule",
+        "due": "grampus.cli.db_backup_schedule",
+        "test": "grampus.cli.db_backup_test",
+        "key": "grampus.cli.db_backup_key",
+    },
+)
 
 BackupArgument = Annotated[
     str, typer.Argument(metavar="BACKUP", help="The backup, such as shop/20261122t013005z.")
@@ -73,7 +88,7 @@ def backup_create(
     wanted = _wanted(full=full, incremental=incremental)
     place = place_of(to, endpoint, credentials)
     with work_on_databases(lab) as (session, _):
-        backups = session.database_backups()
+        backups = database_backups(session)
         if dry_run:
             plan = backups.plan_create(name, place, wanted=wanted)
             show_plan(output_format, backups.describe(plan))
@@ -197,7 +212,7 @@ def backup_archive(
     """
     place = place_of(to, endpoint, credentials)
     with work_on_databases(lab) as (session, _):
-        archived = session.binlog_archiver().archive(name, place, new_stretch=new_stretch)
+        archived = binlog_archiver(session).archive(name, place, new_stretch=new_stretch)
     make_output(output_format).details(
         {
             "database": name,

@@ -9,12 +9,13 @@ import typer
 
 from grampus.cli.app import command, make_noun
 from grampus.cli.composition import Session
+from grampus.cli.db_backup import backup_app
 from grampus.cli.kept_keys import export_key, import_key, key_entries
 from grampus.cli.options import FORMAT_DEFAULT, LAB_DEFAULT, FormatOption
 from grampus.cli.output import make_output
 from grampus.databases.backup.kept import backup_keys
 
-key_app = make_noun("key", "The key that backups are encrypted with.")
+key_app = make_noun("key", "The key that backups are encrypted with.", under=backup_app)
 
 
 @command(key_app, "list", "grampus db backup key list")

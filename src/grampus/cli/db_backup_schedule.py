@@ -15,6 +15,7 @@ from grampus.cli.backup_documents import (
     describe_schedule,
     place_of,
 )
+from grampus.cli.composition_backups import backup_schedules, scheduled_tests
 from grampus.cli.db_backup import backup_app
 from grampus.cli.options import (
     FORMAT_DEFAULT,
@@ -97,7 +98,7 @@ def backup_schedule(
             test_every_s=None if test_every is None else parse_interval_s(test_every),
         )
     with work_on_databases(lab) as (session, _):
-        schedules = session.backup_schedules()
+        schedules = backup_schedules(session)
         if schedule is not None or off:
             if dry_run:
                 show_plan(output_format, schedules.describe(schedules.plan(name, schedule)))
@@ -123,8 +124,8 @@ def backup_due(
     Restore tests that are due come after that.
     """
     with work_on_databases(lab) as (session, _):
-        carried = session.backup_schedules().carry_out(changes_nothing=dry_run)
-        tests = session.scheduled_tests().carry_out(changes_nothing=dry_run)
+        carried = backup_schedules(session).carry_out(changes_nothing=dry_run)
+        tests = scheduled_tests(session).carry_out(changes_nothing=dry_run)
     if dry_run:
         plan = [f"Take the backup {one.taken}: {one.why}" for one in carried if one.taken]
         show_plan(output_format, [*plan, *(line for one in tests for line in one.plan)])

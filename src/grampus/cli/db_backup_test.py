@@ -13,6 +13,7 @@ from grampus.cli.backup_documents import (
     FromOption,
     place_of,
 )
+from grampus.cli.composition_backups import restore_tests
 from grampus.cli.db_backup import backup_app
 from grampus.cli.options import (
     FORMAT_DEFAULT,
@@ -50,7 +51,7 @@ def backup_test(
         raise UsageError("Say what to test.", "Name a database, or give --all.")
     place = place_of(from_, endpoint, credentials)
     with work_on_databases(lab) as (session, _):
-        tests = session.restore_tests()
+        tests = restore_tests(session)
         names = [name] if name is not None else tests.names(place)
         if dry_run:
             show_plan(output_format, [line for one in names for line in tests.plan(one, place)])

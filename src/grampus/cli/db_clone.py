@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from grampus.cli.app import command
+from grampus.cli.composition_copies import database_clones
 from grampus.cli.db import NameArgument, connection_document, database_document, db_app
 from grampus.cli.lineage import details_of_lineage, lineage_document, observe_lineage
 from grampus.cli.options import (
@@ -73,7 +74,7 @@ def db_clone(
         max_lag_ms=max_lag_ms,
     )
     with work_on_databases(lab) as (session, databases):
-        clones = session.database_clones()
+        clones = database_clones(session)
         if dry_run:
             show_plan(output_format, clones.describe(clones.plan(request)))
             return
@@ -107,7 +108,7 @@ def db_flatten(
 ) -> None:
     """Let a clone's volume stand alone, while the database runs."""
     with work_on_databases(lab) as (session, _):
-        clones = session.database_clones()
+        clones = database_clones(session)
         if dry_run:
             show_plan(output_format, clones.describe_flatten(name))
             return

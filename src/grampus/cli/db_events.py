@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from grampus.cli.app import command
+from grampus.cli.composition_names import database_events, database_names, database_rotation
 from grampus.cli.db import NameArgument, database_document, db_app
 from grampus.cli.db_user import require_one_way
 from grampus.cli.options import (
@@ -39,7 +40,7 @@ def db_events(
     if last is not None and last < 1:
         raise UsageError(f"{last} is no number of events.", "Write 1 or more.")
     with work_on_databases(lab) as (session, _):
-        events = session.database_events().of(name, last=last)
+        events = database_events(session).of(name, last=last)
     make_output(output_format).table(
         {"database": name, "events": [_document(event) for event in events]},
         ["at", "what", "by", "outcome", "took"],
@@ -61,7 +62,7 @@ def db_label(
 ) -> None:
     """Label a database, so that `db list --label` finds it; without labels, show them."""
     with work_on_databases(lab) as (session, databases):
-        names = session.database_names()
+        names = database_names(session)
         if labels and dry_run:
             show_plan(output_format, names.describe_labels(names.plan_labels(name, labels)))
             return
@@ -86,7 +87,7 @@ def db_rename(
     Its address, users and passwords stay as they are.
     """
     with work_on_databases(lab) as (session, databases):
-        names = session.database_names()
+        names = database_names(session)
         if dry_run:
             show_plan(output_format, names.describe_rename(names.plan_rename(name, new_name)))
             return
@@ -119,7 +120,7 @@ def db_rotate(
     """New passwords for a database's own user and for Grampus's; nothing is stopped."""
     require_one_way(keep_old, discard_old)
     with work_on_databases(lab) as (session, databases):
-        rotation = session.database_rotation()
+        rotation = database_rotation(session)
         order = rotation.plan(name, keeps_former=keep_old)
         if dry_run:
             steps = rotation.describe_discard(order) if discard_old else rotation.describe(order)

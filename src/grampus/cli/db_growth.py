@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from grampus.cli.app import command, make_noun
+from grampus.cli.composition_live import database_growth
 from grampus.cli.db import NameArgument, database_document, db_app
 from grampus.cli.options import (
     FORMAT_DEFAULT,
@@ -31,7 +32,9 @@ from grampus.databases.growth.growth_rule import (
 )
 from grampus.databases.growth.growth_steps import OPEN, SET_RULE
 
-growth_app = make_noun("growth", "Volumes that grow by rule, and the guard against a full disk.")
+growth_app = make_noun(
+    "growth", "Volumes that grow by rule, and the guard against a full disk.", under=db_app
+)
 
 
 @command(db_app, "resize", "grampus db resize shop --size 20G")
@@ -54,7 +57,7 @@ def db_resize(
             return
         former_bytes = databases.get(name).spec.size_bytes
         databases.resize(name, size_bytes)
-        growth = session.database_growth()
+        growth = database_growth(session)
         was_closed = databases.get(name).guard is not None
         is_open = growth.open_where_room(name)
         view, seen = databases.show(name), growth.show(name)
@@ -118,7 +121,7 @@ def growth_show(
 ) -> None:
     """How full a database's volume is, how it grows, and whether it can be written to."""
     with work_on_databases(lab) as (session, _):
-        growth = session.database_growth()
+        growth = database_growth(session)
         seen = growth.show(name)
         room = growth.observe_room(seen.record.spec.pool)
     document = {
@@ -163,7 +166,7 @@ def growth_release(
             code="invalid-interval",
         )
     with work_on_databases(lab) as (session, _):
-        growth = session.database_growth()
+        growth = database_growth(session)
         if dry_run:
             show_plan(output_format, growth.describe(OPEN, growth.plan_release(name, for_s)))
             return
@@ -180,7 +183,7 @@ def _put(
     name: str, rule: GrowthRule | None, lab: str, output_format: FormatOption, *, dry_run: bool
 ) -> None:
     with work_on_databases(lab) as (session, _):
-        growth = session.database_growth()
+        growth = database_growth(session)
         if dry_run:
             show_plan(output_format, growth.describe(SET_RULE, growth.plan_rule(name, rule)))
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from grampus.cli.app import command
+from grampus.cli.composition_live import database_migrations
 from grampus.cli.db import NameArgument, database_document, db_app
 from grampus.cli.options import (
     FORMAT_DEFAULT,
@@ -29,7 +30,7 @@ def db_migrate(
     require_one(pool, abort=abort)
     # What was interrupted would be finished otherwise, and that may be what is to be aborted.
     with work_on_databases(lab, settles=not abort) as (session, databases):
-        migrations = session.database_migrations()
+        migrations = database_migrations(session)
         if pool is None:
             if dry_run:
                 show_plan(output_format, migrations.describe_abort(name))

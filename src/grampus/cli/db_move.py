@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from grampus.cli.app import command
+from grampus.cli.composition_live import database_moves
 from grampus.cli.db import NameArgument, database_document, db_app
 from grampus.cli.options import (
     FORMAT_DEFAULT,
@@ -30,7 +31,7 @@ def db_move(
 ) -> None:
     """Run a database on another host: same address, same data, a pause of seconds."""
     with work_on_databases(lab) as (session, databases):
-        moves = session.database_moves()
+        moves = database_moves(session)
         if dry_run:
             plan = moves.plan_move(name, host)
             show_plan(output_format, moves.describe(MOVE, plan) if plan is not None else [])

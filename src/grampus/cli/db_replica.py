@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from grampus.cli.app import EXIT_FAILED, command, confirm, make_noun
-from grampus.cli.db import connection_document, database_document
+from grampus.cli.composition_copies import database_replicas, replica_renewals
+from grampus.cli.db import connection_document, database_document, db_app
 from grampus.cli.options import (
     FORMAT_DEFAULT,
     LAB_DEFAULT,
@@ -38,7 +39,9 @@ from grampus.databases.replicas.replica_steps import (
 from grampus.databases.replicas.replicas import ReplicaView
 from grampus.databases.view import DatabaseView
 
-replica_app = make_noun("replica", "Read replicas: databases that follow another one.")
+replica_app = make_noun(
+    "replica", "Read replicas: databases that follow another one.", under=db_app
+)
 ReplicaArgument = Annotated[str, typer.Argument(metavar="NAME", help="The replica's name.")]
 _COPIES: dict[int, Copies] = {1: 1, 2: 2, 3: 3}
 
@@ -94,7 +97,7 @@ def replica_add(
         snapshot=snapshot,
     )
     with work_on_databases(lab) as (session, databases):
-        replicas = session.database_replicas()
+        replicas = database_replicas(session)
         if dry_run:
             show_plan(output_format, replicas.describe(ADD_REPLICA, replicas.plan_add(request)))
             return
@@ -127,7 +130,7 @@ def replica_list(
     """A database and its replicas: where they are, how they are, how far behind."""
     with work_on_databases(lab) as (session, databases):
         view = databases.show(primary)
-        found = session.database_replicas().of(primary)
+        found = database_replicas(session).of(primary)
     document: dict[str, Any] = {**_endpoint(view), "state": view.status}
     make_output(output_format).table(
         {
@@ -162,7 +165,7 @@ def replica_remove(
 ) -> None:
     """Remove a replica for good; its primary has all that it has."""
     with work_on_databases(lab) as (session, _):
-        replicas = session.database_replicas()
+        replicas = database_replicas(session)
         order = replicas.plan_remove(name)
         if dry_run:
             show_plan(output_format, replicas.describe(REMOVE_REPLICA, order))
@@ -194,7 +197,7 @@ def replica_promote(
     primary goes on by itself: send its clients over, or stop it.
     """
     with work_on_databases(lab) as (session, databases):
-        replicas = session.database_replicas()
+        replicas = database_replicas(session)
         order = replicas.plan_promote(name, wait=wait)
         if dry_run:
             show_plan(output_format, replicas.describe(PROMOTE_REPLICA, order))
@@ -223,7 +226,7 @@ def replica_renew(
     Name, address and passwords stay. It shares all its blocks with the primary again.
     """
     with work_on_databases(lab) as (session, _):
-        replicas = session.database_replicas()
+        replicas = database_replicas(session)
         if dry_run:
             show_plan(output_format, replicas.describe(RENEW_REPLICA, replicas.plan_renew(name)))
             return
@@ -251,10 +254,10 @@ def replica_schedule(
         raise UsageError("--off and --every contradict each other.", "Leave one of them out.")
     every_s = None if every is None else parse_interval_s(every)
     with work_on_databases(lab) as (session, _):
-        renewals = session.replica_renewals()
+        renewals = replica_renewals(session)
         if off or every_s is not None:
             if dry_run:
-                steps = session.database_replicas().describe(
+                steps = database_replicas(session).describe(
                     SCHEDULE_RENEWAL, renewals.plan(name, every_s)
                 )
                 show_plan(output_format, steps)
@@ -277,7 +280,7 @@ def replica_due(
 ) -> None:
     """Renew the replicas whose time has come, and those that can never catch up; for cron."""
     with work_on_databases(lab) as (session, _):
-        renewals = session.replica_renewals().carry_out(changes_nothing=dry_run)
+        renewals = replica_renewals(session).carry_out(changes_nothing=dry_run)
     if dry_run:
         show_plan(
             output_format,

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from grampus.cli.app import command, make_noun
+from grampus.cli.composition_live import database_parameters, live_settings
 from grampus.cli.db import NameArgument, database_document, db_app, explain_choice
 from grampus.cli.options import (
     FORMAT_DEFAULT,
@@ -29,7 +30,7 @@ from grampus.databases.live.live_changes import RESTART, SET_LIMITS, SET_PARAMET
 from grampus.databases.service import DatabaseService
 from grampus.databases.view import DatabaseView
 
-parameter_app = make_noun("parameter", "Parameters of a database's server.")
+parameter_app = make_noun("parameter", "Parameters of a database's server.", under=db_app)
 ParameterArgument = Annotated[str, typer.Argument(help="The parameter's name.")]
 
 
@@ -66,7 +67,7 @@ def db_set(
             "Give --memory, --cpus, --parameter, --write-path or --max-lag.",
         )
     with work_on_databases(lab) as (session, databases):
-        live, parameters = session.live_settings(), session.parameters()
+        live, parameters = live_settings(session), database_parameters(session)
         # All is planned before anything is changed: what cannot be is refused as a whole.
         limits = live.plan_limits(name, memory_bytes=memory_bytes, cpus=cpus)
         changes = [parameters.plan_set(name, key, value) for key, value in assignments]
@@ -109,7 +110,7 @@ def db_restart(
 ) -> None:
     """Stop a database's server cleanly and start it; parameters that waited take effect."""
     with work_on_databases(lab) as (session, databases):
-        live = session.live_settings()
+        live = live_settings(session)
         if dry_run:
             show_plan(output_format, live.describe(RESTART, live.plan_restart(name)))
             return
@@ -131,7 +132,7 @@ def parameter_list(
 ) -> None:
     """Parameters that were set for a database, and whether they wait for a restart."""
     with work_on_databases(lab) as (session, _):
-        views = session.parameters().list(name, everything=everything)
+        views = database_parameters(session).list(name, everything=everything)
     make_output(output_format).table(
         {"parameters": [_parameter_document(view) for view in views]},
         ["parameter", "set to", "running", "state"],
@@ -151,7 +152,7 @@ def parameter_set(
 ) -> None:
     """Set a parameter, at once where the server can, else at its next start."""
     with work_on_databases(lab) as (session, databases):
-        parameters = session.parameters()
+        parameters = database_parameters(session)
         if dry_run:
             change = parameters.plan_set(name, parameter, value)
             show_plan(output_format, parameters.describe(SET_PARAMETER, change) if change else [])
@@ -171,7 +172,7 @@ def parameter_reset(
 ) -> None:
     """Have a parameter as Grampus, or else the server, has it; also when it does not start."""
     with work_on_databases(lab) as (session, databases):
-        parameters = session.parameters()
+        parameters = database_parameters(session)
         if dry_run:
             plan = parameters.plan_reset(name, parameter)
             show_plan(output_format, parameters.describe(SET_PARAMETER, plan))

@@ -15,6 +15,7 @@ from grampus.cli.backup_documents import (
     backup_document,
     place_of,
 )
+from grampus.cli.composition_backups import database_restores
 from grampus.cli.db import db_app
 from grampus.cli.options import (
     FORMAT_DEFAULT,
@@ -94,7 +95,7 @@ def db_restore(
         host=host,
     )
     with work_on_databases(lab) as (session, databases):
-        restores = session.database_restores()
+        restores = database_restores(session)
         if dry_run:
             show_plan(output_format, restores.describe(restores.plan_restore(request)))
             return

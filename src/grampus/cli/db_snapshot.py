@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from grampus.cli.app import EXIT_FAILED, command, confirm, make_noun
-from grampus.cli.db import NameArgument, database_document
+from grampus.cli.composition_copies import database_snapshots, snapshot_schedules
+from grampus.cli.db import NameArgument, database_document, db_app
 from grampus.cli.options import (
     FORMAT_DEFAULT,
     LAB_DEFAULT,
@@ -39,7 +40,7 @@ from grampus.databases.snapshots.snapshot_steps import (
 )
 from grampus.databases.snapshots.snapshots import rollback_type
 
-db_snapshot_app = make_noun("snapshot", "Snapshots of databases.")
+db_snapshot_app = make_noun("snapshot", "Snapshots of databases.", under=db_app)
 _DEFAULT_KEEP = 24
 
 
@@ -56,7 +57,7 @@ def snapshot_create(
 ) -> None:
     """Take a snapshot, while the database goes on; writes wait for well under a second."""
     with work_on_databases(lab) as (session, _):
-        snapshots = session.database_snapshots()
+        snapshots = database_snapshots(session)
         if dry_run:
             order = snapshots.plan_create(name, snapshot)
             show_plan(output_format, snapshots.describe(TAKE_SNAPSHOT, order))
@@ -75,7 +76,7 @@ def snapshot_list(
 ) -> None:
     """The database's snapshots, oldest first, and what each added to the one before it."""
     with work_on_databases(lab) as (session, _):
-        infos = session.database_snapshots().all(name)
+        infos = database_snapshots(session).all(name)
     show_snapshots(output_format, f"There is no snapshot of '{name}' yet.", infos)
 
 
@@ -90,7 +91,7 @@ def snapshot_delete(
 ) -> None:
     """Remove a snapshot; not one that is protected, or that clones stand on."""
     with work_on_databases(lab) as (session, _):
-        snapshots = session.database_snapshots()
+        snapshots = database_snapshots(session)
         order = snapshots.plan_delete(name, snapshot)
         if dry_run:
             show_plan(output_format, snapshots.describe(DELETE_SNAPSHOT, order))
@@ -150,7 +151,7 @@ def snapshot_rollback(
     that they have now.
     """
     with work_on_databases(lab) as (session, databases):
-        snapshots = session.database_snapshots()
+        snapshots = database_snapshots(session)
         plan = snapshots.plan_rollback(name, snapshot, with_safety=not no_safety)
         if dry_run:
             show_plan(output_format, snapshots.describe(rollback_type(plan), plan))
@@ -195,11 +196,11 @@ def snapshot_schedule(
     """Have snapshots taken again and again, or show how; `db snapshot due` carries it out."""
     schedule = _parse_schedule(every, keep, keep_daily, none=none)
     with work_on_databases(lab) as (session, _):
-        schedules = session.snapshot_schedules()
+        schedules = snapshot_schedules(session)
         if schedule is not None or none:
             if dry_run:
                 change = schedules.plan(name, schedule)
-                steps = session.database_snapshots().describe(SCHEDULE_SNAPSHOTS, change)
+                steps = database_snapshots(session).describe(SCHEDULE_SNAPSHOTS, change)
                 show_plan(output_format, steps)
                 return
             schedules.put(name, schedule)
@@ -221,7 +222,7 @@ def snapshot_due(
 ) -> None:
     """Take the snapshots that schedules want now, and let old ones go; for cron."""
     with work_on_databases(lab) as (session, _):
-        carried = session.snapshot_schedules().carry_out(changes_nothing=dry_run)
+        carried = snapshot_schedules(session).carry_out(changes_nothing=dry_run)
     if dry_run:
         show_plan(output_format, [line for one in carried for line in _plan_of(one)])
         return
@@ -289,7 +290,7 @@ def _set_protection(
     dry_run: bool,
 ) -> None:
     with work_on_databases(lab) as (session, _):
-        snapshots = session.database_snapshots()
+        snapshots = database_snapshots(session)
         if dry_run:
             change = snapshots.plan_protect(name, snapshot, protected=protected)
             show_plan(output_format, snapshots.describe(PROTECT_SNAPSHOT, change))

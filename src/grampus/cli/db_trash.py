@@ -7,6 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from grampus.cli.app import command, confirm, make_noun
+from grampus.cli.composition_copies import database_replicas
+from grampus.cli.composition_names import database_trash
 from grampus.cli.db import NameArgument, database_document, db_app
 from grampus.cli.options import (
     FORMAT_DEFAULT,
@@ -26,7 +28,7 @@ from grampus.databases.names.decide_trash import DEFAULT_KEEP_DAYS
 from grampus.databases.names.trash_steps import TRASH
 from grampus.databases.service import DatabaseService
 
-trash_app = make_noun("trash", "Deleted databases that can still be had back.")
+trash_app = make_noun("trash", "Deleted databases that can still be had back.", under=db_app)
 TrashedArgument = Annotated[
     str, typer.Argument(metavar="NAME", help="Its name, or its key of `db trash list`.")
 ]
@@ -57,7 +59,7 @@ def db_delete(
         _delete_now(name, lab, output_format, with_replicas=with_replicas, yes=yes, dry_run=dry_run)
         return
     with work_on_databases(lab) as (session, _):
-        trash, replicas = session.database_trash(), session.database_replicas()
+        trash, replicas = database_trash(session), database_replicas(session)
         order = trash.plan_trash(name, keep_days=keep_days)
         if not with_replicas:
             replicas.require_none(TRASH, name)
@@ -95,7 +97,7 @@ def db_undelete(
 ) -> None:
     """Have a deleted database back, with its users and passwords."""
     with work_on_databases(lab) as (session, databases):
-        trash = session.database_trash()
+        trash = database_trash(session)
         if dry_run:
             order = trash.plan_restore(wanted, name=new_name, host=host)
             show_plan(output_format, trash.describe_restore(order))
@@ -114,7 +116,7 @@ def db_undelete(
 def trash_list(lab: LabOption = LAB_DEFAULT, output_format: FormatOption = FORMAT_DEFAULT) -> None:
     """The deleted databases that can still be had back."""
     with work_on_databases(lab) as (session, _):
-        trashed = session.database_trash().all()
+        trashed = database_trash(session).all()
     make_output(output_format).table(
         {"trash": [_document(entry) for entry in trashed]},
         ["name", "deleted", "kept until", "size", "key"],
@@ -150,7 +152,7 @@ def trash_empty(
     if everything and wanted is not None:
         raise UsageError("NAME and --all exclude each other.", "Give one of them, or neither.")
     with work_on_databases(lab) as (session, _):
-        trash = session.database_trash()
+        trash = database_trash(session)
         orders = trash.plan_purge(wanted, everything=everything)
         if dry_run:
             show_plan(output_format, trash.describe_purge(orders))
@@ -182,7 +184,7 @@ def _delete_now(
     dry_run: bool,
 ) -> None:
     with work_on_databases(lab) as (session, databases):
-        spec, replicas = databases.get(name).spec, session.database_replicas()
+        spec, replicas = databases.get(name).spec, database_replicas(session)
         if not with_replicas:
             replicas.require_none(DELETE, name)
         if dry_run:

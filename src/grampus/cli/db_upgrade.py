@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from grampus.cli.app import command, confirm
+from grampus.cli.composition_live import database_upgrades
 from grampus.cli.db import NameArgument, database_document, db_app
 from grampus.cli.options import (
     FORMAT_DEFAULT,
@@ -40,7 +41,7 @@ def db_upgrade(
     that fails, it goes on as it was. Afterwards the older server cannot open its data any more.
     """
     with work_on_databases(lab) as (session, databases):
-        upgrades = session.database_upgrades()
+        upgrades = database_upgrades(session)
         order = upgrades.plan(name, to)
         if dry_run:
             show_plan(output_format, upgrades.describe(order) if order is not None else [])

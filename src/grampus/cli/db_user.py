@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from grampus.cli.app import command, confirm, make_noun
-from grampus.cli.db import NameArgument
+from grampus.cli.composition_names import database_users
+from grampus.cli.db import NameArgument, db_app
 from grampus.cli.options import (
     FORMAT_DEFAULT,
     LAB_DEFAULT,
@@ -28,7 +29,7 @@ from grampus.databases.users.user_steps import (
 )
 from grampus.databases.users.users import UserLogin
 
-user_app = make_noun("user", "Users of a database, for its clients.")
+user_app = make_noun("user", "Users of a database, for its clients.", under=db_app)
 UserArgument = Annotated[str, typer.Argument(metavar="USER", help="The user's name.")]
 
 
@@ -50,7 +51,7 @@ def user_add(
     """Make a user with a role and a password of its own; it must use TLS."""
     chosen = parse_role(role)
     with work_on_databases(lab) as (session, _):
-        users = session.database_users()
+        users = database_users(session)
         if dry_run:
             show_plan(output_format, users.describe(ADD_USER, users.plan_add(name, user, chosen)))
             return
@@ -68,7 +69,7 @@ def user_list(
 ) -> None:
     """The users that a database's server knows, also those made in SQL."""
     with work_on_databases(lab) as (session, _):
-        users = session.database_users().all(name)
+        users = database_users(session).all(name)
     make_output(output_format).table(
         {"database": name, "users": [user.model_dump(mode="json") for user in users]},
         ["user", "from", "role", "state", "password since"],
@@ -88,7 +89,7 @@ def user_remove(
 ) -> None:
     """Remove a user and end its sessions."""
     with work_on_databases(lab) as (session, _):
-        users = session.database_users()
+        users = database_users(session)
         order = users.plan_remove(name, user)
         if dry_run:
             show_plan(output_format, users.describe(REMOVE_USER, order))
@@ -122,7 +123,7 @@ def user_passwd(
     """Give a user a new password; open sessions go on."""
     require_one_way(keep_old, discard_old)
     with work_on_databases(lab) as (session, _):
-        users = session.database_users()
+        users = database_users(session)
         if discard_old:
             order = users.plan_discard(name, user)
             if dry_run:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from grampus.cli.app import EXIT_FAILED, command
+from grampus.cli.composition_verify import database_verification
 from grampus.cli.db import NameArgument, db_app
 from grampus.cli.options import (
     FORMAT_DEFAULT,
@@ -60,7 +61,7 @@ def db_verify(
             "Add --deep-scrub, or leave --tables out.",
         )
     with work_on_databases(lab) as (session, _):
-        verification = session.database_verification()
+        verification = database_verification(session)
         if dry_run:
             steps = verification.describe(name, scrub=scrub, tables=check, repair=repair)
             show_plan(output_format, steps)

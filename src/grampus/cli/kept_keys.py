@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from grampus.core.errors import GrampusError, NotFoundError, RefusedError, UsageError
+from grampus.core.errors import NotFoundError, RefusedError, UsageError
 from grampus.state.home import write_atomically
 from grampus.state.keys import KeptKeys, KeyT
 
@@ -20,12 +20,15 @@ def key_entries(keys: KeptKeys[KeyT]) -> list[dict[str, Any]]:
 def export_key(keys: KeptKeys[KeyT], to: Path, key_id: str | None, *, made_by: str) -> KeyT:
     """Write a key to a new file of mode 0600: the one named, or that of what is new.
 
-    `made_by` is a sentence: what makes a first key. Raises GrampusError with the kind's code when
-    there is none, RefusedError with code `file-exists`, UsageError for a directory that is not.
+    `made_by` is a sentence: what makes a first key. Raises NotFoundError with the kind's code when
+    there is none, RefusedError with code `file-exists`, UsageError for a directory, or for a file
+    in one that is not there.
     """
     found = keys.get(key_id) if key_id is not None else keys.find_current()
     if found is None:
-        raise GrampusError(f"There is no {keys.kind.what} yet.", made_by, code=keys.kind.code)
+        raise NotFoundError(f"There is no {keys.kind.what} yet.", made_by, code=keys.kind.code)
+    if to.is_dir():
+        raise UsageError(f"{to.absolute()} is a directory.", "Name a new file in it.")
     if to.exists():
         raise RefusedError(f"There is a file {to} already.", "Name a new one.", code="file-exists")
     if not to.absolute().parent.is_dir():
@@ -37,15 +40,16 @@ def export_key(keys: KeptKeys[KeyT], to: Path, key_id: str | None, *, made_by: s
 def import_key(keys: KeptKeys[KeyT], file: Path) -> KeyT:
     """Keep the key that an export wrote to `file`, beside those that are here.
 
-    Raises UsageError with the kind's code when it holds none, NotFoundError when there is no file.
+    Raises UsageError with the kind's code when it holds none, UsageError for a directory,
+    NotFoundError when there is no file.
     """
+    exported = f"Name the file that `{keys.kind.command} export` wrote."
     try:
         text = file.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
-        raise NotFoundError(
-            f"There is no file {file}.",
-            f"Name the file that `{keys.kind.command} export` wrote.",
-        ) from None
+        raise NotFoundError(f"There is no file {file}.", exported) from None
+    except IsADirectoryError:
+        raise UsageError(f"{file.absolute()} is a directory.", exported) from None
     found = keys.parse(text)
     keys.add(found)
     return found

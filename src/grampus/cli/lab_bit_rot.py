@@ -8,7 +8,7 @@ import typer
 
 from grampus.cli.app import command
 from grampus.cli.composition import Session
-from grampus.cli.lab import ForceOption, fault_app
+from grampus.cli.lab_fault import ForceOption, fault_app
 from grampus.cli.options import (
     FORMAT_DEFAULT,
     LAB_DEFAULT,

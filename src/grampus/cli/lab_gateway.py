@@ -7,7 +7,9 @@ from typing import Annotated
 import typer
 
 from grampus.cli.app import command, confirm, make_noun
-from grampus.cli.composition import Session
+from grampus.cli.composition_gateway import lab_gateway
+from grampus.cli.composition_lab import LabSession
+from grampus.cli.lab import lab_app
 from grampus.cli.options import (
     FORMAT_DEFAULT,
     LAB_DEFAULT,
@@ -21,7 +23,7 @@ from grampus.databases.backup.opening import ensure_bucket
 from grampus.databases.backup.places import TargetPlace
 from grampus.lab.gateway import DEFAULT_BUCKET, credentials_file
 
-gateway_app = make_noun("gateway", "Ceph's own S3 service on one host, for backups.")
+gateway_app = make_noun("gateway", "Ceph's own S3 service on one host, for backups.", under=lab_app)
 
 
 @command(gateway_app, "up", "grampus lab gateway up")
@@ -34,9 +36,9 @@ def gateway_up(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Start the gateway, with a user and a bucket for backups; `lab up` brings it back."""
-    session = Session(lab)
+    session = LabSession(lab)
     with session.breaking_lab(), session.progress:
-        service = session.lab_gateway()
+        service = lab_gateway(session)
         spec = service.plan_up(host, build_image=not dry_run)
         if dry_run:
             plan = [*service.describe_up(spec), f"Make the bucket {DEFAULT_BUCKET}"]
@@ -73,12 +75,12 @@ def gateway_down(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Take the gateway away, with every bucket and all backups that are in it."""
-    session = Session(lab)
-    plan = session.lab_gateway().describe_down()
+    session = LabSession(lab)
+    plan = lab_gateway(session).describe_down()
     if dry_run:
         show_plan(output_format, plan)
         return
     confirm("This deletes all buckets of the gateway and what is in them. Go on?", yes=yes)
     with session.breaking_lab(), session.progress:
-        session.lab_gateway().down()
+        lab_gateway(session).down()
     make_output(output_format).text({"lab": lab}, f"The gateway of '{lab}' is gone.")

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from grampus.cli.composition import Session
+from grampus.cli.composition_lab import LabSession
 from grampus.core.errors import GrampusError
-from grampus.databases.controller.due_jobs import ControllerEvent
 from grampus.databases.rebuild.noting import RecordsNoting
 from grampus.lab.lab_file import ensure_lab_file
 
-NOTE_EVERY_S = 30.0
 
-
-def note_due(session: Session) -> list[ControllerEvent]:
-    """As `note_records`, for what the controller changes."""
-    note_records(session)
-    return []
-
-
-def note_records(session: Session) -> None:
+def note_records(session: LabSession) -> None:
     """Note on images, and beside the lab, what changed. A failure is told, and is no failure of
     the command: the next one notes it.
     """

@@ -134,7 +134,8 @@ def make_output(output_format: OutputFormat) -> Output:
 
 def show_plan(output_format: OutputFormat, steps: Sequence[str]) -> None:
     """What --dry-run prints: the steps that would be carried out, in order."""
-    make_output(output_format).text({"plan": list(steps)}, "\n".join(steps))
+    shown = "\n".join(steps) or "Nothing would be changed."
+    make_output(output_format).text({"plan": list(steps)}, shown)
 
 
 def _print_json(document: object) -> None:

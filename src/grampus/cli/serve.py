@@ -12,6 +12,7 @@ import typer
 
 from grampus.cli.app import EXIT_FAILED, command
 from grampus.cli.composition import Session
+from grampus.cli.nouns import app
 from grampus.cli.options import FORMAT_DEFAULT, LAB_DEFAULT, DryRunOption, FormatOption, LabOption
 from grampus.cli.output import OutputFormat, show_plan
 from grampus.cli.progress_bar import PlainProgress
@@ -25,11 +26,7 @@ from grampus.state.locks import hold_lock
 _CONTROLLER = "controller"  # as the job of what is told of the controller itself
 
 
-def add_serve(app: typer.Typer) -> None:
-    """`serve` is a verb without a noun."""
-    command(app, "serve", "grampus serve --format json")(serve)
-
-
+@command(app, "serve", "grampus serve --format json")
 def serve(
     once: Annotated[
         bool, typer.Option("--once", metavar="", help="Each job once, and end; for cron.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from grampus.cli.composition import Session
+from grampus.cli.composition_backups import backup_schedules, scheduled_tests
 from grampus.databases.backup.backup_schedules import CarriedBackup
 from grampus.databases.controller.due_jobs import ControllerEvent, failure_of
 
@@ -15,18 +16,18 @@ TESTS_EVERY_S = 300.0
 
 def take_backups(session: Session) -> list[ControllerEvent]:
     """Take the backups that are due, and let old ones go."""
-    return _events(session.backup_schedules().carry_out(with_logs=False))
+    return _events(backup_schedules(session).carry_out(with_logs=False))
 
 
 def archive_binlogs(session: Session) -> list[ControllerEvent]:
     """Copy what binary logs have got since the last time; a gap is told until it is over."""
-    return _events(session.backup_schedules().carry_out(with_backups=False))
+    return _events(backup_schedules(session).carry_out(with_backups=False))
 
 
 def carry_out_tests(session: Session) -> list[ControllerEvent]:
     """Restore and compare the backups whose test is due; what was found wrong is told on."""
     events = []
-    for one in session.scheduled_tests().carry_out():
+    for one in scheduled_tests(session).carry_out():
         name = one.database
         if one.tested is not None and one.tested.test.problem is None:
             tested = one.tested.manifest.id

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from grampus.cli.composition import Session
-from grampus.cli.noting import NOTE_EVERY_S, note_due
+from grampus.cli.composition_copies import replica_renewals, snapshot_schedules
+from grampus.cli.composition_live import database_growth
+from grampus.cli.noting import note_records
 from grampus.cli.serve_backups import (
     ARCHIVE_EVERY_S,
     BACKUPS_EVERY_S,
@@ -16,7 +18,9 @@ from grampus.cli.serve_replicas import REPLICAS_EVERY_S, renew_replicas
 from grampus.databases.controller.due_jobs import ControllerEvent, DueJob
 from grampus.databases.growth.decide_growth import LOOK_EVERY_S
 from grampus.databases.growth.guard import GrowthGuard
+from grampus.databases.snapshots.snapshot_schedules import SnapshotSchedules
 
+NOTE_EVERY_S = 30.0
 # In what `converge` says of work that must wait, such as for a host that is down.
 _UNSETTLED = "could not be settled"
 
@@ -25,13 +29,15 @@ def due_jobs() -> tuple[DueJob[Session], ...]:
     """Every job, made anew: one may remember what it saw the last time."""
     guard = GrowthGuard()
     return (
-        DueJob("growth", LOOK_EVERY_S, lambda session: guard.run(session.database_growth())),
+        DueJob("growth", LOOK_EVERY_S, lambda session: guard.run(database_growth(session))),
         DueJob("settle", 15.0, settle),
-        DueJob("snapshots", 60.0, take_snapshots),
+        DueJob("snapshots", 60.0, lambda session: take_snapshots(snapshot_schedules(session))),
         DueJob("backups", BACKUPS_EVERY_S, take_backups),
         DueJob("restore-tests", TESTS_EVERY_S, carry_out_tests),
         DueJob("binlogs", ARCHIVE_EVERY_S, archive_binlogs),
-        DueJob("replicas", REPLICAS_EVERY_S, renew_replicas),
+        DueJob(
+            "replicas", REPLICAS_EVERY_S, lambda session: renew_replicas(replica_renewals(session))
+        ),
         DueJob("facts", NOTE_EVERY_S, note_due),
     )
 
@@ -47,10 +53,10 @@ def settle(session: Session) -> list[ControllerEvent]:
     return events
 
 
-def take_snapshots(session: Session) -> list[ControllerEvent]:
+def take_snapshots(schedules: SnapshotSchedules) -> list[ControllerEvent]:
     """Take the snapshots that schedules want now, and let old ones go."""
     events = []
-    for carried in session.snapshot_schedules().carry_out():
+    for carried in schedules.carry_out():
         name = carried.database
         if carried.taken is not None:
             text = f"The snapshot '{carried.taken}' of {name} was taken by schedule."
@@ -65,3 +71,9 @@ def take_snapshots(session: Session) -> list[ControllerEvent]:
         if carried.problem is not None:
             events.append(ControllerEvent(name, "failed", carried.problem, "failed"))
     return events
+
+
+def note_due(session: Session) -> list[ControllerEvent]:
+    """As a command does at its end, for what the controller changes."""
+    note_records(session)
+    return []

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from grampus.cli.composition import Session
 from grampus.databases.controller.due_jobs import ControllerEvent
-from grampus.databases.replicas.renewals import RenewalReason
+from grampus.databases.replicas.renewals import RenewalReason, ReplicaRenewals
 
 REPLICAS_EVERY_S = 60.0
 _WHY: dict[RenewalReason, str] = {
@@ -13,10 +12,10 @@ _WHY: dict[RenewalReason, str] = {
 }
 
 
-def renew_replicas(session: Session) -> list[ControllerEvent]:
+def renew_replicas(renewals: ReplicaRenewals) -> list[ControllerEvent]:
     """Renew the replicas whose time has come, and those that can never catch up."""
     events = []
-    for renewal in session.replica_renewals().carry_out():
+    for renewal in renewals.carry_out():
         name = renewal.replica
         if renewal.problem is not None:
             events.append(ControllerEvent(name, "failed", renewal.problem, "failed"))

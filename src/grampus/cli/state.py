@@ -8,6 +8,7 @@ from typing import Any
 from grampus.cli.app import command, make_noun
 from grampus.cli.composition import Session
 from grampus.cli.noting import note_records
+from grampus.cli.nouns import app
 from grampus.cli.options import (
     FORMAT_DEFAULT,
     LAB_DEFAULT,
@@ -23,7 +24,7 @@ from grampus.lab.lab_file import find_lost_records, restore_lab
 from grampus.state.stored import StoredRecord
 from grampus.volumes.records import VOLUME_RECORD
 
-state_app = make_noun("state", "What Grampus itself remembers, and how to have it back.")
+state_app = make_noun("state", "What Grampus itself remembers, and how to have it back.", under=app)
 _SHOWN = {
     VOLUME_RECORD: "volume",
     DATABASE_KIND: "database",

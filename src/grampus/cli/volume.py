@@ -9,6 +9,7 @@ import typer
 
 from grampus.cli.app import command, confirm, make_noun
 from grampus.cli.composition import Session
+from grampus.cli.nouns import app
 from grampus.cli.options import (
     DRIVER_NAMES,
     FORMAT_DEFAULT,
@@ -45,7 +46,30 @@ from grampus.volumes.write_paths import (
     parse_write_path,
 )
 
-volume_app = make_noun("volume", "RBD images attached to hosts.")
+volume_app = make_noun(
+    "volume",
+    "RBD images attached to hosts.",
+    under=app,
+    modules={
+        "create": "grampus.cli.volume",
+        "list": "grampus.cli.volume",
+        "show": "grampus.cli.volume",
+        "attach": "grampus.cli.volume",
+        "resize": "grampus.cli.volume",
+        "set": "grampus.cli.volume",
+        "replay": "grampus.cli.volume",
+        "fence": "grampus.cli.volume",
+        "detach": "grampus.cli.volume",
+        "delete": "grampus.cli.volume",
+        "migrate": "grampus.cli.volume_migrate",
+        "rotate": "grampus.cli.volume_migrate",
+        "verify": "grampus.cli.volume_verify",
+        "clone": "grampus.cli.volume_snapshot",
+        "flatten": "grampus.cli.volume_snapshot",
+        "snapshot": "grampus.cli.volume_snapshot",
+        "key": "grampus.cli.volume_key",
+    },
+)
 NameArgument = Annotated[str, typer.Argument(help="The volume's name.")]
 
 

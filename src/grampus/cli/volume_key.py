@@ -12,8 +12,9 @@ from grampus.cli.composition import Session
 from grampus.cli.kept_keys import export_key, import_key, key_entries
 from grampus.cli.options import FORMAT_DEFAULT, LAB_DEFAULT, FormatOption
 from grampus.cli.output import make_output
+from grampus.cli.volume import volume_app
 
-volume_key_app = make_noun("key", "The master key of encrypted volumes.")
+volume_key_app = make_noun("key", "The master key of encrypted volumes.", under=volume_app)
 _MADE_BY = "The first encrypted volume makes one."
 
 

@@ -35,7 +35,7 @@ from grampus.volumes.model import CloneSource, SnapshotInfo, VolumeSpec
 from grampus.volumes.service import VolumeService
 from grampus.volumes.write_paths import decide_max_lag_ms
 
-snapshot_app = make_noun("snapshot", "Snapshots of volumes.")
+snapshot_app = make_noun("snapshot", "Snapshots of volumes.", under=volume_app)
 SnapshotArgument = Annotated[str, typer.Argument(metavar="SNAPSHOT", help="The snapshot's name.")]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from grampus.cli.app import EXIT_FAILED, command
+from grampus.cli.composition_verify import volume_scrubs
 from grampus.cli.options import (
     FORMAT_DEFAULT,
     LAB_DEFAULT,
@@ -39,7 +40,7 @@ def volume_verify(
     and was not repaired.
     """
     with work_on_volumes(lab) as (session, volumes):
-        record, scrubs = volumes.get(name), session.volume_scrubs()
+        record, scrubs = volumes.get(name), volume_scrubs(session)
         if dry_run:
             show_plan(output_format, scrubs.describe(record, repair=repair))
             return

@@ -20,8 +20,8 @@ from grampus.cli.app import (
     confirm,
     explain_error,
     join_lines,
-    make_noun,
 )
+from grampus.cli.noun import Noun
 from grampus.cli.options import FORMAT_DEFAULT, FormatOption
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError, UsageError
 
@@ -37,7 +37,7 @@ def raising(error: BaseException) -> Callable[[], None]:
 
 def make_app(act: Callable[[], None]) -> typer.Typer:
     """An app of two verbs, one of which does `act`."""
-    app = make_noun("made", "Made up.")
+    app = Noun("made", "Made up.")
 
     @command(app, "act", "made act")
     def act_command(word: str = "", output_format: FormatOption = FORMAT_DEFAULT) -> None:
@@ -156,12 +156,13 @@ def test_confirmation_without_any_stdin_is_wrong_use(monkeypatch: pytest.MonkeyP
 
 PROGRAM = """
 import sys
-from grampus.cli.app import command, make_noun
+from grampus.cli.app import command
+from grampus.cli.noun import Noun
 from grampus.cli.options import FORMAT_DEFAULT, FormatOption
 from grampus.cli.output import make_output
 from grampus.core.errors import NotFoundError
 
-app = make_noun("made", "Made up.")
+app = Noun("made", "Made up.")
 
 @command(app, "much", "made much")
 def much(output_format: FormatOption = FORMAT_DEFAULT) -> None:
@@ -210,8 +211,9 @@ def test_traceback_is_shown_for_debug_alone_and_without_local_values(debug: str)
 
 INTERRUPTED_WORK = """
 import os, signal
-from grampus.cli.app import command, make_noun
-app = make_noun("made", "Made up.")
+from grampus.cli.app import command
+from grampus.cli.noun import Noun
+app = Noun("made", "Made up.")
 
 @command(app, "wait", "made wait")
 def wait() -> None:

@@ -6,13 +6,16 @@ import json
 import re
 import shlex
 from collections.abc import Iterator
+from importlib import import_module
 from importlib.metadata import version
+from pkgutil import iter_modules
 from typing import Any
 
 import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
+import grampus.cli
 from grampus.cli.main import app
 
 ROOT: Any = get_command(app)
@@ -42,6 +45,11 @@ def plain(text: str) -> str:
 def test_the_nouns_are_there() -> None:
     assert set(ROOT.commands) >= {"lab", "db", "volume", "bench", "report"}
     assert len(COMMANDS) >= 25
+
+
+@pytest.mark.parametrize("module", [module.name for module in iter_modules(grampus.cli.__path__)])
+def test_a_word_that_a_module_adds_is_in_the_table_of_its_noun(module: str) -> None:
+    import_module(f"grampus.cli.{module}")  # a noun refuses a word that its table leaves out
 
 
 @each_command

@@ -64,8 +64,9 @@ def test_nothing_that_is_printed_holds_the_secret(
 @pytest.mark.parametrize(
     ("verb", "code", "said"),
     [
-        (["export", "--to", "out.key"], 1, "There is no"),
+        (["export", "--to", "out.key"], 3, "There is no"),
         (["import", "missing.key"], 3, "There is no file"),
+        (["import", "."], 2, "is a directory. Name the file that"),
         (["import", "wrong.key"], 2, "it was cut off or changed"),
         (["export", "--to", "out.key", "--key", "00112233aabbccdd"], 3, "import FILE"),
     ],
@@ -85,3 +86,31 @@ def test_what_cannot_be_done_is_said(
     assert result.exit_code == code
     assert said in " ".join(result.output.split())
     assert not (tmp_path / "out.key").exists()
+
+
+@pytest.mark.parametrize("noun", NOUNS, ids=" ".join)
+@pytest.mark.parametrize(
+    ("to", "code", "said"),
+    [
+        (".", 2, "is a directory. Name a new file in it."),
+        ("taken.key", 4, "Name a new one."),
+        ("missing/out.key", 2, "Make it first."),
+    ],
+)
+def test_key_goes_to_a_new_file_in_a_directory_that_is_there(
+    noun: list[str],
+    to: str,
+    code: int,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    keys_of(noun, tmp_path / "home").ensure_current()
+    monkeypatch.setenv(HOME_VARIABLE, str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "taken.key").write_text("mine")
+    result = run(*noun, "export", "--to", to)
+    assert result.exit_code == code
+    assert said in " ".join(result.output.split())
+    assert (tmp_path / "taken.key").read_text() == "mine"
+    assert not (tmp_path / "missing").exists()

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 from pydantic import BaseModel
 
-from grampus.cli.output import HumanOutput, JsonOutput, OutputFormat, make_output
+from grampus.cli.output import HumanOutput, JsonOutput, OutputFormat, make_output, show_plan
 from grampus.core.errors import GrampusError, NotFoundError
 
 Captured = pytest.CaptureFixture[str]
@@ -140,3 +140,13 @@ def test_what_has_no_json_form_is_a_defect() -> None:
 @pytest.mark.parametrize(("word", "kind"), [("human", HumanOutput), ("json", JsonOutput)])
 def test_format_chooses_the_writer(word: str, kind: type) -> None:
     assert isinstance(make_output(OutputFormat(word)), kind)
+
+
+@pytest.mark.parametrize(
+    ("steps", "shown"), [(["Stop it", "Go"], "Stop it\nGo\n"), ([], "Nothing would be changed.\n")]
+)
+def test_a_plan_says_so_when_it_is_empty(capsys: Captured, steps: list[str], shown: str) -> None:
+    show_plan(OutputFormat.HUMAN, steps)
+    assert capsys.readouterr().out == shown
+    show_plan(OutputFormat.JSON, steps)
+    assert json.loads(capsys.readouterr().out) == {"plan": steps}

@@ -68,8 +68,7 @@ def test_what_schedules_did_is_told() -> None:
         Carried("blog", problem="No answer."),
     ]
     schedules = SimpleNamespace(carry_out=lambda: carried)
-    session = SimpleNamespace(snapshot_schedules=lambda: schedules)
-    events = take_snapshots(session)  # type: ignore[arg-type]
+    events = take_snapshots(schedules)  # type: ignore[arg-type]
     assert [(event.database, event.kind, event.level) for event in events] == [
         ("shop", "snapshot-taken", "done"),
         ("shop", "snapshots-let-go", "done"),
@@ -85,8 +84,7 @@ def test_what_became_of_replicas_is_told() -> None:
         Renewal("blog-r1", "blog", "schedule", problem="h2 is down."),
     ]
     service = SimpleNamespace(carry_out=lambda: renewals)
-    session = SimpleNamespace(replica_renewals=lambda: service)
-    events = renew_replicas(session)  # type: ignore[arg-type]
+    events = renew_replicas(service)  # type: ignore[arg-type]
     assert [(event.database, event.kind, event.level) for event in events] == [
         ("shop-r1", "replica-renewed", "done"),
         ("shop-r2", "replica-renewed", "done"),

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from grampus.core.units import format_bytes
-from grampus.databases.catalogue import KIND_PREFIX, OPERATION_TYPES
+from grampus.databases.catalogue import KIND_PREFIX, find_operation_type
 from grampus.databases.names.naming_steps import RENAME
 from grampus.databases.names.trash_steps import RESTORE
 from grampus.databases.records import DatabaseRecords, render_labels
@@ -20,7 +20,6 @@ from grampus.state.history import JournaledOperation, OperationHistory
 VOLUME_PREFIX = "volume."
 # `cut off`: its process is gone or at it now; the next command finishes or undoes it.
 Outcome = Literal["done", "undone", "cut off"]
-_WHAT = {kind.kind: kind.what.removesuffix(" the database") for kind in OPERATION_TYPES}
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,9 @@ def classify_event(operation: JournaledOperation) -> DatabaseEvent:
     if operation.kind.startswith(VOLUME_PREFIX):
         what = f"{operation.kind.removeprefix(VOLUME_PREFIX)} of its volume"
     else:
-        what = _WHAT.get(operation.kind, operation.kind).removesuffix(" of").removesuffix(" in")
+        found = find_operation_type(operation.kind)
+        what = operation.kind if found is None else found.what.removesuffix(" the database")
+        what = what.removesuffix(" of").removesuffix(" in")
     return DatabaseEvent(
         at=operation.started_at,
         database=operation.subject,

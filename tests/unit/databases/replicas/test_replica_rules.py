@@ -7,12 +7,10 @@ from datetime import UTC, datetime
 import pytest
 
 from grampus.core.errors import RefusedError
-from grampus.databases.catalogue import OPERATION_TYPES
+from grampus.databases.catalogue import KINDS
 from grampus.databases.model import DatabaseRecord, DatabaseSpec
 from grampus.databases.replicas import replica_rules
 from grampus.databases.replicas.replica_rules import replicas_of, require_allowed
-
-KINDS = {operation_type.kind for operation_type in OPERATION_TYPES}
 
 
 def record(name: str, replica_of: str | None = None) -> DatabaseRecord:
@@ -46,8 +44,8 @@ RECORDS = {
 
 
 def test_no_rule_is_about_a_kind_that_there_is_not() -> None:
-    assert set(replica_rules._NOT_ON_REPLICA) <= KINDS
-    assert set(replica_rules._NOT_UNDER_REPLICAS) <= KINDS
+    assert set(replica_rules._NOT_ON_REPLICA) <= set(KINDS)
+    assert set(replica_rules._NOT_UNDER_REPLICAS) <= set(KINDS)
 
 
 @pytest.mark.parametrize("kind", sorted(replica_rules._NOT_ON_REPLICA))

@@ -1,0 +1,36 @@
+"""The composition root, of backups of databases, and what is made from them."""
+
+from __future__ import annotations
+
+from grampus.cli.composition import Session
+from grampus.cli.composition_copies import database_clones
+from grampus.databases.backup.archiving import BinlogArchiver
+from grampus.databases.backup.backup_schedules import BackupSchedules
+from grampus.databases.backup.restore_tests import RestoreTests
+from grampus.databases.backup.restores import DatabaseRestores
+from grampus.databases.backup.scheduled_tests import ScheduledTests
+from grampus.databases.backup.service import DatabaseBackups
+
+
+def database_backups(session: Session) -> DatabaseBackups:
+    return DatabaseBackups(session.databases().operations)
+
+
+def restore_tests(session: Session) -> RestoreTests:
+    return RestoreTests(session.databases(), database_clones(session))
+
+
+def scheduled_tests(session: Session) -> ScheduledTests:
+    return ScheduledTests(session.databases().operations, restore_tests(session))
+
+
+def backup_schedules(session: Session) -> BackupSchedules:
+    return BackupSchedules(session.databases().operations)
+
+
+def binlog_archiver(session: Session) -> BinlogArchiver:
+    return BinlogArchiver(session.databases().operations)
+
+
+def database_restores(session: Session) -> DatabaseRestores:
+    return DatabaseRestores(session.databases())

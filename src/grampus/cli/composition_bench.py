@@ -1,0 +1,80 @@
+"""The composition root, of benchmarks: what they see of the lab."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from grampus.bench.ports import IoDevice
+from grampus.cli.composition import Session
+from grampus.cli.composition_lab import CHECKOUT, LabSession
+from grampus.lab.osd_devices import observe_osd_devices
+from grampus.state.runs import RunArchive, Setting
+from grampus.volumes.write_paths import describe_write_path
+
+SUITES = CHECKOUT / "suites"
+
+
+def run_archive(session: LabSession) -> RunArchive:
+    return RunArchive(session.home.runs_dir)
+
+
+class LabDevices:
+    """Block devices of a lab's OSDs and volumes; a `DevicesPort` of bench."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def io_devices(self) -> list[IoDevice]:
+        osds = [
+            IoDevice("daemon", osd.daemon, osd.host, osd.device)
+            for osd in observe_osd_devices(self._session.require_lab(), self._session.fleet())
+        ]
+        volumes = [
+            IoDevice("volume", record.spec.name, attachment.host, attachment.device)
+            for record in self._session.volumes().all()
+            if (attachment := record.attachment) is not None
+        ]
+        return osds + volumes
+
+
+class LabFacts:
+    """What a run records of the lab; a `FactsPort` of bench."""
+
+    def __init__(self, session: Session, database: str) -> None:
+        self._session = session
+        self._database = database
+
+    def facts(self) -> list[Setting]:
+        record = self._session.volumes().get(self._database)
+        attachment = record.attachment
+        return describe_lab(
+            self._session,
+            record.spec.pool,
+            {
+                "image": f"{record.spec.pool}/{record.spec.image}",
+                "image size (bytes)": str(record.spec.size_bytes),
+                "file system": record.spec.filesystem,
+                "write path": describe_write_path(record.spec.write_path, record.spec.max_lag_ms),
+                "driver": attachment.driver if attachment else "detached",
+                "driver reason": attachment.driver_reason if attachment else "",
+                "transport": (attachment.transport or "") if attachment else "",
+            },
+        )
+
+
+def describe_lab(session: LabSession, pool_name: str, further: Mapping[str, str]) -> list[Setting]:
+    """What a run records of the lab and one of its pools, with `further` settings of its own."""
+    spec, cluster = session.require_lab(), session.cluster()
+    pool = cluster.observe_pool(pool_name)
+    pairs = {
+        "version": cluster.observe_versions(),
+        "hosts": f"{spec.host_count} (network namespaces of one machine)",
+        "OSDs": f"{spec.osd_count}, BlueStore on loop devices over sparse files",
+        "OSD size (bytes)": str(spec.osd_size_bytes),
+        "media": spec.media,
+        "pool": pool_name,
+        "copies": f"{pool.copies}, min_size {spec.min_size}",
+        **further,
+        "host image": spec.image_id,
+    }
+    return [Setting(group="Ceph", name=name, value=value) for name, value in pairs.items()]

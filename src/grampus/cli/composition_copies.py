@@ -1,0 +1,33 @@
+"""The composition root, of copies of databases: clones, replicas, snapshots."""
+
+from __future__ import annotations
+
+from grampus.cli.composition import Session
+from grampus.databases.clones.cloning import DatabaseClones
+from grampus.databases.replicas.renewals import ReplicaRenewals
+from grampus.databases.replicas.replicas import DatabaseReplicas
+from grampus.databases.snapshots.snapshot_schedules import SnapshotSchedules
+from grampus.databases.snapshots.snapshots import DatabaseSnapshots
+from grampus.lab.copies_pools import CopiesPools
+
+
+def database_clones(session: Session) -> DatabaseClones:
+    databases = session.databases()
+    return DatabaseClones(databases.operations, databases.planner)
+
+
+def database_replicas(session: Session) -> DatabaseReplicas:
+    pools = CopiesPools(session.require_lab(), session.cluster(), session.clock)
+    return DatabaseReplicas(session.databases(), pools)
+
+
+def replica_renewals(session: Session) -> ReplicaRenewals:
+    return ReplicaRenewals(session.databases().operations, database_replicas(session))
+
+
+def database_snapshots(session: Session) -> DatabaseSnapshots:
+    return DatabaseSnapshots(session.databases().operations)
+
+
+def snapshot_schedules(session: Session) -> SnapshotSchedules:
+    return SnapshotSchedules(session.databases().operations)

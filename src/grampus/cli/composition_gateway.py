@@ -1,0 +1,19 @@
+"""The composition root, of the lab's S3 service."""
+
+from __future__ import annotations
+
+from grampus.cli.composition_lab import LabSession
+from grampus.lab.gateway_service import GatewayService
+
+
+def lab_gateway(session: LabSession) -> GatewayService:
+    return GatewayService(
+        session.require_lab(),
+        session.home,
+        session.store,
+        session.journal,
+        session.images,
+        session.fleet(),
+        session.clock,
+        session.progress,
+    )

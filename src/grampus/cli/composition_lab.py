@@ -1,0 +1,146 @@
+"""The composition root, of the lab: what needs neither volumes nor databases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from grampus.ceph.cluster import CephCluster
+from grampus.cli.progress_bar import PlainProgress, TerminalProgress, make_progress
+from grampus.core.actor import observe_actor
+from grampus.core.clock import SystemClock
+from grampus.core.names import require_name
+from grampus.hosts.any_host import AnyReachableHost
+from grampus.hosts.lab_host import LabFleet
+from grampus.lab.images.cache import HostImages
+from grampus.lab.model import LabSpec
+from grampus.lab.service import LabService
+from grampus.state.home import Home
+from grampus.state.locks import hold_lock
+from grampus.state.operations import OperationJournal
+from grampus.state.store import Store
+from grampus.state.stored import copy_of_lab
+
+# The data directories of a checkout (this package is installed in place, see Makefile).
+CHECKOUT = Path(__file__).resolve().parents[3]
+IMAGE_DEFINITIONS = CHECKOUT / "images"
+# How long a command waits for another one that is changing the same lab.
+LAB_LOCK_TIMEOUT_S = 15.0
+
+
+class LabSession:
+    """What one command needs of the lab, made when first asked for.
+
+    Only a command that `makes_lab` creates GRAMPUS_HOME: the others find nothing in an absent
+    one, and leave it absent. With `on_copy` the state is a copy in memory, whatever is written to
+    it. Raises UsageError when `lab` is no name.
+    """
+
+    def __init__(
+        self,
+        lab: str,
+        *,
+        makes_lab: bool = False,
+        on_copy: bool = False,
+        progress: TerminalProgress | PlainProgress | None = None,
+    ) -> None:
+        self.lab_name = require_name("lab", lab)
+        self._makes_lab = makes_lab
+        self._on_copy = on_copy
+        self.home = Home.from_environment()
+        self.clock = SystemClock()
+        self.progress = progress or make_progress()
+        self._store: Store | None = None
+
+    @property
+    def store(self) -> Store:
+        if self._store is None:
+            file = self.home.store_file
+            try:
+                if self._on_copy:
+                    self._store = copy_of_lab(file, self.lab_name)
+                else:
+                    self._store = Store(file if self._makes_lab or file.exists() else None)
+            except OSError as error:
+                raise self.home.unusable(error) from error
+        return self._store
+
+    def close(self) -> None:
+        """Release the store, for whoever makes many sessions."""
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
+    @property
+    def journal(self) -> OperationJournal:
+        return OperationJournal(self.store, self.clock, actor=observe_actor())
+
+    @property
+    def images(self) -> HostImages:
+        return HostImages(self.home, IMAGE_DEFINITIONS, self.clock)
+
+    def lab(self) -> LabService:
+        """The lab by name, whether it exists or not."""
+        return LabService(
+            self.lab_name,
+            self.home,
+            self.store,
+            self.journal,
+            self.images,
+            self.clock,
+            self.progress,
+        )
+
+    def require_lab(self) -> LabSpec:
+        """The lab's spec. Raises NotFoundError when there is none."""
+        return self.lab().spec()
+
+    def require_lab_or_rest(self) -> LabSpec:
+        """The lab's spec, also that of an interrupted `up` or `down`. Raises NotFoundError."""
+        service = self.lab()
+        return service.find_spec() or service.unfinished_spec() or service.spec()
+
+    def fleet(self) -> LabFleet:
+        return self.lab().fleet(self.require_lab())
+
+    def cluster(self) -> CephCluster:
+        return CephCluster(AnyReachableHost(self.fleet()))
+
+    @contextmanager
+    def alone_in_lab(self) -> Iterator[None]:
+        """Hold the lab against every other command (up, down, faults).
+
+        Raises NotFoundError when there is none, unless this command makes it.
+        """
+        if not self._makes_lab:
+            self.require_lab_or_rest()
+        with hold_lock(self.home, f"lab.{self.lab_name}", self.clock, timeout_s=LAB_LOCK_TIMEOUT_S):
+            yield
+
+    @contextmanager
+    def sharing_lab(self) -> Iterator[None]:
+        """Hold the lab against `up` and `down`, beside other commands that share it.
+
+        Raises NotFoundError when there is none.
+        """
+        self.require_lab()
+        with hold_lock(
+            self.home,
+            f"lab.{self.lab_name}",
+            self.clock,
+            shared=True,
+            timeout_s=LAB_LOCK_TIMEOUT_S,
+        ):
+            yield
+
+    @contextmanager
+    def breaking_lab(self) -> Iterator[None]:
+        """Share the lab with running work, which faults are made for; one fault at a time."""
+        with (
+            self.sharing_lab(),
+            hold_lock(
+                self.home, f"fault.{self.lab_name}", self.clock, timeout_s=LAB_LOCK_TIMEOUT_S
+            ),
+        ):
+            yield

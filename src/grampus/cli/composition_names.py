@@ -1,0 +1,32 @@
+"""The composition root, of who uses databases, what they are called, what became of them."""
+
+from __future__ import annotations
+
+from grampus.cli.composition import Session
+from grampus.databases.names.events import DatabaseEvents
+from grampus.databases.names.naming import DatabaseNames
+from grampus.databases.names.trash import DatabaseTrash
+from grampus.databases.users.rotation import DatabaseRotation
+from grampus.databases.users.users import DatabaseUsers
+from grampus.state.history import OperationHistory
+
+
+def database_users(session: Session) -> DatabaseUsers:
+    return DatabaseUsers(session.databases().operations)
+
+
+def database_rotation(session: Session) -> DatabaseRotation:
+    return DatabaseRotation(session.databases().operations)
+
+
+def database_names(session: Session) -> DatabaseNames:
+    return DatabaseNames(session.databases().operations)
+
+
+def database_events(session: Session) -> DatabaseEvents:
+    history = OperationHistory(session.store, session.lab_name)
+    return DatabaseEvents(session.databases().operations.records, history)
+
+
+def database_trash(session: Session) -> DatabaseTrash:
+    return DatabaseTrash(session.databases().operations)

@@ -1,0 +1,15 @@
+"""The composition root, of what looks for damaged data."""
+
+from __future__ import annotations
+
+from grampus.cli.composition import Session
+from grampus.databases.verify.verification import DatabaseVerification
+from grampus.volumes.scrubbing import VolumeScrubs
+
+
+def volume_scrubs(session: Session) -> VolumeScrubs:
+    return VolumeScrubs(session.cluster(), session.clock, session.progress)
+
+
+def database_verification(session: Session) -> DatabaseVerification:
+    return DatabaseVerification(session.databases().operations, volume_scrubs(session))

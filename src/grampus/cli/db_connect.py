@@ -1,0 +1,41 @@
+"""`grampus db connect`: a client of a database, in place of this program."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from grampus.cli.app import command
+from grampus.cli.composition_copies import database_replicas
+from grampus.cli.db import NameArgument, db_app
+from grampus.cli.options import LAB_DEFAULT, LabOption
+from grampus.cli.work import work_on_databases
+
+
+@command(db_app, "connect", "grampus db connect shop -e 'select version()'")
+def db_connect(
+    name: NameArgument,
+    execute: Annotated[
+        str | None, typer.Option("--execute", "-e", metavar="SQL", help="SQL to run.")
+    ] = None,
+    read_only: Annotated[
+        bool,
+        typer.Option(
+            "--read-only", metavar="", help="At the replica of it that is the least far behind."
+        ),
+    ] = False,
+    lab: LabOption = LAB_DEFAULT,
+) -> None:
+    """Open a client at this terminal, or run SQL (-e, or on stdin)."""
+    with work_on_databases(lab) as (session, databases):
+        at = database_replicas(session).choose_reader(name) if read_only else name
+        client = databases.client_argv(at, execute)
+        host = session.fleet().host(client.host)
+        tty = sys.stdin.isatty() and sys.stdout.isatty() and execute is None
+        argv = host.terminal_argv(client.argv, daemon=client.daemon, tty=tty)
+    sys.stdout.flush()
+    # The client takes our place: its signals, its exit code and its terminal are its own.
+    os.execvp(argv[0], argv)  # noqa: S606 - a list of arguments, no shell

@@ -1,0 +1,129 @@
+"""`grampus lab fault`: the lab broken on purpose, and healed."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from grampus.cli.app import command, make_noun
+from grampus.cli.composition import Session
+from grampus.cli.lab import lab_app
+from grampus.cli.lab_settle import start_databases
+from grampus.cli.options import (
+    FORMAT_DEFAULT,
+    LAB_DEFAULT,
+    DryRunOption,
+    FormatOption,
+    LabOption,
+)
+from grampus.cli.output import make_output, show_plan
+from grampus.lab.bit_rot import BitRot
+
+fault_app = make_noun(
+    "fault",
+    "Break the lab on purpose, and heal it.",
+    under=lab_app,
+    modules={
+        "kill-daemon": "grampus.cli.lab_fault",
+        "kill-host": "grampus.cli.lab_fault",
+        "partition": "grampus.cli.lab_fault",
+        "heal": "grampus.cli.lab_fault",
+        "bit-rot": "grampus.cli.lab_bit_rot",
+    },
+)
+ForceOption = Annotated[
+    bool, typer.Option("--force", metavar="", help="Even if databases then cannot write any more.")
+]
+
+
+@command(fault_app, "kill-daemon", "grampus lab fault kill-daemon osd-1")
+def kill_daemon(
+    daemon: Annotated[str, typer.Argument(help="A daemon, such as osd-1 (see lab status).")],
+    lab: LabOption = LAB_DEFAULT,
+    force: ForceOption = False,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """End a daemon with SIGKILL."""
+    session = Session(lab)
+    with session.breaking_lab():
+        spec, service = session.require_lab(), session.lab()
+        if not force:
+            service.require_safe_to_lose(spec, host=None, daemon=daemon)
+        if dry_run:
+            show_plan(output_format, [f"Kill {daemon}"])
+            return
+        host = service.kill_daemon(spec, daemon)
+    _report(output_format, "kill-daemon", daemon, f"Killed {daemon} on {host}.")
+
+
+@command(fault_app, "kill-host", "grampus lab fault kill-host h3")
+def kill_host(
+    host: Annotated[str, typer.Argument(help="A host, such as h3.")],
+    lab: LabOption = LAB_DEFAULT,
+    force: ForceOption = False,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Cut a host's link and end all its processes, as a power cut would."""
+    session = Session(lab)
+    with session.breaking_lab():
+        spec, service = session.require_lab(), session.lab()
+        if not force:
+            service.require_safe_to_lose(spec, host=host, daemon=None)
+        if dry_run:
+            show_plan(output_format, [f"Cut the link of {host}", f"Kill all that runs on {host}"])
+            return
+        service.kill_host(spec, host)
+    _report(output_format, "kill-host", host, f"Killed the host {host}.")
+
+
+@command(fault_app, "partition", "grampus lab fault partition h2")
+def partition(
+    host: Annotated[str, typer.Argument(help="A host, such as h2.")],
+    lab: LabOption = LAB_DEFAULT,
+    force: ForceOption = False,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Cut a host off the network; its daemons go on running."""
+    session = Session(lab)
+    with session.breaking_lab():
+        spec, service = session.require_lab(), session.lab()
+        if not force:
+            service.require_safe_to_lose(spec, host=host, daemon=None)
+        if dry_run:
+            show_plan(output_format, [f"Cut the link of {host}"])
+            return
+        service.partition(spec, host)
+    _report(output_format, "partition", host, f"Cut {host} off the network.")
+
+
+@command(fault_app, "heal", "grampus lab fault heal")
+def heal(
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Connect and start everything again, and wait for HEALTH_OK."""
+    session = Session(lab)
+    with session.breaking_lab(), session.progress:
+        spec = session.require_lab()
+        if dry_run:
+            show_plan(output_format, session.lab().up_titles(spec))
+            return
+        for sentence in BitRot(spec, session.fleet(), session.clock, session.progress).take_back():
+            session.progress.note(sentence)
+        session.lab().up(spec)
+        start_databases(session)
+    _report(output_format, "heal", lab, f"The lab '{lab}' is healed.")
+
+
+def _report(
+    output_format: FormatOption,
+    fault: Literal["kill-daemon", "kill-host", "partition", "heal"],
+    subject: str,
+    sentence: str,
+) -> None:
+    make_output(output_format).text({"fault": fault, "subject": subject}, sentence)

@@ -1,0 +1,21 @@
+"""The nouns of `grampus`, and the module that each is in."""
+
+from __future__ import annotations
+
+from grampus.cli.noun import Noun
+
+app = Noun(
+    "grampus",
+    "MySQL databases on Ceph block storage: deployed, operated, proven and planned.\n\n"
+    "Start with [bold]grampus lab up[/bold], then "
+    "[bold]grampus db create demo --size 4G[/bold].",
+    {
+        "serve": "grampus.cli.serve",
+        "lab": "grampus.cli.lab",
+        "db": "grampus.cli.db",
+        "volume": "grampus.cli.volume",
+        "bench": "grampus.cli.bench",
+        "report": "grampus.cli.bench",
+        "state": "grampus.cli.state",
+    },
+)
