@@ -11,7 +11,7 @@ import pytest
 
 from tests.system.command_line import CommandLine
 from tests.system.exerciser import Exerciser
-from tests.system.lab_machine import LabMachine
+from tests.system.lab_machine import LabMachine, remove_pool
 from tests.system.ledger import Ledger
 from tests.system.volumes import attached_volume
 
@@ -35,9 +35,7 @@ def second_pool(machine: LabMachine) -> Iterator[None]:
         left = machine.ok("rados", "-p", THERE, "--all", "ls")
         assert not re.search(r"rbd_data|rbd_header|grampus_journal", left), left
     finally:
-        machine.ok("ceph", "config", "set", "global", "mon_allow_pool_delete", "true")
-        machine.ok("ceph", "osd", "pool", "rm", THERE, THERE, "--yes-i-really-really-mean-it")
-        machine.ok("ceph", "config", "rm", "global", "mon_allow_pool_delete")
+        remove_pool(machine, THERE)
 
 
 def pauses_ms(lab: CommandLine, name: str) -> list[int]:

@@ -1,7 +1,8 @@
 """The guide's pages as they are typed: their commands, and what each is said to print.
 
 A page is tried when a comment in it says with what: `<!-- tried with: shop -->` (a new database of
-that name). A block after `<!-- not tried: why -->` is left out.
+that name), or `nothing`. A block after `<!-- not tried: why -->` is left out. What is typed is
+`grampus`, or `ceph` and `rbd` where the cluster is.
 """
 
 from __future__ import annotations
@@ -9,13 +10,16 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _TRIED = re.compile(r"<!-- tried with: (?P<with>[^>]*?) -->")
 _NOT_TRIED = re.compile(r"<!-- not tried: [^>]+? -->")
 _FENCE = "```"
 _PROMPT = "$ "
 _ANYTHING = "..."
+_NOTHING = "nothing"
+_GRAMPUS = "grampus"
+_PROGRAMS = frozenset({_GRAMPUS, "ceph", "rbd"})
 # What differs from run to run: passwords, hosts, digests, numbers in all that is made of them
 # (sizes, dates, versions, addresses), and how wide a table is.
 _PASSWORD = re.compile(r"(?<=:)[A-Za-z0-9]{28}(?=@)")
@@ -32,15 +36,21 @@ class TypedCommand:
     """One command of a page."""
 
     line: int  # of the page, from 1
-    argv: tuple[str, ...]  # without `grampus`
-    printed: tuple[str, ...]  # as the page has it
+    program: str  # of _PROGRAMS
+    argv: tuple[str, ...]  # without the program
+    printed: tuple[str, ...] = ()  # as the page has it
+
+    @property
+    def is_grampus(self) -> bool:
+        """Whether it is ours, and not one of the cluster's own."""
+        return self.program == _GRAMPUS
 
 
 @dataclass(frozen=True)
 class GuidePage:
     """What is tried of a page."""
 
-    database: str
+    database: str | None  # that it begins with
     commands: tuple[TypedCommand, ...]
 
 
@@ -62,18 +72,18 @@ def parse_page(text: str) -> GuidePage | None:
                 raise ValueError(f"line {number}: nothing was typed that could print {line!r}")
             begins = False
             _take(commands, number, line)
-    return GuidePage(tried["with"], tuple(commands))
+    database = tried["with"]
+    return GuidePage(None if database == _NOTHING else database, tuple(commands))
 
 
 def _take(commands: list[TypedCommand], number: int, line: str) -> None:
     if line.startswith(_PROMPT):
         program, *argv = shlex.split(line.removeprefix(_PROMPT), comments=True)
-        if program != "grampus":
+        if program not in _PROGRAMS:
             raise ValueError(f"line {number}: {program!r} is not tried; say so before its block")
-        commands.append(TypedCommand(number, tuple(argv), ()))
+        commands.append(TypedCommand(number, program, tuple(argv)))
         return
-    last = commands[-1]
-    commands[-1] = TypedCommand(last.line, last.argv, (*last.printed, line))
+    commands[-1] = replace(commands[-1], printed=(*commands[-1].printed, line))
 
 
 def place_words(argv: Sequence[str], places: Mapping[str, str]) -> list[str]:

@@ -60,3 +60,12 @@ class LabMachine:
         path = self.data / "exerciser"
         path.mkdir(exist_ok=True)
         return path
+
+
+def remove_pool(machine: LabMachine, pool: str) -> None:
+    """Take a pool off the cluster with all that is in it."""
+    machine.ok("ceph", "config", "set", "global", "mon_allow_pool_delete", "true")
+    try:
+        machine.ok("ceph", "osd", "pool", "rm", pool, pool, "--yes-i-really-really-mean-it")
+    finally:
+        machine.ok("ceph", "config", "rm", "global", "mon_allow_pool_delete")

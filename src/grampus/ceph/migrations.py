@@ -24,7 +24,8 @@ from pydantic import BaseModel, ConfigDict
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.namespaces import place_of, split_image
 from grampus.ceph.ports import CommandOutput
-from grampus.ceph.rbd import ENOENT
+from grampus.ceph.rbd import EBUSY, ENOENT
+from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError
 
 MigrationState = Literal[
@@ -32,6 +33,11 @@ MigrationState = Literal[
 ]
 # Writers wait meanwhile.
 PREPARE_TIMEOUT_S = 60.0
+# How long somebody may have the image open still, as who notes a fact on it has for a moment.
+BUSY_TIMEOUT_S = 10.0
+BUSY_POLL_S = 0.5
+# Nobody waits for a commit, and the watch of a copier that was killed lasts 30 s.
+COMMIT_BUSY_TIMEOUT_S = 45.0
 # Removing the source, or copying back, takes as long as there is data.
 DATA_TIMEOUT_S = 12 * 3600.0
 # The tool writes how far it is to stderr.
@@ -87,8 +93,9 @@ class MigrationStatus(BaseModel):
 class RbdMigrations:
     """The migrations of one cluster; names are IMAGE or NAMESPACE/IMAGE, in both pools the same."""
 
-    def __init__(self, cluster: CephCluster) -> None:
+    def __init__(self, cluster: CephCluster, clock: Clock) -> None:
         self._cluster = cluster
+        self._clock = clock
 
     def observe(self, pool: str, name: str) -> MigrationStatus | None:
         """The migration whose target is the image; None: it is none, or there is no image."""
@@ -102,12 +109,11 @@ class RbdMigrations:
 
     def prepare(self, source_pool: str, pool: str, name: str) -> None:
         """Make the target. Raises GrampusError with code `migration-failed`."""
-        result = self._rbd(
+        result = self._rbd_when_closed(
             # The target of a clone is a clone: only one of version 2 may have its parent in another
             # namespace, and by default librbd makes them only where no client is older than Mimic.
             *("--rbd-default-clone-format", "2"),
             *("migration", "prepare", f"{source_pool}/{name}", f"{pool}/{name}"),
-            check=False,
             timeout_s=PREPARE_TIMEOUT_S,
         )
         self._require(result, f"The image {source_pool}/{name} could not be made ready")
@@ -136,14 +142,16 @@ class RbdMigrations:
     def commit(self, pool: str, name: str) -> None:
         """Part the target from its source, and remove that."""
         arguments = ("migration", "commit", "--no-progress", f"{pool}/{name}")
-        result = self._rbd(*arguments, check=False, timeout_s=DATA_TIMEOUT_S)
+        result = self._rbd_when_closed(
+            *arguments, timeout_s=DATA_TIMEOUT_S, busy_s=COMMIT_BUSY_TIMEOUT_S
+        )
         self._require(result, f"The migration of {pool}/{name} could not be committed")
 
     def abort(self, source_pool: str, name: str) -> None:
         """The source as the target is now, and no target any more."""
         # By the source: it is there to the end, also when an abort was cut off.
         arguments = ("migration", "abort", "--no-progress", f"{source_pool}/{name}")
-        result = self._rbd(*arguments, check=False, timeout_s=DATA_TIMEOUT_S)
+        result = self._rbd_when_closed(*arguments, timeout_s=DATA_TIMEOUT_S)
         self._require(result, f"The migration of {source_pool}/{name} could not be aborted")
 
     def ensure_source_absent(self, source_pool: str, name: str, source_id: str) -> None:
@@ -173,6 +181,17 @@ class RbdMigrations:
             return
         lines = (result.stderr.strip() or result.stdout.strip()).splitlines()
         raise _failed(what, lines[-1] if lines else f"code {result.returncode}")
+
+    def _rbd_when_closed(
+        self, *arguments: str, timeout_s: float, busy_s: float = BUSY_TIMEOUT_S
+    ) -> CommandOutput:
+        """As `_rbd`, whatever its code; once more while somebody has the image open."""
+        deadline_s = self._clock.monotonic_s() + busy_s
+        while True:
+            result = self._rbd(*arguments, check=False, timeout_s=timeout_s)
+            if result.returncode != EBUSY or self._clock.monotonic_s() >= deadline_s:
+                return result
+            self._clock.sleep(BUSY_POLL_S)
 
     def _rbd(self, *arguments: str, check: bool = True, timeout_s: float = 60) -> CommandOutput:
         return self._cluster.runner.run(["rbd", *arguments], check=check, timeout_s=timeout_s)

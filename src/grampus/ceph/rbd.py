@@ -143,17 +143,34 @@ class RbdImages:
 
     def ensure_absent(self, pool: str, name: str) -> None:
         """Remove the image; waits for a client that has just gone (its watch ends in 30 s)."""
-        if self.find(pool, name) is None:
-            return
+        if self.find(pool, name) is not None:
+            self.take_away(pool, name, "remove", "--no-progress", timeout_s=600)
+
+    def take_away(self, pool: str, name: str, *arguments: str, timeout_s: float = 60) -> None:
+        """Run `rbd ARGUMENTS` on the image as soon as nobody has it open.
+
+        Raises GrampusError with code `timeout` when somebody keeps it open.
+        """
+
+        def is_done() -> bool:
+            if self.watchers(pool, name):
+                return False
+            argv = (*arguments, f"{pool}/{name}")
+            result = self._rbd(*argv, check=False, timeout_s=timeout_s)
+            if result.returncode == EBUSY:
+                return False  # opened since: another command may be noting a fact on it
+            if result.returncode != 0:
+                self._rbd(*argv, timeout_s=timeout_s)  # so that the runner raises its own error
+            return True
+
         wait_until(
             self._clock,
-            lambda: not self.watchers(pool, name),
+            is_done,
             what=f"the last client of {pool}/{name} to let go",
             remedy=f"`rbd status {pool}/{name}` shows who has it open.",
             timeout_s=45,
             interval_s=0.5,
         )
-        self._rbd("remove", "--no-progress", f"{pool}/{name}", timeout_s=600)
 
     def set_metadata(self, pool: str, name: str, facts: Mapping[str, str]) -> None:
         """Write facts to the image's own metadata, under our prefix.

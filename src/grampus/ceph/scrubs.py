@@ -42,6 +42,11 @@ class ScrubbedGroup(BaseModel):
         return {"active", "clean"} <= set(self.state.split("+"))
 
     @property
+    def is_scrubbing(self) -> bool:
+        """A scrub or a repair of it goes on."""
+        return "scrubbing" in self.state.split("+")
+
+    @property
     def is_inconsistent(self) -> bool:
         """Its last scrub found copies that differ or cannot be read."""
         return "inconsistent" in self.state.split("+")

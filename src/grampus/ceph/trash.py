@@ -9,7 +9,6 @@ from grampus.ceph.cluster import CephCluster
 from grampus.ceph.namespaces import place_of, split_image, split_place
 from grampus.ceph.ports import CommandOutput
 from grampus.ceph.rbd import ENOENT, RbdImages
-from grampus.core.clock import Clock, wait_until
 from grampus.core.errors import GrampusError
 
 # For scripts on a host: ids of the images that users put into the trash of a namespace, and with
@@ -36,10 +35,9 @@ class RbdTrash:
     `rbd trash purge` of anybody removes those alone whose time has come.
     """
 
-    def __init__(self, cluster: CephCluster, images: RbdImages, clock: Clock) -> None:
+    def __init__(self, cluster: CephCluster, images: RbdImages) -> None:
         self._cluster = cluster
         self._images = images
-        self._clock = clock
 
     def image_id(self, pool: str, name: str) -> str:
         """The id of an image that is there. Raises GrampusError when there is none."""
@@ -64,16 +62,8 @@ class RbdTrash:
         """
         if self._images.find(pool, name) is None or self.image_id(pool, name) != image_id:
             return
-        wait_until(
-            self._clock,
-            lambda: not self._images.watchers(pool, name),
-            what=f"the last client of {pool}/{name} to let go",
-            remedy=f"`rbd status {pool}/{name}` shows who has it open.",
-            timeout_s=45,
-            interval_s=0.5,
-        )
         moment = expires_at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        self._rbd("trash", "mv", "--expires-at", moment, f"{pool}/{name}")
+        self._images.take_away(pool, name, "trash", "mv", "--expires-at", moment)
 
     def ensure_restored(self, pool: str, image_id: str, name: str) -> None:
         """The image out of the trash, as `name`; nothing happens when it is there already.

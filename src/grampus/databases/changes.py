@@ -97,6 +97,7 @@ RESIZE = OperationType(
     build=_resize_steps,
     subject=lambda spec: spec.name,
     when_cut_off="finish",
+    opens_volume=True,
 )
 SET_WRITE_PATH = OperationType(
     kind="db.set",
@@ -105,4 +106,5 @@ SET_WRITE_PATH = OperationType(
     build=_set_steps,
     subject=lambda change: change.changed.name,
     when_cut_off="finish-or-undo",
+    opens_volume=True,
 )

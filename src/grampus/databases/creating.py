@@ -96,11 +96,12 @@ def flatten_step(ports: StepPorts, name: str) -> Step:
 def _initialised_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
     name = spec.name
     work = DatabaseWork(ports, spec)
+    volume = "an encrypted volume" if spec.encryption else "a volume"
     return [
         *_first_steps(ports, spec, work),
         Step(
             "volume",
-            f"Create a volume of {format_bytes(spec.size_bytes)} in pool {spec.pool}",
+            f"Create {volume} of {format_bytes(spec.size_bytes)} in pool {spec.pool}",
             work.create_volume,
             lambda: ports.volumes.ensure_absent(name),
         ),

@@ -46,6 +46,9 @@ class OperationType(Generic[DocumentT]):
     lane: Lane = "main"
     # The volume goes, or gets another name: refused while another lane reads it.
     takes_volume: bool = False
+    # The volume is opened anew, as after it was detached, or its encrypted image grown: refused
+    # without the key for that.
+    opens_volume: bool = False
 
     @property
     def is_undone_on_failure(self) -> bool:

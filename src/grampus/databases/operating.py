@@ -96,12 +96,15 @@ class DatabaseOperations:
         """Journal an operation before anything is changed.
 
         Raises RefusedError with code `backup-running` when it takes the volume away that a backup
-        is read from, and what `require_allowed` raises.
+        is read from, and what `require_allowed` and, if it opens the volume, `require_openable`
+        raise.
         """
         subject = kind.subject(document)
         require_allowed(kind.kind, subject, self.records.all())
         if kind.takes_volume:
             self._require_unread(subject)
+        if kind.opens_volume:
+            self.require_openable(subject)
         return self._journal.begin(kind.kind, self.lab, subject, document.model_dump(mode="json"))
 
     def apply(
@@ -199,6 +202,17 @@ class DatabaseOperations:
             raise HostUnreachableError(
                 f"The host {host} cannot be reached.", "Bring it back, then try again."
             )
+
+    def require_openable(self, name: str) -> None:
+        """Raise NotFoundError with code `no-volume-key` when its volume could not be opened anew.
+
+        An encrypted database that runs goes on without its master key, but once it has let go of
+        its volume it cannot come back. GrampusError with code `bad-volume-key`: the key is lost.
+        """
+        encryption = self.volumes.encryption
+        sealed_key = encryption.find_sealed_key(self.volumes.get(name).spec)
+        if sealed_key is not None:
+            encryption.require_openable(sealed_key)
 
     def _require_unread(self, name: str) -> None:
         """Nobody begins to read it from here on: that takes the lock of `main`, which is held."""

@@ -42,10 +42,23 @@ def _acquire(descriptor: int, name: str, clock: Clock, *, shared: bool, timeout_
         except BlockingIOError:
             if clock.monotonic_s() >= deadline_s:
                 raise RefusedError(
-                    f"Another grampus command is working on {name.replace('.', ' ')}.",
+                    f"Another grampus command is working on {describe_lock(name)}.",
                     "Wait until it ends, then try again.",
                     code="busy",
                 ) from None
             clock.sleep(0.1)
         else:
             return
+
+
+def describe_lock(name: str) -> str:
+    """What a lock is held for, in the words of whoever asked for it: `the volume 'shop'`."""
+    match name.split("."):
+        case ["db", _, database, *_]:
+            return f"the database '{database}'"
+        case ["volume", _, volume]:
+            return f"the volume '{volume}'"
+        case ["lab", lab]:
+            return f"the lab '{lab}'"
+        case parts:
+            return " ".join(parts)

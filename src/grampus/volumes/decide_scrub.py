@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from datetime import timedelta
 
@@ -15,6 +16,9 @@ SLOWEST_BYTES_PER_S = 20_000_000
 LEAST_PER_GROUP = timedelta(minutes=1)
 # A request is forgotten when the group's OSDs change, and refused while it is not clean.
 REPEAT_AFTER_S = 30.0
+# The cluster's own limit (`osd_max_scrubs`) does not hold for scrubs that somebody asks for: it
+# would begin all of them at once. More than one, since a group's report is seconds late.
+MOST_PER_OSD = 6
 
 
 class ScrubReport(BaseModel):
@@ -46,6 +50,34 @@ def decide_unfinished(
         for group, stood in before.items()
         if group in now and now[group].deep_scrub_stamp == stood.deep_scrub_stamp
     )
+
+
+def decide_requests(
+    unfinished: Collection[str],
+    now: Mapping[str, ScrubbedGroup],
+    asked_at_s: Mapping[str, float],
+    moment_s: float,
+) -> list[str]:
+    """The groups to ask for a scrub at this moment, by id, at most `MOST_PER_OSD` on an OSD.
+
+    `asked_at_s` says when a group was last asked. One that is being scrubbed is not asked again:
+    it would be scrubbed once more as soon as it is done.
+    """
+    at_work: Counter[int] = Counter()
+    waiting = []
+    for group in sorted(unfinished):
+        asked_s = asked_at_s.get(group)
+        is_asked = asked_s is not None and moment_s - asked_s < REPEAT_AFTER_S
+        if now[group].is_scrubbing or is_asked:
+            at_work.update(now[group].acting)
+        elif now[group].is_clean:
+            waiting.append(group)
+    chosen = []
+    for group in waiting:
+        if all(at_work[osd] < MOST_PER_OSD for osd in now[group].acting):
+            at_work.update(now[group].acting)
+            chosen.append(group)
+    return chosen
 
 
 def decide_deadline_s(groups: int, stored_bytes: int) -> float:

@@ -16,6 +16,7 @@ from grampus.ceph.image_notes import observe_image_pools
 from grampus.ceph.migrations import RbdMigrations
 from grampus.ceph.rbd import RbdImages
 from grampus.ceph.snapshots import RbdSnapshots
+from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError
 from grampus.core.progress import Progress
 from grampus.state.operations import Step
@@ -53,6 +54,7 @@ class Migrating:
         snapshots: RbdSnapshots,
         creating: Creating,
         exchanging: Exchanging,
+        clock: Clock,
         progress: Progress,
     ) -> None:
         self._records = records
@@ -62,7 +64,7 @@ class Migrating:
         self._creating = creating
         self._exchanging = exchanging
         self._progress = progress
-        self._rbd = RbdMigrations(cluster)
+        self._rbd = RbdMigrations(cluster, clock)
 
     def plan(self, name: str, pool: str) -> MigrateOrder | None:
         """The migration, if it can be begun now; None: the volume is in that pool.

@@ -93,7 +93,9 @@ def build_parts(
     cloning = Cloning(records, rbd_snapshots, attacher, creating, encrypting)
     operations = VolumeOperations(lab, home, journal, clock, progress)
     exchanging = Exchanging(records, fleet, images, attacher, clock)
-    migrating = Migrating(records, cluster, images, rbd_snapshots, creating, exchanging, progress)
+    migrating = Migrating(
+        *(records, cluster, images, rbd_snapshots, creating, exchanging), clock, progress
+    )
     rotating = KeyRotating(records, fleet, cluster, exchanging)
     operations.register(
         *build_kinds(
@@ -101,7 +103,7 @@ def build_parts(
             *(migrating, rotating),
         )
     )
-    rbd_trash = RbdTrash(cluster, images, clock)
+    rbd_trash = RbdTrash(cluster, images)
     return VolumeParts(
         records=records,
         attacher=attacher,

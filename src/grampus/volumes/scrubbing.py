@@ -12,9 +12,9 @@ from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.progress import Progress
 from grampus.volumes.decide_scrub import (
-    REPEAT_AFTER_S,
     ScrubReport,
     decide_deadline_s,
+    decide_requests,
     decide_unfinished,
     is_repairable,
     split_damage,
@@ -101,7 +101,7 @@ class VolumeScrubs:
         deadline_s = self._clock.monotonic_s() + decide_deadline_s(len(before), stored_bytes)
         now = dict(before)
         unfinished = sorted(before)
-        asked_at_s: float | None = None
+        asked_at_s: dict[str, float] = {}
         while unfinished:
             moment_s = self._clock.monotonic_s()
             if moment_s >= deadline_s:
@@ -111,9 +111,9 @@ class VolumeScrubs:
                     "`ceph pg ls` shows their states; heal the cluster, then try again.",
                     code="timeout",
                 )
-            if asked_at_s is None or moment_s - asked_at_s >= REPEAT_AFTER_S:
-                self._scrubs.request(kind, [group for group in unfinished if now[group].is_clean])
-                asked_at_s = moment_s
+            asked = decide_requests(unfinished, now, asked_at_s, moment_s)
+            self._scrubs.request(kind, asked)
+            asked_at_s |= dict.fromkeys(asked, moment_s)
             self._clock.sleep(POLL_S)
             now |= self._scrubs.observe(before)
             unfinished = decide_unfinished(before, now)

@@ -107,6 +107,34 @@ def test_removal_waits_for_the_watch_of_a_client_that_has_gone() -> None:
     assert clock.slept_s == 1.0
 
 
+def test_an_image_that_is_opened_in_between_is_removed_after_that() -> None:
+    busy = Output(16, "", "rbd: error: image still has watchers")
+    images, runner, _ = make_images(
+        {
+            INFO: IMAGE_INFO,
+            STATUS: one_by_one([FREE, WATCHED, FREE, FREE]),
+            REMOVE: one_by_one([busy, busy, ""]),
+        }
+    )
+    images.ensure_absent("databases", "shop")
+    assert runner.asked == [INFO, STATUS, REMOVE, STATUS, STATUS, REMOVE, STATUS, REMOVE]
+
+
+def test_an_image_that_is_always_busy_is_given_up() -> None:
+    images, _, _ = make_images({INFO: IMAGE_INFO, STATUS: FREE, REMOVE: Output(16)})
+    with pytest.raises(GrampusError) as caught:
+        images.ensure_absent("databases", "shop")
+    assert caught.value.code == "timeout"
+
+
+def test_any_other_failure_to_remove_is_told_at_once() -> None:
+    failure = Output(39, "", "image has snapshots")
+    images, _, clock = make_images({INFO: IMAGE_INFO, STATUS: FREE, REMOVE: failure})
+    with pytest.raises(GrampusError, match="image has snapshots"):
+        images.ensure_absent("databases", "shop")
+    assert clock.slept_s == 0
+
+
 def test_image_in_use_is_not_removed() -> None:
     images, runner, clock = make_images({INFO: IMAGE_INFO, STATUS: WATCHED})
     with pytest.raises(GrampusError, match="the last client of databases/shop") as caught:

@@ -18,7 +18,7 @@ CLOCK = FakeClock()
 
 def trash(runner: FakeRunner) -> RbdTrash:
     cluster = CephCluster(runner)
-    return RbdTrash(cluster, RbdImages(cluster, CLOCK), CLOCK)
+    return RbdTrash(cluster, RbdImages(cluster, CLOCK))
 
 
 def test_an_image_is_kept_until_its_moment_in_utc() -> None:

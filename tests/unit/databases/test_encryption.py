@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,13 +20,17 @@ from grampus.databases.backup.restores import DatabaseRestores, RestoreRequest
 from grampus.databases.backup.service import DatabaseBackups
 from grampus.databases.clones.cloning import DatabaseClones
 from grampus.databases.clones.decide_clone import CloneRequest
+from grampus.databases.live.moving import DatabaseMoves
+from grampus.databases.names.naming import DatabaseNames
 from grampus.databases.planning import CreatePlanner
 from grampus.databases.request import CreateRequest
+from grampus.databases.snapshots.snapshots import DatabaseSnapshots
 from tests.unit.databases.backup.existing import place, write_rows
 from tests.unit.databases.backup.made import made_backup
 from tests.unit.interruption import stopped_runs
 
 from .fakes import FakeImages
+from .live.live_world import LiveWorld
 from .world import World, prepared
 
 KEY = BackupKey(bytes(range(32)))
@@ -37,6 +42,10 @@ def clones(world: World) -> DatabaseClones:
         operations.records, world.fleet, world.volumes, FakeImages(), world.cluster
     )
     return DatabaseClones(operations, planner)
+
+
+def snapshots(world: World) -> DatabaseSnapshots:
+    return DatabaseSnapshots(world.service().operations)
 
 
 @pytest.mark.parametrize(("encrypt", "images"), [(True, 1), (False, 2)])
@@ -56,6 +65,7 @@ def test_plan_says_that_its_data_directory_is_initialised(world: World) -> None:
     spec = service.plan_create(CreateRequest(name="demo", size_bytes=10 * GIB, encrypt=True))
     steps = service.describe_create(spec)
     assert "Initialise the data directory" in steps
+    assert any(step.startswith("Create an encrypted volume") for step in steps)
     assert not any("golden" in step for step in steps)
 
 
@@ -108,6 +118,36 @@ def test_backup_without_its_master_key_is_refused_before_anything_is_made(
         )
     assert caught.value.code == "no-volume-key"
     assert world.inventory() == before
+
+
+ACTS: dict[str, Callable[[World], object]] = {
+    "clone": lambda w: clones(w).clone(CloneRequest(source="demo", name="copy")),
+    "move": lambda w: DatabaseMoves(w.service().operations).move("demo", "h2"),
+    "rename": lambda w: DatabaseNames(w.service().operations).rename("demo", "store"),
+    "resize": lambda w: w.service().resize("demo", 20 * GIB),
+    "rollback": lambda w: snapshots(w).rollback("demo", "early", with_safety=True),
+    "rollback for good": lambda w: snapshots(w).rollback("demo", "early", with_safety=False),
+    "write path": lambda w: w.service().set_write_path("demo", "direct"),
+}
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_what_could_not_be_opened_again_is_not_let_go_of(tmp_path: Path, act: str) -> None:
+    """It runs, and would be down for good."""
+    world = LiveWorld(tmp_path)
+    world.create(encrypt=True, write_path="journal")
+    snapshots(world).create("demo", "early")
+    sealed = world.volumes.images["demo"].sealed_key
+    assert sealed is not None
+    world.volumes.encryption.lost = {sealed}
+    before = world.inventory()
+    with pytest.raises(NotFoundError) as caught:
+        ACTS[act](world)
+    assert caught.value.code == "no-volume-key"
+    assert world.inventory() == before
+    world.volumes.encryption.lost = set()
+    ACTS[act](world)
+    world.close()
 
 
 def test_manifest_from_before_encryption_is_still_authentic() -> None:

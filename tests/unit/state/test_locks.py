@@ -14,7 +14,7 @@ import pytest
 
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.state.home import Home
-from grampus.state.locks import hold_lock
+from grampus.state.locks import describe_lock, hold_lock
 
 from .fakes import FakeClock
 
@@ -24,7 +24,7 @@ import sys
 from pathlib import Path
 from grampus.core.clock import SystemClock
 from grampus.state.home import Home
-from grampus.state.locks import hold_lock
+from grampus.state.locks import describe_lock, hold_lock
 with hold_lock(Home(Path(sys.argv[1])), sys.argv[2], SystemClock(), shared=sys.argv[3] == "shared"):
     print("held", flush=True)
     sys.stdin.read()
@@ -100,7 +100,7 @@ def test_busy_is_refused_in_words_after_the_time_given(home: Home) -> None:
         pytest.fail("held twice")
     assert caught.value.code == "busy"
     assert caught.value.exit_code == 4
-    assert caught.value.problem == "Another grampus command is working on lab default."
+    assert caught.value.problem == "Another grampus command is working on the lab 'default'."
     assert clock.slept_s == pytest.approx(2, abs=0.11)
 
 
@@ -154,3 +154,18 @@ def test_home_that_cannot_be_used_is_explained(root: str) -> None:
     ):
         pytest.fail("held")
     assert caught.value.code == "home-unusable"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("lab.default", "the lab 'default'"),
+        ("volume.default.shop", "the volume 'shop'"),
+        ("db.default.shop", "the database 'shop'"),
+        ("db.default.shop.backup", "the database 'shop'"),
+        ("bench", "bench"),
+        ("serve.default", "serve default"),
+    ],
+)
+def test_a_lock_is_told_in_words(name: str, said: str) -> None:
+    assert describe_lock(name) == said

@@ -21,6 +21,8 @@ $ grampus db user wait shop
 ```
 $ grampus db list   # all of them
 NAME
+$ ceph osd pool create archive
+pool 'archive' created
 ```
 """
 
@@ -33,7 +35,21 @@ def test_commands_in_order_with_what_they_print() -> None:
         (5, ("db", "user", "add", "shop", "reports", "--role", "read"), ("user  reports",)),
         (7, ("db", "connect", "shop", "-e", "select 1"), ()),
         (16, ("db", "list"), ("NAME",)),
+        (18, ("osd", "pool", "create", "archive"), ("pool 'archive' created",)),
     ]
+    assert [command.is_grampus for command in page.commands] == [True, True, True, False]
+
+
+def test_a_page_may_begin_with_nothing() -> None:
+    page = parse_page(PAGE.replace("tried with: shop", "tried with: nothing"))
+    assert page is not None
+    assert page.database is None
+    assert page.commands
+
+
+def test_another_program_is_not_typed() -> None:
+    with pytest.raises(ValueError, match="'rm' is not tried"):
+        parse_page(PAGE.replace("$ ceph", "$ rm"))
 
 
 def test_a_page_that_does_not_say_so_is_not_tried() -> None:

@@ -14,8 +14,11 @@ from grampus.ceph.scrubs import REQUEST_SCRUBS, DamagedCopy, DamagedObject, Scru
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.progress import SilentProgress
 from grampus.volumes.decide_scrub import (
+    MOST_PER_OSD,
+    REPEAT_AFTER_S,
     ScrubReport,
     decide_deadline_s,
+    decide_requests,
     decide_unfinished,
     describe_damage,
     is_repairable,
@@ -67,13 +70,17 @@ class ScrubbedCluster:
     """Placement groups that are scrubbed and repaired some looks after they are asked to."""
 
     clock: FakeClock
+    layers: Sequence[dict[str, Any]] = field(default_factory=lambda: LAYERS)
     # Errors by object and OSD; None: its copies contradict one another.
     damage: dict[str, dict[int, str] | None] = field(default_factory=dict)
     flags: list[str] = field(default_factory=list)
     stuck: set[str] = field(default_factory=set)  # groups that never come to it
+    takes_s: float = 0.0  # how long each scrub lasts
     states: dict[str, str] = field(default_factory=dict)
     requests: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+    most_at_once: int = 0  # groups that were asked and not done, at the worst
     _stamps: dict[str, int] = field(default_factory=dict)
+    _ends_s: dict[str, float] = field(default_factory=dict)  # of scrubs that go on
     _known: set[str] = field(default_factory=set)  # objects that a scrub has found damaged
     _forgets: int = 0
 
@@ -96,7 +103,7 @@ class ScrubbedCluster:
     def _answer(self, argv: list[str]) -> Any:
         match argv:
             case ["python3", "-c", script, "databases", "shop.1/db-shop"] if script == LIST_OBJECTS:
-                return LAYERS
+                return self.layers
             case ["python3", "-c", script, kind, *groups] if script == REQUEST_SCRUBS:
                 return self._scrub(kind, groups)
             case ["ceph", _, _, "osd", "pool", "get", "databases", "all", *_]:
@@ -120,7 +127,7 @@ class ScrubbedCluster:
         for group in groups:
             if group in self.stuck:
                 continue
-            self._stamps[group] = self._stamps.get(group, 0) + 1
+            self._ends_s[group] = self.clock.monotonic_s() + self.takes_s
             here = {name for name in self.damage if group_of(name) == group}
             if kind == "repair":
                 for name in here:
@@ -129,13 +136,24 @@ class ScrubbedCluster:
                         self._known.discard(name)
             else:
                 self._known |= here
+        self._end_scrubs()
+        self.most_at_once = max(self.most_at_once, len(self._ends_s))
         return ""
+
+    def _end_scrubs(self) -> None:
+        for group, end_s in list(self._ends_s.items()):
+            if self.clock.monotonic_s() >= end_s:
+                del self._ends_s[group]
+                self._stamps[group] = self._stamps.get(group, 0) + 1
 
     def _found_in(self, group: str) -> list[str]:
         return [n for n in sorted(self._known) if group_of(n) == group]
 
     def _stats(self, group: str) -> dict[str, Any]:
+        self._end_scrubs()
         state = self.states.get(group, "active+clean")
+        if group in self._ends_s:
+            state += "+scrubbing+deep"
         return {
             "pgid": group,
             "state": f"{state}+inconsistent" if self._found_in(group) else state,
@@ -234,6 +252,22 @@ def test_a_request_that_was_lost_is_made_again(cluster: ScrubbedCluster) -> None
     assert len(cluster.requests) == 2
 
 
+def test_a_group_that_is_being_scrubbed_is_not_asked_again(cluster: ScrubbedCluster) -> None:
+    cluster.takes_s = 4 * REPEAT_AFTER_S
+    assert scrub(cluster).is_sound
+    assert len(cluster.requests) == 1
+
+
+def test_not_all_groups_are_scrubbed_at_once(cluster: ScrubbedCluster) -> None:
+    cluster.layers = [{**LAYERS[0], "numbers": list(range(64))}]
+    cluster.takes_s = 5
+    report = scrub(cluster)
+    asked = [group for _, groups in cluster.requests for group in groups]
+    assert (report.is_sound, report.groups) == (True, 8)
+    assert sorted(asked) == [f"1.{number}" for number in range(8)]
+    assert cluster.most_at_once == MOST_PER_OSD
+
+
 def test_a_group_that_is_not_clean_is_asked_later(cluster: ScrubbedCluster) -> None:
     cluster.states[OURS_GROUP] = "active+undersized+degraded"
     with pytest.raises(GrampusError) as caught:
@@ -259,6 +293,46 @@ def test_a_flag_against_scrubs_is_respected(cluster: ScrubbedCluster) -> None:
 
 def group(stamp: str) -> ScrubbedGroup:
     return ScrubbedGroup(id="1.0", state="active+clean", acting=(0,), deep_scrub_stamp=stamp)
+
+
+def groups_on(osds: tuple[int, ...], count: int, *, state: str = "") -> list[ScrubbedGroup]:
+    """`count` groups on these OSDs."""
+    return [
+        ScrubbedGroup(
+            id=f"{osds[0]}.{number}",
+            state=f"active+clean{state}",
+            acting=osds,
+            deep_scrub_stamp="1",
+        )
+        for number in range(count)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("groups", "asked_at_s", "asked"),
+    [
+        (groups_on((0, 1), 2), {}, ["0.0", "0.1"]),
+        (groups_on((0, 1), 2), {"0.0": 71.0}, ["0.1"]),
+        (groups_on((0, 1), 2), {"0.0": 70.0}, ["0.0", "0.1"]),
+        (groups_on((0, 1), 2, state="+scrubbing+deep"), {"0.0": 1.0}, []),
+        (groups_on((0, 1), MOST_PER_OSD + 1), {"0.0": 99.0}, [f"0.{n}" for n in range(1, 6)]),
+        (
+            # What is full leaves the groups of others alone.
+            [
+                *groups_on((0, 1), MOST_PER_OSD, state="+scrubbing"),
+                *groups_on((1, 2), 1),
+                *groups_on((2, 3), 1),
+            ],
+            {},
+            ["2.0"],
+        ),
+    ],
+)
+def test_what_is_asked_for_is_little_for_each_osd(
+    groups: list[ScrubbedGroup], asked_at_s: dict[str, float], asked: list[str]
+) -> None:
+    now = {group.id: group for group in groups}
+    assert decide_requests(now, now, asked_at_s, 70.0 + REPEAT_AFTER_S) == asked
 
 
 @pytest.mark.parametrize(

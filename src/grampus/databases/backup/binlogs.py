@@ -207,6 +207,15 @@ def decide_point(
             reachable.append(f"{earliest:%Y-%m-%d %H:%M:%S} to {stretch.until:%Y-%m-%d %H:%M:%S}")
             if earliest <= moment <= stretch.until:
                 return Point(decide_chain(backups, backup.id), stretch, pieces)
+    if newest_first and newest_first[0].database.flavour != "mysql":
+        flavour = newest_first[0].database.flavour
+        raise RefusedError(
+            f"The moment {moment:%Y-%m-%d %H:%M:%S} UTC of {database} cannot be restored: binary "
+            f"logs of {flavour} are not archived.",
+            f"Restore one of its {len(newest_first)} backups as it is (`--latest`, or `--backup`); "
+            "`grampus db backup list` shows them.",
+            code="not-archived",
+        )
     raise RefusedError(
         f"The moment {moment:%Y-%m-%d %H:%M:%S} UTC of {database} cannot be restored.",
         "These can, in UTC: " + "; ".join(reachable) + "."

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Concatenate, ParamSpec, TypeVar
 
-from grampus.core.errors import GrampusError, NotFoundError
+from grampus.core.errors import GrampusError, NotFoundError, UsageError
 from grampus.core.streams import ByteReader, ByteWriter
 from grampus.databases.backup.errors import TargetError
 from grampus.databases.backup.target import TARGET_FILE, TARGET_ID_BYTES, parse_target_id
@@ -82,7 +82,8 @@ class DirectoryTarget:
     def ensure_id(self) -> str:
         """As the port says. Raises NotFoundError unless the parent directory is there.
 
-        A parent that is missing is more often a disk that is not mounted than a new place.
+        A parent that is missing is more often a disk that is not mounted than a new place. Raises
+        UsageError where there is something else than a directory.
         """
         if not self._root.parent.is_dir():
             raise NotFoundError(
@@ -92,6 +93,8 @@ class DirectoryTarget:
             )
         with contextlib.suppress(FileExistsError):
             self._root.mkdir(mode=0o700)
+        if not self._root.is_dir():
+            raise UsageError(f"{self._root} is no directory.", "Name a directory for backups.")
         file = self._root / TARGET_FILE
         if not file.exists():
             made = self._root / f".{TARGET_FILE}.{secrets.token_hex(8)}"

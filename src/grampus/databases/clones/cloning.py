@@ -28,8 +28,8 @@ class DatabaseClones:
         """Everything about the clone, chosen and checked; nothing is changed.
 
         Raises what `DatabaseService.plan_create` raises, NotFoundError when there is no such
-        database or snapshot, RefusedError with code `not-ready`, `shrink`, `too-deep` or
-        `is-replica`.
+        database or snapshot, or not the master key of its volume (`no-volume-key`), RefusedError
+        with code `not-ready`, `shrink`, `too-deep` or `is-replica`.
         """
         volumes = self._operations.volumes
         record = self._operations.ready(request.source)
@@ -37,6 +37,7 @@ class DatabaseClones:
         volume = volumes.get(request.source).spec
         snapshots = volumes.snapshots(request.source)
         named = _named_snapshot(request, snapshots)
+        self._operations.require_openable(request.source)
         require_depth(request.source, volumes.lineage(request.source).depth)
         wanted = decide_clone_request(
             request, record.spec, snapshot_bytes=None if named is None else named.size_bytes
@@ -64,6 +65,8 @@ class DatabaseClones:
         """
         operations = self._operations
         operations.records.get(request.source)
+        if request.name == request.source:
+            self._planner.require_name_free(request.name)  # and not: another command has it
         with operations.locked(request.name), operations.locked(request.source):
             operations.settle(request.name)
             operations.settle(request.source)

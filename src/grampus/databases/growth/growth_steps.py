@@ -173,6 +173,7 @@ GROW = OperationType(
     build=_grow_steps,
     subject=lambda order: order.spec.name,
     when_cut_off="finish",
+    opens_volume=True,
 )
 CLOSE = OperationType(
     kind="db.close",

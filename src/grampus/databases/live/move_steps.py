@@ -214,4 +214,5 @@ MOVE = OperationType(
     build=_move_steps,
     subject=lambda move: move.changed.name,
     when_cut_off="finish-or-undo",
+    opens_volume=True,
 )

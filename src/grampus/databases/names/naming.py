@@ -65,6 +65,8 @@ class DatabaseNames:
     def rename(self, name: str, new_name: str) -> DatabaseRecord:
         """Give a database another name; on failure it runs under its own. Raises as above."""
         require_name("database", new_name)
+        if new_name == name:
+            self.plan_rename(name, new_name)  # says that it is taken, not that it is busy
         with self._operations.locked(name), self._operations.locked(new_name):
             self._operations.settle(name)
             self._operations.settle(new_name)

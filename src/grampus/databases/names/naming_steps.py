@@ -119,4 +119,5 @@ RENAME = OperationType(
     when_cut_off="finish-or-undo",
     address=lambda order: order.spec.address,
     takes_volume=True,
+    opens_volume=True,
 )

@@ -232,6 +232,7 @@ RENEW_REPLICA = OperationType(
     when_cut_off="finish",
     goes_with_database=True,
     takes_volume=True,
+    opens_volume=True,
 )
 SCHEDULE_RENEWAL = OperationType(
     kind="db.replica-schedule",

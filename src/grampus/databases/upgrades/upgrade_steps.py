@@ -153,4 +153,5 @@ UPGRADE = OperationType(
     when_cut_off="finish-or-undo",
     address=lambda order: order.spec.address,
     takes_volume=True,
+    opens_volume=True,
 )

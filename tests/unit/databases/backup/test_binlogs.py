@@ -201,3 +201,12 @@ def test_moment_that_cannot_be_reached_says_which_can(hours: float) -> None:
 def test_no_moment_is_promised_over_a_gap(made: BackupManifest, known: list[Stretch]) -> None:
     with pytest.raises(RefusedError, match="db backup archive"):
         decide_point(by_id(made), known, "shop", at(1.5))
+
+
+def test_what_has_no_archive_is_not_told_to_archive() -> None:
+    made = backup(1, None)
+    mariadb = made.database.model_copy(update={"flavour": "mariadb"})
+    with pytest.raises(RefusedError, match="logs of mariadb are not archived") as caught:
+        decide_point(by_id(made.model_copy(update={"database": mariadb})), [], "shop", at(1.5))
+    assert caught.value.code == "not-archived"
+    assert "archive`" not in caught.value.remedy

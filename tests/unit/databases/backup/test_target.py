@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from grampus.core.errors import GrampusError, NotFoundError
+from grampus.core.errors import GrampusError, NotFoundError, UsageError
 from grampus.databases.backup.directory_target import DirectoryTarget
 from grampus.databases.backup.target import TARGET_FILE
 
@@ -41,6 +41,13 @@ def test_parent_that_is_not_there_is_no_new_place(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="mount"):
         DirectoryTarget(tmp_path / "mnt" / "backups").ensure_id()
     assert not (tmp_path / "mnt").exists()
+
+
+def test_a_file_is_no_place(tmp_path: Path) -> None:
+    (tmp_path / "notes").write_text("mine")
+    with pytest.raises(UsageError, match="is no directory"):
+        DirectoryTarget(tmp_path / "notes").ensure_id()
+    assert (tmp_path / "notes").read_text() == "mine"
 
 
 def test_directory_of_somebody_else_is_not_taken(tmp_path: Path) -> None:

@@ -227,6 +227,13 @@ def test_an_unknown_source_or_snapshot_is_not_found(world: World) -> None:
     assert caught.value.remedy == "Did you mean 'yesterday'?"
 
 
+def test_a_clone_cannot_have_the_name_of_its_source(world: World) -> None:
+    world.create()
+    with pytest.raises(RefusedError) as caught:
+        clone(world, "demo", "demo")
+    assert caught.value.code == "name-taken"
+
+
 def test_a_chain_too_long_is_refused_until_it_is_flattened(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.fleet._addresses = tuple(f"10.9.1.{number}" for number in range(MAX_DEPTH + 4))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from grampus.core.errors import NotFoundError
+from grampus.core.errors import NotFoundError, RefusedError
 from grampus.databases.names.events import DatabaseEvents, classify_event, decide_former_names
 from grampus.databases.names.naming import DatabaseNames
 from grampus.databases.names.trash import DatabaseTrash
@@ -87,6 +87,13 @@ def rename(former: str, new: str, status: OperationStatus = "done") -> Journaled
 )
 def test_former_names(operations: list[JournaledOperation], expected: list[str]) -> None:
     assert decide_former_names("c", operations) == expected
+
+
+def test_a_database_cannot_be_renamed_to_what_it_is_called(world: World) -> None:
+    world.create()
+    with pytest.raises(RefusedError) as caught:
+        DatabaseNames(world.service().operations).rename("demo", "demo")
+    assert caught.value.code == "name-taken"
 
 
 def test_the_history_of_a_database_follows_its_name(world: World) -> None:
