@@ -75,7 +75,12 @@ def errors_shown(output_format: OutputFormat) -> Iterator[None]:
         raise
     except KeyboardInterrupt:
         sys.stderr.write("\n")
-        make_output(output_format).error(GrampusError("Interrupted.", code="interrupted"))
+        said = GrampusError(
+            "Interrupted.",
+            "What it had begun is undone, or waits for the next command, which says so.",
+            code="interrupted",
+        )
+        make_output(output_format).error(said)
         raise typer.Exit(INTERRUPTED) from None
     except BrokenPipeError:
         # The reader of our output has gone (`grampus ... | head`): that is no failure of ours.

@@ -43,8 +43,8 @@ def due_jobs() -> tuple[DueJob[Session], ...]:
 
 
 def settle(session: Session) -> list[ControllerEvent]:
-    """Finish or undo what was cut off, as any command does first."""
-    sentences = [*session.volumes().converge(), *session.databases().converge()]
+    """Finish or undo what was cut off, as any command does first, and copy what migrates."""
+    sentences = [*session.volumes().converge(completes=True), *session.databases().converge()]
     done = [sentence for sentence in sentences if _UNSETTLED not in sentence]
     events = [ControllerEvent("", "settled", sentence) for sentence in done]
     left = [sentence for sentence in sentences if _UNSETTLED in sentence]

@@ -49,6 +49,8 @@ class OperationType(Generic[DocumentT]):
     # The volume is opened anew, as after it was detached, or its encrypted image grown: refused
     # without the key for that.
     opens_volume: bool = False
+    # Whether it is said that one that was cut off was finished or undone.
+    is_told_when_settled: bool = True
 
     @property
     def is_undone_on_failure(self) -> bool:

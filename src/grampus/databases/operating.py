@@ -160,7 +160,8 @@ class DatabaseOperations:
                 why = operation.error or "its process was cut off"
                 self._journal.undo(operation, steps, self.progress, error=why)
                 done = "undone"
-            sentences.append(f"The {kind.what} {name} had been cut off; it is now {done}.")
+            if kind.is_told_when_settled:
+                sentences.append(f"The {kind.what} {name} had been cut off; it is now {done}.")
         return sentences
 
     def converge(self) -> list[str]:

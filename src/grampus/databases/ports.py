@@ -228,6 +228,10 @@ class MigrationPort(Protocol):
         """What `migrate` would do, step by step."""
         ...
 
+    def find(self, name: str) -> MigrateOrder | None:
+        """The migration that was begun and neither ended nor undone. Raises NotFoundError."""
+        ...
+
     def migrate(self, name: str, pool: str) -> VolumeRecord:
         """The volume in that pool. Raises what `plan` raises, and GrampusError."""
         ...

@@ -106,14 +106,18 @@ class OperationJournal:
         progress: Progress,
         *,
         undo_on_failure: bool,
+        until: str = "",
     ) -> None:
         """Apply every step in order; on failure or Ctrl-C undo them if asked, then re-raise.
 
         With `undo_on_failure` false a failed operation stays unfinished, for the next command
-        to go on with.
+        to go on with. So does one that is applied `until` the step of that name only.
         """
         try:
             for step in steps:
+                if step.name == until:
+                    self._mark(operation, "running", step.name)
+                    return
                 progress.phase(step.title)
                 self._mark(operation, "running", step.name)
                 failpoint(f"{operation.kind}/{step.name}/before")

@@ -10,7 +10,7 @@ from grampus.volumes.creating import Creating
 from grampus.volumes.fencing import FenceOrder, Fencing
 from grampus.volumes.journals import Journals, ReplayOrder
 from grampus.volumes.key_rotating import KeyRotating, RotateKeyOrder
-from grampus.volumes.migrating import MigrateOrder, Migrating
+from grampus.volumes.migrating import COPY_STEP, MigrateOrder, Migrating
 from grampus.volumes.model import VolumeSpec
 from grampus.volumes.operations import VolumeOperation
 from grampus.volumes.resizing import Resizing
@@ -81,6 +81,8 @@ def build_kinds(
             is_undone_now=lambda document: migrating.is_undone(
                 MigrateOrder.model_validate(document)
             ),
+            waits_at=COPY_STEP,
+            waits_for="`migrate` goes on with it, `migrate --abort` goes back",
         ),
         VolumeOperation(
             ROTATE_KEY,

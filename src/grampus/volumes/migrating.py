@@ -30,6 +30,9 @@ from grampus.volumes.exchanging import ABORT_LIMIT_S, Exchanging
 from grampus.volumes.model import Migration, VolumeRecord
 from grampus.volumes.records import VolumeRecords
 
+# From here on the new image is in use, and nobody waits for what is left.
+COPY_STEP = "copy"
+
 
 class MigrateOrder(BaseModel):
     """A migration as it is journaled."""
@@ -110,7 +113,7 @@ class Migrating:
                 lambda: self._return(order),
             ),
             Step(
-                "copy",
+                COPY_STEP,
                 f"Copy what is in '{order.from_pool}' still, while it is used",
                 lambda: self._copy(order),
             ),

@@ -44,7 +44,7 @@ class VolumeMigrations:
     def migrate(self, name: str, pool: str) -> VolumeRecord:
         """The volume in that pool, also under a running writer.
 
-        One that fails before it has gone over is undone. Later it is left to the next command,
+        One that fails before it has gone over is undone. Later it waits for the next `migrate`,
         which goes on with it, or to `abort`. Raises what `plan` raises, and GrampusError with code
         `exchange-failed`, `undrained` or `migration-failed`.
         """

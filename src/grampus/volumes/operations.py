@@ -40,6 +40,10 @@ class VolumeOperation:
     is_first: bool = False  # settled before the others, which may wait for a host that it frees
     # Of a kind that is undone only up to some point: whether it is, by what was journaled.
     is_undone_now: Callable[[Mapping[str, Any]], bool] | None = None
+    # A step that may take hours while nobody waits for it: cut off there, the operation is left to
+    # whoever asks for it, with these words.
+    waits_at: str = ""
+    waits_for: str = ""
 
 
 class VolumeOperations:
@@ -101,8 +105,11 @@ class VolumeOperations:
         steps = self._kinds[operation.kind].steps(operation.spec)
         self._journal.undo(operation, steps, self._progress, error=why)
 
-    def settle(self, name: str, *, only: str | None = None) -> list[str]:
-        """Finish or undo what was interrupted; the lock of `name` is held. Says what it did."""
+    def settle(self, name: str, *, only: str | None = None, completes: bool = True) -> list[str]:
+        """Finish or undo what was interrupted; the lock of `name` is held. Says what it did.
+
+        Without `completes`, what may take hours while nobody waits for it is left as it is.
+        """
         done: list[str] = []
         for operation in sorted(self._unfinished(), key=self._rank):
             if operation.subject != name or only not in (None, operation.kind):
@@ -113,13 +120,21 @@ class VolumeOperations:
             if self._is_undone(kind, operation):
                 self._journal.undo(operation, steps, self._progress, error="interrupted")
                 done.append(f"{what} was undone{kind.rest}.")
+            elif not completes and _can_wait(kind, operation, steps):
+                if operation.step != kind.waits_at:
+                    self._journal.apply(
+                        *(operation, steps, self._progress),
+                        undo_on_failure=False,
+                        until=kind.waits_at,
+                    )
+                done.append(f"{what} waits; {kind.waits_for}.")
             else:
                 self._apply(operation, steps, undo_on_failure=False)
                 done.append(f"{what} was finished.")
         return done
 
-    def converge(self) -> list[str]:
-        """Settle every volume that no other process works on; says what it did.
+    def converge(self, *, completes: bool = False) -> list[str]:
+        """Settle every volume that no other process works on; says what it did. As `settle`.
 
         What cannot be settled now (a host is down) is said and stays for the next time.
         """
@@ -127,7 +142,7 @@ class VolumeOperations:
         for name in dict.fromkeys(operation.subject for operation in self._unfinished()):
             try:
                 with self.locked(name, timeout_s=0.0):
-                    done += self.settle(name)
+                    done += self.settle(name, completes=completes)
             except GrampusError as error:
                 if error.code != "busy":
                     done.append(
@@ -148,3 +163,11 @@ class VolumeOperations:
 
     def _rank(self, operation: Operation) -> bool:
         return not self._kinds[operation.kind].is_first
+
+
+def _can_wait(kind: VolumeOperation, operation: Operation, steps: list[Step]) -> bool:
+    """Whether it was cut off at the step that can wait, or before it."""
+    names = [step.name for step in steps]
+    if kind.waits_at not in names:
+        return False
+    return operation.step not in names[names.index(kind.waits_at) + 1 :]

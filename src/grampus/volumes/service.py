@@ -339,13 +339,13 @@ class VolumeService:
         live = driver.observe_live(self._fleet.host(host), request)
         return note_missing_log(live, record.spec.write_path)
 
-    def converge(self) -> list[str]:
-        """Undo interrupted creations and finish everything else; says what it did.
+    def converge(self, *, completes: bool = False) -> list[str]:
+        """Undo interrupted creations, finish the rest (a copy only if `completes`); what it did.
 
         Volumes that another process works on are left to it. What cannot be settled now (a
         host is down) is said and stays for the next time.
         """
-        return self._operations.converge()
+        return self._operations.converge(completes=completes)
 
     def ensure_created(self, spec: VolumeSpec, sealed_key: str | None = None) -> VolumeRecord:
         """The cephx user, the image and the record; `sealed_key` as `VolumePort` says.
@@ -374,7 +374,7 @@ class VolumeService:
         """
         self.get(name)
         with self._operations.locked(name):
-            self._operations.settle(name)
+            self._operations.settle(name, completes=False)  # its users do not wait for a copy
             return self._attacher.attach(name, host, driver=driver, transport=transport)
 
     def describe_attach(

@@ -40,9 +40,12 @@ class FakeMigrations:
     def describe(self, order: MigrateOrder) -> list[str]:
         return [f"Move '{order.name}' to '{order.to_pool}'"]
 
+    def find(self, name: str) -> MigrateOrder | None:
+        return self.begun.get(name)
+
     def migrate(self, name: str, pool: str) -> VolumeRecord:
         self._fuse.burn()
-        order = self.plan(name, pool)
+        order = self.begun.get(name) or self.plan(name, pool)
         if order is not None:
             self.begun[name] = order
             self._put(name, pool)

@@ -182,7 +182,7 @@ def test_an_image_that_is_not_let_go_of_stays_open(world: World) -> None:
     with pytest.raises(GrampusError, match="flush-failed"):
         world.service().migrations.migrate("demo", THERE)
     world.cluster.exchange_failure = ""
-    world.service().converge()
+    world.service().converge(completes=True)
     assert _record(world).migration is None
     assert world.inventory()["unfinished"] == []
 
@@ -197,10 +197,31 @@ def test_a_copy_that_fails_is_gone_on_with_by_the_next_command(world: World) -> 
     assert record.migration is not None
     assert _pools_of_key(world).count("profile rbd pool=") == 2
     world.cluster.fails_copies = False
-    assert world.service().converge() == [
+    assert world.service().converge(completes=True) == [
         "The interrupted migration of volume 'demo' was finished."
     ]
     assert _record(world).migration is None
+
+
+def test_a_copy_that_was_cut_off_waits_for_whoever_asks_for_it(world: World) -> None:
+    _cut_off_in_the_copy(world)
+    for _ in range(2):
+        assert world.service().converge() == [
+            "The interrupted migration of volume 'demo' waits; `migrate` goes on with it, "
+            "`migrate --abort` goes back."
+        ]
+    migration = _record(world).migration
+    assert migration is not None
+    # Meanwhile it can be used, also anew after its host was lost, with a key for both images.
+    world.service().ensure_detached("demo")
+    world.attach(host="h2")
+    assert _record(world).migration == migration
+    assert _pools_of_key(world).count("profile rbd pool=") == 2
+    assert world.cluster.images[MOVED].data == "written since"
+    world.service().migrations.migrate("demo", THERE)
+    assert _record(world).migration is None
+    assert world.cluster.images[MOVED].data == "written since"
+    assert world.service().converge() == []
 
 
 def test_a_source_that_a_commit_left_behind_is_removed(world: World) -> None:
@@ -212,7 +233,7 @@ def test_a_source_that_a_commit_left_behind_is_removed(world: World) -> None:
     with pytest.raises(RefusedError) as refused:
         world.service().migrations.abort("demo")
     assert refused.value.code == "committing"
-    world.service().converge()
+    world.service().converge(completes=True)
     assert world.cluster.left_sources == {}
     assert _record(world).migration is None
 
@@ -273,7 +294,7 @@ def test_a_fence_in_the_middle_leaves_a_volume_that_can_be_attached_elsewhere(
     _cut_off_in_the_copy(world)
     world.cut_off(world.h1)
     world.service().fence("demo")
-    world.service().converge()
+    world.service().converge(completes=True)
     assert _record(world).migration is None
     world.attach(host="h2")
     assert world.cluster.images[MOVED].data == "written since"
@@ -282,11 +303,11 @@ def test_a_fence_in_the_middle_leaves_a_volume_that_can_be_attached_elsewhere(
 def test_a_host_that_is_away_keeps_the_migration_for_later(world: World) -> None:
     _cut_off_in_the_copy(world)
     world.h1.up = False
-    sentences = world.service().converge()
+    sentences = world.service().converge(completes=True)
     assert len(sentences) == 1
     assert "h1 cannot be reached" in sentences[0]
     world.h1.up = True
-    world.service().converge()
+    world.service().converge(completes=True)
     assert _record(world).migration is None
 
 

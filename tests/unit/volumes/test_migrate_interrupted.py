@@ -95,7 +95,7 @@ def _state(world: World) -> dict[str, object]:
 
 
 def _finished(world: World) -> dict[str, object]:
-    world.service().converge()
+    world.service().converge(completes=True)
     return _state(world)
 
 
@@ -123,7 +123,7 @@ def test_stopped_at_any_call_the_next_process_makes_it_whole(
     whole.close()
     for point, world in stopped_runs(prepared(tmp_path, prepare), act, error, more_than=8):
         _assert_one_writer_at_most(world)
-        world.service().converge()
+        world.service().converge(completes=True)
         if case != "undrained":  # what was replayed stays so
             assert _state(world) in ends, f"stopped at {point}"
         if case != "abort":
@@ -144,10 +144,25 @@ def test_stopped_at_any_call_it_can_be_aborted_up_to_the_commit(tmp_path: Path, 
         if migration is not None and migration.is_committing:
             continue
         _abort(world)
-        world.service().converge()
+        world.service().converge(completes=True)
         if _state(world) == before:
             aborted += 1
     assert aborted > 8
+
+
+def test_stopped_at_any_call_any_command_brings_it_to_where_it_can_wait(tmp_path: Path) -> None:
+    waited = 0
+    for _, world in stopped_runs(prepared(tmp_path, _journal), _migrate, more_than=8):
+        said = world.service().converge()
+        _assert_one_writer_at_most(world)
+        assert world.service().is_attached("demo")
+        assert _state(world)["detached"] == []  # nobody waits for an image
+        if any("waits" in sentence for sentence in said):
+            waited += 1
+            assert world.service().converge() == said
+        else:
+            assert world.service().migrations.find("demo") is None
+    assert waited > 1
 
 
 def test_stopped_twice_it_is_made_whole_by_the_third_process(tmp_path: Path) -> None:
@@ -160,8 +175,8 @@ def test_stopped_twice_it_is_made_whole_by_the_third_process(tmp_path: Path) -> 
     for point in range(0, 40, 2):
         with closing(start(point)) as world:
             world.cluster.images[MOVED].data = "later"
-            is_stopped(world, lambda each: each.service().converge(), point, Killed())
-            world.service().converge()
+            is_stopped(world, lambda each: each.service().converge(completes=True), point, Killed())
+            world.service().converge(completes=True)
             assert _state(world) == expected
 
 
@@ -174,7 +189,7 @@ def test_a_rotation_that_was_stopped_leaves_a_key_that_opens_the_volume(
     expected = _state(whole)
     whole.close()
     for _, world in stopped_runs(prepared(tmp_path, prepare), _rotate, more_than=3):
-        world.service().converge()
+        world.service().converge(completes=True)
         assert _state(world) == expected
         assert world.cluster.pending_keys == {}
         assert world.service().get("demo").migration is None

@@ -48,4 +48,5 @@ MIGRATE_POOL = OperationType(
     when_cut_off="finish",
     goes_with_database=True,
     takes_volume=True,
+    is_told_when_settled=False,  # the volume's migration is, and may not have come to its end
 )

@@ -37,13 +37,15 @@ class DatabaseMigrations:
     def migrate(self, name: str, pool: str) -> DatabaseRecord:
         """The database in that pool, while clients use it.
 
-        One that fails before it has gone over is undone. Later it is left to the next command, or
-        to `abort`. Raises what `plan` raises, RefusedError with code `backup-running`, and
+        One that fails before it has gone over is undone. Later it waits for the next `migrate`,
+        or for `abort`. Raises what `plan` raises, RefusedError with code `backup-running`, and
         GrampusError with code `exchange-failed`, `undrained` or `migration-failed`.
         """
         with self._operations.locked(name):
             self._operations.settle(name)
-            if self.plan(name, pool) is not None:
+            # One that was cut off has it there already, and is gone on with.
+            is_left = self._volumes.migrations.find(name) is not None
+            if is_left or self.plan(name, pool) is not None:
                 operation = self._operations.begin(MIGRATE_POOL, PoolChange(database=name))
                 try:
                     self._volumes.migrations.migrate(name, pool)

@@ -65,6 +65,18 @@ def test_one_that_stops_half_way_is_noted_where_it_is_and_can_go_back(world: Liv
     assert (_pool(world), world.volumes.get("demo").spec.pool) == ("databases", "databases")
 
 
+def test_one_that_stopped_half_way_is_gone_on_with(world: LiveWorld) -> None:
+    world.volumes.migrations.fails_half_way = True
+    with pytest.raises(GrampusError, match="copy failed"):
+        _migrations(world).migrate("demo", "archive")
+    world.volumes.migrations.fails_half_way = False
+    assert world.service().operations.converge() == []
+    assert world.volumes.migrations.find("demo") is not None
+    _migrations(world).migrate("demo", "archive")
+    assert world.volumes.migrations.find("demo") is None
+    assert _pool(world) == "archive"
+
+
 @pytest.mark.parametrize("error", [Killed(), GrampusError("The call failed.")], ids=repr)
 @pytest.mark.parametrize("aborts", [False, True])
 def test_stopped_at_any_call_the_record_says_where_the_volume_is(
