@@ -29,6 +29,7 @@ from grampus.cli.volume import (
 from grampus.cli.work import work_on_databases
 from grampus.core.units import format_bytes, parse_bytes
 from grampus.databases.changes import PROTECT
+from grampus.databases.growth.decide_growth import FileSystem, describe_room
 from grampus.databases.growth.growth_rule import details_of_growth
 from grampus.databases.lifecycle import START, STOP
 from grampus.databases.model import DatabaseSpec
@@ -294,7 +295,16 @@ def database_document(view: DatabaseView) -> dict[str, Any]:
     }
 
 
-def pairs_of_database(view: DatabaseView, live: LiveVolume | None) -> dict[str, str]:
+def file_system_document(room: FileSystem | None) -> dict[str, int] | None:
+    """The file system of a database's volume, for programs; None: it is not mounted."""
+    if room is None:
+        return None
+    return {"size_bytes": room.size_bytes, "free_bytes": room.free_bytes}
+
+
+def pairs_of_database(
+    view: DatabaseView, live: LiveVolume | None, room: FileSystem | None
+) -> dict[str, str]:
     """A database as names and values, for people."""
     spec, volume = view.record.spec, view.volume
     attachment = volume.attachment if volume else None
@@ -312,6 +322,7 @@ def pairs_of_database(view: DatabaseView, live: LiveVolume | None) -> dict[str, 
         "volume": f"{volume.spec.pool}/{volume.spec.image}, {format_bytes(spec.size_bytes)}"
         if volume
         else "-",
+        **({"space": describe_room(room)} if room else {}),
         "driver": f"{attachment.driver} ({attachment.driver_reason})" if attachment else "-",
         "write path": describe_write_path(spec.write_path, spec.max_lag_ms),
         "encryption": spec.encryption or "none",

@@ -8,7 +8,7 @@ import typer
 
 from grampus.cli.app import command, make_noun
 from grampus.cli.composition_live import database_growth
-from grampus.cli.db import NameArgument, database_document, db_app
+from grampus.cli.db import NameArgument, database_document, db_app, file_system_document
 from grampus.cli.options import (
     FORMAT_DEFAULT,
     LAB_DEFAULT,
@@ -22,7 +22,8 @@ from grampus.core.errors import UsageError
 from grampus.core.intervals import format_interval, parse_interval_s
 from grampus.core.units import format_bytes, parse_bytes
 from grampus.databases.changes import RESIZE
-from grampus.databases.growth.growth import MAX_RELEASE_S, GrowthView, describe_room
+from grampus.databases.growth.decide_growth import describe_room
+from grampus.databases.growth.growth import MAX_RELEASE_S, GrowthView
 from grampus.databases.growth.growth_rule import (
     GrowthRule,
     describe_guard,
@@ -203,11 +204,6 @@ def _document(seen: GrowthView) -> dict[str, Any]:
         "size_bytes": seen.record.spec.size_bytes,
         "growth": rule.model_dump() if rule else None,
         "guard": guard.model_dump(mode="json") if guard else None,
-        "file_system": {
-            "size_bytes": file_system.size_bytes,
-            "free_bytes": file_system.free_bytes,
-        }
-        if file_system
-        else None,
+        "file_system": file_system_document(file_system),
         "reserve_bytes": seen.reserve_bytes,
     }

@@ -5,7 +5,14 @@ from __future__ import annotations
 from grampus.cli.app import command
 from grampus.cli.backup_documents import pairs_of_state, state_document
 from grampus.cli.composition_copies import database_replicas
-from grampus.cli.db import NameArgument, database_document, db_app, pairs_of_database
+from grampus.cli.composition_live import database_growth
+from grampus.cli.db import (
+    NameArgument,
+    database_document,
+    db_app,
+    file_system_document,
+    pairs_of_database,
+)
 from grampus.cli.lineage import details_of_lineage, lineage_document, observe_lineage
 from grampus.cli.options import FORMAT_DEFAULT, LAB_DEFAULT, FormatOption, LabOption
 from grampus.cli.output import make_output
@@ -29,17 +36,19 @@ def db_show(
         lineage = observe_lineage(session, view)
         followers = database_replicas(session).names(name)
         backed_up = BackupStates(databases.operations).find(name)
+        room = database_growth(session).show(name).file_system if view.volume else None
     said = live.model_dump(mode="json") if live is not None else {}
     document = {
         **database_document(view),
         **losses_document(spec.write_path, spec.max_lag_ms),
         **{key: said.get(key) for key in ("journal", "journal_counts", "read_cache")},
+        "file_system": file_system_document(room),
         "local_asides": [aside.path for aside in asides],
         **lineage_document(view, lineage),
         "replicas": followers,
         "backups": state_document(view.record.backup_schedule, backed_up),
     }
-    pairs = pairs_of_database(view, live) | details_of_asides(asides)
+    pairs = pairs_of_database(view, live, room) | details_of_asides(asides)
     pairs |= {"replicas": ", ".join(followers)} if followers else {}
     pairs |= details_of_lineage(view, lineage)
     pairs |= pairs_of_state(view.record.backup_schedule, backed_up)

@@ -25,6 +25,7 @@ from grampus.cli.volume import (
 )
 from grampus.core.errors import UsageError
 from grampus.core.units import GIB, MIB
+from grampus.databases.growth.decide_growth import FileSystem
 from grampus.databases.model import DatabaseRecord, DatabaseSpec
 from grampus.databases.view import DatabaseView
 from grampus.volumes.live import (
@@ -194,11 +195,17 @@ def test_a_database_shows_its_volumes_write_path() -> None:
     )
     view = DatabaseView(record=record, status="running", volume=journaled)
     assert database_document(view)["write_path"] == "journal"
-    shown = pairs_of_database(view, LiveVolume(state="running", journal=JOURNAL))
+    room = FileSystem(size_bytes=2**30, free_bytes=2**28)
+    shown = pairs_of_database(view, LiveVolume(state="running", journal=JOURNAL), room)
     assert (shown["write path"], shown["journal"]) == ("journal", "running, 13% full")
     assert "after the last flush" in shown["lost if host fails"]
-    without = pairs_of_database(DatabaseView(record=record, status="creating", volume=None), None)
+    assert shown["space"] == "75% of 1 GiB used, 256 MiB free"
+    full = pairs_of_database(view, None, FileSystem(size_bytes=2**30, free_bytes=2**20))
+    assert full["space"].endswith("1 MiB free: full, whoever writes waits")
+    young = DatabaseView(record=record, status="creating", volume=None)
+    without = pairs_of_database(young, None, None)
     assert "lost if host fails" not in without
+    assert "space" not in without
 
 
 CACHED = DETACHED.model_copy(

@@ -30,6 +30,8 @@ MAX_RESERVE_RATIO = 0.25
 RELEASED_RATIO = 0.25
 # Less than this is no growth worth an operation.
 MIN_GROWTH_BYTES = 16 * MIB
+# XFS keeps a few MiB for itself: with so little left, it is full for whoever writes.
+FULL_BYTES = 8 * MIB
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,11 @@ class FileSystem:
 
     size_bytes: int
     free_bytes: int
+
+    @property
+    def is_full(self) -> bool:
+        """Whether whoever writes waits for room."""
+        return self.free_bytes < FULL_BYTES
 
     @property
     def used_ratio(self) -> float:
@@ -180,3 +187,12 @@ def _free_bytes(look: Look) -> int:
     """What can be written: to the file system, and to the pool below it if that was looked at."""
     free_bytes = look.file_system.free_bytes
     return free_bytes if look.room is None else min(free_bytes, look.room.available_bytes)
+
+
+def describe_room(file_system: FileSystem) -> str:
+    """A file system in words, such as `61% of 960 MiB used, 374 MiB free`."""
+    room = (
+        f"{file_system.used_ratio:.0%} of {format_bytes(file_system.size_bytes)} used, "
+        f"{format_bytes(file_system.free_bytes)} free"
+    )
+    return f"{room}: full, whoever writes waits" if file_system.is_full else room

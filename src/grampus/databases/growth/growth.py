@@ -8,7 +8,6 @@ from datetime import timedelta
 
 from grampus.ceph.fullness import PoolRoom
 from grampus.core.errors import GrampusError, RefusedError
-from grampus.core.units import format_bytes
 from grampus.databases.growth.decide_growth import (
     FileSystem,
     Look,
@@ -264,11 +263,3 @@ def _guard_change(record: DatabaseRecord, guard: GuardState | None) -> GuardChan
     if guard is not None and guard.state == "released" and guard.until is not None:
         summary = f"until {guard.until:%Y-%m-%d %H:%M:%S}, to make room"
     return GuardChange(spec=record.spec, guard=guard, former=record.guard, summary=summary)
-
-
-def describe_room(file_system: FileSystem) -> str:
-    """A file system in words, such as `61% of 960 MiB used, 374 MiB free`."""
-    return (
-        f"{file_system.used_ratio:.0%} of {format_bytes(file_system.size_bytes)} used, "
-        f"{format_bytes(file_system.free_bytes)} free"
-    )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from grampus.ceph.fullness import PoolRoom
 from grampus.core.errors import GrampusError
-from grampus.core.units import MIB, format_bytes
+from grampus.core.units import format_bytes
 from grampus.databases.controller.decide_telling import decide_wait_s
 from grampus.databases.controller.due_jobs import ControllerEvent, failure_of
 from grampus.databases.growth.decide_growth import (
@@ -34,8 +34,6 @@ from grampus.databases.model import DatabaseRecord
 ROOM_GOOD_FOR_S = 60.0
 # For a volume that is to grow; else it would wait for a minute after OSDs were added.
 FRESH_ROOM_GOOD_FOR_S = 15.0
-# XFS keeps a few MiB for itself: with so little left, it is full for whoever writes.
-FULL_BYTES = 8 * MIB
 CANNOT_GROW = "cannot-grow"
 
 
@@ -222,7 +220,7 @@ class GrowthGuard:
             memory.closing_failures += 1
             wait_s = decide_wait_s(LOOK_EVERY_S, memory.closing_failures)
             memory.closes_again_s = memory.at_s + wait_s
-            is_full = mount.file_system.free_bytes < FULL_BYTES
+            is_full = mount.file_system.is_full
             memory.closing_failure = _unclosed_event(name, guard, error, is_full=is_full)
             return memory.closing_failure
         memory.closing_failure, memory.closing_failures = None, 0
