@@ -144,7 +144,7 @@ class BitRot:
         acting = {name: stand[group].acting for name, group in groups.items()}
         chosen = decide_osd(osd, list(acting.values()))
         written_at_s = self._observe_writes(join_place(layer.pool, layer.namespace), list(groups))
-        objects = decide_objects(acting, written_at_s, chosen, count)
+        objects = decide_objects(acting, written_at_s, chosen, count, spares_readers=osd is None)
         place = self._place(chosen)
         return RotPlan(
             osd=chosen,

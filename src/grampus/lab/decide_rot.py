@@ -55,16 +55,28 @@ def decide_osd(asked: int | None, acting: Sequence[Sequence[int]]) -> int:
 
 
 def decide_objects(
-    acting: Mapping[str, Sequence[int]], written_at_s: Mapping[str, float], osd: int, count: int
+    acting: Mapping[str, Sequence[int]],
+    written_at_s: Mapping[str, float],
+    osd: int,
+    count: int,
+    *,
+    spares_readers: bool,
 ) -> list[str]:
     """`count` objects with a copy on that OSD, those first that were not written to for longest.
+
+    With `spares_readers`, those whose primary it is come last: clients read that copy, and the
+    first read puts it right before any scrub has found it.
 
     A write of less than a chunk (4 KiB) reads the rest of it, and BlueStore ends the whole OSD when
     that cannot be read (20.2: an assertion in `_do_write_small`). Logs of a file system or of a
     server are written so, over and over, and where nobody has written for long nobody soon will.
     """
     held = [name for name, osds in acting.items() if osd in osds]
-    return sorted(held, key=lambda name: (written_at_s.get(name, 0.0), name))[:count]
+
+    def rank(name: str) -> tuple[bool, float, str]:
+        return spares_readers and acting[name][0] == osd, written_at_s.get(name, 0.0), name
+
+    return sorted(held, key=rank)[:count]
 
 
 def require_whole(groups: Sequence[ScrubbedGroup]) -> None:

@@ -75,7 +75,14 @@ def test_an_osd_that_holds_nothing_is_refused_with_those_that_do() -> None:
 def test_what_was_written_longest_ago_rots_first(osd: int, count: int, chosen: list[str]) -> None:
     acting = {"a": (0, 1), "b": (1, 0, 2), "c": (0, 1)}
     written_at_s = {"a": 20.0, "b": 30.0, "c": 10.0}
-    assert decide_objects(acting, written_at_s, osd, count) == chosen
+    assert decide_objects(acting, written_at_s, osd, count, spares_readers=False) == chosen
+
+
+def test_what_clients_read_rots_last_where_a_scrub_shall_find_it() -> None:
+    acting = {"a": (0, 1), "b": (1, 0), "c": (0, 1), "d": (1, 0)}
+    written_at_s = {"a": 10.0, "b": 30.0, "c": 20.0, "d": 40.0}
+    assert decide_objects(acting, written_at_s, 0, 3, spares_readers=True) == ["b", "d", "a"]
+    assert decide_objects(acting, written_at_s, 1, 3, spares_readers=True) == ["a", "c", "b"]
 
 
 @pytest.mark.parametrize(
