@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+from grampus.ceph.migrations import RbdMigrations
 from grampus.cli.app import command, make_noun
 from grampus.cli.composition import Session
 from grampus.cli.noting import note_records
@@ -50,7 +51,11 @@ def state_rebuild(
         restore_lab(session.store, lab, lost)
         credentials = CredentialFiles(session.home.secrets_dir(lab))
         session.progress.phase("Ask the images of the cluster")
-        rebuild = StateRebuild(session.store, lab, session.cluster(), credentials)
+        cluster = session.cluster()
+        migrations = RbdMigrations(cluster, session.clock)
+        rebuild = StateRebuild(
+            session.store, lab, cluster, credentials, session.journal, migrations
+        )
         rebuilt = rebuild.plan()
         if not dry_run:
             rebuild.apply(rebuilt)

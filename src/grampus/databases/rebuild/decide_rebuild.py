@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from pydantic import BaseModel, ValidationError
@@ -13,7 +13,7 @@ from grampus.databases.rebuild.decide_noting import NotedRecords
 from grampus.databases.records import DATABASE_KIND, SCRATCH_KIND, TRASHED_KIND
 from grampus.state.stored import StoredRecord
 from grampus.volumes.decide_encryption import header_bytes
-from grampus.volumes.model import VolumeRecord
+from grampus.volumes.model import Migration, VolumeRecord
 from grampus.volumes.records import VOLUME_RECORD
 
 _MODELS: Mapping[str, type[BaseModel]] = {
@@ -38,15 +38,25 @@ class RebuildPlan:
         return sorted(record.name for record in self.records if record.kind == kind)
 
 
+def decide_movable(lab: str, images: Sequence[FoundImage]) -> list[FoundImage]:
+    """Images whose notes name another pool, or a migration: the cluster knows better."""
+    return [image for image in images if _is_movable(lab, image)]
+
+
 def decide_rebuild(
-    lab: str, images: Sequence[FoundImage], existing: Sequence[StoredRecord]
+    lab: str,
+    images: Sequence[FoundImage],
+    existing: Sequence[StoredRecord],
+    moving: Mapping[tuple[str, str], Migration],
 ) -> RebuildPlan:
     """The records of `lab` that its images tell of and the state lacks.
 
     A record that is there is never touched, whatever an image says. An image without a note, or
-    with one that names another lab, is not ours.
+    with one that names another lab, is not ours. `moving` has the migrations of `decide_movable`'s
+    images, by pool and name.
     """
     plan = RebuildPlan()
+    stood = {(image.pool, image.name) for image in images if not image.in_trash}
     there = {(record.kind, record.name) for record in existing}
     places = _places_of(existing)
     taken: dict[tuple[str, str], FoundImage] = {}
@@ -59,7 +69,7 @@ def decide_rebuild(
             if noted.lab != lab:
                 plan.foreign += 1
                 continue
-            found = [_as_seen(record, image) for record in noted.records]
+            found = [_as_seen(record, image, stood, moving) for record in noted.records]
         except ValidationError as error:
             plan.conflicts.append(
                 f"What {_shown(image)} says of itself cannot be read: {str(error).splitlines()[0]}"
@@ -78,21 +88,63 @@ def decide_rebuild(
     return plan
 
 
-def _as_seen(record: StoredRecord, image: FoundImage) -> StoredRecord:
+def _is_movable(lab: str, image: FoundImage) -> bool:
+    if image.noted is None or image.in_trash:
+        return False
+    try:
+        noted = NotedRecords.model_validate_json(image.noted)
+        volumes = [
+            VolumeRecord.model_validate(record.body)
+            for record in noted.records
+            if record.kind == VOLUME_RECORD
+        ]
+    except ValidationError:
+        return False
+    return noted.lab == lab and any(
+        one.migration is not None or one.spec.pool != image.pool for one in volumes
+    )
+
+
+def _as_seen(
+    record: StoredRecord,
+    image: FoundImage,
+    stood: Set[tuple[str, str]],
+    moving: Mapping[tuple[str, str], Migration],
+) -> StoredRecord:
     """A record that this release can read; a volume's with what is seen of the image itself.
 
-    It has the size that the image has, and is never formatted anew if that holds anything. Raises
-    ValidationError.
+    It has the size that the image has, and is never formatted anew if that holds anything. It is
+    in the pool that the image is in, if nothing is where it was: it went there by a migration that
+    nobody has noted any more. Raises ValidationError.
     """
     if record.kind in _MODELS:
         _MODELS[record.kind].model_validate(record.body)
-    if record.kind != VOLUME_RECORD:
+    if record.kind not in (VOLUME_RECORD, DATABASE_KIND):
         return record
     spec = record.body["spec"]
+    if spec["pool"] != image.pool and not image.in_trash:
+        # A database has its volume's name for its image's, and no other.
+        was_here = (spec["pool"], spec.get("image", image.name)) in stood
+        is_same = spec.get("image", image.name) == image.name
+        if is_same and not was_here:
+            spec = {**spec, "pool": image.pool}
+    if record.kind == DATABASE_KIND:
+        return record.model_copy(update={"body": {**record.body, "spec": spec}})
+    migration = moving.get((image.pool, image.name))
+    noted = record.body.get("migration")
+    if migration is not None:
+        noted = {**(noted or {}), **migration.model_dump(mode="json", exclude_defaults=True)}
+    elif noted is not None and noted["to_pool"] != image.pool:
+        noted = None  # it has not gone over
     seen_bytes = image.size_bytes - header_bytes(spec.get("encryption"))
     size_bytes = max(spec["size_bytes"], seen_bytes)
     is_formatted = bool(record.body.get("is_formatted")) or image.has_data
-    changes = {"spec": {**spec, "size_bytes": size_bytes}, "is_formatted": is_formatted}
+    changes: dict[str, object] = {
+        "spec": {**spec, "size_bytes": size_bytes},
+        "is_formatted": is_formatted,
+    }
+    if noted != record.body.get("migration"):
+        changes["migration"] = noted
     return record.model_copy(update={"body": {**record.body, **changes}})
 
 

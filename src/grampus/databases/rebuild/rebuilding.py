@@ -5,12 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from grampus.ceph.cluster import CephCluster
-from grampus.ceph.image_notes import observe_images
+from grampus.ceph.image_notes import FoundImage, observe_images
+from grampus.ceph.migrations import RbdMigrations
 from grampus.databases.credentials import CredentialFiles
-from grampus.databases.rebuild.decide_rebuild import RebuildPlan, decide_rebuild
+from grampus.databases.rebuild.decide_rebuild import (
+    RebuildPlan,
+    decide_movable,
+    decide_rebuild,
+)
 from grampus.databases.records import DATABASE_KIND, TRASHED_KIND
+from grampus.state.operations import OperationJournal
 from grampus.state.store import Store
 from grampus.state.stored import put_record, records_of_lab
+from grampus.volumes.kinds import MIGRATE
+from grampus.volumes.migrating import MigrateOrder
+from grampus.volumes.model import Migration, VolumeRecord
+from grampus.volumes.records import VOLUME_RECORD
 
 
 @dataclass(frozen=True)
@@ -26,9 +36,17 @@ class StateRebuild:
     """Rebuilds the records of one lab or cluster. Running databases notice nothing of it."""
 
     def __init__(
-        self, store: Store, lab: str, cluster: CephCluster, credentials: CredentialFiles
+        self,
+        store: Store,
+        lab: str,
+        cluster: CephCluster,
+        credentials: CredentialFiles,
+        journal: OperationJournal,
+        migrations: RbdMigrations,
     ) -> None:
         self._store = store
+        self._journal = journal
+        self._migrations = migrations
         self._lab = lab
         self._cluster = cluster
         self._credentials = credentials
@@ -39,7 +57,8 @@ class StateRebuild:
         Raises GrampusError when the cluster does not answer.
         """
         existing = records_of_lab(self._store, self._lab)
-        plan = decide_rebuild(self._lab, observe_images(self._cluster), existing)
+        images = observe_images(self._cluster)
+        plan = decide_rebuild(self._lab, images, existing, self._observe_moving(images))
         names = [*plan.names(DATABASE_KIND), *plan.names(TRASHED_KIND)]
         return Rebuilt(
             plan=plan,
@@ -52,6 +71,37 @@ class StateRebuild:
         )
 
     def apply(self, rebuilt: Rebuilt) -> None:
-        """Put the records back. Cut off, it is done again: what is there already stays."""
+        """Put the records back. Cut off, it is done again: what is there already stays.
+
+        A volume on its way to another pool has an operation again, which can be gone on with.
+        """
         for record in rebuilt.plan.records:
+            if record.kind == VOLUME_RECORD and record.body.get("migration") is not None:
+                self._ensure_begun(VolumeRecord.model_validate(record.body))
             put_record(self._store, self._lab, record)
+
+    def _observe_moving(self, images: list[FoundImage]) -> dict[tuple[str, str], Migration]:
+        moving = {}
+        for image in decide_movable(self._lab, images):
+            status = self._migrations.observe(image.pool, image.name)
+            if status is not None:
+                moving[image.pool, image.name] = Migration(
+                    from_pool=status.source_pool, to_pool=image.pool, source_id=status.source_id
+                )
+        return moving
+
+    def _ensure_begun(self, record: VolumeRecord) -> None:
+        """Before its record is there, so that none is left without an operation."""
+        spec, migration = record.spec, record.migration
+        unfinished = self._journal.unfinished(self._lab, kind_prefix=MIGRATE)
+        if migration is None or spec.name in {operation.subject for operation in unfinished}:
+            return
+        order = MigrateOrder(
+            name=spec.name,
+            image=spec.image,
+            from_pool=migration.from_pool,
+            to_pool=migration.to_pool,
+            # Nobody knows which of its snapshots are new: none may be lost on a way back.
+            snapshots=(),
+        )
+        self._journal.begin(MIGRATE, self._lab, spec.name, order.model_dump(mode="json"))

@@ -24,6 +24,7 @@ class NotedImage:
     has_data: bool = True
     metadata: dict[str, str] = field(default_factory=dict)
     pool: str = "databases"
+    comes_from: str | None = None  # the pool that its migration copies from
 
 
 @dataclass
@@ -56,6 +57,11 @@ class NotedCluster:
                 ]
             case ["python3", "-c", script, key, "databases"] if script == LIST_NOTES:
                 return [self._listed(image, key) for image in self.images]
+            case ["rbd", "status", "--format", "json", place]:
+                (found,) = (one for one in self.images if f"{one.pool}/{one.name}" == place)
+                source = {"source_pool_name": found.comes_from, "source_image_id": "5a"}
+                moving = {"migration": {**source, "dest_image_id": found.id, "state": "prepared"}}
+                return moving if found.comes_from else {}
             case ["python3", "-c", script, key] if script == WRITE_NOTES:
                 return self._note(key, json.loads(stdin or "[]"))
         raise AssertionError(f"nobody asks that: {argv}")

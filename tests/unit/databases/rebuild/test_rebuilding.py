@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.image_notes import RECORDS_KEY
+from grampus.ceph.migrations import RbdMigrations
 from grampus.core.errors import GrampusError
 from grampus.core.units import GIB, MIB
 from grampus.databases.credentials import CredentialFiles
@@ -16,11 +17,14 @@ from grampus.databases.rebuild.noting import RecordsNoting
 from grampus.databases.rebuild.rebuilding import Rebuilt, StateRebuild
 from grampus.databases.records import DatabaseRecords
 from grampus.databases.snapshots.decide_retention import SnapshotSchedule
+from grampus.state.operations import OperationJournal
 from grampus.state.store import Store
 from grampus.state.stored import records_of_lab
-from grampus.volumes.model import Attachment, VolumeRecord, VolumeSpec
+from grampus.volumes.migrating import MigrateOrder
+from grampus.volumes.model import Attachment, Migration, VolumeRecord, VolumeSpec
 from grampus.volumes.records import VolumeRecords
 from grampus.volumes.trash import TrashedVolume
+from tests.unit.clock import FakeClock
 
 from .cluster import NotedCluster, NotedImage
 
@@ -89,6 +93,10 @@ class Grampus:
     def volumes(self) -> VolumeRecords:
         return VolumeRecords(self.store, LAB)
 
+    @property
+    def journal(self) -> OperationJournal:
+        return OperationJournal(self.store, FakeClock())
+
     def add(self, name: str, *, image_id: str = "aa", **facts: bool) -> None:
         self.cluster.images.append(NotedImage(f"db-{name}", image_id, **facts))  # type: ignore[arg-type]
         self.volumes.put(volume(name))
@@ -117,7 +125,11 @@ class Grampus:
         self.store = Store(None)
 
     def rebuild(self) -> Rebuilt:
-        rebuild = StateRebuild(self.store, LAB, CephCluster(self.cluster), self.credentials)
+        clock = FakeClock()
+        rebuild = StateRebuild(
+            *(self.store, LAB, CephCluster(self.cluster), self.credentials),
+            *(self.journal, RbdMigrations(CephCluster(self.cluster), clock)),
+        )
         rebuilt = rebuild.plan()
         rebuild.apply(rebuilt)
         return rebuilt
@@ -260,6 +272,62 @@ def test_an_image_that_says_it_is_one_that_stands_elsewhere_is_a_conflict(
     assert len(rebuilt.plan.conflicts) == 1
     assert "copied-by-hand" in rebuilt.plan.conflicts[0]
     assert grampus.volumes.get("shop").spec.image == "db-shop"
+
+
+MOVING = Migration(from_pool="databases", to_pool="archive", source_id="5a")
+
+
+@pytest.mark.parametrize(
+    ("noted", "stands_in", "comes_from", "expected"),
+    [
+        # Nobody has noted that it went over, or that it is on its way at all.
+        (Migration(from_pool="databases", to_pool="archive"), "archive", "databases", MOVING),
+        (None, "archive", "databases", MOVING),
+        # It had not gone over.
+        (Migration(from_pool="databases", to_pool="archive"), "databases", None, None),
+        # It has been committed; what is left of it is tidied away.
+        (MOVING, "archive", None, MOVING),
+        (None, "archive", None, None),
+    ],
+)
+def test_one_on_its_way_to_another_pool_can_be_gone_on_with(
+    grampus: Grampus,
+    noted: Migration | None,
+    stands_in: str,
+    comes_from: str | None,
+    expected: Migration | None,
+) -> None:
+    grampus.add("shop")
+    grampus.volumes.put(volume("shop").model_copy(update={"migration": noted}))
+    grampus.note()
+    image = grampus.cluster.images[0]
+    image.pool, image.comes_from = stands_in, comes_from
+    grampus.lose_state()
+    for _ in range(2):
+        assert grampus.rebuild().plan.conflicts == []
+        record = grampus.volumes.get("shop")
+        assert (record.spec.pool, record.migration) == (stands_in, expected)
+        assert grampus.databases.get("shop").spec.pool == stands_in
+        begun = [
+            MigrateOrder.model_validate(one.spec)
+            for one in grampus.journal.unfinished(LAB, kind_prefix="volume.")
+        ]
+        ordered = MigrateOrder(
+            name="shop", image="db-shop", from_pool="databases", to_pool="archive"
+        )
+        assert begun == ([ordered] if expected else [])
+
+
+def test_a_copy_in_another_pool_is_not_what_it_was_copied_from(grampus: Grampus) -> None:
+    grampus.add("shop")
+    grampus.note()
+    facts = dict(grampus.cluster.images[0].metadata)
+    copied = NotedImage("db-shop", "ee", metadata=facts, pool="archive")
+    grampus.cluster.images.insert(0, copied)
+    grampus.lose_state()
+    rebuilt = grampus.rebuild()
+    assert ["renamed or copied" in sentence for sentence in rebuilt.plan.conflicts] == [True]
+    assert grampus.volumes.get("shop").spec.pool == "databases"
 
 
 @pytest.mark.parametrize(
