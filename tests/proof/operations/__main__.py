@@ -16,6 +16,7 @@ from tests.proof.operations.catalogue import OPERATIONS, Operation, Place, Promi
 from tests.proof.operations.commit_watch import CommitWatch, longest_wait_s
 from tests.proof.operations.outcome import Tried, decide_broken, render_page
 from tests.proof.operations.remote_client import RemoteClient
+from tests.proof.operations.restored_rows import Restored, compare_restores
 from tests.proof.operations.steady_load import (
     TRANSACTIONS_PER_S,
     SteadyLoad,
@@ -45,19 +46,26 @@ def main() -> int:
     wanted = os.environ.get("GRAMPUS_OPERATIONS", "")
     chosen = [one for one in OPERATIONS if not wanted or one.name in wanted.split(",")]
     found: dict[str, list[tuple[Tried, Promise]]] = {}
+    restored: dict[str, list[Restored]] = {}
     with own_lab(LAB, DIRECTORY) as command_line:
         machine = LabMachine(command_line, CLIENTS_HOST)
         facts = {**observe_versions(machine), "sysbench": f"{TRANSACTIONS_PER_S} transactions/s"}
         facts["date"] = f"{datetime.now(UTC):%Y-%m-%d %H:%M} (UTC)"
         for size in sizes.split(","):
-            try_size(machine, parse_bytes(size), chosen, found)
-    page = render_page(found, facts)
-    is_whole = sizes == FULL_SIZES and not wanted
-    file = PAGE if is_whole else DIRECTORY / PAGE.name
+            try_size(machine, parse_bytes(size), chosen, found, restored)
+    page = render_page(found, restored, facts)
+    is_full = sizes == FULL_SIZES and is_whole(chosen)
+    file = PAGE if is_full else DIRECTORY / PAGE.name
     file.write_text(page)
     say(f"\n{page}")
-    broken = [one for tried in found.values() for one in tried if decide_broken(*one)]
-    return 1 if broken else 0
+    broken = any(decide_broken(*one) for tried in found.values() for one in tried)
+    differs = any(one.differing for compared in restored.values() for one in compared)
+    return 1 if broken or differs else 0
+
+
+def is_whole(operations: list[Operation]) -> bool:
+    """Whether all of them are tried, so that there are backups to restore."""
+    return len(operations) == len(OPERATIONS)
 
 
 def try_size(
@@ -65,8 +73,9 @@ def try_size(
     data_bytes: int,
     operations: list[Operation],
     found: dict[str, list[tuple[Tried, Promise]]],
+    restored: dict[str, list[Restored]],
 ) -> None:
-    """Make a database that holds so much, and try each operation on it."""
+    """Make a database that holds so much, try each operation on it, and compare restores."""
     command_line = machine.command_line
     size_bytes = int(data_bytes * VOLUME_RATIO) + VOLUME_ROOM_BYTES
     size_bytes -= size_bytes % 2**20
@@ -91,6 +100,10 @@ def try_size(
             done.append((tried, operation.promise))
             keep(held, tried)
             client.refresh()
+    compared = compare_restores(client, place.directory) if is_whole(operations) else []
+    for one in compared:
+        say(f"restore of {one.name:21} {one.took_s:7.1f} s  {'; '.join(one.differing) or 'same'}")
+    restored[held] = compared
     command_line.ok("db", "verify", DATABASE, "--tables")
     command_line.ok("db", "delete", DATABASE, "--now", "--yes")
 

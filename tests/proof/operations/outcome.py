@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tests.proof.operations.catalogue import Promise
+from tests.proof.operations.restored_rows import Restored, render_restores
 from tests.proof.operations.steady_load import LoadDuring
 
 
@@ -41,7 +42,9 @@ def decide_broken(tried: Tried, promise: Promise) -> list[str]:
 
 
 def render_page(
-    sizes: Mapping[str, Sequence[tuple[Tried, Promise]]], facts: Mapping[str, str]
+    sizes: Mapping[str, Sequence[tuple[Tried, Promise]]],
+    restored: Mapping[str, list[Restored]],
+    facts: Mapping[str, str],
 ) -> str:
     """The page of docs/proof; `sizes` are what was tried by what the database held."""
     lines = [
@@ -81,6 +84,8 @@ def render_page(
                 f"| {one.load.transactions_per_s:.1f} | {one.load.latency_p99_ms:.0f} ms "
                 f"| {one.missing} | {said} |"
             )
+        if restored.get(size):
+            lines += render_restores(restored[size])
     lines += ["", "## What it ran on", ""]
     lines += [f"- {name}: {value}" for name, value in facts.items()]
     return "\n".join([*lines, ""])

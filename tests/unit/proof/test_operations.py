@@ -8,6 +8,7 @@ from grampus.bench.sysbench_output import Interval
 from tests.proof.operations.catalogue import OPERATIONS, Place, Promise
 from tests.proof.operations.commit_watch import Acknowledged, longest_wait_s
 from tests.proof.operations.outcome import Tried, decide_broken, render_page
+from tests.proof.operations.restored_rows import Restored, TableDigest, find_differing
 from tests.proof.operations.steady_load import LoadDuring, Second, decide_load_during
 
 CALM = LoadDuring(10.0, 20.0, 0, 0)
@@ -83,8 +84,32 @@ def test_each_operation_is_a_command_of_that_database() -> None:
 
 def test_page_has_a_row_an_operation_and_says_what_was_broken() -> None:
     rows = [(tried(), Promise(pause_s=1.0)), (tried(name="move", missing=3), Promise())]
-    page = render_page({"200 MiB": rows}, {"CPUs": "2"})
+    compared = [
+        Restored("a moment", 9.0, 100, (), ""),
+        Restored("the latest", 8.0, 100, ("sbtest.sbtest1",), ""),
+    ]
+    page = render_page({"200 MiB": rows}, {"200 MiB": compared}, {"CPUs": "2"})
+    assert "| a moment | 9.0 s | 100 | the same rows |" in page
+    assert "| the latest | 8.0 s | 100 | differs in sbtest.sbtest1 |" in page
     assert "**1 of 2 kept what they promise.**" in page
     assert "| snapshot | 2.0 s | 50 | 0.40 of 1 s | 0 | 10.0 | 20 ms | 0 | kept |" in page
     assert "3 acknowledged commits are lost" in page
     assert page.endswith("- CPUs: 2\n")
+
+
+@pytest.mark.parametrize(
+    ("found", "differing"),
+    [
+        ({"a": TableDigest(2, "x"), "b": TableDigest(0, "y")}, ()),
+        ({"a": TableDigest(2, "x")}, ("b",)),
+        (
+            {"a": TableDigest(2, "z"), "b": TableDigest(0, "y"), "c": TableDigest(1, "q")},
+            ("a", "c"),
+        ),
+        ({"a": TableDigest(3, "x"), "b": TableDigest(0, "y")}, ("a",)),
+    ],
+)
+def test_tables_with_other_rows_are_found(
+    found: dict[str, TableDigest], differing: tuple[str, ...]
+) -> None:
+    assert find_differing({"a": TableDigest(2, "x"), "b": TableDigest(0, "y")}, found) == differing
