@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from ipaddress import IPv4Address
 from pathlib import PurePosixPath
 
 from grampus.core.clock import Clock, wait_until
@@ -28,6 +31,9 @@ INITIALISE_TIMEOUT_S = 600.0  # 3 s on a local disk; a busy pool of hard disks t
 # A start after a crash reads the redo log back, at most 16 GiB.
 READY_TIMEOUT_S = 600.0
 LOGIN_TIMEOUT_S = 15.0
+ASK_EVERY_S, LOOK_EVERY_S = 0.2, 0.05
+# Once a second a server is asked whatever is seen, such as whether it has ended.
+ASKED_EACH_LOOK = 20
 
 
 def ensure_files(host: Host, plan: InstancePlan, credentials: Credentials) -> None:
@@ -146,17 +152,48 @@ def require_running(host: Host, plan: InstancePlan, daemon: str) -> None:
 
 
 def await_server(
-    clock: Clock, host: Host, plan: InstancePlan, answered: Callable[[], bool]
+    clock: Clock,
+    host: Host,
+    plan: InstancePlan,
+    answered: Callable[[], bool],
+    *,
+    listens: bool = True,
 ) -> None:
-    """Poll `answered` until it holds. Raises GrampusError with code `timeout`."""
+    """Ask `answered` until it holds; of a server that `listens`, as soon as somebody does.
+
+    To ask a server takes a client, which takes the CPU that the server starts with; to see whether
+    it listens takes none. Raises GrampusError with code `timeout`, and what `answered` raises.
+    """
+    looks = itertools.count()
+
+    def is_over() -> bool:
+        is_asked_anyway = not listens or next(looks) % ASKED_EACH_LOOK == 0
+        return (is_asked_anyway or observe_listening(host, plan)) and answered()
+
     wait_until(
         clock,
-        answered,
+        is_over,
         what=f"the server of {plan.database} to let its user in",
         remedy=f"Read the log of the daemon {plan.daemon} on {host.name}.",
         timeout_s=READY_TIMEOUT_S,
-        interval_s=0.2,
+        interval_s=LOOK_EVERY_S if listens else ASK_EVERY_S,
     )
+
+
+def observe_listening(host: Host, plan: InstancePlan) -> bool:
+    """Whether somebody listens at the server's address; nobody connects to it."""
+    place = render_listening(plan.address, plan.port)
+    listening = host.run(["grep", "-q", place, "/proc/net/tcp"], check=False, timeout_s=10.0)
+    return listening.returncode == 0
+
+
+def render_listening(address: str, port: int) -> str:
+    """What Linux writes in /proc/net/tcp of a socket that listens there, for `grep`.
+
+    The address as a number of the host's byte order (proc(5)), which is taken to be our own.
+    """
+    number = int.from_bytes(IPv4Address(address).packed, sys.byteorder)
+    return f" {number:08X}:{port:04X} 00000000:0000 0A "
 
 
 def ensure_instance_absent(

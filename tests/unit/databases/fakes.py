@@ -71,6 +71,7 @@ class FakeHost:
         self.commands: list[tuple[str, ...]] = []
         self.init_failure = ""  # what the initialisation says instead of succeeding
         self.serve_failure = ""
+        self.silent_looks = 0  # how often nobody is seen to listen
         self.upgrade_failure = ""  # what a server says that ends half-way through an upgrade
         self.failing_statement = ""  # a server passes over the statements of an init file with it
         self.admin_answers: dict[str, str] = {}  # what the administrator reads, by statement
@@ -211,6 +212,9 @@ class FakeHost:
             case "chmod":
                 for file in self.below(PurePosixPath(argv[-1])).values():
                     file.mode &= 0o700
+            case "grep":
+                self.silent_looks -= 1
+                return int(self.silent_looks >= 0), ""
             case "openssl":
                 for option in ("-keyout", "-out"):
                     self.files[PurePosixPath(argv[argv.index(option) + 1])] = FakeFile("PEM")

@@ -1,9 +1,19 @@
 from __future__ import annotations
 
+import itertools
+import socket
 from pathlib import Path, PurePosixPath
 
+import pytest
+
 from grampus.databases.credentials import CredentialFiles
-from grampus.databases.instance import ensure_files, ensure_initialised, ensure_serving
+from grampus.databases.instance import (
+    await_server,
+    ensure_files,
+    ensure_initialised,
+    ensure_serving,
+    render_listening,
+)
 from grampus.databases.layout import init_daemon
 
 from .fakes import FakeClock, FakeDaemon, FakeFile, FakeHost, Fuse
@@ -48,3 +58,31 @@ def test_the_version_is_the_first_word_of_the_answer(tmp_path: Path) -> None:
     host.ensure_address(instance.address)
     assert ensure_serving(host, instance, FakeClock()) == "9.7.4"
     assert host.files[PurePosixPath("/data/databases/demo/client.cnf")].mode == 0o600
+
+
+@pytest.mark.parametrize(
+    ("silent_looks", "listens", "slept_s"),
+    [
+        (0, True, 0.1),  # it is asked at each look
+        (10, True, 0.6),  # at the first, and from when somebody listens
+        (1000, True, 2.0),  # each second, should nobody be seen to listen
+        (1000, False, 0.4),
+    ],
+)
+def test_a_server_is_asked_from_when_it_listens(
+    silent_looks: int, listens: bool, slept_s: float
+) -> None:
+    host, clock, asked = FakeHost("h1", Fuse()), FakeClock(), itertools.count(1)
+    host.silent_looks = silent_looks
+    await_server(clock, host, plan(), lambda: next(asked) == 3, listens=listens)
+    assert clock.slept_s == pytest.approx(slept_s)
+
+
+def test_a_listening_socket_is_told_from_others() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            seen = Path("/proc/net/tcp").read_text()
+            assert render_listening("127.0.0.1", port) in seen
+            assert render_listening("127.0.0.2", port) not in seen
+            assert render_listening("127.0.0.1", client.getsockname()[1]) not in seen

@@ -157,7 +157,7 @@ def _change_passwords_behind_closed_doors(
             raise _failed(host, plan, plan.init_daemon)
         return not said
 
-    await_server(clock, host, plan, answered)
+    await_server(clock, host, plan, answered, listens=False)
     if _try_login(host, plan, ADMIN_USER, credentials.admin_password):
         raise _failed(host, plan, plan.init_daemon)
     host.ensure_daemon_absent(plan.init_daemon)
