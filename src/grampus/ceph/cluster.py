@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -96,13 +96,17 @@ class CephCluster:
         """The JSON document that `ceph ARGUMENTS --format json` prints."""
         return json.loads(self.ceph(*arguments, "--format", "json").stdout)
 
+    def ask(self, prefix: str, *, to: Literal["mon", "mgr"] = "mon", **arguments: Any) -> Any:
+        """The JSON document that `ask_mons` answers."""
+        return json.loads(ask_mons(self.runner, prefix, to=to, format="json", **arguments).stdout)
+
     def observe_status(self) -> ClusterStatus:
         """Health, quorum, OSDs and capacity, now."""
-        document = self.query("status")
+        document = self.ask("status")
         mgr = document.get("mgrmap", {})
         active = mgr.get("active_name") or ("" if mgr.get("available") else None)
         status = parse_status(document, active)
-        names = tuple(mon["name"] for mon in self.query("mon", "dump")["mons"])
+        names = tuple(mon["name"] for mon in self.ask("mon dump")["mons"])
         return status.model_copy(update={"mons": names})
 
     def observe_pool(self, pool: str) -> PoolUsage:
@@ -121,8 +125,7 @@ class CephCluster:
         return int(self._pool_stats(pool)["max_avail"])
 
     def _pool_stats(self, pool: str) -> dict[str, Any]:
-        usage = ask_mons(self.runner, "df", detail="detail", format="json")
-        for entry in json.loads(usage.stdout)["pools"]:
+        for entry in self.ask("df", detail="detail")["pools"]:
             if entry["name"] == pool:
                 stats: dict[str, Any] = entry["stats"]
                 return stats
@@ -204,7 +207,7 @@ class CephCluster:
 
     def observe_serving_groups(self) -> tuple[int, int]:
         """How many placement groups are active, and how many there are, as the MGR knows it."""
-        pgmap = self.query("status")["pgmap"]
+        pgmap = self.ask("status")["pgmap"]
         states = pgmap.get("pgs_by_state", ())
         serving = sum(s["count"] for s in states if "active" in s["state_name"].split("+"))
         return serving, pgmap["num_pgs"]

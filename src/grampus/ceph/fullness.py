@@ -27,8 +27,8 @@ class PoolRoom:
 
 def observe_pool_room(cluster: CephCluster, pool: str) -> PoolRoom:
     """The pool's room now. Raises GrampusError with code `no-pool`."""
-    usage, osd_map = cluster.query("df", "detail"), cluster.query("osd", "dump")
-    return parse_pool_room(pool, usage, osd_map, cluster.query("health", "detail"))
+    usage, osd_map = cluster.ask("df", detail="detail"), cluster.ask("osd dump")
+    return parse_pool_room(pool, usage, osd_map, cluster.ask("health", detail="detail"))
 
 
 def parse_pool_room(

@@ -8,7 +8,7 @@ the prefixes and arguments are those of `src/mon/MonCommands.h` in Ceph 20.2.
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Literal
 
 from grampus.ceph.ports import CommandOutput, CommandRunner
 
@@ -18,7 +18,8 @@ CONNECT_TIMEOUT_S = 20
 ASK_MONS = f"""
 import errno, sys, rados
 with rados.Rados(conffile="", conf={{"client_mount_timeout": "{CONNECT_TIMEOUT_S}"}}) as cluster:
-    code, said, complained = cluster.mon_command(sys.argv[1], sys.stdin.buffer.read())
+    ask = cluster.mgr_command if sys.argv[2] == "mgr" else cluster.mon_command
+    code, said, complained = ask(sys.argv[1], b"")
 sys.stdout.write(said.decode())
 if code:
     sys.exit(f"Error {{errno.errorcode.get(-code, code)}}: {{complained}}")
@@ -26,12 +27,17 @@ if code:
 
 
 def ask_mons(
-    runner: CommandRunner, prefix: str, *, check: bool = True, **arguments: Any
+    runner: CommandRunner,
+    prefix: str,
+    *,
+    check: bool = True,
+    to: Literal["mon", "mgr"] = "mon",
+    **arguments: Any,
 ) -> CommandOutput:
-    """What the MONs answer to the command `prefix`, such as `auth rm`.
+    """What the MONs, or the active MGR, answer to the command `prefix`, such as `auth rm`.
 
-    Raises GrampusError when they refuse it, when `check`.
+    Raises GrampusError when it is refused, when `check`.
     """
     document = json.dumps({"prefix": prefix, **arguments})
-    argv = ["python3", "-c", ASK_MONS, document]
-    return runner.run(argv, stdin="", timeout_s=CONNECT_TIMEOUT_S + 40, check=check)
+    argv = ["python3", "-c", ASK_MONS, document, to]
+    return runner.run(argv, timeout_s=CONNECT_TIMEOUT_S + 40, check=check)

@@ -100,7 +100,7 @@ class Scrubs:
         """These groups as they last reported, by id; one that is not there is left out."""
         return {
             group.id: group
-            for group in parse_groups(self._cluster.query("pg", "dump", "pgs"))
+            for group in parse_groups(self._cluster.ask("pg dump", to="mgr", dumpcontents=["pgs"]))
             if group.id in groups
         }
 

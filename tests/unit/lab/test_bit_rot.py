@@ -17,6 +17,7 @@ from grampus.hosts.lab_host import LabFleet
 from grampus.hosts.port import CommandResult, DaemonSpec, DaemonStatus
 from grampus.lab.bit_rot import FLIP_BIT, LIST_WRITES, BitRot
 from grampus.lab.bootstrap import osd_reference
+from tests.unit.mon_commands import as_ceph_command
 
 from .fakes import FakeClock
 from .test_model import make_spec
@@ -42,7 +43,7 @@ class RottenHost:
         self.has_places = True
 
     def run(self, argv: Sequence[str], **options: Any) -> CommandResult:
-        words = list(argv)
+        words = as_ceph_command(argv)
         if words[:1] == ["ceph"]:
             words = [words[0], *words[3:]]  # without how long it may take to connect
         said = self._answer(words, options.get("stdin"))

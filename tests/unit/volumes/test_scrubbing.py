@@ -27,6 +27,7 @@ from grampus.volumes.model import VolumeRecord, VolumeSpec
 from grampus.volumes.scrubbing import VolumeScrubs
 from tests.unit.ceph.fakes import Output
 from tests.unit.clock import FakeClock
+from tests.unit.mon_commands import as_ceph_command
 
 PLACEMENT = PoolPlacement(pool_id=1, placement_groups=8)
 VOLUME = VolumeRecord(
@@ -101,7 +102,7 @@ class ScrubbedCluster:
         self._forgets = times
 
     def _answer(self, argv: list[str]) -> Any:
-        match argv:
+        match as_ceph_command(argv):
             case ["python3", "-c", script, "databases", "shop.1/db-shop"] if script == LIST_OBJECTS:
                 return self.layers
             case ["python3", "-c", script, kind, *groups] if script == REQUEST_SCRUBS:
