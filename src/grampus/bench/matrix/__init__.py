@@ -1,0 +1,1 @@
+"""Suites as matrices: dimensions with values, expanded to cells. Pure functions and data."""
