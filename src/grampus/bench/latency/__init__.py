@@ -1,0 +1,1 @@
+"""One latency histogram for all drivers: merged exactly, percentiles with their bounds."""
