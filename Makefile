@@ -89,6 +89,11 @@ crashes: setup ## Real crashes of volumes and databases, into docs/proof (root; 
 operations: setup ## Each operation on a database under load, 200 MB and 5 GB, into docs/proof (root; an hour)
 	$(VENV)/python -m tests.proof.operations
 
+# GRAMPUS_VERDICTS=N says how often.
+.PHONY: verdicts
+verdicts: setup-check ## Whether the verdicts of benchmarks hold, simulated, into docs/proof (five minutes)
+	nice -n 19 $(VENV)/python -m tests.proof.verdicts
+
 .PHONY: acceptance
 acceptance: setup ## Tests through the command line alone, on a lab of their own (root)
 	$(VENV)/pytest tests/acceptance

@@ -1,0 +1,1 @@
+"""Whether Grampus' verdicts hold: they are tried on simulated machines whose truth is known."""

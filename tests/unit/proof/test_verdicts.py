@@ -1,0 +1,96 @@
+"""The page of `make verdicts`: what is said of which figures."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import pytest
+
+from tests.proof.verdicts.render_page import Tried, decide_broken, render_page
+from tests.proof.verdicts.simulated_machine import SERIES
+from tests.proof.verdicts.trials import ComparisonTrial, SeriesTrial, SeveralTrial, Share
+
+ALIKE = ComparisonTrial(
+    noise="quiet",
+    ratio=1.0,
+    words={"better": 20, "worse": 20, "no-difference": 900, "undecided": 60},
+    reasons={"decided": 940, "rounds-spent": 60},
+    mean_rounds=8.0,
+    covered=Share(960, 1000),
+    plain_looks=Share(150, 1000),
+    fixed_shown={},
+    fixed_covered={},
+    fixed_width={},
+)
+DIFFERENT = replace(
+    ALIKE,
+    ratio=1.03,
+    words={"better": 980, "worse": 0, "no-difference": 0, "undecided": 20},
+    fixed_shown={6: Share(600, 1000)},
+    fixed_covered={6: Share(950, 1000)},
+    fixed_width={6: 0.02},
+)
+SERIES_TRIAL = SeriesTrial(kind=SERIES[0], tries=1000, steady=990, causes={"trend": 10})
+SEVERAL = SeveralTrial(
+    runs=100,
+    comparisons=20,
+    different=5,
+    ratio=1.05,
+    error=0.01,
+    mean_rounds=9.0,
+    false_share_single=0.1,
+    false_share_together=0.03,
+    together_error=0.005,
+    found_single=1.0,
+    found_together=0.9,
+)
+GOOD = Tried(alike=[ALIKE], different=[DIFFERENT], series=[SERIES_TRIAL], several=[SEVERAL])
+
+
+def test_a_proof_that_was_kept() -> None:
+    assert decide_broken(GOOD) == []
+    page = render_page(GOOD, {"seed": "7"}, repeat="make verdicts")
+    assert "**All that is promised was kept:**" in page
+    assert "| quiet | 1,000 | **4.0% (2.9% to 5.4%)** | 15.0%" in page
+    assert "| quiet | 60% (±2.0%) | 98.0%" in page
+    assert "| 5 of 20, by 5% | 1% | 100 | 9.0 | 10.0% | **3.0%** | 100% | 90% |" in page
+    assert "- seed: 7" in page
+    # Each row has as many cells as its head.
+    lines = page.splitlines()
+    for line, following in itertools.pairwise(lines):
+        if line.startswith("|") and following.startswith("|"):
+            assert line.count("|") == following.count("|")
+
+
+@pytest.mark.parametrize(
+    ("tried", "said"),
+    [
+        (
+            replace(GOOD, alike=[replace(ALIKE, words={**ALIKE.words, "better": 60})]),
+            "false alarms with noise 'quiet'",
+        ),
+        (
+            replace(GOOD, different=[replace(DIFFERENT, covered=Share(920, 1000))]),
+            "coverage with noise 'quiet'",
+        ),
+        (
+            replace(GOOD, series=[replace(SERIES_TRIAL, beyond_hidden=45)]),
+            "'steady, quiet' called steady though it is not",
+        ),
+        (
+            replace(GOOD, several=[replace(SEVERAL, false_share_together=0.07)]),
+            "false ones among 20 comparisons",
+        ),
+    ],
+)
+def test_what_the_figures_refute_is_said_and_fails(tried: Tried, said: str) -> None:
+    broken = decide_broken(tried)
+    assert len(broken) == 1
+    assert said in broken[0]
+    assert f"**Not as promised: {broken[0]}.**" in render_page(tried, {}, repeat="")
+
+
+def test_chance_alone_refutes_nothing() -> None:
+    words = {**ALIKE.words, "better": 35}  # 55 of 1000 with 5% each
+    assert decide_broken(replace(GOOD, alike=[replace(ALIKE, words=words)])) == []
