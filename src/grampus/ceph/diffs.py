@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 
 from grampus.ceph.ports import CommandRunner
+from grampus.ceph.rbd import GENTLY
 from grampus.core.streams import ByteReader, ByteWriter
 
 
@@ -24,7 +25,10 @@ class RbdDiffs:
         """
         start = ("--from-snap", since) if since is not None else ()
         return self._runner.reading(
-            ["rbd", "export-diff", "--no-progress", *start, f"{pool}/{image}@{snapshot}", "-"]
+            [
+                *("rbd", "export-diff", "--no-progress", *GENTLY, *start),
+                *(f"{pool}/{image}@{snapshot}", "-"),
+            ]
         )
 
     def importing(self, pool: str, image: str) -> AbstractContextManager[ByteWriter]:

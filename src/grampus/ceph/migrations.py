@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.namespaces import place_of, split_image
 from grampus.ceph.ports import CommandOutput
-from grampus.ceph.rbd import EBUSY, ENOENT
+from grampus.ceph.rbd import EBUSY, ENOENT, GENTLY
 from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError
 
@@ -41,7 +41,7 @@ COMMIT_BUSY_TIMEOUT_S = 45.0
 # Removing the source, or copying back, takes as long as there is data.
 DATA_TIMEOUT_S = 12 * 3600.0
 # The tool writes how far it is to stderr.
-_EXECUTE = 'exec rbd migration execute "$1" 2>&1'
+_EXECUTE = f'exec rbd migration execute {" ".join(GENTLY)} "$1" 2>&1'
 _PERCENT = re.compile(rb"(\d{1,3})% complete")
 # What it says of one percent: a reader waits until it has so much.
 _CHUNK_BYTES = 32

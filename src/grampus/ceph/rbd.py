@@ -13,6 +13,9 @@ from grampus.ceph.ports import CommandOutput
 from grampus.core.clock import Clock, wait_until
 
 ENOENT, EBUSY, EEXIST = 2, 16, 17
+# How many objects are read or copied at once by what copies a whole image. rbd's own 10 keep the
+# OSDs of a small cluster so busy that writers wait for seconds; 2 are some 100 MB/s on flash.
+GENTLY = ("--rbd-concurrent-management-ops", "2")
 METADATA_PREFIX = "grampus."
 # Several facts at once: `rbd image-meta` connects to the cluster anew for each, 14 times 0.2 s for
 # a new database. Ceph's own packages bring python3-rbd along wherever they bring `rbd`.

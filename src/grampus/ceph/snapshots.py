@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.namespaces import ENTER_NAMESPACE, join_image
 from grampus.ceph.ports import CommandOutput
+from grampus.ceph.rbd import GENTLY
 from grampus.core.errors import GrampusError
 
 ENOENT, EBUSY, EEXIST, EINVAL = 2, 16, 17, 22
@@ -207,7 +208,7 @@ class RbdSnapshots:
 
     def ensure_flattened(self, pool: str, name: str) -> None:
         """Copy what the image still shares with its parent; it may be in use meanwhile."""
-        argv = ["flatten", "--no-progress", f"{pool}/{name}"]
+        argv = ["flatten", "--no-progress", *GENTLY, f"{pool}/{name}"]
         self._rbd(argv, accept=(EINVAL,), timeout_s=DATA_TIMEOUT_S)
         if self.parent(pool, name) is not None:  # EINVAL said something else
             self._rbd(argv, timeout_s=DATA_TIMEOUT_S)

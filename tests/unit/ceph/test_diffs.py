@@ -36,8 +36,9 @@ def test_diffs_flow_out_of_snapshots_and_into_images() -> None:
     with diffs.importing("databases", "db-again") as sink:
         sink.write(b"diff")
     assert runner.written.getvalue() == b"diff"
+    gently = "--rbd-concurrent-management-ops 2"
     assert runner.asked == [
-        "rbd export-diff --no-progress databases/db-shop@b -",
-        "rbd export-diff --no-progress --from-snap b databases/db-shop@c -",
+        f"rbd export-diff --no-progress {gently} databases/db-shop@b -",
+        f"rbd export-diff --no-progress {gently} --from-snap b databases/db-shop@c -",
         "rbd import-diff --no-progress - databases/db-again",
     ]

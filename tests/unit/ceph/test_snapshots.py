@@ -24,7 +24,7 @@ REMOVE = "rbd snap rm --no-progress databases/shop@before"
 PROTECT = "rbd snap protect databases/shop@before"
 UNPROTECT = "rbd snap unprotect databases/shop@before"
 CLONE = f"python3 -c {CLONE_IMAGE} databases shop before databases copy"
-FLATTEN = "rbd flatten --no-progress databases/copy"
+FLATTEN = "rbd flatten --no-progress --rbd-concurrent-management-ops 2 databases/copy"
 INFO = "rbd info --format json databases/copy"
 CHILDREN = "rbd children --all --format json databases/shop"
 # As Ceph 20.2.4 prints them.

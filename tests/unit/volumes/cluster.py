@@ -338,7 +338,7 @@ class FakeCluster:
                 of_one = words[1] if words[0] == "--snap" else None
                 found = self.children(name, of_one)
                 return 0, json.dumps([{**split_name(child), "trash": False} for child in found])
-            case ["flatten", "--no-progress", _]:
+            case ["flatten", "--no-progress", *_]:
                 if self.images[name].parent is None:
                     return 22, "rbd: flatten error: (22) Invalid argument"
                 self.images[name].parent = None
