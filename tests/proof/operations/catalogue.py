@@ -118,7 +118,9 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation("label", _ONLINE, _one("db", "label", "{database}", "tried=yes")),
     Operation(
-        "deletion of a snapshot", _ONLINE, _one("db", "snapshot", "delete", "{database}", "tried")
+        "deletion of a snapshot",
+        _ONLINE,
+        _one("db", "snapshot", "delete", "{database}", "tried", "--yes"),
     ),
     Operation(
         "move to another host", _BRIEF, _one("db", "move", "{database}", "--host", "{other_host}")

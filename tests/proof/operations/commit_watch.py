@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tests.proof.operations.remote_client import RemoteClient
@@ -35,44 +37,22 @@ class CommitWatch:
         self._lock = threading.Lock()
         self._rows: list[Acknowledged] = []
         self._failed = 0
-        self._threads: list[threading.Thread] = []
         self._process: subprocess.Popen[str] | None = None
-        self._answered = threading.Event()
+        self._thread = threading.Thread(target=self._work)
 
     def __enter__(self) -> CommitWatch:
         self._client.rows(MAKE_TABLE)
-        # It tries again after each failure (`--force`), with a new connection (`--reconnect`).
-        argv = self._client.mysql_argv(
-            *("--batch", "--skip-column-names", "--unbuffered", "--force", "--reconnect"),
-            *("--connect-timeout=1", "watch"),
-        )
-        self._process = subprocess.Popen(
-            argv,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self._threads = [
-            threading.Thread(target=work) for work in (self._write, self._read, self._count)
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._thread.start()
         wait_for(lambda: len(self.rows()) > 3, "the watch to begin")
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        self._answered.set()
-        assert self._process is not None
-        try:
-            self._process.wait(timeout=30)
-        except subprocess.TimeoutExpired:
+        # An answer that never comes is not waited for.
+        self._thread.join(timeout=30)
+        if self._thread.is_alive() and self._process is not None:
             self._process.kill()
-        for thread in self._threads:
-            thread.join()
-        with self._process:  # closes its pipes
-            pass
+        self._thread.join()
 
     def rows(self) -> list[Acknowledged]:
         """What was acknowledged so far."""
@@ -96,42 +76,49 @@ class CommitWatch:
         held = {int(row[0]) for row in self._client.rows("select number from watch.entries")}
         return [row.number for row in rows if row.number not in held]
 
-    def _write(self) -> None:
-        assert self._process is not None
-        assert self._process.stdin is not None
-        number = 0
-        with self._process.stdin as stdin:
+    def _work(self) -> None:
+        numbers = itertools.count(1)
+        while not self._stop.is_set():
+            # Without `--force` it ends at the first error. `--reconnect` of MySQL 9.7's client
+            # does nothing for a connection that the server has ended.
+            with subprocess.Popen(
+                self._client.mysql_argv(
+                    *("--batch", "--skip-column-names", "--unbuffered", "--connect-timeout=1"),
+                    "watch",
+                ),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+            ) as process:
+                self._process = process
+                self._use(process, numbers)
+
+    def _use(self, process: subprocess.Popen[str], numbers: Iterator[int]) -> None:
+        """One row after the other, until the watch is over or the connection is."""
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
             while not self._stop.wait(PAUSE_S):
-                number += 1
-                self._answered.clear()
-                # Not acknowledged unless the insert itself is what the count is of: a new
-                # connection in between knows of no row.
-                stdin.write(
+                number = next(numbers)
+                process.stdin.write(
                     f"insert into watch.entries values ({number}, rand() * 1000000);"
                     f"select row_count(), {number};\n"
                 )
-                stdin.flush()
-                self._answered.wait(1.0)
-
-    def _read(self) -> None:
-        assert self._process is not None
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            count, _, number = line.strip().partition("\t")
-            if number:
-                if count == "1":
-                    with self._lock:
-                        self._rows.append(Acknowledged(int(number), time.monotonic()))
-                self._answered.set()
-
-    def _count(self) -> None:
-        assert self._process is not None
-        assert self._process.stderr is not None
-        for line in self._process.stderr:
-            if line.startswith("ERROR"):
+                process.stdin.flush()
+                if process.stdout.readline().strip() != f"1\t{number}":
+                    break
                 with self._lock:
-                    self._failed += 1
-                self._answered.set()
+                    self._rows.append(Acknowledged(number, time.monotonic()))
+            else:
+                return
+        except BrokenPipeError:
+            pass
+        with self._lock:
+            self._failed += 1
+        # What is written to nobody is not to be told again as the pipe is closed.
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
 
 
 def longest_wait_s(rows: list[Acknowledged], began_s: float, ended_s: float) -> float:
