@@ -96,7 +96,8 @@ def test_what_became_of_replicas_is_told() -> None:
 
 def test_what_cannot_be_settled_is_no_success_each_time() -> None:
     cannot = "Work on the database shop that had been cut off could not be settled: h1 is down."
-    volumes = SimpleNamespace(converge=lambda: ["The resize of 'x' is now finished."])
+    done = {True: ["The resize of 'x' is now finished."]}  # and the copies that wait, too
+    volumes = SimpleNamespace(converge=lambda *, completes: done[completes])
     databases = SimpleNamespace(converge=lambda: [cannot])
     session = SimpleNamespace(volumes=lambda: volumes, databases=lambda: databases)
     events = settle(session)  # type: ignore[arg-type]
