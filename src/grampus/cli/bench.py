@@ -19,9 +19,9 @@ from grampus.bench.suite import Suite, list_suites, load_suite
 from grampus.cli.app import command, make_noun
 from grampus.cli.bench_paths import compare_paths, run_paths, show_paths
 from grampus.cli.bench_tables import format_times, show_comparison
-from grampus.cli.composition import Session
-from grampus.cli.composition_bench import SUITES, LabDevices, LabFacts, run_archive
-from grampus.cli.composition_lab import LabSession
+from grampus.cli.composition.bench import SUITES, LabDevices, LabFacts, run_archive
+from grampus.cli.composition.lab import LabSession
+from grampus.cli.composition.session import Session
 from grampus.cli.nouns import app
 from grampus.cli.options import (
     FORMAT_DEFAULT,

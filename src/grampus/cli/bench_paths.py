@@ -16,8 +16,8 @@ from grampus.bench.paths.ports import PathsPorts
 from grampus.bench.paths.runner import PathsRunner
 from grampus.bench.paths.suite import PathsSuite
 from grampus.cli.bench_tables import format_times, show_comparison
-from grampus.cli.composition import LabImages, Session, volumed_program
-from grampus.cli.composition_bench import describe_lab, run_archive
+from grampus.cli.composition.bench import describe_lab, run_archive
+from grampus.cli.composition.session import LabImages, Session, volumed_program
 from grampus.cli.options import FORMAT_DEFAULT, FormatOption
 from grampus.cli.output import Output, make_output, show_plan
 from grampus.core.errors import GrampusError

@@ -19,8 +19,8 @@ from grampus.cli.backup_documents import (
     describe_test,
     place_of,
 )
-from grampus.cli.composition import Session
-from grampus.cli.composition_backups import binlog_archiver, database_backups
+from grampus.cli.composition.backups import binlog_archiver, database_backups
+from grampus.cli.composition.session import Session
 from grampus.cli.db import db_app
 from grampus.cli.options import (
     FORMAT_DEFAULT,

@@ -15,7 +15,7 @@ from grampus.cli.backup_documents import (
     describe_schedule,
     place_of,
 )
-from grampus.cli.composition_backups import backup_schedules, scheduled_tests
+from grampus.cli.composition.backups import backup_schedules, scheduled_tests
 from grampus.cli.db_backup import backup_app
 from grampus.cli.options import (
     FORMAT_DEFAULT,

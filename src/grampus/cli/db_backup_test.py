@@ -13,7 +13,7 @@ from grampus.cli.backup_documents import (
     FromOption,
     place_of,
 )
-from grampus.cli.composition_backups import restore_tests
+from grampus.cli.composition.backups import restore_tests
 from grampus.cli.db_backup import backup_app
 from grampus.cli.options import (
     FORMAT_DEFAULT,

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from grampus.cli.app import command
-from grampus.cli.composition_copies import database_clones
+from grampus.cli.composition.copies import database_clones
 from grampus.cli.db import NameArgument, connection_document, database_document, db_app
 from grampus.cli.lineage import details_of_lineage, lineage_document, observe_lineage
 from grampus.cli.options import (

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from grampus.cli.app import command
-from grampus.cli.composition_copies import database_replicas
+from grampus.cli.composition.copies import database_replicas
 from grampus.cli.db import NameArgument, db_app
 from grampus.cli.options import LAB_DEFAULT, LabOption
 from grampus.cli.work import work_on_databases

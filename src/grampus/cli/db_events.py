@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from grampus.cli.app import command
-from grampus.cli.composition_names import database_events, database_names, database_rotation
+from grampus.cli.composition.names import database_events, database_names, database_rotation
 from grampus.cli.db import NameArgument, database_document, db_app
 from grampus.cli.db_user import require_one_way
 from grampus.cli.options import (

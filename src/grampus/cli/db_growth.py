@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from grampus.cli.app import command, make_noun
-from grampus.cli.composition_live import database_growth
+from grampus.cli.composition.live import database_growth
 from grampus.cli.db import NameArgument, database_document, db_app, file_system_document
 from grampus.cli.options import (
     FORMAT_DEFAULT,

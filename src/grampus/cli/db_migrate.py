@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from grampus.cli.app import command
-from grampus.cli.composition_live import database_migrations
+from grampus.cli.composition.live import database_migrations
 from grampus.cli.db import NameArgument, database_document, db_app
 from grampus.cli.options import (
     FORMAT_DEFAULT,

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from grampus.cli.app import command
-from grampus.cli.composition_live import database_moves
+from grampus.cli.composition.live import database_moves
 from grampus.cli.db import NameArgument, database_document, db_app
 from grampus.cli.options import (
     FORMAT_DEFAULT,

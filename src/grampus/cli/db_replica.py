@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from grampus.cli.app import EXIT_FAILED, command, confirm, make_noun
-from grampus.cli.composition_copies import database_replicas, replica_renewals
+from grampus.cli.composition.copies import database_replicas, replica_renewals
 from grampus.cli.db import connection_document, database_document, db_app
 from grampus.cli.options import (
     FORMAT_DEFAULT,

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from grampus.cli.app import command, make_noun
-from grampus.cli.composition_live import database_parameters, live_settings
+from grampus.cli.composition.live import database_parameters, live_settings
 from grampus.cli.db import NameArgument, database_document, db_app, explain_choice
 from grampus.cli.options import (
     FORMAT_DEFAULT,

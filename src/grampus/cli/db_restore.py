@@ -15,7 +15,7 @@ from grampus.cli.backup_documents import (
     backup_document,
     place_of,
 )
-from grampus.cli.composition_backups import database_restores
+from grampus.cli.composition.backups import database_restores
 from grampus.cli.db import db_app
 from grampus.cli.options import (
     FORMAT_DEFAULT,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from grampus.cli.app import command
 from grampus.cli.backup_documents import pairs_of_state, state_document
-from grampus.cli.composition_copies import database_replicas
-from grampus.cli.composition_live import database_growth
+from grampus.cli.composition.copies import database_replicas
+from grampus.cli.composition.live import database_growth
 from grampus.cli.db import (
     NameArgument,
     database_document,

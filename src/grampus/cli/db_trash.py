@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from grampus.cli.app import command, confirm, make_noun
-from grampus.cli.composition_copies import database_replicas
-from grampus.cli.composition_names import database_trash
+from grampus.cli.composition.copies import database_replicas
+from grampus.cli.composition.names import database_trash
 from grampus.cli.db import NameArgument, database_document, db_app
 from grampus.cli.options import (
     FORMAT_DEFAULT,

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from grampus.cli.app import command, confirm, make_noun
-from grampus.cli.composition_names import database_users
+from grampus.cli.composition.names import database_users
 from grampus.cli.db import NameArgument, db_app
 from grampus.cli.options import (
     FORMAT_DEFAULT,

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from grampus.cli.app import EXIT_FAILED, command
-from grampus.cli.composition_verify import database_verification
+from grampus.cli.composition.verify import database_verification
 from grampus.cli.db import NameArgument, db_app
 from grampus.cli.options import (
     FORMAT_DEFAULT,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from grampus.cli.app import command, make_noun
-from grampus.cli.composition_lab import LabSession
+from grampus.cli.composition.lab import LabSession
 from grampus.cli.nouns import app
 from grampus.cli.options import FORMAT_DEFAULT, LAB_DEFAULT, FormatOption, LabOption
 from grampus.cli.output import make_output

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from grampus.cli.app import command
-from grampus.cli.composition import Session
+from grampus.cli.composition.session import Session
 from grampus.cli.lab_fault import ForceOption, fault_app
 from grampus.cli.options import (
     FORMAT_DEFAULT,

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from grampus.cli.app import command, make_noun
-from grampus.cli.composition import Session
+from grampus.cli.composition.session import Session
 from grampus.cli.lab import lab_app
 from grampus.cli.lab_settle import start_databases
 from grampus.cli.options import (

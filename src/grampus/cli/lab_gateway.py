@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from grampus.cli.app import command, confirm, make_noun
-from grampus.cli.composition_gateway import lab_gateway
-from grampus.cli.composition_lab import LabSession
+from grampus.cli.composition.gateway import lab_gateway
+from grampus.cli.composition.lab import LabSession
 from grampus.cli.lab import lab_app
 from grampus.cli.options import (
     FORMAT_DEFAULT,

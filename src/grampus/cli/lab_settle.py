@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grampus.cli.composition import Session
+from grampus.cli.composition.session import Session
 from grampus.cli.work import settle_databases
 
 

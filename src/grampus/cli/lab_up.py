@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from grampus.cli.app import command, confirm
-from grampus.cli.composition import Session
+from grampus.cli.composition.session import Session
 from grampus.cli.lab import lab_app, lab_document
 from grampus.cli.lab_settle import start_databases, stop_databases
 from grampus.cli.options import (

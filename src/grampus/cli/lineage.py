@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from grampus.cli.composition import Session
+from grampus.cli.composition.session import Session
 from grampus.databases.clones.decide_clone import describe_origin
 from grampus.databases.view import DatabaseView
 from grampus.volumes.model import Lineage

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grampus.cli.composition_lab import LabSession
+from grampus.cli.composition.lab import LabSession
 from grampus.core.errors import GrampusError
 from grampus.databases.rebuild.noting import RecordsNoting
 from grampus.lab.lab_file import ensure_lab_file

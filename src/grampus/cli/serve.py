@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from grampus.cli.app import EXIT_FAILED, command
-from grampus.cli.composition import Session
+from grampus.cli.composition.session import Session
 from grampus.cli.nouns import app
 from grampus.cli.options import FORMAT_DEFAULT, LAB_DEFAULT, DryRunOption, FormatOption, LabOption
 from grampus.cli.output import OutputFormat, show_plan

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from grampus.cli.composition import Session
-from grampus.cli.composition_backups import backup_schedules, scheduled_tests
+from grampus.cli.composition.backups import backup_schedules, scheduled_tests
+from grampus.cli.composition.session import Session
 from grampus.databases.backup.backup_schedules import CarriedBackup
 from grampus.databases.controller.due_jobs import ControllerEvent, failure_of
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from grampus.cli.composition import Session
-from grampus.cli.composition_copies import replica_renewals, snapshot_schedules
-from grampus.cli.composition_live import database_growth
+from grampus.cli.composition.copies import replica_renewals, snapshot_schedules
+from grampus.cli.composition.live import database_growth
+from grampus.cli.composition.session import Session
 from grampus.cli.noting import note_records
 from grampus.cli.serve_backups import (
     ARCHIVE_EVERY_S,

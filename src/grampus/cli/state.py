@@ -7,7 +7,7 @@ from typing import Any
 
 from grampus.ceph.migrations import RbdMigrations
 from grampus.cli.app import command, make_noun
-from grampus.cli.composition import Session
+from grampus.cli.composition.session import Session
 from grampus.cli.noting import note_records
 from grampus.cli.nouns import app
 from grampus.cli.options import (

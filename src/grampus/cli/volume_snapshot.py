@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from grampus.cli.app import command, confirm, make_noun
-from grampus.cli.composition import Session
+from grampus.cli.composition.session import Session
 from grampus.cli.options import (
     FORMAT_DEFAULT,
     LAB_DEFAULT,

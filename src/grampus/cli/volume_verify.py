@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from grampus.cli.app import EXIT_FAILED, command
-from grampus.cli.composition_verify import volume_scrubs
+from grampus.cli.composition.verify import volume_scrubs
 from grampus.cli.options import (
     FORMAT_DEFAULT,
     LAB_DEFAULT,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from grampus.cli.composition import Session
+from grampus.cli.composition.session import Session
 from grampus.cli.noting import note_records
 from grampus.databases.service import DatabaseService
 from grampus.volumes.service import VolumeService

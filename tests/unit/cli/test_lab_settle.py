@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from grampus.cli.composition import Session
+from grampus.cli.composition.session import Session
 from grampus.cli.lab_settle import stop_databases
 from grampus.core.progress import SilentProgress
 from grampus.databases.service import DatabaseService

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from grampus.cli.composition import BUILT_VOLUMED, VOLUMED_VARIABLE, volumed_program
+from grampus.cli.composition.session import BUILT_VOLUMED, VOLUMED_VARIABLE, volumed_program
 from grampus.cli.db import database_document, pairs_of_database
 from grampus.cli.volume import (
     details_of_asides,

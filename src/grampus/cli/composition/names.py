@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grampus.cli.composition import Session
+from grampus.cli.composition.session import Session
 from grampus.databases.names.events import DatabaseEvents
 from grampus.databases.names.naming import DatabaseNames
 from grampus.databases.names.trash import DatabaseTrash

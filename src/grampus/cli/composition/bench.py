@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from grampus.bench.ports import IoDevice
-from grampus.cli.composition import Session
-from grampus.cli.composition_lab import CHECKOUT, LabSession
+from grampus.cli.composition.lab import CHECKOUT, LabSession
+from grampus.cli.composition.session import Session
 from grampus.lab.osd_devices import observe_osd_devices
 from grampus.state.runs import RunArchive, Setting
 from grampus.volumes.write_paths import describe_write_path

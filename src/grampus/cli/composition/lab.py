@@ -23,7 +23,7 @@ from grampus.state.store import Store
 from grampus.state.stored import copy_of_lab
 
 # The data directories of a checkout (this package is installed in place, see Makefile).
-CHECKOUT = Path(__file__).resolve().parents[3]
+CHECKOUT = Path(__file__).resolve().parents[4]
 IMAGE_DEFINITIONS = CHECKOUT / "images"
 # How long a command waits for another one that is changing the same lab.
 LAB_LOCK_TIMEOUT_S = 15.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grampus.cli.composition import Session
+from grampus.cli.composition.session import Session
 from grampus.databases.verify.verification import DatabaseVerification
 from grampus.volumes.scrubbing import VolumeScrubs
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from grampus.ceph.fullness import observe_pool_room
-from grampus.cli.composition import Session
+from grampus.cli.composition.session import Session
 from grampus.databases.growth.growth import DatabaseGrowth
 from grampus.databases.live.live_settings import LiveSettings
 from grampus.databases.live.migrating import DatabaseMigrations

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from grampus.cli.composition import Session
-from grampus.cli.composition_copies import database_clones
+from grampus.cli.composition.copies import database_clones
+from grampus.cli.composition.session import Session
 from grampus.databases.backup.archiving import BinlogArchiver
 from grampus.databases.backup.backup_schedules import BackupSchedules
 from grampus.databases.backup.restore_tests import RestoreTests

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grampus.cli.composition import Session
+from grampus.cli.composition.session import Session
 from grampus.databases.clones.cloning import DatabaseClones
 from grampus.databases.replicas.renewals import ReplicaRenewals
 from grampus.databases.replicas.replicas import DatabaseReplicas

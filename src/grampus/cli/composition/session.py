@@ -1,8 +1,4 @@
-"""The composition root: which part is built from which.
-
-Here is what most commands need; the modules beside it hold what single features need, so that a
-command imports no more than it uses.
-"""
+"""The composition root, of what most commands need: volumes and databases."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ import os
 from pathlib import Path
 
 from grampus.ceph.rbd import RbdImages
-from grampus.cli.composition_lab import CHECKOUT, IMAGE_DEFINITIONS, LabSession
+from grampus.cli.composition.lab import CHECKOUT, IMAGE_DEFINITIONS, LabSession
 from grampus.cli.progress_bar import PlainProgress, TerminalProgress
 from grampus.databases.model import FlavourName
 from grampus.databases.service import DatabaseService

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grampus.cli.composition_lab import LabSession
+from grampus.cli.composition.lab import LabSession
 from grampus.lab.gateway_service import GatewayService
 
 
