@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Literal
 
 import typer
@@ -19,6 +21,8 @@ from grampus.cli.options import (
 )
 from grampus.cli.output import make_output, show_plan
 from grampus.lab.bit_rot import BitRot
+from grampus.lab.model import LabSpec
+from grampus.lab.service import LabService
 
 fault_app = make_noun(
     "fault",
@@ -32,6 +36,7 @@ fault_app = make_noun(
         "bit-rot": "grampus.cli.lab_bit_rot",
     },
 )
+HostArgument = Annotated[str, typer.Argument(help="A host, such as h3.")]
 ForceOption = Annotated[
     bool, typer.Option("--force", metavar="", help="Even if databases then cannot write any more.")
 ]
@@ -46,11 +51,7 @@ def kill_daemon(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """End a daemon with SIGKILL."""
-    session = Session(lab)
-    with session.breaking_lab():
-        spec, service = session.require_lab(), session.lab()
-        if not force:
-            service.require_safe_to_lose(spec, host=None, daemon=daemon)
+    with _breaking(lab, daemon=daemon, force=force) as (service, spec):
         if dry_run:
             show_plan(output_format, [f"Kill {daemon}"])
             return
@@ -60,18 +61,14 @@ def kill_daemon(
 
 @command(fault_app, "kill-host", "grampus lab fault kill-host h3")
 def kill_host(
-    host: Annotated[str, typer.Argument(help="A host, such as h3.")],
+    host: HostArgument,
     lab: LabOption = LAB_DEFAULT,
     force: ForceOption = False,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Cut a host's link and end all its processes, as a power cut would."""
-    session = Session(lab)
-    with session.breaking_lab():
-        spec, service = session.require_lab(), session.lab()
-        if not force:
-            service.require_safe_to_lose(spec, host=host, daemon=None)
+    with _breaking(lab, host=host, force=force) as (service, spec):
         if dry_run:
             show_plan(output_format, [f"Cut the link of {host}", f"Kill all that runs on {host}"])
             return
@@ -81,18 +78,14 @@ def kill_host(
 
 @command(fault_app, "partition", "grampus lab fault partition h2")
 def partition(
-    host: Annotated[str, typer.Argument(help="A host, such as h2.")],
+    host: HostArgument,
     lab: LabOption = LAB_DEFAULT,
     force: ForceOption = False,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Cut a host off the network; its daemons go on running."""
-    session = Session(lab)
-    with session.breaking_lab():
-        spec, service = session.require_lab(), session.lab()
-        if not force:
-            service.require_safe_to_lose(spec, host=host, daemon=None)
+    with _breaking(lab, host=host, force=force) as (service, spec):
         if dry_run:
             show_plan(output_format, [f"Cut the link of {host}"])
             return
@@ -118,6 +111,19 @@ def heal(
         session.lab().up(spec)
         start_databases(session)
     _report(output_format, "heal", lab, f"The lab '{lab}' is healed.")
+
+
+@contextmanager
+def _breaking(
+    lab: str, *, force: bool, host: str | None = None, daemon: str | None = None
+) -> Iterator[tuple[LabService, LabSpec]]:
+    """The lab, held for one fault, after it was refused if databases would not bear it."""
+    session = Session(lab)
+    with session.breaking_lab():
+        spec, service = session.require_lab(), session.lab()
+        if not force:
+            service.require_safe_to_lose(spec, host=host, daemon=daemon)
+        yield service, spec
 
 
 def _report(
