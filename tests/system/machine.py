@@ -5,7 +5,8 @@ from __future__ import annotations
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 PROGRAMS_OF_LABS = ("ceph", "mysqld", "mariadbd", "qemu-storage", "tini", "runc", "sysbench")
@@ -36,6 +37,19 @@ def inventory() -> dict[str, list[str]]:
         "firewall": [*_firewall("nft", "list", "ruleset"), *_firewall("iptables-save")],
         "processes": _lab_processes(),
     }
+
+
+def left_behind(before: Mapping[str, list[str]]) -> dict[str, list[str]]:
+    """What this machine has more than it had at the inventory `before`, by kind.
+
+    What it has less is nobody's fault here: a lab of somebody else may come down
+    meanwhile, and the kernel frees a loop device whose last user has ended.
+    """
+    more = {
+        kind: sorted((Counter(items) - Counter(before[kind])).elements())
+        for kind, items in inventory().items()
+    }
+    return {kind: items for kind, items in more.items() if items}
 
 
 def _lab_processes() -> list[str]:

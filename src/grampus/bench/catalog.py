@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from grampus.bench.declared import explained, read_declared
+from grampus.bench.declared import explained, read_declared, require_file_name
 from grampus.bench.names import LowerKebab
 from grampus.core.errors import UsageError, not_found
 from grampus.state.runs import Frozen
@@ -134,12 +134,7 @@ def load_catalog(directory: Path) -> Catalog:
     sources = []
     for file in files:
         source = read_declared(file, Source, noun="catalog")
-        if source.name != file.stem:
-            raise UsageError(
-                f"{file.name} holds a source whose 'name' is '{source.name}'.",
-                f"Set name to {file.stem}, or rename the file to {source.name}.yaml.",
-                code="invalid-catalog",
-            )
+        require_file_name(file, source.name, noun="catalog")
         sources.append(source)
     return Catalog(sources=tuple(sources))
 

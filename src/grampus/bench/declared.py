@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
@@ -53,11 +53,30 @@ def read_declared(file: Path, model: type[Declared], *, noun: str) -> Declared:
     return parse_declared(text, model, source=file.name, noun=noun)
 
 
+def require_file_name(file: Path, name: str, *, noun: str) -> None:
+    """Raise UsageError (code `invalid-NOUN`) unless what `file` declares has the file's name."""
+    if name != file.stem:
+        raise UsageError(
+            f"{file.name} holds a {noun} that calls itself '{name}'.",
+            f"Set name to {file.stem}, or rename the file to {name}.yaml.",
+            code=f"invalid-{noun}",
+        )
+
+
 def parse_declared(text: str, model: type[Declared], *, source: str, noun: str) -> Declared:
     """The `model` in the YAML `text`; `source` names the file in errors.
 
     Raises UsageError (code `invalid-NOUN`) that names the file, the first field that is wrong, and
     for an unknown key also those that are known at that place.
+    """
+    content = parse_mapping(text, source=source, noun=noun, keys=model.model_fields)
+    return validate_declared(content, model, source=source, noun=noun)
+
+
+def parse_mapping(text: str, *, source: str, noun: str, keys: Iterable[str]) -> dict[str, Any]:
+    """The keys and values of the YAML `text`, not yet looked at; `keys` are advised if none are.
+
+    Raises UsageError (code `invalid-NOUN`) when it is no YAML or no mapping.
     """
     code = f"invalid-{noun}"
     try:
@@ -70,16 +89,23 @@ def parse_declared(text: str, model: type[Declared], *, source: str, noun: str) 
     if not isinstance(content, dict):
         raise UsageError(
             f"{source} holds no keys.",
-            f"Write a {noun} with these keys: {', '.join(model.model_fields)}.",
+            f"Write a {noun} with these keys: {', '.join(keys)}.",
             code=code,
         )
+    return content
+
+
+def validate_declared(
+    content: dict[str, Any], model: type[Declared], *, source: str, noun: str
+) -> Declared:
+    """The `model` that `content` holds. Raises UsageError as `parse_declared`."""
     try:
         return model.model_validate(content)
     except ValidationError as error:
-        raise describe_invalid(source, model, error.errors(), code=code) from None
+        raise _describe_invalid(source, model, error.errors(), code=f"invalid-{noun}") from None
 
 
-def describe_invalid(
+def _describe_invalid(
     source: str, model: type[BaseModel], errors: list[ErrorDetails], *, code: str
 ) -> UsageError:
     """The error for a user about the first thing that is wrong in the file `source`."""

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-import yaml
-from pydantic import BaseModel, Field, ValidationError, model_validator
-from pydantic_core import ErrorDetails
+from pydantic import Field, model_validator
 
+from grampus.bench.declared import parse_mapping, require_file_name, validate_declared
 from grampus.bench.names import Distribution, LowerKebab
-from grampus.bench.paths.suite import Database, Measure, PathsSuite, Scale, Target
-from grampus.core.errors import UsageError, closest_name, not_found
+from grampus.bench.paths.suite import PathsSuite
+from grampus.core.errors import UsageError, not_found
 from grampus.state.runs import ArmName, Frozen
 
 
@@ -56,14 +55,6 @@ class Suite(Frozen):
 
 AnySuite = Suite | PathsSuite
 _MODELS: dict[str, type[Suite] | type[PathsSuite]] = {"oltp": Suite, "paths": PathsSuite}
-# Which model stands below which key, for what is said about an unknown one.
-_PARTS: dict[str, type[BaseModel]] = {
-    "workloads": Workload,
-    "measures": Measure,
-    "database": Database,
-    "scales": Scale,
-    "targets": Target,
-}
 
 
 def load_suite(directory: Path, name: str) -> AnySuite:
@@ -88,19 +79,7 @@ def parse_suite(text: str, *, source: str) -> AnySuite:
     Raises UsageError that names the first thing that is wrong; for an unknown key also the
     keys that are known at that place.
     """
-    try:
-        content = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        reason = " ".join(str(error).split())
-        raise UsageError(
-            f"{source} is not valid YAML: {reason}.", "Correct the file.", code="invalid-suite"
-        ) from None
-    if not isinstance(content, dict):
-        raise UsageError(
-            f"{source} holds no keys.",
-            f"Write a suite with these keys: {_key_list(Suite)}.",
-            code="invalid-suite",
-        )
+    content = parse_mapping(text, source=source, noun="suite", keys=Suite.model_fields)
     kind = content.get("kind", "oltp")
     model = _MODELS.get(kind) if isinstance(kind, str) else None
     if model is None:
@@ -109,10 +88,7 @@ def parse_suite(text: str, *, source: str) -> AnySuite:
             f"Use one of these kinds: {', '.join(_MODELS)}.",
             code="invalid-suite",
         )
-    try:
-        return model.model_validate(content)
-    except ValidationError as error:
-        raise _describe_invalid(source, model, error.errors()) from None
+    return validate_declared(content, model, source=source, noun="suite")
 
 
 def _suite_files(directory: Path) -> dict[str, Path]:
@@ -121,43 +97,5 @@ def _suite_files(directory: Path) -> dict[str, Path]:
 
 def _read_suite(file: Path) -> AnySuite:
     suite = parse_suite(file.read_text(encoding="utf-8"), source=file.name)
-    if suite.name != file.stem:
-        raise UsageError(
-            f"{file.name} holds a suite that calls itself '{suite.name}'.",
-            f"Set name to {file.stem}, or rename the file to {suite.name}.yaml.",
-            code="invalid-suite",
-        )
+    require_file_name(file, suite.name, noun="suite")
     return suite
-
-
-def _describe_invalid(
-    source: str, suite: type[BaseModel], errors: list[ErrorDetails]
-) -> UsageError:
-    # An unknown key goes first: it is most often the misspelt form of one then found missing.
-    first = min(errors, key=lambda error: error["type"] != "extra_forbidden")
-    location = first["loc"]
-    place = ".".join(str(part) for part in location)
-    if first["type"] == "extra_forbidden":
-        above = location[0] if len(location) > 1 else ""
-        model = _PARTS.get(str(above), suite)
-        suggestion = closest_name(str(location[-1]), model.model_fields)
-        hint = f"Did you mean '{suggestion}'? " if suggestion else ""
-        return UsageError(
-            f"{source} has an unknown key '{place}'.",
-            f"{hint}Known keys there: {_key_list(model)}.",
-            code="invalid-suite",
-        )
-    if first["type"] == "missing":
-        return UsageError(f"{source} lacks the key '{place}'.", "Add it.", code="invalid-suite")
-    given: Any = first["input"]
-    shown = f" (given: {given!r})" if isinstance(given, str | int | float) else ""
-    where = f"the value of '{place}'" if place else "the suite"
-    return UsageError(
-        f"In {source}, {where} is not valid{shown}: {first['msg']}.",
-        "Correct the file.",
-        code="invalid-suite",
-    )
-
-
-def _key_list(model: type[BaseModel]) -> str:
-    return ", ".join(model.model_fields)

@@ -39,8 +39,9 @@ Threads started!
 """
 RUN_TAIL = """Latency histogram (values are in milliseconds)
        value  ------------- distribution ------------- count
-       0.665 |                                         1
-     108.685 |*                                        3
+       7.702 |                                         1
+      19.645 |**************************************** 1636
+      47.472 |                                         1
 
 SQL statistics:
     queries performed:

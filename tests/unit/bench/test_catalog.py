@@ -128,7 +128,7 @@ def test_the_example_is_valid(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
-        ("name: someone", "name: other", "whose 'name' is 'other'"),
+        ("name: someone", "name: other", "calls itself 'other'"),
         ("    conclusion: It is so.\n", "", "lacks the key 'experiments.0.conclusion'"),
         ("conclusion: It is so.", 'conclusion: ""', "'experiments.0.conclusion' is not valid"),
         (

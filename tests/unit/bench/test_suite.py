@@ -48,7 +48,7 @@ def test_file_and_suite_must_agree_on_the_name(tmp_path: Path) -> None:
             "script: oltp_update_index",
             "scrip: oltp_update_index",
             "unknown key 'workloads.1.scrip'",
-            "Known keys there: name, title, script.",
+            "Known keys there: name, script, title.",
         ),
         ("tables: 4\n", "", "lacks the key 'tables'", "Add it."),
         ("threads: 8", "threads: 0", "value of 'threads' is not valid (given: 0)", "Correct"),

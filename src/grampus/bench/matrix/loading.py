@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from grampus.bench.catalog import Catalog
-from grampus.bench.declared import parse_declared, read_declared
+from grampus.bench.declared import parse_declared, read_declared, require_file_name
 from grampus.bench.matrix.conclusions import OF_DATABASES
 from grampus.bench.matrix.dimensions import concerns
 from grampus.bench.matrix.expansion import compared_cells, expand_cells
@@ -33,12 +33,7 @@ def load_matrix_suites(directory: Path) -> list[MatrixSuite]:
     suites = []
     for file in sorted(directory.glob("*.yaml")):
         suite = _require_whole(read_declared(file, MatrixSuite, noun=_NOUN), file.name)
-        if suite.name != file.stem:
-            raise UsageError(
-                f"{file.name} holds a suite that calls itself '{suite.name}'.",
-                f"Set name to {file.stem}, or rename the file to {suite.name}.yaml.",
-                code="invalid-suite",
-            )
+        require_file_name(file, suite.name, noun=_NOUN)
         suites.append(suite)
     return suites
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from grampus.bench.paths.histogram import LatencyHistogram
+from grampus.bench.latency.histogram import LatencyHistogram
 from grampus.bench.paths.load import Figure
 from grampus.bench.paths.suite import Cost
 

@@ -6,18 +6,18 @@ copied to each file system. In each block the instance is started there, measure
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from grampus.bench.client import ArmClient, ensure_client_files, ensure_client_files_absent
+from grampus.bench.latency.histogram import HistogramError, LatencyHistogram
+from grampus.bench.latency.sources import histogram_from_sysbench
 from grampus.bench.paths.calm import is_calm_in_time
 from grampus.bench.paths.costs import OsdWrites, count_writes
 from grampus.bench.paths.cpu import CpuWatch, cpu_used_us, osd_cpu_used_us
-from grampus.bench.paths.histogram import LatencyHistogram
 from grampus.bench.paths.load import Figure
 from grampus.bench.paths.suite import Database, DatabaseMeasure, Scale
-from grampus.bench.paths.sysbench_histogram import parse_histogram
 from grampus.bench.plan import DATA_BYTES_PER_ROW, QuickPlan
 from grampus.bench.sysbench import (
     LOAD_TIMEOUT_S,
@@ -26,7 +26,7 @@ from grampus.bench.sysbench import (
     run_argv,
     run_timed,
 )
-from grampus.bench.sysbench_output import Interval, describe_failure
+from grampus.bench.sysbench_output import Interval, Summary, SysbenchError, describe_failure
 from grampus.core.clock import Clock
 from grampus.databases.credentials import Credentials
 from grampus.databases.instance import ensure_files, ensure_initialised, ensure_serving
@@ -214,7 +214,7 @@ class ScratchDatabase:
         figure = decide_database_figure(
             measure,
             timed,
-            parse_histogram(text),
+            _parse_latency(text, timed.summary),
             cpu_us=cpu_used_us(watch.readings, daemons, *span_s),
             osd_cpu_us=osd_cpu_used_us(watch.readings, *span_s),
         )
@@ -333,12 +333,12 @@ def render_pass(tables: int) -> str:
 def decide_database_figure(
     measure: DatabaseMeasure,
     timed: TimedRun,
-    counts: Mapping[int, int],
+    latency: LatencyHistogram,
     *,
     cpu_us: float | None,
     osd_cpu_us: float | None,
 ) -> Figure:
-    """The figure of one sysbench run; `counts` is its latency histogram, by nanoseconds."""
+    """The figure of one sysbench run."""
     summary = timed.summary
     average_us = summary.latency_avg_ms * 1000
 
@@ -357,10 +357,26 @@ def decide_database_figure(
         throughput=summary.tps,
         latency_avg_us=average_us,
         cpu_us_per_operation=per_transaction(cpu_us),
-        latency=LatencyHistogram(counts, average_us * 1000 * sum(counts.values())),
+        latency=latency,
         flush=LatencyHistogram(),
         osd_cpu_us_per_operation=per_transaction(osd_cpu_us),
     )
+
+
+def _parse_latency(text: str, summary: Summary) -> LatencyHistogram:
+    try:
+        return histogram_from_sysbench(
+            text,
+            min_ms=summary.latency_min_ms,
+            max_ms=summary.latency_max_ms,
+            sum_ms=summary.latency_avg_ms * summary.transactions,
+        )
+    except HistogramError as error:
+        raise SysbenchError(
+            f"The latencies that sysbench printed cannot be used: {error}.",
+            "Read its output in the run's raw directory; Grampus reads sysbench 1.0.20.",
+            code="sysbench-output",
+        ) from error
 
 
 def _data_on(mount_path: PurePosixPath) -> PurePosixPath:

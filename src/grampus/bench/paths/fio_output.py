@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from grampus.bench.paths.histogram import LatencyHistogram
+from grampus.bench.latency.histogram import LatencyHistogram
+from grampus.bench.latency.sources import histogram_from_fio
 from grampus.core.errors import GrampusError
 
 
@@ -90,14 +91,6 @@ def _parse_job(job: Mapping[str, Any], what: str) -> FioPoint:
         operations=operations,
         iops=float(side["iops"]),
         bytes_per_s=float(side["bw_bytes"]),
-        latency=_parse_latency(side["lat_ns"]),
-        flush=_parse_latency(job.get("sync", {}).get("lat_ns", {})),
+        latency=histogram_from_fio(side["lat_ns"]),
+        flush=histogram_from_fio(job.get("sync", {}).get("lat_ns", {})),
     )
-
-
-def _parse_latency(latency: Mapping[str, Any]) -> LatencyHistogram:
-    counts = {int(ns): int(count) for ns, count in latency.get("bins", {}).items()}
-    count = int(latency.get("N", 0))
-    if count and not counts:
-        raise KeyError("bins")
-    return LatencyHistogram(counts, float(latency.get("mean", 0.0)) * sum(counts.values()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,15 +24,6 @@ class MedianInterval:
     count: int
 
 
-def median(values: Sequence[float]) -> float:
-    """The middle value, or the mean of the two in the middle. `values` must not be empty."""
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    if len(ordered) % 2:
-        return ordered[middle]
-    return (ordered[middle - 1] + ordered[middle]) / 2
-
-
 def median_interval(values: Sequence[float]) -> MedianInterval:
     """The exact interval between order statistics; `values` must not be empty.
 
@@ -46,7 +38,7 @@ def median_interval(values: Sequence[float]) -> MedianInterval:
     while 2 * (rank + 1) <= count and _confidence(count, rank + 1) >= WANTED_CONFIDENCE:
         rank += 1
     return MedianInterval(
-        median=median(ordered),
+        median=statistics.median(ordered),
         low=ordered[rank - 1],
         high=ordered[count - rank],
         confidence=_confidence(count, rank),

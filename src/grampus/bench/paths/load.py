@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from grampus.bench.latency.histogram import LatencyHistogram
 from grampus.bench.paths.cpu import CpuReading, CpuWatch, cpu_used_us, osd_cpu_used_us
 from grampus.bench.paths.fio_job import (
     FileTarget,
@@ -21,7 +22,6 @@ from grampus.bench.paths.fio_job import (
     render_measures,
 )
 from grampus.bench.paths.fio_output import FioPoint, describe_fio_failure, parse_fio
-from grampus.bench.paths.histogram import LatencyHistogram
 from grampus.bench.paths.suite import Measure
 from grampus.core.clock import Clock
 from grampus.hosts.port import Bind, DaemonSpec, Host

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from grampus.bench.paths.histogram import merge_histograms
-from grampus.bench.paths.intervals import median, median_interval
+from grampus.bench.latency.histogram import LatencyHistogram, merge_histograms
+from grampus.bench.paths.intervals import median_interval
 from grampus.bench.paths.load import Figure
 from grampus.state.runs import (
     PathsComparison,
@@ -184,13 +185,18 @@ def _result(arm: str, measure: str, rounds: Sequence[Figure]) -> PathsResult:
         measure=measure,
         rounds=len(rounds),
         operations=operations,
-        throughput=median([figure.throughput for figure in rounds]),
+        throughput=statistics.median([figure.throughput for figure in rounds]),
         latency_avg_us=sum(waited_us) / operations if waited_us and operations else None,
-        latency_p50_us=latency.percentile_us(50),
-        latency_p99_us=latency.percentile_us(99),
-        latency_p999_us=latency.percentile_us(99.9),
-        flush_p50_us=flush.percentile_us(50),
-        flush_p99_us=flush.percentile_us(99),
-        flush_p999_us=flush.percentile_us(99.9),
-        cpu_us_per_operation=median(cpu) if cpu else None,
+        latency_p50_us=_percentile_us(latency, 50),
+        latency_p99_us=_percentile_us(latency, 99),
+        latency_p999_us=_percentile_us(latency, 99.9),
+        flush_p50_us=_percentile_us(flush, 50),
+        flush_p99_us=_percentile_us(flush, 99),
+        flush_p999_us=_percentile_us(flush, 99.9),
+        cpu_us_per_operation=statistics.median(cpu) if cpu else None,
     )
+
+
+def _percentile_us(histogram: LatencyHistogram, percent: float) -> float | None:
+    percentile = histogram.percentile(percent)
+    return None if percentile is None else percentile.to_document()["latency_us"]

@@ -37,15 +37,6 @@ def require_positive(values: Sequence[float], what: str) -> None:
             )
 
 
-def median(values: Sequence[float]) -> float:
-    """The middle value, or the mean of the two in the middle. `values` must not be empty."""
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    if len(ordered) % 2:
-        return ordered[middle]
-    return (ordered[middle - 1] + ordered[middle]) / 2
-
-
 def ranks(values: Sequence[float]) -> list[float]:
     """The rank of each value from 1 on; equal values share the mean of their ranks."""
     order = sorted(range(len(values)), key=values.__getitem__)

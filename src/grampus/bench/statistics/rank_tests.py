@@ -9,9 +9,9 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
+from statistics import NormalDist, median
 
-from grampus.bench.statistics.figures import median, ranks
+from grampus.bench.statistics.figures import ranks
 
 MIN_POINTS = 10
 MAX_CORRELATION = 0.95

@@ -26,9 +26,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Literal
 
-from grampus.bench.statistics.figures import median, require_figures
+from grampus.bench.statistics.figures import require_figures
 from grampus.bench.statistics.rank_tests import Step, Trend, find_step, find_trend
 from grampus.bench.statistics.warmup import WarmUp, decide_warm_up
 from grampus.core.errors import UsageError

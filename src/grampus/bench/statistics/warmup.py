@@ -22,9 +22,10 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from grampus.bench.statistics.distributions import t_critical
-from grampus.bench.statistics.figures import median, require_figures
+from grampus.bench.statistics.figures import require_figures
 
 BATCH_S = 5
 # Batches that are needed to tell anything: those of half a minute.

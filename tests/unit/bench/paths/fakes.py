@@ -150,6 +150,8 @@ class PathsHost(FakeHost):
         operations = int(runtime_s * 1e6 / latency_us)
         latency = {
             "N": operations,
+            "min": int(latency_us * 1000),
+            "max": int(latency_us * 1000),
             "mean": latency_us * 1000,
             "bins": {str(int(latency_us * 1000)): operations},
         }

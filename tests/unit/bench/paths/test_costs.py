@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from grampus.bench.latency.histogram import LatencyHistogram, histogram_of_latencies
 from grampus.bench.paths.costs import (
     OsdWrites,
     count_writes,
     decide_cost_figures,
     parse_osd_writes,
 )
-from grampus.bench.paths.histogram import LatencyHistogram
 from grampus.bench.paths.load import Figure
 from grampus.bench.paths.suite import Cost
 
@@ -27,7 +27,7 @@ def figure(measure: str, *, cpu_us: float | None, writes: float | None) -> Figur
         throughput=5.0,
         latency_avg_us=3.0,
         cpu_us_per_operation=1.0,
-        latency=LatencyHistogram({1000: 10}),
+        latency=histogram_of_latencies([1000] * 10, source="fio"),
         flush=LatencyHistogram(),
         osd_cpu_us_per_operation=cpu_us,
         rados_writes_per_operation=writes,

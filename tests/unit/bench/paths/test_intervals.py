@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from grampus.bench.paths.intervals import median, median_interval
+from grampus.bench.paths.intervals import median_interval
 
 
 @pytest.mark.parametrize(
@@ -12,7 +12,7 @@ from grampus.bench.paths.intervals import median, median_interval
     [([3.0], 3.0), ([1.0, 2.0], 1.5), ([9.0, 1.0, 5.0], 5.0), ([4.0, 1.0, 2.0, 3.0], 2.5)],
 )
 def test_median(values: list[float], expected: float) -> None:
-    assert median(values) == expected
+    assert median_interval(values).median == expected
 
 
 @pytest.mark.parametrize(

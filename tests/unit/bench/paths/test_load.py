@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from grampus.bench.latency.histogram import LatencyHistogram, histogram_of_latencies
 from grampus.bench.paths.cpu import CpuReading
 from grampus.bench.paths.database import decide_database_figure, decide_load, render_pass
 from grampus.bench.paths.fio_job import Timing
 from grampus.bench.paths.fio_output import FioPoint
-from grampus.bench.paths.histogram import LatencyHistogram
 from grampus.bench.paths.load import decide_figure, decide_timeout_s
 from grampus.bench.paths.suite import DatabaseMeasure, PathsSuite
 from grampus.bench.suite import load_suite
@@ -26,8 +26,8 @@ POINT = FioPoint(
     operations=400,
     iops=200.0,
     bytes_per_s=3_276_800.0,
-    latency=LatencyHistogram({4_000_000: 400}, 400 * 4_000_000.0),
-    flush=LatencyHistogram({1_000_000: 400}, 400 * 1_000_000.0),
+    latency=histogram_of_latencies([4_000_000] * 400, source="fio"),
+    flush=histogram_of_latencies([1_000_000] * 400, source="fio"),
 )
 UPDATE = DatabaseMeasure(name="update-index", title="updates", script="oltp_update_index")
 READINGS = [
@@ -59,15 +59,16 @@ def test_sequential_loads_are_told_in_bytes() -> None:
 def test_a_sysbench_run_is_a_figure_too() -> None:
     summary = parse_summary("\n".join(run_output(4)))
     timed = TimedRun(summary, (), 10.0, 14.0)
-    counts = {1_000_000: 1637, 9_000_000: 1}
-    made = decide_database_figure(UPDATE, timed, counts, cpu_us=163_800.0, osd_cpu_us=81_900.0)
+    latency = histogram_of_latencies([1_000_000] * 1637 + [9_000_000], source="sysbench")
+    made = decide_database_figure(UPDATE, timed, latency, cpu_us=163_800.0, osd_cpu_us=81_900.0)
     assert (made.measure, made.throughput, made.operations) == ("update-index", 408.02, 1638)
     assert made.latency_avg_us == pytest.approx(19570)
     assert made.cpu_us_per_operation == pytest.approx(100.0)
-    assert made.latency.percentile_us(99) == 1000.0
-    assert made.latency.average_us == pytest.approx(19570)
+    assert made.latency is latency
     assert made.osd_cpu_us_per_operation == pytest.approx(50.0)
-    unknown = decide_database_figure(UPDATE, timed, {}, cpu_us=None, osd_cpu_us=None)
+    unknown = decide_database_figure(
+        UPDATE, timed, LatencyHistogram(), cpu_us=None, osd_cpu_us=None
+    )
     assert (unknown.cpu_us_per_operation, unknown.osd_cpu_us_per_operation) == (None, None)
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from grampus.bench.paths.histogram import LatencyHistogram
+from grampus.bench.latency.histogram import histogram_of_latencies
 from grampus.bench.paths.load import Figure
 from grampus.bench.paths.outcome import (
     RoundFigure,
@@ -31,7 +31,7 @@ def figure(
     operations: int = 10,
     flush_us: float | None = None,
 ) -> RoundFigure:
-    flush = {} if flush_us is None else {int(flush_us * 1000): operations}
+    flush = [] if flush_us is None else [int(flush_us * 1000)] * operations
     return RoundFigure(
         round_number,
         arm,
@@ -43,8 +43,8 @@ def figure(
             throughput=throughput,
             latency_avg_us=latency_us,
             cpu_us_per_operation=cpu_us,
-            latency=LatencyHistogram({int(latency_us * 1000): operations}),
-            flush=LatencyHistogram(flush),
+            latency=histogram_of_latencies([int(latency_us * 1000)] * operations, source="fio"),
+            flush=histogram_of_latencies(flush, source="fio"),
         ),
     )
 
@@ -139,8 +139,9 @@ def test_results_merge_histograms_and_take_medians() -> None:
     (result,) = decide_results(figures)
     assert (result.rounds, result.operations, result.throughput) == (3, 1000, 120.0)
     assert result.latency_avg_us == pytest.approx((990 * 50 + 10 * 400) / 1000)
-    assert (result.latency_p50_us, result.latency_p99_us) == (50.0, 50.0)
-    assert result.latency_p999_us == 400.0
+    # A bucket of fio's is at most 1/64 of its latency wide.
+    assert (result.latency_p50_us, result.latency_p99_us) == pytest.approx((50.0, 50.0), rel=1 / 64)
+    assert result.latency_p999_us == pytest.approx(400.0, rel=1 / 64)
     assert result.cpu_us_per_operation == 3.0
     assert result.flush_p50_us is None
 
