@@ -1,25 +1,27 @@
-"""Write docs/reference/command-line.md from the command line itself.
+"""Write docs/reference from the code: the command line, and the JSON schema of suites.
 
-scripts/write_reference.py            write it
-scripts/write_reference.py --check    exit with 1 when it is not what the code says
+scripts/write_reference.py            write them
+scripts/write_reference.py --check    exit with 1 when they are not what the code says
 """
 
 from __future__ import annotations
 
 import argparse
 import difflib
+import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from typer.main import get_command
 
+from grampus.bench.matrix.schema import suite_schema
 from grampus.cli.main import app
 
-TARGET = Path(__file__).resolve().parents[1] / "docs" / "reference" / "command-line.md"
+DIRECTORY = Path(__file__).resolve().parents[1] / "docs" / "reference"
 PROGRAM = "grampus"
 INTRODUCTION = """\
 # The command line
@@ -138,24 +140,36 @@ def _plain(text: str) -> str:
     return "\n\n".join(paragraphs)
 
 
+def render_suite_schema() -> str:
+    """What editors need to check a suite while it is written."""
+    return json.dumps(suite_schema(), indent=2) + "\n"
+
+
+PAGES: Mapping[str, Callable[[], str]] = {
+    "command-line.md": render_reference,
+    "suite.schema.json": render_suite_schema,
+}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="compare, and write nothing")
     is_check = parser.parse_args().check
-    wanted = render_reference()
-    found = TARGET.read_text(encoding="utf-8") if TARGET.exists() else ""
-    if not is_check:
-        TARGET.parent.mkdir(parents=True, exist_ok=True)
-        TARGET.write_text(wanted, encoding="utf-8")
-        return 0
-    if found == wanted:
-        return 0
-    difference = difflib.unified_diff(
-        found.splitlines(), wanted.splitlines(), "the page", "the code", lineterm="", n=1
-    )
-    sys.stderr.write("\n".join([*difference, ""]))
-    sys.stderr.write(f"{TARGET.name} is not what the code says. `make reference` writes it.\n")
-    return 1
+    stale = 0
+    for name, render in PAGES.items():
+        file, wanted = DIRECTORY / name, render()
+        found = file.read_text(encoding="utf-8") if file.exists() else ""
+        if not is_check:
+            DIRECTORY.mkdir(parents=True, exist_ok=True)
+            file.write_text(wanted, encoding="utf-8")
+        elif found != wanted:
+            stale = 1
+            difference = difflib.unified_diff(
+                found.splitlines(), wanted.splitlines(), "the page", "the code", lineterm="", n=1
+            )
+            sys.stderr.write("\n".join([*difference, ""]))
+            sys.stderr.write(f"{name} is not what the code says. `make reference` writes it.\n")
+    return stale
 
 
 if __name__ == "__main__":

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +16,7 @@ from tests.system.command_line import CommandLine
 from tests.system.exerciser import Exerciser
 from tests.system.lab_machine import LabMachine, remove_pool
 from tests.system.ledger import Ledger
+from tests.system.machine import wait_for
 from tests.system.volumes import attached_volume
 
 MIB = 1024 * 1024
@@ -22,6 +26,8 @@ POOL, THERE = "databases", "archive"
 KILLED = 137
 # On a machine that does nothing else it is about a second; the tests' has two cores for all.
 LONGEST_PAUSE_MS = 15_000
+# What the daemon's queues (one a CPU) can take at once on two CPUs, less a few.
+CROWD = 56
 
 
 @contextmanager
@@ -94,6 +100,47 @@ def test_a_writer_notices_a_short_pause_and_nothing_is_lost(
         assert shown["pool"] == POOL
         listed = lab.json("volume", "snapshot", "list", "moving")["snapshots"]
         assert [one["name"] for one in listed] == ["early", "late"]
+
+
+def test_an_exchange_ends_while_more_requests_wait_than_the_daemon_can_take(
+    lab: CommandLine,
+) -> None:
+    machine = LabMachine(lab, "h1")
+    with attached_volume(lab, "crowded", create=("--write-path", "journal")) as volume:
+        crowd = subprocess.Popen(
+            machine.argv(
+                *("fio", "--name=crowd", f"--directory={volume['mount_path']}", "--size=64M"),
+                *("--ioengine=libaio", "--direct=1", "--rw=randwrite", "--bs=16k"),
+                *("--iodepth=256", "--numjobs=2", "--time_based", "--runtime=60"),
+            ),
+            stdout=subprocess.DEVNULL,
+        )
+        try:
+            wait_for(lambda: _held(machine, "crowded", "in_flight") >= CROWD, "a crowd")
+            # As a command leaves it that was killed in between.
+            _control(machine, "crowded", "close-image", "--limit-s", "100")
+            wait_for(lambda: _held(machine, "crowded", "held") >= CROWD, "all queues to be full")
+            lab.ok("volume", "rotate", "crowded")
+            assert _held(machine, "crowded", "held") < CROWD
+        finally:
+            crowd.terminate()
+            crowd.wait(timeout=60)
+        (pause_ms,) = pauses_ms(lab, "crowded")
+        assert pause_ms < LONGEST_PAUSE_MS
+
+
+def _control(machine: LabMachine, name: str, *command: str) -> dict[str, Any]:
+    """What a volume's daemon answers to a command."""
+    socket = machine.data / "exports" / name / "control"
+    program = str(machine.data / "bin" / "volumed")
+    answer: dict[str, Any] = json.loads(
+        machine.ok(program, "ctl", "--socket", str(socket), *command)
+    )
+    return answer
+
+
+def _held(machine: LabMachine, name: str, what: str) -> int:
+    return int(_control(machine, name, "status")[what])
 
 
 def test_a_database_that_is_a_clone_moves_while_clients_write(lab: CommandLine) -> None:

@@ -44,13 +44,17 @@ def explained(problem: str, remedy: str) -> PydanticCustomError:
 
 def read_declared(file: Path, model: type[Declared], *, noun: str) -> Declared:
     """What `file` declares. Raises UsageError as `parse_declared`, or when it cannot be read."""
+    return parse_declared(read_text(file, noun=noun), model, source=file.name, noun=noun)
+
+
+def read_text(file: Path, *, noun: str) -> str:
+    """The text of `file`. Raises UsageError (code `invalid-NOUN`) when it cannot be read."""
     try:
-        text = file.read_text(encoding="utf-8")
+        return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
             f"{file} cannot be read: {error}.", "Correct the file.", code=f"invalid-{noun}"
         ) from None
-    return parse_declared(text, model, source=file.name, noun=noun)
 
 
 def require_file_name(file: Path, name: str, *, noun: str) -> None:

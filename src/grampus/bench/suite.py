@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -57,14 +58,15 @@ AnySuite = Suite | PathsSuite
 _MODELS: dict[str, type[Suite] | type[PathsSuite]] = {"oltp": Suite, "paths": PathsSuite}
 
 
-def load_suite(directory: Path, name: str) -> AnySuite:
+def load_suite(directory: Path, name: str, *, also: Iterable[str] = ()) -> AnySuite:
     """The suite named `name` among the `*.yaml` files of `directory`.
 
-    Raises NotFoundError with a suggestion, or UsageError when the file is no valid suite.
+    Raises NotFoundError with a suggestion (among the names `also` too), or UsageError when the file
+    is no valid suite.
     """
     files = _suite_files(directory)
     if name not in files:
-        raise not_found("suite", name, files, list_command="grampus bench list")
+        raise not_found("suite", name, [*files, *also], list_command="grampus bench list")
     return _read_suite(files[name])
 
 

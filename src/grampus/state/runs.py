@@ -2,7 +2,7 @@
 
 One directory a run, named `RUN_ID`. Its `run.json` is one of two kinds of document, told apart by
 `kind`: a Run (`oltp`, also where `kind` is missing: older archives have none) or a PathsRun
-(`paths`).
+(`paths`). Those of a third kind (`matrix`) are passed over: `matrix_archive.py` reads them.
 
     run.json                    the Run or PathsRun below
     raw/                        what the drivers printed, unchanged
@@ -21,13 +21,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from grampus.core.errors import not_found
 from grampus.state.home import write_atomically
 
 RUN_SCHEMA_VERSION = 1
 PATHS_SCHEMA_VERSION = 1
+MATRIX_KIND = "matrix"
 ArmName = Literal["ceph", "local"]
 SampleT = TypeVar("SampleT", bound=BaseModel)
 
@@ -270,9 +271,8 @@ class RunArchive:
 
     def run_ids(self) -> list[str]:
         """Finished runs, oldest first (a run without run.json never finished)."""
-        return sorted(
-            (file.parent.name for file in self._directory.glob("*/run.json")),
-        )
+        files = self._directory.glob("*/run.json")
+        return sorted(file.parent.name for file in files if not is_matrix_run(file.read_bytes()))
 
     def resolve(self, run_id: str) -> str:
         """The id itself, or the newest run's for `latest`. Raises NotFoundError."""
@@ -317,6 +317,20 @@ class _Kind(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     kind: Literal["oltp", "paths"] = "oltp"
+
+
+class _AnyKind(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    kind: object = None
+
+
+def is_matrix_run(document: bytes) -> bool:
+    """Whether a `run.json` is that of a run of a matrix suite (also when it is none at all: no)."""
+    try:
+        return _AnyKind.model_validate_json(document).kind == MATRIX_KIND
+    except ValidationError:
+        return False
 
 
 def _parse_run(document: bytes) -> Run | PathsRun:

@@ -195,6 +195,8 @@ class Attacher:
                 f"`grampus volume fence {name}`.",
             )
         target = self._fleet.host(record.host)
+        for driver in self._drivers_to_clear(record):
+            driver.ensure_answering(target, self._request(record))  # or looking at it would wait
         was_alive = self.observe_attachment(record) is not None
         self._clear(record, target, self._drivers_to_clear(record))
         if not was_alive:  # one that was stopped cleanly has let go of the image itself

@@ -46,10 +46,9 @@ class Exchanging:
         if driven is None:
             require_exchangeable(record, exchanges_live=False, is_alive=False)
             return
-        self._host_of(record)
-        is_alive = self._attacher.observe_attachment(record) is not None
-        exchanges_live = driven[0].exchanges_live
-        require_exchangeable(record, exchanges_live=exchanges_live, is_alive=is_alive)
+        driver, request = driven
+        is_alive = driver.serves(self._host_of(record), request)
+        require_exchangeable(record, exchanges_live=driver.exchanges_live, is_alive=is_alive)
 
     def ensure_client(self, record: VolumeRecord) -> None:
         """The volume's cephx user, which may do what the record says and nothing else."""
@@ -114,9 +113,11 @@ class Exchanging:
         if driven is None:
             return None
         host = self._host_of(record)
-        if not driven[0].exchanges_live or self._attacher.observe_attachment(record) is None:
+        driver, request = driven
+        # Not by looking for its device: a loop device asks its file, which waits for the image.
+        if not driver.exchanges_live or not driver.serves(host, request):
             return None  # the next attach opens the image that the record names
-        return driven[0], host, driven[1]
+        return driver, host, request
 
     def _host_of(self, record: VolumeRecord) -> Host:
         name = record.spec.name

@@ -33,6 +33,8 @@ _HEAVY = {
     "zstandard",
 }
 _DATABASES = {"grampus.databases", "grampus.volumes.service", "cryptography"}
+# What carries a benchmark out, which showing one does not.
+_RUNNING = {"grampus.cli.composition.matrix", "grampus.bench.visits.runner"}
 _FEATURES = {
     "grampus.databases.live.moving",
     "grampus.databases.replicas.replica_steps",
@@ -60,6 +62,7 @@ def imported_by(*words: str) -> set[str]:
         (["volume", "list"], _HEAVY | _FEATURES, 200),
         (["db", "list"], _HEAVY | _FEATURES, 200),
         (["db", "create", "shop", "--size", "1G"], _HEAVY | _FEATURES, 200),
+        (["bench", "show"], _RUNNING | _FEATURES, 300),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -75,4 +78,5 @@ def test_what_is_looked_for_is_there() -> None:
     """A module of another name would never be found."""
     known = imported_by("--help")
     known |= imported_by("bench", "list") | imported_by("db", "--help") | imported_by("lab", "-h")
-    assert known >= _HEAVY - {"botocore"} | _DATABASES | _FEATURES
+    known |= imported_by("bench", "run", "--help")
+    assert known >= _HEAVY - {"botocore"} | _DATABASES | _FEATURES | _RUNNING

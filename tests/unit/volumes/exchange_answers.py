@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from .local_disk import Log, write_log
@@ -10,7 +11,7 @@ from .trash_commands import image_id
 
 if TYPE_CHECKING:
     from .cluster import Image
-    from .machine import Daemon, FakeHost
+    from .machine import Daemon, FakeHost, Loop
 
 DETACHED = {"state": "detached", "state_reason": "asked for by `close-image`"}
 
@@ -30,6 +31,17 @@ def answer_exchange(
         assert command == "status", f"{command} of a volumed without an image"
         return 0, json.dumps(DETACHED)
     return None
+
+
+def heard_loops(loops: Mapping[str, Loop]) -> list[tuple[str, Loop]]:
+    """The loop devices, none of which may have a volumed without an image.
+
+    The kernel asks the file, and a volumed whose queues are full of waiting requests never hears.
+    """
+    for loop in loops.values():
+        is_held = loop.server.state == "running" and loop.server.client is None
+        assert not is_held, f"losetup waits for {loop.file}, which waits for its image"
+    return sorted(loops.items())
 
 
 def open_journal(host: FakeHost, daemon: Daemon, image: Image) -> None:

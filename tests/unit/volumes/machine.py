@@ -29,7 +29,7 @@ from grampus.hosts.port import (
 
 from .cluster import FSID, Client, FakeCluster, Fuse, Image
 from .encryption_commands import data_bytes, filesystem_bytes, opening_problem, write_key
-from .exchange_answers import answer_exchange, open_journal
+from .exchange_answers import answer_exchange, heard_loops, open_journal
 from .local_disk import Log, drain_log, list_asides, open_log, require_removable, write_log
 from .namespace_commands import split_name
 from .volumed_answers import STATISTICS, journal_status
@@ -313,7 +313,7 @@ class FakeHost:
                         "ref": loop.reference if loop.server.state == "running" else None,
                         "back-file": str(loop.file),
                     }
-                    for device, loop in sorted(self.loops.items())
+                    for device, loop in heard_loops(self.loops)
                 ]
                 return 0, json.dumps({"loopdevices": devices}) if devices else ""
             case ["--find", "--show", "--direct-io=on", reference, name]:

@@ -26,8 +26,9 @@ class RadosLoad:
     is a part of the objects' names.
 
     `op_bytes` and `object_bytes` are for writes; reads take those of the write before. `namespace`
-    is a RADOS namespace. As text, each second's row comes when it is over, and a run that is
-    killed has said which objects are its own; as JSON all of it comes at the end.
+    is a RADOS namespace. A write ends with `max_objects`, if that is before its time. As text, each
+    second's row comes when it is over, and a run that is killed has said which objects are its own;
+    as JSON all of it comes at the end.
     """
 
     client: CephClient
@@ -40,6 +41,7 @@ class RadosLoad:
     object_bytes: int | None = None
     namespace: str | None = None
     as_json: bool = False
+    max_objects: int | None = None
 
 
 def rados_bench_argv(load: RadosLoad) -> list[str]:
@@ -51,6 +53,8 @@ def rados_bench_argv(load: RadosLoad) -> list[str]:
         options += ["--no-cleanup", f"--block-size={load.op_bytes}"]
         if load.object_bytes is not None:
             options.append(f"--object-size={load.object_bytes}")
+        if load.max_objects is not None:
+            options.append(f"--max-objects={load.max_objects}")
     argv = [*_rados(load), "bench", str(load.duration_s), load.mode, *options]
     return bounded_argv(argv, timeout_s=load.duration_s + TIMEOUT_EXTRA_S)
 

@@ -18,7 +18,8 @@ class SysbenchLoad:
     """One run. Without `rate_per_s` it is a closed loop; with it, requests come at that rate.
 
     `directory` on the host holds sysbench's TLS files, which it looks for in its working
-    directory and nowhere else; `config_file` the connection and the password.
+    directory and nowhere else; `config_file` the connection and the password. `options` are the
+    script's own.
     """
 
     directory: PurePosixPath
@@ -31,6 +32,7 @@ class SysbenchLoad:
     distribution: str = "uniform"
     rate_per_s: int | None = None
     seed: int | None = None
+    options: tuple[str, ...] = ()
 
 
 def sysbench_argv(load: SysbenchLoad) -> list[str]:
@@ -57,6 +59,7 @@ def sysbench_argv(load: SysbenchLoad) -> list[str]:
         options.append(f"--rate={load.rate_per_s}")
     if load.seed is not None:
         options.append(f"--rand-seed={load.seed}")
+    options += load.options
     argv = ["sysbench", *options, f"{SCRIPTS_DIR}/{load.script}.lua", "run"]
     timeout_s = load.duration_s + FORCED_SHUTDOWN_S + TIMEOUT_EXTRA_S
     bounded = bounded_argv(argv, timeout_s=timeout_s)

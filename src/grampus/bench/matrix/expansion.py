@@ -52,20 +52,17 @@ def compared_cells(
     dimension, each in the order of its values and with two cells at least."""
     chosen = [one for one in combinations(suite, scale) if _agrees(one, conclusion.at)]
     if conclusion.test == "ratio":
-        arm = suite.arms[conclusion.arm]
-        against = suite.arms[conclusion.against or suite.baseline or ""]
-        groups = _grouped(chosen, set(arm))
-        picked = [
-            [one for setting in (arm, against) for one in group if _agrees(one, setting)]
-            for group in groups
-        ]
-    else:
-        picked = _grouped(chosen, {conclusion.along})
-    found = [tuple(_make_cell(suite, scale, one) for one in group) for group in picked]
-    # The same cell twice is nothing to compare.
-    return tuple(
-        dict.fromkeys(cells for cells in found if len(cells) > 1 and len(set(cells)) == len(cells))
-    )
+        against = conclusion.against or suite.baseline or ""
+        return _comparable(suite, scale, _pairs(suite, chosen, conclusion.arm, against))
+    return _comparable(suite, scale, _grouped(chosen, {conclusion.along}))
+
+
+def paired_cells(
+    suite: MatrixSuite, scale: ScaleName, arm: str, against: str
+) -> tuple[tuple[Cell, ...], ...]:
+    """All pairs of cells (of `arm`, of `against`) that differ in nothing but these two arms."""
+    pairs = _pairs(suite, combinations(suite, scale), arm, against)
+    return _comparable(suite, scale, pairs)
 
 
 def environments(cells: Sequence[Cell]) -> tuple[tuple[Value, ...], ...]:
@@ -83,6 +80,26 @@ def estimate_s(suite: MatrixSuite, scale: ScaleName) -> int:
     declared = suite.scales[scale]
     each_s = declared.warmup_s + declared.measure_s + CELL_OVERHEAD_S
     return declared.rounds * len(cells) * each_s + len(environments(cells)) * declared.environment_s
+
+
+def _pairs(
+    suite: MatrixSuite, chosen: Sequence[Combination], arm: str, against: str
+) -> list[list[Combination]]:
+    settings = (suite.arms[arm], suite.arms[against])
+    return [
+        [one for setting in settings for one in group if _agrees(one, setting)]
+        for group in _grouped(chosen, set(suite.arms[arm]))
+    ]
+
+
+def _comparable(
+    suite: MatrixSuite, scale: ScaleName, groups: Sequence[Sequence[Combination]]
+) -> tuple[tuple[Cell, ...], ...]:
+    found = [tuple(_make_cell(suite, scale, one) for one in group) for group in groups]
+    # The same cell twice is nothing to compare.
+    return tuple(
+        dict.fromkeys(cells for cells in found if len(cells) > 1 and len(set(cells)) == len(cells))
+    )
 
 
 def _make_cell(suite: MatrixSuite, scale: ScaleName, combination: Combination) -> Cell:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from grampus.bench.catalog import Catalog
-from grampus.bench.declared import parse_declared, read_declared, require_file_name
+from grampus.bench.declared import parse_declared, read_text, require_file_name
 from grampus.bench.matrix.conclusions import OF_DATABASES
 from grampus.bench.matrix.dimensions import concerns
 from grampus.bench.matrix.expansion import compared_cells, expand_cells
@@ -28,14 +28,20 @@ def parse_matrix_suite(text: str, *, source: str) -> MatrixSuite:
     return _require_whole(parse_declared(text, MatrixSuite, source=source, noun=_NOUN), source)
 
 
+def read_matrix_suite(file: Path) -> tuple[MatrixSuite, str]:
+    """The suite in `file`, and its text.
+
+    Raises UsageError when it cannot be read, is not valid, or has another name than the file.
+    """
+    text = read_text(file, noun=_NOUN)
+    suite = parse_matrix_suite(text, source=file.name)
+    require_file_name(file, suite.name, noun=_NOUN)
+    return suite, text
+
+
 def load_matrix_suites(directory: Path) -> list[MatrixSuite]:
     """All suites of `directory`, sorted by file name. Raises UsageError on an invalid file."""
-    suites = []
-    for file in sorted(directory.glob("*.yaml")):
-        suite = _require_whole(read_declared(file, MatrixSuite, noun=_NOUN), file.name)
-        require_file_name(file, suite.name, noun=_NOUN)
-        suites.append(suite)
-    return suites
+    return [read_matrix_suite(file)[0] for file in sorted(directory.glob("*.yaml"))]
 
 
 def require_catalogued(suites: Sequence[MatrixSuite], catalog: Catalog) -> None:

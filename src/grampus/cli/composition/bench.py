@@ -8,14 +8,21 @@ from grampus.bench.ports import IoDevice
 from grampus.cli.composition.lab import CHECKOUT, LabSession
 from grampus.cli.composition.session import Session
 from grampus.lab.osd_devices import observe_osd_devices
+from grampus.state.matrix_archive import MatrixArchive
 from grampus.state.runs import RunArchive, Setting
 from grampus.volumes.write_paths import describe_write_path
 
 SUITES = CHECKOUT / "suites"
+SOURCE_SUITES = SUITES / "sources"
+CATALOG = CHECKOUT / "catalog"
 
 
 def run_archive(session: LabSession) -> RunArchive:
     return RunArchive(session.home.runs_dir)
+
+
+def matrix_archive(session: LabSession) -> MatrixArchive:
+    return MatrixArchive(session.home.runs_dir)
 
 
 class LabDevices:

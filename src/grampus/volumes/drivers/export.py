@@ -108,6 +108,9 @@ class ExportDriver:
     def exchanges_live(self) -> bool:
         return self._server.exchanges_live
 
+    def serves(self, host: Host, request: MapRequest) -> bool:
+        return self._server.is_alive(host, request, export_file(host, request))
+
     def close_image(self, host: Host, request: MapRequest, *, limit_s: float) -> None:
         self._server.close_image(host, request, export_file(host, request), limit_s=limit_s)
 

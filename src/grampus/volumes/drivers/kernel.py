@@ -58,6 +58,9 @@ class KernelDriver:
             interval_s=0.1,
         )
 
+    def serves(self, host: Host, request: MapRequest) -> bool:
+        return self.find(host, request) is not None
+
     def close_image(self, host: Host, request: MapRequest, *, limit_s: float) -> None:
         del limit_s
         raise self._no_exchange(host, request)

@@ -64,7 +64,14 @@ class Driver(Protocol):
 
     @property
     def exchanges_live(self) -> bool:
-        """Whether `close_image`, `open_image` and `ensure_answering` can be used."""
+        """Whether `serves`, `close_image`, `open_image` and `ensure_answering` can be used."""
+        ...
+
+    def serves(self, host: Host, request: MapRequest) -> bool:
+        """Whether the device's server lives, also while the device's users wait.
+
+        Unlike `find` it does not touch the device: whoever does would wait with them.
+        """
         ...
 
     def close_image(self, host: Host, request: MapRequest, *, limit_s: float) -> None:

@@ -1,0 +1,195 @@
+"""What a run says of each cell: figures over its rounds, or the reason why there are none."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from grampus.bench.findings.quantities import MEGABYTE, is_database
+from grampus.bench.findings.rounds import (
+    CellRounds,
+    Round,
+    describe_cell,
+    distinct,
+    gather_rounds,
+    varied_names,
+    why_no_figure,
+)
+from grampus.bench.latency.histogram import merge_histograms
+from grampus.bench.latency.percentile import Percentile
+from grampus.state.matrix_runs import MatrixRun, Visit
+
+SHOWN_PERCENTS = (50.0, 99.0, 99.99)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The geometric mean over so many rounds, and the lowest and highest of them."""
+
+    mean: float
+    low: float
+    high: float
+    rounds: int
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why rounds were marked, as sentences, and which they were."""
+
+    text: str
+    rounds: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class CellLatency:
+    """Of the merged histograms of so many rounds. `note` says how finely they are known."""
+
+    rounds: int
+    operations: int
+    average_us: float | None
+    percentiles: tuple[Percentile, ...]
+    note: str
+
+
+@dataclass(frozen=True)
+class CellFinding:
+    """One cell over its rounds. `no_figure` is why there is none at all; then figures are None.
+
+    An operation is a transaction, a request or an I/O; `iops` is None of databases,
+    `queries_per_s` of all else. `errors` and `reconnects` are those of all rounds together.
+    `steady` is None where it is not known of any round and none was unsteady; `client_bound` is
+    `yes` as soon as it was so in one round.
+    """
+
+    cell_id: str
+    name: str
+    label: str
+    arm: str | None
+    loop: str | None
+    planned: int
+    measured: int
+    marked: int
+    missing: int
+    reasons: tuple[Reason, ...]
+    no_figure: str | None
+    operations_per_s: Spread | None
+    queries_per_s: Spread | None
+    mb_per_s: Spread | None
+    iops: Spread | None
+    latency: CellLatency | None
+    errors: float
+    reconnects: float
+    steady: bool | None
+    unsteady_reasons: tuple[str, ...]
+    client_bound: str
+    client_bound_rounds: tuple[int, ...]
+    evidence: tuple[str, ...]
+    notes: tuple[str, ...]
+    osd_device_busy_share: Spread | None
+    osd_device_latency_ms: Spread | None
+
+
+def decide_cells(run: MatrixRun, visits: Sequence[Visit]) -> list[CellFinding]:
+    """A finding for each cell of the run, in its order.
+
+    Raises GrampusError with code `latency-document` for a latency that cannot be read.
+    """
+    names = varied_names(run.cells)
+    return [_decide_cell(rounds, names) for rounds in gather_rounds(run, visits).values()]
+
+
+def spread_of(values: Sequence[float]) -> Spread | None:
+    """The spread of one figure a round; None without any."""
+    if not values:
+        return None
+    low = min(values)
+    # The logarithm of nothing is none, but the product is.
+    mean = 0.0 if low <= 0 else math.exp(math.fsum(map(math.log, values)) / len(values))
+    return Spread(mean, low, max(values), len(values))
+
+
+def _decide_cell(rounds: CellRounds, names: Sequence[str]) -> CellFinding:
+    cell = rounds.cell
+    measured = list(rounds.measured.values())
+    figures = [one.figures for one in measured]
+    operations_per_s = spread_of([one.operations_per_s for one in figures])
+    bound = rounds.client_bound
+    return CellFinding(
+        cell_id=cell.cell_id,
+        name=describe_cell(cell, names),
+        label=cell.label,
+        arm=cell.arm,
+        loop=figures[0].loop if figures else None,
+        planned=len(measured) + len(rounds.marked) + len(rounds.missing),
+        measured=len(measured),
+        marked=len(rounds.marked),
+        missing=len(rounds.missing),
+        reasons=_reasons(rounds),
+        no_figure=why_no_figure(rounds),
+        operations_per_s=operations_per_s,
+        queries_per_s=spread_of(_known([one.queries_per_s for one in figures])),
+        mb_per_s=spread_of(
+            [moved / MEGABYTE for moved in _known([one.moved_bytes_per_s for one in figures])]
+        ),
+        iops=None if is_database(cell.point) else operations_per_s,
+        latency=_merge_latency(measured),
+        errors=sum(one.errors for one in figures),
+        reconnects=sum(one.reconnects for one in figures),
+        steady=_all_steady([one.steady for one in figures]),
+        unsteady_reasons=tuple(
+            distinct(one.unsteady_reason for one in figures if one.unsteady_reason is not None)
+        ),
+        client_bound=_client_bound(rounds),
+        client_bound_rounds=bound,
+        evidence=tuple(
+            distinct(
+                sentence
+                for number, one in rounds.measured.items()
+                if number in bound or not bound
+                for sentence in one.figures.evidence
+            )
+        ),
+        notes=tuple(distinct(note for one in figures for note in one.notes)),
+        osd_device_busy_share=spread_of(_known([one.osd_device_busy_share for one in figures])),
+        osd_device_latency_ms=spread_of(_known([one.osd_device_latency_ms for one in figures])),
+    )
+
+
+def _reasons(rounds: CellRounds) -> tuple[Reason, ...]:
+    found: dict[str, list[int]] = {}
+    for number, reason in rounds.marked.items():
+        found.setdefault(reason, []).append(number)
+    return tuple(Reason(text, tuple(numbers)) for text, numbers in found.items())
+
+
+def _known(values: Sequence[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
+
+
+def _merge_latency(measured: Sequence[Round]) -> CellLatency | None:
+    known = [one.latency for one in measured if one.latency is not None]
+    merged = merge_histograms(known)
+    percentiles = [merged.percentile(percent) for percent in SHOWN_PERCENTS]
+    if not merged.operations:
+        return None
+    return CellLatency(
+        rounds=len(known),
+        operations=merged.operations,
+        average_us=merged.average_us,
+        percentiles=tuple(one for one in percentiles if one is not None),
+        note=merged.resolution.note,
+    )
+
+
+def _all_steady(seen: Sequence[bool | None]) -> bool | None:
+    if False in seen:
+        return False
+    return True if True in seen else None
+
+
+def _client_bound(rounds: CellRounds) -> str:
+    seen = {one.figures.client_bound for one in rounds.measured.values()}
+    if "yes" in seen:
+        return "yes"
+    return "no" if seen == {"no"} else "unknown"

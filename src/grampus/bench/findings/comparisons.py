@@ -1,0 +1,148 @@
+"""What each arm does against the baseline, where nothing but the arm differs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from grampus.bench.findings.quantities import is_database, pair_rounds
+from grampus.bench.findings.rounds import (
+    CellRounds,
+    describe_cell,
+    gather_rounds,
+    varied_names,
+)
+from grampus.bench.matrix.conclusions import Quantity
+from grampus.bench.matrix.expansion import paired_cells
+from grampus.bench.matrix.suite import SCALES, MatrixSuite, ScaleName
+from grampus.bench.statistics.effect import Better, Effect, decide_effect, render_effect
+from grampus.bench.statistics.several import Several, decide_several, render_several
+from grampus.core.errors import GrampusError
+from grampus.state.matrix_runs import MatrixRun, Visit
+
+ComparisonWord = Literal["better", "worse", "no-difference", "undecided", "not-compared"]
+
+
+@dataclass(frozen=True)
+class ComparisonFinding:
+    """`arm` over `baseline` in one quantity; `reason` is why there is no effect, where so.
+
+    `name` tells the pair from the others. `remains` says whether the difference is to be believed
+    beside all others of the table (`statistics/several.py`); None where there is none.
+    """
+
+    arm: str
+    baseline: str
+    arm_cell_id: str
+    baseline_cell_id: str
+    name: str
+    quantity: Quantity
+    better: Better
+    word: ComparisonWord
+    effect: Effect | None
+    reason: str | None
+    sentence: str
+    remains: bool | None = None
+
+
+@dataclass(frozen=True)
+class Comparisons:
+    """All comparisons of a run; `line` stands under their table, empty when there is none."""
+
+    found: tuple[ComparisonFinding, ...]
+    line: str
+
+
+def decide_comparisons(suite: MatrixSuite, run: MatrixRun, visits: Sequence[Visit]) -> Comparisons:
+    """Every arm against the baseline: throughput, and the 99th percentile of the latencies.
+
+    The throughput of databases is their queries a second: it is in the proportion of their
+    transactions where the load is the same, and means something where it is not. Requests that
+    come at a rate have no throughput of the server's.
+    """
+    gathered = gather_rounds(run, visits)
+    found = [
+        _compare(suite, gathered, name, arm_id, baseline_id, quantity)
+        for name in suite.arms
+        if name != suite.baseline
+        for arm_id, baseline_id in _pairs_of(suite, run, name)
+        if arm_id in gathered and baseline_id in gathered
+        for quantity in _quantities(gathered[arm_id], gathered[baseline_id])
+    ]
+    several, places = _decide_together(found)
+    for place, remains in zip(places, several.remains, strict=True):
+        if found[place].word in ("better", "worse"):
+            found[place] = replace(found[place], remains=remains)
+    different = sum(one.word in ("better", "worse") for one in found)
+    return Comparisons(tuple(found), render_several(several, different=different))
+
+
+def scale_of(run: MatrixRun) -> ScaleName:
+    """The scale of the run. Raises GrampusError for one that there is not."""
+    for scale in SCALES:
+        if scale == run.scale:
+            return scale
+    raise GrampusError(
+        f"The run {run.run_id} is of the unknown scale {run.scale}.",
+        "Read it with the version of Grampus that wrote it.",
+        code="run-unreadable",
+    )
+
+
+def _pairs_of(suite: MatrixSuite, run: MatrixRun, arm: str) -> list[tuple[str, str]]:
+    pairs = paired_cells(suite, scale_of(run), arm, suite.baseline or "")
+    return [(one.cell_id, against.cell_id) for one, against in pairs]
+
+
+def _quantities(arm: CellRounds, baseline: CellRounds) -> list[Quantity]:
+    quantities: list[Quantity] = []
+    if arm.cell.point.get("rate", "none") == "none":
+        both = all(is_database(one.cell.point) for one in (arm, baseline))
+        quantities.append("qps" if both else "iops")
+    quantities.append("latency-p99")
+    return quantities
+
+
+def _compare(
+    suite: MatrixSuite,
+    gathered: Mapping[str, CellRounds],
+    arm: str,
+    arm_id: str,
+    baseline_id: str,
+    quantity: Quantity,
+) -> ComparisonFinding:
+    cells = [one.cell for one in gathered.values()]
+    names = [name for name in varied_names(cells) if name not in suite.arms[arm]]
+    better: Better = "less" if quantity.startswith("latency") else "more"
+    pairs = pair_rounds(quantity, gathered[arm_id], gathered[baseline_id])
+    effect = None
+    if pairs.reason is None:
+        effect = decide_effect(pairs.figures, better=better, resolution=min(pairs.resolution, 0.99))
+    return ComparisonFinding(
+        arm=arm,
+        baseline=suite.baseline or "",
+        arm_cell_id=arm_id,
+        baseline_cell_id=baseline_id,
+        name=describe_cell(gathered[arm_id].cell, names) if names else "",
+        quantity=quantity,
+        better=better,
+        word="not-compared" if effect is None else effect.word,
+        effect=effect,
+        reason=pairs.reason,
+        sentence=(
+            f"not compared: {pairs.reason}"
+            if effect is None
+            else render_effect(effect, better=better)
+        ),
+    )
+
+
+def _decide_together(found: Sequence[ComparisonFinding]) -> tuple[Several, list[int]]:
+    """What remains of the comparisons that have a p-value, and their places among all."""
+    places, p_values = [], []
+    for place, one in enumerate(found):
+        if one.effect is not None and one.effect.p is not None:
+            places.append(place)
+            p_values.append(one.effect.p)
+    return decide_several(p_values), places

@@ -1,0 +1,248 @@
+"""The documents of runs of matrix suites, for programs: one run (`bench show`), two (`bench
+compare`), and what a suite is (`bench list`)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from grampus.bench.catalog import Catalog, Experiment, Figure, Source
+from grampus.bench.findings.cells import CellFinding, CellLatency, Spread, decide_cells
+from grampus.bench.findings.comparisons import Comparisons, decide_comparisons
+from grampus.bench.findings.conclusions import ConclusionFinding, decide_conclusions
+from grampus.bench.matrix.expansion import estimate_s, expand_cells
+from grampus.bench.matrix.suite import SCALES, MatrixSuite
+from grampus.state.matrix_runs import MatrixRun, Visit
+
+SHAPE_ONLY = (
+    "This place is shared or emulated: its figures tell shapes and ratios, not what the hardware "
+    "can do."
+)
+OVER_TIME = (
+    "The two runs were made one after the other, not interleaved: what else changed in between is "
+    "in these ratios, and the spread does not tell it. Compare arms within one run where you can."
+)
+NOT_OUR_HARDWARE = (
+    "The source's figures are those of its hardware: compare their ratios and shapes with ours, "
+    "not the figures."
+)
+
+
+def suite_document(suite: MatrixSuite) -> dict[str, Any]:
+    """The entry of `bench list`: {name, title, source, experiment, dimensions, scales}.
+
+    `dimensions` has the values by name, `scales` {cells, rounds, estimated_s} by scale.
+    """
+    return {
+        "name": suite.name,
+        "title": suite.title,
+        "source": suite.source,
+        "experiment": suite.experiment,
+        "dimensions": {name: list(values) for name, values in suite.dimensions.items()},
+        "scales": {
+            scale: {
+                "cells": len(expand_cells(suite, scale)),
+                "rounds": suite.scales[scale].rounds,
+                "estimated_s": estimate_s(suite, scale),
+            }
+            for scale in SCALES
+        },
+    }
+
+
+def matrix_document(
+    run: MatrixRun, suite: MatrixSuite, visits: Sequence[Visit], catalog: Catalog, directory: str
+) -> dict[str, Any]:
+    """The document of `bench show`: the run, and all that follows from its visits.
+
+    `cells`, `comparisons` and `conclusions` are lists of the findings' fields; `source` is null
+    for a suite without one. Of the visits the latencies and single seconds stay in the archive
+    (`directory`).
+
+    Raises GrampusError with code `latency-document` for a latency that cannot be read.
+    """
+    points = {cell.cell_id: dict(cell.point) for cell in run.cells}
+    comparisons = decide_comparisons(suite, run, visits)
+    planned = {(one.cell_id, one.round) for one in run.visits}
+    done = planned & {(one.cell_id, one.round) for one in visits}
+    return {
+        **run.model_dump(mode="json", exclude={"cells", "visits"}),
+        "title": suite.title,
+        "question": suite.question,
+        "remarks": list(suite.remarks),
+        "statement": SHAPE_ONLY if run.shape_only else None,
+        "visits_planned": len(planned),
+        "visits_done": len(done),
+        "cells": [
+            {**cell_document(one), "point": points[one.cell_id]}
+            for one in decide_cells(run, visits)
+        ],
+        "comparisons": _comparison_documents(comparisons),
+        "comparisons_line": comparisons.line,
+        "conclusions": [conclusion_document(one) for one in decide_conclusions(suite, run, visits)],
+        "source": source_document(suite, catalog),
+        "visits": [
+            one.model_dump(mode="json", exclude={"figures": {"latency", "seconds"}})
+            for one in visits
+        ],
+        "dir": directory,
+    }
+
+
+def cell_document(cell: CellFinding) -> dict[str, Any]:
+    """A cell's finding as plain values."""
+    return {**asdict(cell), "latency": _latency_document(cell.latency)}
+
+
+def conclusion_document(conclusion: ConclusionFinding) -> dict[str, Any]:
+    """A conclusion's finding as plain values."""
+    return asdict(conclusion)
+
+
+def find_experiment(suite: MatrixSuite, catalog: Catalog) -> tuple[Source, Experiment] | None:
+    """What the suite repeats; None for one of a user's own, or that the catalog does not have."""
+    for source in catalog.sources:
+        for experiment in source.experiments:
+            if (source.name, experiment.name) == (suite.source, suite.experiment):
+                return source, experiment
+    return None
+
+
+def source_document(suite: MatrixSuite, catalog: Catalog) -> dict[str, Any] | None:
+    """What the source says of the experiment, with its conditions and figures.
+
+    `of_first` of a figure is its ratio to the first of its quantity; null for the first itself,
+    and for what is a ratio already.
+    """
+    found = find_experiment(suite, catalog)
+    if found is None:
+        return None
+    source, experiment = found
+    return {
+        "name": source.name,
+        "title": source.title,
+        "publisher": source.publisher,
+        "date": source.date,
+        "experiment": experiment.name,
+        "question": experiment.question,
+        "conclusion": experiment.conclusion,
+        "shown_in": list(experiment.shown_in),
+        "conditions": {**source.conditions, **experiment.conditions},
+        "figures": _figure_documents(experiment.figures),
+        "statement": NOT_OUR_HARDWARE,
+    }
+
+
+def compare_matrix_document(
+    first: MatrixRun,
+    first_visits: Sequence[Visit],
+    second: MatrixRun,
+    second_visits: Sequence[Visit],
+) -> dict[str, Any]:
+    """The document of `bench compare`: cell by cell, the second over the first.
+
+    `results` is a list of {cell_id, name, first, second, ratio, ratio_low, ratio_high, reason}:
+    the ratio is that of the geometric means of operations a second, its low and high those that
+    single rounds could have. With a `reason` the ratios are null. `only_in_first` and
+    `only_in_second` name cells.
+    """
+    ours = {one.cell_id: one for one in decide_cells(first, first_visits)}
+    theirs = {one.cell_id: one for one in decide_cells(second, second_visits)}
+    return {
+        "first": first.run_id,
+        "second": second.run_id,
+        "results": [_comparison(one, theirs[key]) for key, one in ours.items() if key in theirs],
+        "only_in_first": [one.name for key, one in ours.items() if key not in theirs],
+        "only_in_second": [one.name for key, one in theirs.items() if key not in ours],
+        "differences": _differences(first, second),
+        "statement": OVER_TIME,
+    }
+
+
+def _comparison(first: CellFinding, second: CellFinding) -> dict[str, Any]:
+    reason = _why_no_ratio(first, second)
+    before, after = first.operations_per_s, second.operations_per_s
+    ratio, low, high = None, None, None
+    if reason is None and before is not None and after is not None:
+        ratio, low, high = _ratios(before, after)
+    return {
+        "cell_id": first.cell_id,
+        "name": first.name,
+        "first": cell_document(first),
+        "second": cell_document(second),
+        "ratio": ratio,
+        "ratio_low": low,
+        "ratio_high": high,
+        "reason": reason,
+    }
+
+
+def _ratios(before: Spread, after: Spread) -> tuple[float | None, float | None, float | None]:
+    return (
+        after.mean / before.mean if before.mean else None,
+        after.low / before.high if before.high else None,
+        after.high / before.low if before.low else None,
+    )
+
+
+def _why_no_ratio(first: CellFinding, second: CellFinding) -> str | None:
+    for which, one in (("first", first), ("second", second)):
+        if one.no_figure is not None:
+            return f"The {which} run has no figure: {one.no_figure}"
+        if one.client_bound == "yes":
+            return f"In the {which} run the load generator was the limit."
+    return None
+
+
+def _differences(first: MatrixRun, second: MatrixRun) -> list[dict[str, str | None]]:
+    before, after = _conditions(first), _conditions(second)
+    return [
+        {"group": key[0], "name": key[1], "first": before.get(key), "second": after.get(key)}
+        for key in {**before, **after}
+        if before.get(key) != after.get(key)
+    ]
+
+
+def _conditions(run: MatrixRun) -> dict[tuple[str, str], str]:
+    own: Mapping[str, object] = {
+        "place": run.place,
+        "scale": run.scale,
+        "rounds": run.rounds,
+        # The whole text would say no more to a reader than that it is another one.
+        "suite file (SHA-256)": hashlib.sha256(run.suite_text.encode()).hexdigest()[:12],
+    }
+    return {
+        **{("run", name): str(value) for name, value in own.items()},
+        **{(setting.group, setting.name): setting.value for setting in run.environment},
+    }
+
+
+def _latency_document(latency: CellLatency | None) -> dict[str, Any] | None:
+    if latency is None:
+        return None
+    return {
+        "rounds": latency.rounds,
+        "operations": latency.operations,
+        "average_us": latency.average_us,
+        "percentiles": [one.to_document() for one in latency.percentiles],
+        "note": latency.note,
+    }
+
+
+def _comparison_documents(comparisons: Comparisons) -> list[dict[str, Any]]:
+    return [asdict(one) for one in comparisons.found]
+
+
+def _figure_documents(figures: Sequence[Figure]) -> list[dict[str, Any]]:
+    firsts: dict[tuple[str, str], float] = {}
+    documents = []
+    for figure in figures:
+        key = (figure.quantity, figure.unit)
+        of_first = None
+        if figure.value and figure.unit not in ("times", "fraction", "count"):
+            of_first = figure.value / firsts[key] if key in firsts else None
+            firsts.setdefault(key, figure.value)
+        documents.append({**figure.model_dump(mode="json"), "of_first": of_first})
+    return documents

@@ -1,0 +1,137 @@
+"""What a conclusion asks for, read from the figures of one round."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from grampus.bench.findings.rounds import CellRounds, Round, distinct, why_undeciding
+from grampus.bench.matrix.conclusions import OF_DATABASES, Quantity
+from grampus.bench.matrix.dimensions import Value
+from grampus.bench.matrix.workloads import WORKLOADS
+
+MEGABYTE = 1_000_000
+_PERCENTS: Mapping[Quantity, float] = {"latency-p99": 99.0, "latency-p9999": 99.99}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A figure of one round, exact to `resolution` (0.01: 1%), or the reason why there is none."""
+
+    value: float | None
+    resolution: float = 0.0
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The figures of two cells by round, or the reason why nothing is concluded from them."""
+
+    figures: tuple[tuple[float, float], ...] = ()
+    resolution: float = 0.0
+    reason: str | None = None
+
+
+def is_database(point: Mapping[str, Value]) -> bool:
+    """Whether the cell at `point` loads a database."""
+    return any(
+        name == point.get("workload") and one.target == "database"
+        for name, one in WORKLOADS.items()
+    )
+
+
+def read_quantity(quantity: Quantity, point: Mapping[str, Value], one: Round) -> Reading:
+    """The `quantity` of a round of the cell at `point`.
+
+    Latencies are in microseconds, `mb-per-s` in 10**6 bytes, `osd-device-latency` in milliseconds.
+    A percentile of which only wide bounds are known is no reading, and zero is none: it has no
+    ratio.
+    """
+    reading = _read(quantity, point, one)
+    if reading.value is not None and reading.value <= 0:
+        return Reading(None, reason=f"Its {quantity} is 0, and a ratio to nothing is no number.")
+    return reading
+
+
+def pair_rounds(quantity: Quantity, arm: CellRounds, against: CellRounds) -> Pairs:
+    """What the rounds that measured both cells have of `quantity`: (arm, against) each.
+
+    Nothing is concluded from a cell without figures or with a load generator at its limit, nor
+    from an open loop beside a closed one.
+    """
+    for rounds in (arm, against):
+        reason = why_undeciding(rounds)
+        if reason is not None:
+            return Pairs(reason=reason)
+    if len({one.figures.loop for r in (arm, against) for one in r.measured.values()}) > 1:
+        return Pairs(reason="An open loop is not compared with a closed one.")
+    figures: list[tuple[float, float]] = []
+    resolution, reasons = 0.0, []
+    for number in sorted(arm.measured.keys() & against.measured.keys()):
+        first = read_quantity(quantity, arm.cell.point, arm.measured[number])
+        second = read_quantity(quantity, against.cell.point, against.measured[number])
+        if first.value is None or second.value is None:
+            reasons += [one.reason for one in (first, second) if one.value is None]
+            continue
+        figures.append((first.value, second.value))
+        # Both may be wrong, in opposite directions.
+        both = (1 + first.resolution) * (1 + second.resolution) - 1
+        resolution = max(resolution, both)
+    if not figures:
+        said = " ".join(distinct(reasons)) or "No round measured both."
+        return Pairs(reason=said)
+    return Pairs(tuple(figures), resolution)
+
+
+def _read(quantity: Quantity, point: Mapping[str, Value], one: Round) -> Reading:
+    figures = one.figures
+    if quantity in OF_DATABASES:
+        per_s = figures.operations_per_s if quantity.startswith("tps") else figures.queries_per_s
+        if per_s is None:
+            return _absent("queries a second")
+        databases = point.get("databases", 1) if quantity.endswith("per-database") else 1
+        return Reading(per_s / float(databases))
+    if quantity == "latency-avg":
+        average_us = None if one.latency is None else one.latency.average_us
+        return Reading(average_us) if average_us is not None else _absent("average latency")
+    if quantity in _PERCENTS:
+        return _read_percentile(one, _PERCENTS[quantity])
+    if quantity == "iops" and not is_database(point):
+        return Reading(figures.operations_per_s)
+    if quantity in ("iops", "iops-per-gb"):
+        return Reading(None, reason=f"The run does not record {_VOLUME_WORDS[quantity]}.")
+    if quantity == "mb-per-s":
+        moved = figures.moved_bytes_per_s
+        return Reading(moved / MEGABYTE) if moved is not None else _absent("bytes a second")
+    if quantity == "osd-device-busy":
+        busy = figures.osd_device_busy_share
+        return Reading(busy) if busy is not None else _absent("share of time of the OSDs' devices")
+    latency_ms = figures.osd_device_latency_ms
+    return Reading(latency_ms) if latency_ms is not None else _absent("latency of OSDs' devices")
+
+
+_VOLUME_WORDS: Mapping[str, str] = {
+    "iops": "the I/O of a database's volumes",
+    "iops-per-gb": "the I/O of volumes for each GB of their size",
+}
+
+
+def _read_percentile(one: Round, percent: float) -> Reading:
+    percentile = None if one.latency is None else one.latency.percentile(percent)
+    if percentile is None:
+        return _absent(f"{percent:g}th percentile")
+    if not percentile.is_fine:
+        return Reading(
+            None, reason=f"Of its {percent:g}th percentile only {percentile.describe()} is known."
+        )
+    document = percentile.to_document()
+    low_us, high_us = document["low_us"], document["high_us"]
+    if low_us <= 0:
+        return Reading(low_us)
+    # The middle on the log scale, on which ratios are symmetric.
+    return Reading(math.sqrt(low_us * high_us), math.sqrt(high_us / low_us) - 1)
+
+
+def _absent(what: str) -> Reading:
+    return Reading(None, reason=f"The run has no {what} of it.")

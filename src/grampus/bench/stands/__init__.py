@@ -1,0 +1,1 @@
+"""What cells of a matrix stand on: databases, volumes and pools of a benchmark's own."""

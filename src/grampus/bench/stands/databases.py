@@ -1,0 +1,237 @@
+"""Databases that cells stand on, each on a volume of its own, under one or more sysbench each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from grampus.bench.client import ArmClient, ensure_client_files, ensure_client_files_absent
+from grampus.bench.dataset import ensure_datasets
+from grampus.bench.drivers.outcome import DriverFailure, DriverResult
+from grampus.bench.drivers.sysbench_command import SysbenchLoad, sysbench_argv
+from grampus.bench.drivers.sysbench_result import parse_sysbench
+from grampus.bench.matrix.cells import Cell
+from grampus.bench.matrix.workloads import WorkloadName
+from grampus.bench.plan import DATA_BYTES_PER_ROW, VOLUME_BYTES_PER_ROW, QuickPlan
+from grampus.bench.settle import wait_until_calm
+from grampus.bench.stands.clients import ClientEnd, ClientLoad
+from grampus.bench.stands.measuring import Server, VisitLoad
+from grampus.bench.stands.plan import StandPlan, member_names
+from grampus.bench.stands.ports import StandPorts
+from grampus.bench.stands.records import BenchStand
+from grampus.bench.stands.settings import LIVE, base_parameters, decide_change, decide_parameters
+from grampus.bench.sysbench_output import STARTED_LINE
+from grampus.core.errors import GrampusError, NotFoundError
+
+# Before each visit, until all stands have written out what they still hold.
+SETTLE_S = 4.0
+LOAD_THREADS = 4
+# A load keeps a core busy; a change of settings mostly waits.
+LOADED_AT_ONCE = 2
+SET_AT_ONCE = 4
+
+
+@dataclass(frozen=True)
+class Script:
+    """A script of sysbench's own, and its options."""
+
+    name: str
+    options: tuple[str, ...] = ()
+
+
+# A transaction of oltp_read_write has four range selects, and a delete goes with its insert.
+SCRIPTS: Mapping[WorkloadName, Script] = {
+    "point-select": Script("oltp_point_select"),
+    "update-index": Script("oltp_update_index"),
+    # 14 reads and 6 writes.
+    "mix-70-30": Script(
+        "oltp_read_write", ("--point_selects=10", "--index_updates=2", "--non_index_updates=2")
+    ),
+    # 12 reads and 4 writes.
+    "mix-75-25": Script("oltp_read_write", ("--point_selects=8",)),
+}
+
+
+class DatabaseStands:
+    """Makes, loads and changes them."""
+
+    def __init__(self, ports: StandPorts) -> None:
+        self._ports = ports
+        self._clients: dict[str, ArmClient] = {}
+
+    def ensure(self, stand: BenchStand) -> None:
+        """All databases of the stand, running, with their data. Raises GrampusError."""
+        databases, plan = self._ports.databases, stand.plan
+        names = member_names(plan.name, plan.count)
+        for name in names:
+            databases.settle(name)
+            if databases.find(name) is None:
+                self._ports.progress.phase(f"Make the database {name}")
+                databases.create(name, stand, base_parameters(plan))
+            databases.ensure_running(name)
+        clients = {name: self._client(name) for name in names}
+
+        def fill(name: str) -> None:
+            ensure_datasets(
+                {"ceph": clients[name]},
+                decide_dataset_plan(plan),
+                raw_dir=self._ports.raw_dir / name,
+                clock=self._ports.clock,
+                progress=self._ports.progress,
+            )
+
+        _for_each(fill, names, at_once=LOADED_AT_ONCE)
+
+    def ensure_absent(self, stand: BenchStand) -> None:
+        """All of them removed, with what their clients had on hosts."""
+        for name in member_names(stand.plan.name, stand.plan.count):
+            self._clients.pop(name, None)
+            self._ports.databases.ensure_absent(name)
+            for host in self._ports.fleet.hosts():
+                if self._ports.fleet.is_reachable(host.name):
+                    ensure_client_files_absent(host, self._directory(host.name, name))
+
+    def load(self, cell: Cell, stand: BenchStand) -> VisitLoad:
+        """The databases' servers set as the cell asks, and its load. Raises GrampusError."""
+        point = cell.point
+        names = member_names(stand.plan.name, point.databases)
+        parameters = decide_parameters(cell, stand.plan)
+        servers = []
+        _for_each(lambda name: self._set(name, parameters), names, at_once=SET_AT_ONCE)
+        for name in names:
+            record = self._ports.databases.find(name)
+            if record is None:
+                raise _not_there(name)
+            endpoint = self._ports.databases.endpoint(name)
+            servers.append(Server(endpoint.host, endpoint.daemon, record.spec.cpus))
+        clients = [
+            (f"{name}.{number}", self._client(name))
+            for name in names
+            for number in range(1, point.clients + 1)
+        ]
+        rate = None if point.rate == "none" else float(point.rate)
+        each_rate = None if rate is None else max(1, round(rate / len(clients)))
+        script = SCRIPTS[point.workload]
+
+        def loads(duration_s: int) -> list[ClientLoad]:
+            return [
+                ClientLoad(
+                    label,
+                    client.host,
+                    sysbench_argv(
+                        SysbenchLoad(
+                            directory=client.directory,
+                            config_file=client.sysbench_config,
+                            script=script.name,
+                            tables=stand.plan.tables,
+                            rows_per_table=stand.plan.rows_per_table,
+                            threads=point.threads,
+                            duration_s=duration_s,
+                            distribution=cell.distribution or "uniform",
+                            rate_per_s=each_rate,
+                            options=script.options,
+                        )
+                    ),
+                    began_at,
+                )
+                for label, client in clients
+            ]
+
+        return VisitLoad(
+            clients=loads,
+            read=read_sysbench,
+            loop="closed" if rate is None else "open",
+            threads=point.threads,
+            full_threads=point.threads,
+            asked_rate_per_s=None if each_rate is None else float(each_rate * len(clients)),
+            servers=tuple(servers),
+        )
+
+    def settle(self, stands: list[BenchStand]) -> None:
+        """Wait, not for long, until no database of any stand writes out what it holds."""
+        daemons = []
+        for stand in stands:
+            for name in member_names(stand.plan.name, stand.plan.count):
+                if self._ports.databases.find(name) is not None:
+                    endpoint = self._ports.databases.endpoint(name)
+                    daemons.append((endpoint.host, endpoint.daemon))
+        wait_until_calm(self._ports.fleet, daemons, clock=self._ports.clock, max_s=SETTLE_S)
+
+    def _set(self, name: str, parameters: Mapping[str, str]) -> None:
+        databases = self._ports.databases
+        record = databases.find(name)
+        if record is None:
+            raise _not_there(name)
+        try:
+            running = databases.observe_variables(name, LIVE)
+        except GrampusError:
+            # It says more of why, if it cannot be started either.
+            databases.ensure_running(name)
+            running = databases.observe_variables(name, LIVE)
+        change = decide_change(
+            parameters, record.spec.parameters, record.started_parameters, running
+        )
+        if change.recorded:
+            databases.record_parameters(name, change.parameters)
+        if change.restarts:
+            databases.restart(name)
+        elif change.live:
+            databases.set_live(name, change.live)
+
+    def _client(self, name: str) -> ArmClient:
+        client = self._clients.get(name)
+        if client is None:
+            endpoint = self._ports.databases.endpoint(name)
+            host = self._ports.fleet.host(endpoint.host)
+            directory = self._directory(host.name, name)
+            client = ensure_client_files(host, endpoint, "mysql", directory)
+            self._clients[name] = client
+        return client
+
+    def _directory(self, host: str, name: str) -> PurePosixPath:
+        return self._ports.directory_on(host) / name
+
+
+def _for_each(act: Callable[[str], None], names: Sequence[str], *, at_once: int) -> None:
+    """All are done, or have failed, when it returns; the first failure is raised then."""
+    with ThreadPoolExecutor(max_workers=at_once) as pool:
+        done = [pool.submit(act, name) for name in names]
+    for one in done:
+        one.result()
+
+
+def _not_there(name: str) -> NotFoundError:
+    return NotFoundError(
+        f"The database {name}, which the cell stands on, is not there.", "Prepare the cells anew."
+    )
+
+
+def decide_dataset_plan(plan: StandPlan) -> QuickPlan:
+    """What loading a database's data asks for."""
+    rows = plan.tables * plan.rows_per_table
+    return QuickPlan(
+        tables=plan.tables,
+        rows_per_table=plan.rows_per_table,
+        dataset_bytes=rows * DATA_BYTES_PER_ROW,
+        volume_bytes=rows * VOLUME_BYTES_PER_ROW,
+        threads=LOAD_THREADS,
+        warmup_s=0,
+        measure_s=0,
+        settle_max_s=0.0,
+        distribution="uniform",
+        fresh_data=False,
+        cells=(),
+        estimated_s=0.0,
+    )
+
+
+def began_at(line: str, at_s: float) -> float | None:
+    """When sysbench's threads began, from the line that says so."""
+    return at_s if line.strip() == STARTED_LINE else None
+
+
+def read_sysbench(end: ClientEnd) -> tuple[DriverResult | DriverFailure, float]:
+    """Its result, and when its load began."""
+    return parse_sysbench(end.output), end.began_at_s

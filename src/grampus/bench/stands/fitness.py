@@ -1,0 +1,72 @@
+"""Whether the cluster and its machine are fit to be measured now. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from grampus.core.units import GIB, format_bytes
+
+# Health checks that change what a client gets, or soon will; flags, also those that a run sets
+# itself, are none of them.
+UNFIT_CHECKS = (
+    "OSD_FULL",
+    "OSD_BACKFILLFULL",
+    "OSD_NEARFULL",
+    "POOL_FULL",
+    "POOL_BACKFILLFULL",
+    "POOL_NEARFULL",
+    "OSD_DOWN",
+    "OSD_HOST_DOWN",
+    "PG_AVAILABILITY",
+    "PG_DAMAGED",
+    "PG_DEGRADED",
+    "PG_RECOVERY_FULL",
+    "PG_BACKFILL_FULL",
+    "OBJECT_UNFOUND",
+    "OBJECT_MISPLACED",
+)
+_MOVING = frozenset(
+    {"degraded", "undersized", "recovering", "recovery_wait", "backfilling", "backfill_wait"}
+)
+MIN_FREE_SHARE = 0.04
+MIN_FREE_BYTES = 2 * GIB
+
+
+def why_cluster_unfit(status: Mapping[str, Any]) -> str | None:
+    """Why nothing measured on the cluster would count, from the document of `ceph status`."""
+    health = status["health"]
+    checks: Mapping[str, Any] = health.get("checks", {})
+    for code in UNFIT_CHECKS:
+        if code in checks:
+            return f"The cluster is not well: {_message(checks[code])} ({code})."
+    if health["status"] == "HEALTH_ERR":
+        errors = [
+            f"{_message(check)} ({code})"
+            for code, check in checks.items()
+            if check.get("severity") == "HEALTH_ERR"
+        ]
+        return f"The cluster is in HEALTH_ERR: {'; '.join(errors) or 'it does not say why'}."
+    moving = sum(
+        state["count"]
+        for state in status.get("pgmap", {}).get("pgs_by_state", ())
+        if _MOVING & set(state["state_name"].split("+"))
+    )
+    if moving:
+        noun = "placement group is" if moving == 1 else "placement groups are"
+        return f"The cluster repairs or moves data: {moving} {noun} not clean."
+    return None
+
+
+def why_disk_unfit(total_bytes: int, free_bytes: int) -> str | None:
+    """Why the disk under a lab is too full to measure on it."""
+    if free_bytes >= MIN_FREE_BYTES and free_bytes >= MIN_FREE_SHARE * total_bytes:
+        return None
+    return (
+        f"The machine's disk is nearly full: {format_bytes(free_bytes)} of "
+        f"{format_bytes(total_bytes)} are free."
+    )
+
+
+def _message(check: Mapping[str, Any]) -> str:
+    return str(check["summary"]["message"]).rstrip(".")

@@ -1,0 +1,220 @@
+"""One visit: clients warm up and measure together, beside the counters of servers and devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+
+from grampus.bench.drivers.client_bound import (
+    ClientVerdict,
+    LoadEvidence,
+    is_client_bound,
+    mean_busy_threads,
+)
+from grampus.bench.drivers.outcome import DriverFailure, DriverResult, Loop
+from grampus.bench.drivers.start import ClockOffset
+from grampus.bench.drivers.together import ClientRun, JointSample, merge_clients
+from grampus.bench.stands.clients import ClientEnd, ClientLoad, run_together
+from grampus.bench.stands.devices import (
+    DeviceLoad,
+    DeviceTimes,
+    decide_device_load,
+    parse_device_times,
+)
+from grampus.bench.stands.ports import StandPorts
+from grampus.bench.visits.place import Measured
+from grampus.core.errors import GrampusError
+from grampus.hosts.port import Fleet
+
+# The window has whole seconds of the clock alone, and a busy sysbench leaves out its last line: of
+# so many more than wanted, enough are left for the latencies to be counted (`MAX_OUTSIDE_SHARE`).
+WINDOW_EXTRA_S = 3
+# All hosts of a lab have the clock of one machine.
+SAME_CLOCK = ClockOffset(0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Server:
+    """A daemon under load, with the CPUs that it may use."""
+
+    host: str
+    daemon: str
+    cpus: float
+
+
+@dataclass(frozen=True)
+class VisitLoad:
+    """The load of one cell. `clients` makes it for so many seconds; `read` makes a client's end its
+    result, and says when its load began.
+
+    `threads` are those of each client. `warms_up`: a run of its own comes before; otherwise the
+    clients see to it themselves. `note` is for whoever reads the figures.
+    """
+
+    clients: Callable[[int], Sequence[ClientLoad]]
+    read: Callable[[ClientEnd], tuple[DriverResult | DriverFailure, float]]
+    loop: Loop
+    threads: int
+    warms_up: bool = True
+    full_threads: int | None = None
+    asked_rate_per_s: float | None = None
+    servers: tuple[Server, ...] = ()
+    note: str | None = None
+    bytes_per_operation: float | None = None
+
+
+@dataclass(frozen=True)
+class _Counters:
+    at_s: float
+    devices: Mapping[str, DeviceTimes]
+    cpu_us: Mapping[Server, int]
+
+
+def measure_load(
+    ports: StandPorts, load: VisitLoad, *, warmup_s: int, measure_s: int, cores: float
+) -> Measured:
+    """What came of it. Raises GrampusError when a host cannot be used; a client that fails does
+    not: it is the outcome.
+    """
+    raw: dict[str, str] = {}
+    watched = OsdDevices(ports)
+    if load.warms_up and warmup_s:
+        warm_ups = run_together(load.clients(warmup_s), ports.clock)
+        failure = _read_warm_ups(load, warm_ups, raw)
+        if failure is not None:
+            return Measured(failure, load.loop, raw=raw)
+    before = _observe(ports, watched, load.servers)
+    ends = run_together(load.clients(measure_s + WINDOW_EXTRA_S), ports.clock)
+    after = _observe(ports, watched, load.servers)
+    runs, results = [], []
+    for end in ends:
+        raw |= _raw(end, "measuring")
+        outcome, began_at_s = load.read(end)
+        if isinstance(outcome, DriverResult):
+            results.append(outcome)
+        runs.append(ClientRun(end.name, SAME_CLOCK, began_at_s, outcome, threads=load.full_threads))
+    joint = merge_clients(runs)
+    if isinstance(joint, DriverFailure) or len(results) < len(runs):
+        return Measured(joint, load.loop, raw=raw)
+    if load.note is not None:
+        joint = replace(joint, notes=(*joint.notes, load.note))
+    device = decide_device_load(before.devices, after.devices, after.at_s - before.at_s)
+    client = _judge(load, ends, results, joint, before, after, device, cores)
+    operations = sum(result.operations for result in results)
+    queries = [result.queries for result in results]
+    return Measured(
+        joint,
+        load.loop,
+        client=client,
+        queries_per_operation=None if None in queries else sum(map(_whole, queries)) / operations,
+        bytes_per_operation=load.bytes_per_operation,
+        osd_device_busy_share=None if device is None else device.busy_share,
+        osd_device_latency_ms=None if device is None else device.latency_ms,
+        raw=raw,
+    )
+
+
+class OsdDevices:
+    """Counters of the devices of the OSDs; those that cannot be read are left out."""
+
+    def __init__(self, ports: StandPorts) -> None:
+        self._fleet: Fleet = ports.fleet
+        self._devices = []
+        with suppress(GrampusError, OSError):
+            found = ports.devices.io_devices()
+            self._devices = [device for device in found if device.kind == "daemon"]
+
+    def observe(self) -> dict[str, DeviceTimes]:
+        """By daemon."""
+        times: dict[str, DeviceTimes] = {}
+        for device in self._devices:
+            path = PurePosixPath("/sys/class/block", PurePosixPath(device.device).name, "stat")
+            with suppress(GrampusError, OSError):
+                read = parse_device_times(self._fleet.host(device.host).read_file(path) or "")
+                if read is not None:
+                    times[f"{device.name}@{device.host}"] = read
+        return times
+
+
+def _read_warm_ups(
+    load: VisitLoad, ends: Sequence[ClientEnd], raw: dict[str, str]
+) -> DriverFailure | None:
+    """The first failure; that nothing was finished in so short a time is none. Fills `raw`."""
+    failures = []
+    for end in ends:
+        raw |= _raw(end, "warm-up")
+        outcome, _ = load.read(end)
+        if isinstance(outcome, DriverFailure) and outcome.kind != "no-operations":
+            reason = f"While {end.name} warmed up: {outcome.reason}"
+            failures.append(DriverFailure(outcome.kind, reason))
+    return failures[0] if failures else None
+
+
+def _observe(ports: StandPorts, devices: OsdDevices, servers: Sequence[Server]) -> _Counters:
+    cpu_us: dict[Server, int] = {}
+    for host in sorted({server.host for server in servers}):
+        with suppress(GrampusError, OSError):
+            usages = ports.fleet.host(host).observe_usage()
+            cpu_us |= {
+                server: usages[server.daemon].cpu_us
+                for server in servers
+                if server.host == host and server.daemon in usages
+            }
+    return _Counters(ports.clock.monotonic_s(), devices.observe(), cpu_us)
+
+
+def _judge(
+    load: VisitLoad,
+    ends: Sequence[ClientEnd],
+    results: Sequence[DriverResult],
+    joint: JointSample,
+    before: _Counters,
+    after: _Counters,
+    device: DeviceLoad | None,
+    cores: float,
+) -> ClientVerdict:
+    used_s = [end.cpu_s for end in ends]
+    elapsed_s = max(result.elapsed_s for result in results)
+    busy = [
+        mean_busy_threads(
+            operations_per_s=result.operations_per_s, average_us=result.latency.average_us or 0.0
+        )
+        for result in results
+    ]
+    return is_client_bound(
+        LoadEvidence(
+            cpu_used_cores=None if None in used_s else sum(s or 0.0 for s in used_s) / elapsed_s,
+            cpu_limit_cores=cores,
+            threads=load.threads * len(ends),
+            # In an open loop a latency holds the time in the queue: it says nothing of threads.
+            busy_threads=None if load.asked_rate_per_s is not None else sum(busy),
+            asked_rate_per_s=load.asked_rate_per_s,
+            reached_rate_per_s=joint.operations_per_s,
+            server_cpu_share=_server_share(load.servers, before, after),
+            server_disk_share=None if device is None else device.busy_share,
+        )
+    )
+
+
+def _server_share(servers: Sequence[Server], before: _Counters, after: _Counters) -> float | None:
+    """That of the busiest server; None when one could not be read, or there is none."""
+    elapsed_s = after.at_s - before.at_s
+    shares = []
+    for server in servers:
+        if server not in before.cpu_us or server not in after.cpu_us or elapsed_s <= 0:
+            return None
+        used_us = after.cpu_us[server] - before.cpu_us[server]
+        if used_us < 0:
+            return None
+        shares.append(used_us / 1_000_000 / elapsed_s / server.cpus)
+    return max(shares, default=None)
+
+
+def _raw(end: ClientEnd, phase: str) -> dict[str, str]:
+    return {f"{phase}.{end.name}.txt": f"{end.output.stdout}{end.output.stderr}"}
+
+
+def _whole(number: int | None) -> int:
+    return number or 0

@@ -1,0 +1,230 @@
+"""A lab or cluster on whose stands the cells of a matrix are measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+
+from grampus.bench.matrix.capabilities import Capabilities
+from grampus.bench.matrix.cells import Cell
+from grampus.bench.stands.clients import end_clients
+from grampus.bench.stands.databases import DatabaseStands
+from grampus.bench.stands.fitness import why_cluster_unfit, why_disk_unfit
+from grampus.bench.stands.measuring import measure_load
+from grampus.bench.stands.plan import (
+    StandPlan,
+    StandTarget,
+    decide_grown,
+    decide_stand,
+    member_names,
+    merge_stands,
+    stand_name,
+)
+from grampus.bench.stands.pools import PoolStands
+from grampus.bench.stands.ports import StandPorts
+from grampus.bench.stands.quiet import quiet_cluster, restore_cluster
+from grampus.bench.stands.records import (
+    POOL_RECORD,
+    STAND_RECORD,
+    BenchPool,
+    BenchStand,
+)
+from grampus.bench.stands.volumes import VolumeStands
+from grampus.bench.visits.place import Measured
+from grampus.core.errors import GrampusError, NotFoundError, RefusedError
+from grampus.state.runs import Setting
+
+
+class StandsPlace:
+    """A `CellPlace` whose cells stand on what the product itself makes."""
+
+    def __init__(self, ports: StandPorts, *, shape_only: bool) -> None:
+        self._ports = ports
+        self._shape_only = shape_only
+        self._databases = DatabaseStands(ports)
+        self._volumes = VolumeStands(ports)
+        self._pools = PoolStands(ports)
+        self._cores: float | None = None
+
+    @property
+    def name(self) -> str:
+        return self._ports.place
+
+    @property
+    def shape_only(self) -> bool:
+        return self._shape_only
+
+    def capabilities(self) -> Capabilities:
+        return self._ports.capabilities()
+
+    def facts(self) -> list[Setting]:
+        return self._ports.facts()
+
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        """Scrubs, balancer and autoscaler off, each where it was on; other clients ended."""
+        self._end_clients()
+        with quiet_cluster(self._ports.cluster, self._ports.store, self._ports.lab):
+            yield
+
+    def prepare(self, cells: Sequence[Cell]) -> Mapping[str, str]:
+        """See `CellPlace`. What a killed run left is used as far as it is whole."""
+        self._end_clients()
+        reasons: dict[str, str] = {}
+        plans: dict[str, StandPlan] = {}
+        for cell in cells:
+            try:
+                plans[cell.cell_id] = decide_stand(cell)
+            except GrampusError as error:
+                reasons[cell.cell_id] = error.problem
+        for stand in merge_stands(plans.values()).values():
+            try:
+                self._ensure(stand)
+            except GrampusError as error:
+                reasons |= {
+                    cell_id: f"What it stands on could not be made: {error.problem}"
+                    for cell_id, plan in plans.items()
+                    if plan.name == stand.name
+                }
+        return reasons
+
+    def why_unfit(self) -> str | None:
+        """Why nothing measured now would count, as a sentence. Raises nothing."""
+        try:
+            unfit = why_cluster_unfit(self._ports.cluster.observe_status())
+        except GrampusError as error:
+            return f"The cluster does not answer: {error.problem}"
+        return unfit or why_disk_unfit(*self._ports.disk_room())
+
+    def measure(self, cell: Cell, *, warmup_s: int, measure_s: int) -> Measured:
+        """See `CellPlace`."""
+        stand = self._find(stand_name(cell))
+        if stand is None or not stand.ready:
+            raise NotFoundError(
+                f"What the cell {cell.cell_id} stands on is not there, or not as a whole.",
+                "Prepare the cells anew.",
+                code="no-stand",
+            )
+        match stand.plan.target:
+            case "database":
+                load = self._databases.load(cell, stand)
+            case "volume":
+                load = self._volumes.load(cell, stand, warmup_s=warmup_s)
+            case "pool":
+                load = self._pools.load(cell, stand)
+        stands = self._all().values()
+        self._databases.settle([one for one in stands if one.plan.target == "database"])
+        return measure_load(
+            self._ports,
+            load,
+            warmup_s=warmup_s,
+            measure_s=measure_s,
+            cores=self._observe_cores(),
+        )
+
+    def dismantle(self) -> None:
+        """See `CellPlace`. Everything is tried; the first failure is raised in the end."""
+        with ExitStack() as steps:
+            # The last one first, also when one fails.
+            steps.callback(restore_cluster, self._ports.cluster, self._ports.store, self._ports.lab)
+            for pool in self._all_pools():
+                steps.callback(self._remove_pool, pool)
+            for stand in self._all().values():
+                steps.callback(self._remove, stand)
+            self._end_clients()
+
+    def _ensure(self, wanted: StandPlan) -> None:
+        found = self._find(wanted.name)
+        plan = wanted if found is None else decide_grown(found.plan, wanted)
+        if found is not None and plan is None:
+            self._remove(found)
+            found, plan = None, wanted
+        if plan is None:
+            raise AssertionError("a stand is used, or made anew")
+        if found is not None and found.ready and found.plan == plan and plan.target == "pool":
+            return
+        self._require_free(plan, ours=0 if found is None else found.plan.count)
+        pool = self._ensure_pool(plan)
+        stand = BenchStand(plan=plan, pool=pool)
+        # The intent first: whoever finds anything of it later knows whose it is.
+        self._put(stand)
+        match plan.target:
+            case "database":
+                self._databases.ensure(stand)
+            case "volume":
+                self._volumes.ensure(stand)
+            case "pool":
+                self._pools.ensure(stand)
+        self._put(stand.model_copy(update={"ready": True}))
+
+    def _require_free(self, plan: StandPlan, *, ours: int) -> None:
+        """Nothing that no benchmark made is taken for one's own; the first `ours` members are."""
+        if plan.target == "pool":
+            names: tuple[str, ...] = (plan.name,) if ours == 0 else ()
+        else:
+            names = member_names(plan.name, plan.count)[ours:]
+        for name in names:
+            if self._is_there(plan.target, name):
+                raise RefusedError(
+                    f"There is a {plan.target} named {name}, and no benchmark made it.",
+                    "Remove it or give it another name: the suite needs that one.",
+                    code="exists",
+                )
+
+    def _is_there(self, target: StandTarget, name: str) -> bool:
+        ports = self._ports
+        if target == "pool":
+            return ports.pools.is_there(name)
+        if target == "volume":
+            return ports.volumes.find(name) is not None
+        return ports.databases.find(name) is not None
+
+    def _ensure_pool(self, plan: StandPlan) -> str:
+        ports = self._ports
+        if plan.target == "pool":
+            return plan.name
+        pool = ports.pools.pool_of(plan.copies)
+        if not ports.pools.is_there(pool):
+            ports.store.put(POOL_RECORD, ports.lab, pool, BenchPool(name=pool, copies=plan.copies))
+        ports.pools.ensure(pool, plan.copies)
+        return pool
+
+    def _remove(self, stand: BenchStand) -> None:
+        ports = self._ports
+        ports.progress.phase(f"Remove {stand.plan.name}")
+        self._put(stand.model_copy(update={"ready": False}))
+        match stand.plan.target:
+            case "database":
+                self._databases.ensure_absent(stand)
+            case "volume":
+                self._volumes.ensure_absent(stand)
+            case "pool":
+                self._pools.ensure_absent(stand)
+        ports.store.remove(STAND_RECORD, ports.lab, stand.plan.name)
+
+    def _remove_pool(self, pool: BenchPool) -> None:
+        self._ports.pools.ensure_unused_absent(pool.name)
+        self._ports.store.remove(POOL_RECORD, self._ports.lab, pool.name)
+
+    def _end_clients(self) -> None:
+        for host in self._ports.fleet.hosts():
+            if self._ports.fleet.is_reachable(host.name):
+                end_clients(host)
+
+    def _observe_cores(self) -> float:
+        if self._cores is None:
+            host = self._ports.fleet.hosts()[0]
+            self._cores = float(host.run(["getconf", "_NPROCESSORS_ONLN"]).stdout)
+        return self._cores
+
+    def _find(self, name: str) -> BenchStand | None:
+        return self._ports.store.get(STAND_RECORD, self._ports.lab, name, BenchStand)
+
+    def _all(self) -> dict[str, BenchStand]:
+        return self._ports.store.all(STAND_RECORD, self._ports.lab, BenchStand)
+
+    def _all_pools(self) -> list[BenchPool]:
+        return list(self._ports.store.all(POOL_RECORD, self._ports.lab, BenchPool).values())
+
+    def _put(self, stand: BenchStand) -> None:
+        self._ports.store.put(STAND_RECORD, self._ports.lab, stand.plan.name, stand)

@@ -1,0 +1,222 @@
+"""Which stand a cell needs, what it is called, and how big it is. All pure.
+
+A stand is a set of databases or volumes, or a pool, that cells share: those that agree in what a
+visit cannot change (copies, write path, data set). What is the server's is changed between visits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from grampus.bench.declared import canonical_json
+from grampus.bench.matrix.cells import Cell
+from grampus.bench.matrix.workloads import WORKLOADS
+from grampus.bench.plan import DATA_BYTES_PER_ROW, VOLUME_BYTES_PER_ROW
+from grampus.core.errors import RefusedError
+from grampus.core.units import GIB, MIB, format_bytes
+from grampus.databases.request import MIN_MEMORY_BYTES
+from grampus.databases.settings import decide_server_settings
+from grampus.volumes.model import WritePath
+
+StandTarget = Literal["database", "volume", "pool"]
+
+PREFIX = "bench-"
+# Beside the data set: system tables, undo, redo log, and the binary log of a minute.
+SERVER_ROOM_BYTES = GIB
+MAX_FILL = 0.7
+SIZE_STEP_BYTES = 256 * MIB
+# InnoDB takes no less (the manual, on innodb_buffer_pool_size).
+MIN_POOL_BYTES = 5 * MIB
+# The manual advises against more than a thousand chunks.
+MAX_CHUNKS = 512
+MEMORY_STEP_BYTES = 64 * MIB
+MAX_MEMORY_BYTES = 1024 * GIB
+# Connections beside those of the load: the dataset's, the administrator's.
+SPARE_CONNECTIONS = 10
+# XFS's own, beside the file that fio writes to.
+FILE_SYSTEM_BYTES = 256 * MIB
+# What one cell needs more of than another one on the same stand.
+_SIZES = ("size_bytes", "memory_bytes", "max_connections", "chunk_bytes")
+
+
+class StandPlan(BaseModel):
+    """A stand as it shall be, with what its cells need at most.
+
+    `memory_bytes`, `max_connections`, `chunk_bytes` (of the buffer pool), `tables` and
+    `rows_per_table` are those of each database and 0 otherwise; `size_bytes` is a volume's, and
+    `block_bytes` the size of an operation on a pool.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    target: StandTarget
+    copies: int
+    write_path: WritePath
+    count: int
+    dataset_bytes: int
+    block_bytes: int = 0
+    size_bytes: int = 0
+    memory_bytes: int = 0
+    max_connections: int = 0
+    chunk_bytes: int = 0
+    tables: int = 0
+    rows_per_table: int = 0
+
+
+def stand_name(cell: Cell) -> str:
+    """`bench-` and 8 hexadecimal digits of what the cell's stand is."""
+    point = cell.point
+    target = WORKLOADS[point.workload].target
+    content: dict[str, object] = {
+        "target": target,
+        "copies": point.copies,
+        "dataset_bytes": cell.dataset_bytes,
+        "tables": cell.tables,
+    }
+    if target in ("database", "volume"):
+        content["write_path"] = point.write_path
+    if target == "pool":
+        content["block_bytes"] = cell.block_bytes
+    return f"{PREFIX}{hashlib.sha256(canonical_json(content).encode()).hexdigest()[:8]}"
+
+
+def member_names(name: str, count: int) -> tuple[str, ...]:
+    """The databases or volumes of a stand, the first ones of it first."""
+    return tuple(f"{name}-{number}" for number in range(1, count + 1))
+
+
+def decide_stand(cell: Cell) -> StandPlan:
+    """The stand of one cell alone.
+
+    Raises RefusedError with code `no-stand` for a cell that nothing here can be made for.
+    """
+    point, name = cell.point, stand_name(cell)
+    target = WORKLOADS[point.workload].target
+    if target == "image":
+        raise _no_stand("Images under rbd bench are not measured here.")
+    if target == "pool":
+        return StandPlan(
+            name=name,
+            target="pool",
+            copies=point.copies,
+            write_path="direct",
+            count=point.clients,
+            dataset_bytes=cell.dataset_bytes,
+            block_bytes=cell.block_bytes or 0,
+        )
+    if target == "volume":
+        return StandPlan(
+            name=name,
+            target="volume",
+            copies=point.copies,
+            write_path=point.write_path,
+            count=point.volumes,
+            dataset_bytes=cell.dataset_bytes,
+            size_bytes=_stepped(cell.dataset_bytes + FILE_SYSTEM_BYTES, SIZE_STEP_BYTES),
+        )
+    pool_bytes = decide_pool_bytes(cell)
+    tables = cell.tables or 1
+    rows = rows_per_table(cell)
+    room_bytes = math.ceil(tables * rows * VOLUME_BYTES_PER_ROW / MAX_FILL) + SERVER_ROOM_BYTES
+    size_bytes = _stepped(room_bytes, SIZE_STEP_BYTES)
+    connections = point.clients * point.threads + SPARE_CONNECTIONS
+    return StandPlan(
+        name=name,
+        target="database",
+        copies=point.copies,
+        write_path=point.write_path,
+        count=point.databases,
+        dataset_bytes=cell.dataset_bytes,
+        size_bytes=size_bytes,
+        memory_bytes=decide_memory_bytes(pool_bytes, connections, size_bytes=size_bytes),
+        max_connections=connections,
+        chunk_bytes=decide_chunk_bytes(pool_bytes),
+        tables=tables,
+        rows_per_table=rows,
+    )
+
+
+def merge_stands(plans: Iterable[StandPlan]) -> dict[str, StandPlan]:
+    """One plan for each name, with the most that any of its cells needs."""
+    merged: dict[str, StandPlan] = {}
+    for plan in plans:
+        merged[plan.name] = _joined(merged[plan.name], plan) if plan.name in merged else plan
+    return merged
+
+
+def decide_grown(found: StandPlan, wanted: StandPlan) -> StandPlan | None:
+    """The stand that is there with as many members as `wanted`; None: it must be made anew.
+
+    One that was made for more serves cells that need less.
+    """
+    is_enough = all(getattr(found, name) >= getattr(wanted, name) for name in _SIZES)
+    kept = {name: getattr(found, name) for name in _SIZES}
+    count = max(found.count, wanted.count)
+    grown = wanted.model_copy(update={**kept, "count": count})
+    same = found.model_copy(update={"count": count})
+    return grown if is_enough and grown == same else None
+
+
+def rows_per_table(cell: Cell) -> int:
+    """Rows of each table, so that all of them are the data set."""
+    return max(1, round(cell.dataset_bytes / DATA_BYTES_PER_ROW / (cell.tables or 1)))
+
+
+def decide_pool_bytes(cell: Cell) -> int:
+    """The InnoDB buffer pool that the cell asks for, in whole MiB.
+
+    Raises RefusedError with code `no-stand` below what InnoDB takes.
+    """
+    wanted_bytes = round(cell.dataset_bytes / cell.point.buffer_ratio / MIB) * MIB
+    if wanted_bytes < MIN_POOL_BYTES:
+        raise _no_stand(
+            f"InnoDB has no buffer pool as small as {format_bytes(wanted_bytes)}, which is the "
+            f"data set over {cell.point.buffer_ratio:g}."
+        )
+    chunk_bytes = decide_chunk_bytes(wanted_bytes)
+    # It would round up to whole chunks by itself.
+    return math.ceil(wanted_bytes / chunk_bytes) * chunk_bytes
+
+
+def decide_chunk_bytes(pool_bytes: int) -> int:
+    """Steps of the buffer pool's size: 1 MiB, or a greater power of two of a big pool."""
+    chunk_bytes = MIB
+    while pool_bytes > MAX_CHUNKS * chunk_bytes:
+        chunk_bytes *= 2
+    return chunk_bytes
+
+
+def decide_memory_bytes(pool_bytes: int, connections: int, *, size_bytes: int) -> int:
+    """The least memory with which Grampus itself would give a server that pool and connections.
+
+    Raises RefusedError with code `no-stand` when no machine has so much.
+    """
+    memory_bytes = MIN_MEMORY_BYTES
+    while memory_bytes <= MAX_MEMORY_BYTES:
+        settings = decide_server_settings("mysql", size_bytes, memory_bytes, 1.0)
+        if settings.buffer_pool_bytes >= pool_bytes and settings.max_connections >= connections:
+            return memory_bytes
+        memory_bytes += MEMORY_STEP_BYTES
+    raise _no_stand(
+        f"A server with {connections} connections and a buffer pool of {format_bytes(pool_bytes)} "
+        "is too big."
+    )
+
+
+def _joined(one: StandPlan, other: StandPlan) -> StandPlan:
+    most = {name: max(getattr(one, name), getattr(other, name)) for name in ("count", *_SIZES)}
+    return one.model_copy(update=most)
+
+
+def _stepped(size_bytes: int, step_bytes: int) -> int:
+    return math.ceil(size_bytes / step_bytes) * step_bytes
+
+
+def _no_stand(problem: str) -> RefusedError:
+    return RefusedError(problem, "Measure the suite's other cells.", code="no-stand")

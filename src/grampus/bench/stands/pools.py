@@ -1,0 +1,151 @@
+"""Pools under `rados bench`: one for each stand, so that all in it goes with it."""
+
+from __future__ import annotations
+
+import math
+import re
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import PurePosixPath
+
+from grampus.bench.drivers.ceph_client import CephClient
+from grampus.bench.drivers.outcome import DriverFailure, DriverOutput, DriverResult
+from grampus.bench.drivers.rados_command import (
+    RadosLoad,
+    rados_bench_argv,
+    rados_cleanup_argv,
+    rados_forget_argv,
+)
+from grampus.bench.drivers.rados_result import parse_object_prefix, parse_rados_bench
+from grampus.bench.matrix.cells import Cell
+from grampus.bench.stands.clients import ClientEnd, ClientLoad, run_together
+from grampus.bench.stands.measuring import VisitLoad
+from grampus.bench.stands.ports import StandPorts
+from grampus.bench.stands.records import BenchStand
+from grampus.core.errors import GrampusError
+from grampus.core.units import MIB
+from grampus.hosts.port import Host
+
+ADMIN = CephClient(PurePosixPath("/etc/ceph/ceph.conf"), "admin")
+# A cluster slower than this takes longer than a data set is worth.
+SLOWEST_BYTES_PER_S = MIB
+FILL_CONCURRENCY = 16
+CLEANUP_TIMEOUT_S = 600.0
+# Sequential ones end with the last object, which a fast cluster reaches within a second.
+READ_NOTE = (
+    "Whole objects were read in random order: rados bench ends a sequential read with the last "
+    "object."
+)
+_ROW = re.compile(r"^ *(\d+) +\d+ +\d+ +\d+ +\S+ +\S+ +\S+ +\S+\s*$")
+
+
+class PoolStands:
+    """Makes and fills them."""
+
+    def __init__(self, ports: StandPorts) -> None:
+        self._ports = ports
+
+    def ensure(self, stand: BenchStand) -> None:
+        """The pool, with the objects that each client reads. Raises GrampusError."""
+        plan = stand.plan
+        self._ports.progress.phase(f"Make the pool {stand.pool}")
+        self._ports.pools.ensure(stand.pool, plan.copies)
+        self._ports.progress.phase(f"Write objects to {stand.pool}")
+        objects = max(1, math.ceil(plan.dataset_bytes / plan.block_bytes))
+        fills = [
+            ClientLoad(
+                name,
+                host,
+                rados_bench_argv(
+                    replace(
+                        self._rados(stand, name),
+                        duration_s=max(10, math.ceil(plan.dataset_bytes / SLOWEST_BYTES_PER_S)),
+                        concurrency=FILL_CONCURRENCY,
+                        max_objects=objects,
+                    )
+                ),
+                began_at,
+            )
+            for name, host in self._clients(plan.count)
+        ]
+        for end in run_together(fills, self._ports.clock):
+            outcome = parse_rados_bench(end.output)
+            if isinstance(outcome, DriverFailure):
+                raise GrampusError(
+                    f"The objects for {end.name} could not be written: {outcome.reason}",
+                    "See with `grampus lab status` how the cluster does.",
+                    code="no-stand",
+                )
+
+    def ensure_absent(self, stand: BenchStand) -> None:
+        """The pool removed with all that is in it."""
+        self._ports.pools.ensure_absent(stand.pool)
+
+    def load(self, cell: Cell, stand: BenchStand) -> VisitLoad:
+        """The cell's load. A write has its objects removed as it is read."""
+        point, plan = cell.point, stand.plan
+        writes = point.workload == "rados-write"
+        clients = self._clients(point.clients)
+        hosts = dict(clients)
+
+        def rados(name: str, duration_s: int) -> RadosLoad:
+            load = self._rados(stand, f"{name}-written" if writes else name)
+            return replace(
+                load,
+                mode="write" if writes else "rand",
+                duration_s=duration_s,
+                concurrency=point.threads,
+                op_bytes=plan.block_bytes,
+            )
+
+        def loads(duration_s: int) -> list[ClientLoad]:
+            return [
+                ClientLoad(name, host, rados_bench_argv(rados(name, duration_s)), began_at)
+                for name, host in clients
+            ]
+
+        def read(end: ClientEnd) -> tuple[DriverResult | DriverFailure, float]:
+            if writes:
+                self._clean(hosts[end.name], rados(end.name, 1), end.output)
+            return parse_rados_bench(end.output), end.began_at_s
+
+        return VisitLoad(
+            clients=loads,
+            read=read,
+            loop="closed",
+            threads=point.threads,
+            note=None if writes else READ_NOTE,
+            bytes_per_operation=plan.block_bytes,
+        )
+
+    def _clean(self, host: Host, load: RadosLoad, output: DriverOutput) -> None:
+        """Remove what one write left. What stays, because it was killed, goes with the pool."""
+        prefix = parse_object_prefix(output.stdout)
+        if prefix is None:
+            return
+        with suppress(GrampusError):
+            argv = rados_cleanup_argv(load, object_prefix=prefix)
+            host.run(argv, timeout_s=CLEANUP_TIMEOUT_S, check=False)
+            host.run(rados_forget_argv(load), timeout_s=CLEANUP_TIMEOUT_S, check=False)
+
+    def _clients(self, count: int) -> list[tuple[str, Host]]:
+        """The same client is always on the same host, whose name is a part of its objects'."""
+        hosts = self._ports.fleet.hosts()
+        return [(f"client-{number + 1}", hosts[number % len(hosts)]) for number in range(count)]
+
+    def _rados(self, stand: BenchStand, run_name: str) -> RadosLoad:
+        return RadosLoad(
+            client=ADMIN,
+            pool=stand.pool,
+            mode="write",
+            run_name=run_name,
+            duration_s=1,
+            concurrency=1,
+            op_bytes=stand.plan.block_bytes,
+        )
+
+
+def began_at(line: str, at_s: float) -> float | None:
+    """When a run of rados bench began, from one of its rows: each says how old the run is."""
+    row = _ROW.match(line)
+    return None if row is None else at_s - int(row[1])

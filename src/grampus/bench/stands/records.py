@@ -1,0 +1,46 @@
+"""What the state says of stands: what is in it is a benchmark's, and may be removed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import BaseModel, ConfigDict
+
+from grampus.bench.stands.plan import StandPlan
+
+STAND_RECORD = "bench-stand"
+POOL_RECORD = "bench-pool"
+QUIET_RECORD = "bench-quiet"
+QUIET = "cluster"
+
+
+class BenchStand(BaseModel):
+    """A stand and the pool that it is in, written before anything of it is made.
+
+    `ready`: all members are there with their data.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    plan: StandPlan
+    pool: str
+    ready: bool = False
+
+
+class BenchPool(BaseModel):
+    """A pool that was not there before a stand needed it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    copies: int
+
+
+class BenchQuiet(BaseModel):
+    """What was switched off for a run and was on before, written before that."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    flags: tuple[str, ...]  # that were not set
+    balancer: bool
+    pools: Mapping[str, str]  # those that scale by themselves, with their mode

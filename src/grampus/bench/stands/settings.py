@@ -1,0 +1,94 @@
+"""What a cell asks of its databases' servers, and what it takes to have it. All pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from grampus.bench.matrix.cells import Cell
+from grampus.bench.stands.plan import StandPlan, decide_pool_bytes
+from grampus.databases.live.decide_parameters import is_same_value
+
+POOL = "innodb_buffer_pool_size"
+# What the server takes while it runs; all others wait for its next start.
+LIVE = (POOL, "innodb_flush_log_at_trx_commit")
+# A minute of binary logs is all that a stand has room for.
+BINLOG_KEPT_S = 60
+# The server's default too: for each part of the buffer pool one file for its list of changed
+# pages, and one for that of pages to be given up (the manual, on innodb_doublewrite_files).
+PARALLEL_FILES = 2
+_DOUBLEWRITE: Mapping[str, Mapping[str, str]] = {
+    "default": {},
+    "disabled": {"innodb_doublewrite": "OFF"},
+    "detect-only": {"innodb_doublewrite": "DETECT_ONLY"},
+    "single": {"innodb_doublewrite_files": "1"},
+    "parallel": {"innodb_doublewrite_files": str(PARALLEL_FILES)},
+}
+
+
+@dataclass(frozen=True)
+class ServerChange:
+    """What brings a server to what is wanted.
+
+    `live` are set while it runs, unless it `restarts`: then it takes all at its start. `recorded`
+    says whether the parameters must be written down first.
+    """
+
+    parameters: Mapping[str, str]
+    recorded: bool
+    live: Mapping[str, str]
+    restarts: bool
+
+
+def base_parameters(stand: StandPlan) -> dict[str, str]:
+    """Parameters of every database of a stand, from its creation on."""
+    return {
+        "max_connections": str(stand.max_connections),
+        "innodb_buffer_pool_chunk_size": str(stand.chunk_bytes),
+        "innodb_buffer_pool_instances": "1",
+        "binlog_expire_logs_seconds": str(BINLOG_KEPT_S),
+    }
+
+
+def decide_parameters(cell: Cell, stand: StandPlan) -> dict[str, str]:
+    """All parameters that the databases under this cell have beside Grampus's own.
+
+    Raises RefusedError as `decide_pool_bytes`.
+    """
+    pool_bytes = decide_pool_bytes(cell)
+    # In the stand's own steps: the server would round up to them by itself.
+    pool_bytes = -(-pool_bytes // stand.chunk_bytes) * stand.chunk_bytes
+    return {
+        **base_parameters(stand),
+        POOL: str(pool_bytes),
+        "innodb_flush_log_at_trx_commit": str(cell.point.trx_commit),
+        **_DOUBLEWRITE[cell.point.doublewrite],
+    }
+
+
+def decide_change(
+    wanted: Mapping[str, str],
+    recorded: Mapping[str, str],
+    started: Mapping[str, str],
+    running: Mapping[str, str],
+) -> ServerChange:
+    """From the parameters that are recorded, that the server was started with, and that it has
+    now (those of `LIVE`).
+    """
+    waiting = {
+        name
+        for name in {*wanted, *started}
+        if name not in LIVE and wanted.get(name) != started.get(name)
+    }
+    live = {
+        name: wanted[name]
+        for name in LIVE
+        if name in wanted and not is_same_value(wanted[name], running.get(name, ""))
+    }
+    restarts = bool(waiting)
+    return ServerChange(
+        parameters=dict(wanted),
+        recorded=dict(wanted) != dict(recorded),
+        live={} if restarts else live,
+        restarts=restarts,
+    )

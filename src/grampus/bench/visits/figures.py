@@ -1,0 +1,111 @@
+"""From what a place measured to the figures of a visit, or to the reason why there are none."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from grampus.bench.drivers.outcome import DriverFailure
+from grampus.bench.drivers.together import MAX_OUTSIDE_SHARE, JointSample
+from grampus.bench.latency.documents import render_histogram
+from grampus.bench.statistics.steadiness import SteadyLimits, decide_measuring
+from grampus.bench.visits.place import Measured
+from grampus.state.matrix_runs import Figures, VisitSecond
+
+# What one extension measures, in measuring times of the scale. A driver's run cannot be made longer
+# while it goes on, so an extension is a run of its own and replaces the shorter one.
+EXTENDED_TIMES = 2
+
+
+@dataclass(frozen=True)
+class SteadyState:
+    """Whether the sample was in a steady state; None where it was too short to tell.
+
+    `leave_out_s` at its beginning are warm-up. `may_change`: measuring longer may show it steady.
+    """
+
+    steady: bool | None
+    reason: str | None
+    leave_out_s: int = 0
+    may_change: bool = False
+
+
+def why_no_figure(outcome: JointSample | DriverFailure) -> str | None:
+    """Why nothing of `outcome` may be taken for a figure, as a sentence; None: it is one."""
+    if isinstance(outcome, DriverFailure):
+        return outcome.reason
+    series = [number for one in outcome.seconds for number in (one.operations, one.errors)]
+    numbers = [outcome.operations_per_s, outcome.errors, outcome.reconnects, *series]
+    if not all(math.isfinite(number) and number >= 0 for number in numbers):
+        return "The clients' figures are no numbers from 0 on."
+    if not outcome.seconds or sum(one.operations for one in outcome.seconds) <= 0:
+        return "No client finished anything in the window."
+    return None
+
+
+def decide_steady_state(sample: JointSample, *, measure_s: int) -> SteadyState:
+    """Judge the sample's seconds; `measure_s` is the scale's measuring time.
+
+    A sample that is shorter than the test needs (30 s) is neither steady nor unsteady.
+    """
+    limits = SteadyLimits()
+    limits = SteadyLimits(max_s=max(EXTENDED_TIMES * measure_s, limits.min_s))
+    found = decide_measuring([second.operations for second in sample.seconds], limits)
+    if found.cause == "short":
+        return SteadyState(None, found.reason)
+    if found.word == "steady":
+        return SteadyState(True, None, found.leave_out_s)
+    return SteadyState(False, found.reason, found.leave_out_s, may_change=found.word == "extend")
+
+
+def decide_figures(measured: Measured, sample: JointSample, state: SteadyState) -> Figures | str:
+    """The figures of `sample` without its warm-up, or a sentence: why there are none."""
+    kept = sample.seconds[state.leave_out_s :]
+    operations = math.fsum(second.operations for second in kept)
+    if not kept or operations <= 0:
+        return "No client finished anything after the warm-up."
+    operations_per_s = operations / len(kept)
+    latency, notes = _decide_latency(sample, operations, state.leave_out_s)
+    return Figures(
+        loop=measured.loop,
+        measured_s=len(kept),
+        operations=round(operations),
+        operations_per_s=operations_per_s,
+        queries_per_s=_times(operations_per_s, measured.queries_per_operation),
+        moved_bytes_per_s=_times(operations_per_s, measured.bytes_per_operation),
+        errors=math.fsum(second.errors for second in kept),
+        reconnects=math.fsum(second.reconnects for second in kept),
+        latency=latency,
+        client_bound="unknown" if measured.client is None else measured.client.bound,
+        evidence=() if measured.client is None else measured.client.evidence,
+        steady=state.steady,
+        unsteady_reason=state.reason,
+        notes=(*sample.notes, *notes),
+        osd_device_busy_share=measured.osd_device_busy_share,
+        osd_device_latency_ms=measured.osd_device_latency_ms,
+        seconds=tuple(
+            VisitSecond(at_s=one.at_s, operations=one.operations, errors=one.errors)
+            for one in sample.seconds
+        ),
+    )
+
+
+def _decide_latency(
+    sample: JointSample, kept_operations: float, leave_out_s: int
+) -> tuple[dict[str, object] | None, list[str]]:
+    """The histogram, unless too much of it is of the warm-up: it cannot be cut."""
+    document = None if sample.latency is None else render_histogram(sample.latency)
+    if not leave_out_s:
+        return document, []
+    said = f"The first {leave_out_s} s were still warm-up and are left out"
+    if document is None:
+        return None, [f"{said}."]
+    inside = math.fsum(second.operations for second in sample.seconds)
+    outside_share = 1 - (1 - sample.outside_share) * kept_operations / inside
+    if outside_share > MAX_OUTSIDE_SHARE:
+        return None, [f"{said}, and with them all latencies."]
+    return document, [f"{said}; the latencies count them."]
+
+
+def _times(per_s: float, factor: float | None) -> float | None:
+    return None if factor is None else per_s * factor

@@ -1,0 +1,86 @@
+"""What a run of a matrix suite needs of the place that it measures, as a port."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from grampus.bench.drivers.client_bound import ClientVerdict
+from grampus.bench.drivers.outcome import DriverFailure, Loop
+from grampus.bench.drivers.together import JointSample
+from grampus.bench.matrix.capabilities import Capabilities
+from grampus.bench.matrix.cells import Cell
+from grampus.state.runs import Setting
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One visit as the place saw it: the clients' common sample, or why there is none.
+
+    `queries_per_operation` is None without SQL, `bytes_per_operation` with it. `raw` holds what
+    the drivers printed, by file name.
+    """
+
+    outcome: JointSample | DriverFailure
+    loop: Loop
+    client: ClientVerdict | None = None
+    queries_per_operation: float | None = None
+    bytes_per_operation: float | None = None
+    osd_device_busy_share: float | None = None
+    osd_device_latency_ms: float | None = None
+    raw: Mapping[str, str] = field(default_factory=dict)
+
+
+class CellPlace(Protocol):
+    """A lab or cluster on which cells are measured. Whatever it makes for that is its own.
+
+    A run that was killed is gone on with by another process: `prepare` finds what is there, and
+    `quiet` and `dismantle` also end what a killed run left.
+    """
+
+    @property
+    def name(self) -> str:
+        """Such as `lab dev`."""
+        ...
+
+    @property
+    def shape_only(self) -> bool:
+        """Whether figures of this place tell shapes and ratios alone, no capacity."""
+        ...
+
+    def capabilities(self) -> Capabilities:
+        """What the place can do."""
+        ...
+
+    def facts(self) -> list[Setting]:
+        """Versions, limits, kernel and machine, for the run's record."""
+        ...
+
+    def quiet(self) -> AbstractContextManager[None]:
+        """While it lasts, the cluster neither scrubs, balances nor scales its pools."""
+        ...
+
+    def prepare(self, cells: Sequence[Cell]) -> Mapping[str, str]:
+        """Make what `cells` stand on, with their data, where it is not there yet.
+
+        Returns the reasons of those that could not be made, by cell id, as sentences. What fails
+        for one leaves the others as they are.
+        """
+        ...
+
+    def why_unfit(self) -> str | None:
+        """Why nothing measured now would count (unhealthy, full), as a sentence; None: fit."""
+        ...
+
+    def measure(self, cell: Cell, *, warmup_s: int, measure_s: int) -> Measured:
+        """Put the cell's load on what was prepared for it, and say what came of it.
+
+        Raises GrampusError when what it stands on is not there (any more).
+        """
+        ...
+
+    def dismantle(self) -> None:
+        """Remove everything that `prepare` made. Nothing happens where there is nothing."""
+        ...

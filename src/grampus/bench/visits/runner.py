@@ -1,0 +1,206 @@
+"""One run of a matrix suite: the visits that are missing, one after the other, into the archive.
+
+A run can be stopped at any moment and gone on with: what has been visited is in the archive, each
+visit by one durable write, and what a place makes it finds again. However a run ends, but by a
+kill, the cluster is no longer kept quiet, and what was made for the run is gone unless it shall be
+kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from grampus.bench.matrix.cells import Cell
+from grampus.bench.visits.budget import (
+    decide_all_s,
+    decide_spent_s,
+    describe_cut,
+    describe_time,
+    fits,
+)
+from grampus.bench.visits.place import CellPlace
+from grampus.bench.visits.plan import cells_of, missing_visits
+from grampus.bench.visits.visiting import Visiting
+from grampus.core.clock import Clock
+from grampus.core.errors import GrampusError, RefusedError
+from grampus.core.progress import Progress
+from grampus.state.matrix_archive import MatrixArchive
+from grampus.state.matrix_runs import MatrixRun, Moment, PlannedVisit, Visit
+
+
+class MatrixRunner:
+    """Runs matrix suites at one place. Whoever calls it holds the lock `bench`."""
+
+    def __init__(
+        self, place: CellPlace, archive: MatrixArchive, clock: Clock, progress: Progress
+    ) -> None:
+        self._place = place
+        self._archive = archive
+        self._clock = clock
+        self._progress = progress
+
+    def run(self, plan: MatrixRun, *, keep: bool = False) -> MatrixRun:
+        """Carry `plan` out, or go on with the run of its id; returns the run as it ended.
+
+        A run that is in the archive is gone on with as it stands there; one that has ended is
+        returned. Unless `keep`, what was made for it is removed in the end, and also when it is
+        interrupted. Raises RefusedError (`run-outdated`; `other-place` for a run of another place)
+        and GrampusError when the archive is full (`no-space`) or when nothing can be prepared at
+        all: it can be gone on with then, as after any interruption.
+        """
+        run = self._begin(plan)
+        if run.ended_at_s is not None:
+            return run
+        cells = cells_of(run)
+        rounds = Rounds(self._place, self._archive, self._clock, self._progress, run, cells)
+        with self._place.quiet(), self._tidied(run, keep=keep):
+            cut_short = rounds.visit_missing()
+            if not keep:
+                # Before the run counts as ended: who is stopped here goes on with removing it.
+                self._progress.phase("Remove what was made for it")
+                self._place.dismantle()
+        ended = run.model_copy(update={"ended_at_s": self._now_s(), "cut_short": cut_short})
+        self._archive.end(ended)
+        return ended
+
+    def _begin(self, plan: MatrixRun) -> MatrixRun:
+        if plan.run_id not in self._archive.run_ids():
+            self._archive.begin(plan)
+            return plan
+        run = self._archive.load(plan.run_id)
+        if run.place != self._place.name:
+            raise RefusedError(
+                f"The run {run.run_id} was begun on {run.place}, and this is {self._place.name}.",
+                "Go on with it there, or begin a new one here.",
+                code="other-place",
+            )
+        return run
+
+    @contextmanager
+    def _tidied(self, run: MatrixRun, *, keep: bool) -> Iterator[None]:
+        """What was made is removed too when the block fails or is interrupted, unless `keep`."""
+        try:
+            yield
+        except BaseException:
+            self._progress.note(
+                f"The run {run.run_id} is not finished. "
+                f"`grampus bench run {run.suite} --scale {run.scale} --resume` goes on with it."
+            )
+            if not keep:
+                self._dismantle_after_failure()
+            raise
+
+    def _dismantle_after_failure(self) -> None:
+        self._progress.phase("Remove what was made for it")
+        try:
+            self._place.dismantle()
+        except GrampusError as error:
+            # What the run failed of is told as its error; this is told beside it.
+            self._progress.note(f"Not all that was made for it could be removed: {error}")
+
+    def _now_s(self) -> float:
+        return self._clock.now().timestamp()
+
+
+class Rounds:
+    """The visits that are missing of one run, and how its time goes."""
+
+    def __init__(
+        self,
+        place: CellPlace,
+        archive: MatrixArchive,
+        clock: Clock,
+        progress: Progress,
+        run: MatrixRun,
+        cells: Mapping[str, Cell],
+    ) -> None:
+        self._place = place
+        self._archive = archive
+        self._clock = clock
+        self._progress = progress
+        self._run = run
+        self._cells = cells
+        self._labels = {cell.cell_id: cell.label for cell in run.cells}
+        self._visits = archive.visits(run.run_id)
+        # Read before this process adds to it.
+        self._spent_s = decide_spent_s(archive.moments(run.run_id), self._visits)
+        self._began_s = clock.monotonic_s()
+
+    def visit_missing(self) -> str | None:
+        """Make all visits that there is time for; why there was none for the others, if any."""
+        missing = missing_visits(self._run, self._visits)
+        if not missing:
+            return None
+        self._note("began")
+        if not self._fits(missing):
+            return describe_cut(self._run, missing, self._visits)
+        missing = self._prepare(missing)
+        self._note("prepared")
+        visiting = Visiting(
+            self._place, self._archive, self._clock, self._progress, self._run, self._left_s
+        )
+        while missing:
+            if not self._fits(missing):
+                return describe_cut(self._run, missing, self._visits)
+            self._show(missing)
+            self._keep(visiting.visit(self._cells[missing[0].cell_id], missing[0]))
+            missing = missing[1:]
+        return None
+
+    def _prepare(self, missing: Sequence[PlannedVisit]) -> list[PlannedVisit]:
+        """Have it made what `missing` stand on; without those for which that failed.
+
+        These have one marked visit with the reason: more would say the same. Another process that
+        goes on with the run tries them again.
+        """
+        cells = [self._cells[cell_id] for cell_id in dict.fromkeys(one.cell_id for one in missing)]
+        self._progress.phase(f"Prepare {len(cells)} cell{'' if len(cells) == 1 else 's'}")
+        reasons = self._place.prepare(cells)
+        told = {(visit.cell_id, visit.marked) for visit in self._visits}
+        for one in {planned.cell_id: planned for planned in reversed(missing)}.values():
+            reason = reasons.get(one.cell_id)
+            if reason is not None and (one.cell_id, reason) not in told:
+                self._keep(self._mark(one, reason))
+        return [one for one in missing if one.cell_id not in reasons]
+
+    def _mark(self, planned: PlannedVisit, reason: str) -> Visit:
+        now_s = self._now_s()
+        return Visit(
+            cell_id=planned.cell_id,
+            round=planned.round,
+            started_at_s=now_s,
+            ended_at_s=now_s,
+            marked=reason,
+        )
+
+    def _keep(self, visit: Visit) -> None:
+        self._archive.append(self._run.run_id, visit)
+        self._visits.append(visit)
+        if visit.marked is not None:
+            self._progress.note(f"{self._labels[visit.cell_id]}: {visit.marked}")
+
+    def _fits(self, missing: Sequence[PlannedVisit]) -> bool:
+        return fits(self._run, missing, self._visits, self._left_s())
+
+    def _left_s(self) -> float | None:
+        if self._run.budget_s is None:
+            return None
+        here_s = self._clock.monotonic_s() - self._began_s
+        return self._run.budget_s - self._spent_s - here_s
+
+    def _show(self, missing: Sequence[PlannedVisit]) -> None:
+        planned, count = missing[0], len(self._run.visits)
+        place = self._run.visits.index(planned)
+        needed_s, left_s = decide_all_s(self._run, missing, self._visits), self._left_s()
+        shown_s = needed_s if left_s is None else min(needed_s, left_s)
+        label = self._labels[planned.cell_id]
+        self._progress.phase(f"{place + 1} of {count}: {label} (round {planned.round})")
+        self._progress.detail(f"about {describe_time(shown_s)} left", fraction=place / count)
+
+    def _note(self, what: str) -> None:
+        moment = Moment.model_validate({"at_s": self._now_s(), "what": what})
+        self._archive.append_moment(self._run.run_id, moment)
+
+    def _now_s(self) -> float:
+        return self._clock.now().timestamp()

@@ -1,0 +1,106 @@
+"""`grampus bench run NAME` for suites that are matrices, and what is shown of their runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from grampus.bench.catalog import load_catalog
+from grampus.bench.findings.documents import (
+    compare_matrix_document,
+    matrix_document,
+    suite_document,
+)
+from grampus.bench.matrix.loading import (
+    load_matrix_suites,
+    parse_matrix_suite,
+)
+from grampus.cli.bench_matrix_tables import show_findings
+from grampus.cli.bench_tables import format_times, show_comparison
+from grampus.cli.composition.bench import CATALOG, SOURCE_SUITES
+from grampus.cli.options import FORMAT_DEFAULT, FormatOption
+from grampus.cli.output import make_output
+from grampus.core.errors import UsageError
+from grampus.state.matrix_archive import MatrixArchive
+from grampus.state.matrix_runs import MatrixRun
+
+SUITE_ENDING = ".yaml"
+
+
+def list_matrix_suites() -> list[dict[str, Any]]:
+    """What `bench list` tells of each suite of the sources."""
+    return [suite_document(suite) for suite in load_matrix_suites(SOURCE_SUITES)]
+
+
+def matrix_suite_names() -> list[str]:
+    """The names of the suites of the sources."""
+    return sorted(file.stem for file in SOURCE_SUITES.glob(f"*{SUITE_ENDING}"))
+
+
+def find_matrix_file(suite: str) -> Path | None:
+    """The file of the suite of the sources named `suite`, or the user's own at that path."""
+    if suite.endswith(SUITE_ENDING):
+        return Path(suite)
+    return SOURCE_SUITES / f"{suite}{SUITE_ENDING}" if suite in matrix_suite_names() else None
+
+
+def show_matrix(run: MatrixRun, archive: MatrixArchive, output_format: FormatOption) -> None:
+    """One run: cells, comparisons, conclusions, and what the source published."""
+    suite = parse_matrix_suite(run.suite_text, source=f"the suite of the run {run.run_id}")
+    document = matrix_document(
+        run,
+        suite,
+        archive.visits(run.run_id),
+        load_catalog(CATALOG),
+        str(archive.run_dir(run.run_id)),
+    )
+    output = make_output(output_format)
+    if output_format is not FORMAT_DEFAULT:
+        output.text(document, "")
+        return
+    show_findings(output, document)
+
+
+def compare_matrices(
+    first: MatrixRun, second: MatrixRun, archive: MatrixArchive, output_format: FormatOption
+) -> None:
+    """Two runs of one suite side by side: the second over the first."""
+    if first.suite != second.suite:
+        raise UsageError(
+            f"{first.run_id} is a run of {first.suite}, and {second.run_id} one of "
+            f"{second.suite}: they have nothing in common.",
+            "Compare two runs of the same suite; `grampus bench list` shows them.",
+        )
+    document = compare_matrix_document(
+        first, archive.visits(first.run_id), second, archive.visits(second.run_id)
+    )
+    show_comparison(
+        make_output(output_format),
+        output_format,
+        document,
+        ["cell", "first/s", "second/s", "ratio x", "spread", "remark"],
+        _comparison_rows(document["results"]),
+        "The two runs have no cell in common: what was measured, or for how long, differs.",
+    )
+
+
+def _comparison_rows(results: Sequence[dict[str, Any]]) -> list[list[str]]:
+    rows = []
+    for row in results:
+        means = [row[side]["operations_per_s"] for side in ("first", "second")]
+        spread = (
+            "-"
+            if row["ratio_low"] is None or row["ratio_high"] is None
+            else f"{row['ratio_low']:.2f} to {row['ratio_high']:.2f}"
+        )
+        rows.append(
+            [
+                row["name"],
+                *("-" if mean is None else f"{mean['mean']:,.0f}" for mean in means),
+                format_times(row["ratio"]),
+                spread,
+                row["reason"] or "",
+            ]
+        )
+    return rows

@@ -1,0 +1,196 @@
+"""Runs of suites that are matrices: what is asked for, planned and carried out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from grampus.bench.findings.rounds import distinct
+from grampus.bench.matrix.expansion import environments
+from grampus.bench.matrix.loading import parse_matrix_suite, read_matrix_suite
+from grampus.bench.matrix.suite import SCALES, MatrixSuite, ScaleName
+from grampus.bench.visits.budget import decide_all_s, describe_time
+from grampus.bench.visits.place import CellPlace
+from grampus.bench.visits.plan import cells_of, missing_visits, plan_run
+from grampus.bench.visits.runner import MatrixRunner
+from grampus.cli.options import FORMAT_DEFAULT, FormatOption
+from grampus.cli.output import make_output
+from grampus.core.clock import Clock
+from grampus.core.errors import NotFoundError, UsageError, closest_name
+from grampus.core.progress import Progress
+from grampus.state.home import Home
+from grampus.state.locks import hold_lock
+from grampus.state.matrix_archive import MatrixArchive
+from grampus.state.matrix_runs import MatrixRun
+
+
+@dataclass(frozen=True)
+class MatrixOptions:
+    """What the user asks for beside the suite; None is what the suite's scale says."""
+
+    scale: ScaleName = "tiny"
+    rounds: int | None = None
+    budget_s: float | None = None
+    seed: int | None = None
+    resume: bool = False
+    keep_data: bool = False
+
+
+def parse_scale(text: str | None) -> ScaleName:
+    """The scale, tiny unless told. Raises UsageError with a suggestion."""
+    for scale in SCALES:
+        if scale == (text or SCALES[0]):
+            return scale
+    suggestion = closest_name(text or "", SCALES)
+    hint = f"Did you mean '{suggestion}'? " if suggestion else ""
+    raise UsageError(
+        f"There is no scale '{text}' of a suite of this kind.",
+        f"{hint}The scales are {', '.join(SCALES)}.",
+    )
+
+
+def plan_matrix(
+    place: CellPlace,
+    archive: MatrixArchive,
+    clock: Clock,
+    progress: Progress,
+    file: Path,
+    options: MatrixOptions,
+) -> MatrixRun:
+    """The run that shall be carried out: a new one, or with `resume` the unfinished one.
+
+    Changes nothing. Raises NotFoundError when there is nothing to go on with, UsageError for
+    a file that is no suite and for options that the unfinished run has already.
+    """
+    suite, text = read_matrix_suite(file)
+    unfinished = archive.latest_unfinished(suite.name, options.scale)
+    if options.resume:
+        return _resumed(unfinished, suite, options)
+    if unfinished is not None:
+        done = len(archive.visits(unfinished.run_id))
+        progress.note(
+            f"The run {unfinished.run_id} is unfinished ({done} of {len(unfinished.visits)} "
+            "visits). This begins a new one; with --resume the same command goes on with it."
+        )
+    started = clock.now()
+    return plan_run(
+        suite,
+        text,
+        options.scale,
+        place,
+        run_id=f"{started:%Y%m%d-%H%M%S}-{suite.name}-{options.scale}",
+        seed=int(started.timestamp()) if options.seed is None else options.seed,
+        rounds=options.rounds,
+        budget_s=options.budget_s,
+        started_at_s=started.timestamp(),
+    )
+
+
+def run_matrix(
+    home: Home,
+    place: CellPlace,
+    archive: MatrixArchive,
+    clock: Clock,
+    progress: Progress,
+    file: Path,
+    options: MatrixOptions,
+) -> MatrixRun:
+    """Carry the suite in `file` out at `place`, or go on with its unfinished run.
+
+    Raises RefusedError (`busy`) while another benchmark runs: they would measure each other; and
+    UsageError (`not-runnable`) when the place can measure none of the cells.
+    """
+    with hold_lock(home, "bench", clock, timeout_s=0):
+        plan = plan_matrix(place, archive, clock, progress, file, options)
+        if not plan.visits:
+            raise UsageError(
+                f"{plan.place[0].upper()}{plan.place[1:]} can measure none of the "
+                f"{len(plan.cells)} cells of {plan.suite}. {plan.cells[0].not_runnable}",
+                "--dry-run says of each cell what it lacks; choose another suite, or a lab made "
+                "for it.",
+                code="not-runnable",
+            )
+        runner = MatrixRunner(place, archive, clock, progress)
+        return runner.run(plan, keep=options.keep_data)
+
+
+def show_matrix_plan(run: MatrixRun, archive: MatrixArchive, output_format: FormatOption) -> None:
+    """What --dry-run prints: the cells, which of them cannot run and why, and the time."""
+    suite = parse_matrix_suite(run.suite_text, source=f"the suite of the run {run.run_id}")
+    begun = run.run_id in archive.run_ids()
+    visits = archive.visits(run.run_id) if begun else []
+    missing = missing_visits(run, visits)
+    wanted = {one.cell_id for one in missing}
+    cells = [cell for cell_id, cell in cells_of(run).items() if cell_id in wanted]
+    making_s = len(environments(cells)) * suite.scales[parse_scale(run.scale)].environment_s
+    estimated_s = decide_all_s(run, missing, visits) + making_s
+    refused = [cell for cell in run.cells if cell.not_runnable is not None]
+    steps = [f"{cell.label}: {cell.not_runnable or 'can run'}" for cell in run.cells]
+    document = {
+        "plan": steps,
+        "suite": run.suite,
+        "scale": run.scale,
+        "place": run.place,
+        "resumes": run.run_id if begun else None,
+        "rounds": run.rounds,
+        "visits": len(missing),
+        "estimated_s": estimated_s,
+        "budget_s": run.budget_s,
+        "cells": [
+            {
+                "cell_id": cell.cell_id,
+                "label": cell.label,
+                "arm": cell.arm,
+                "point": dict(cell.point),
+                "not_runnable": cell.not_runnable,
+            }
+            for cell in run.cells
+        ],
+    }
+    # Many cells lack the same: each reason is told once, under the table.
+    reasons = distinct(cell.not_runnable for cell in refused if cell.not_runnable is not None)
+    here = {
+        cell.cell_id: "can run"
+        if cell.not_runnable is None
+        else f"cannot ({reasons.index(cell.not_runnable) + 1})"
+        for cell in run.cells
+    }
+    output = make_output(output_format)
+    output.table(
+        document,
+        ["cell", "arm", "here"],
+        [[cell.label, cell.arm or "-", here[cell.cell_id]] for cell in run.cells],
+        "The suite has no cell at this scale.",
+    )
+    if output_format is not FORMAT_DEFAULT:
+        return
+    lines = [
+        "",
+        *(f"({number}) {reason}" for number, reason in enumerate(reasons, start=1)),
+        f"{len(run.cells) - len(refused)} of {len(run.cells)} cells can run here, in {run.rounds} "
+        f"round{'' if run.rounds == 1 else 's'}: {len(missing)} visits, about "
+        f"{describe_time(estimated_s)} with what they stand on.",
+    ]
+    if begun:
+        lines.append(f"This goes on with the run {run.run_id}.")
+    if run.budget_s is not None and estimated_s > run.budget_s:
+        lines.append(
+            f"The budget of {describe_time(run.budget_s)} will end it before that: what is not "
+            "visited then is marked."
+        )
+    output.text(None, "\n".join(lines))
+
+
+def _resumed(unfinished: MatrixRun | None, suite: MatrixSuite, options: MatrixOptions) -> MatrixRun:
+    asked = {"--rounds": options.rounds, "--budget": options.budget_s, "--seed": options.seed}
+    for name, value in asked.items():
+        if value is not None:
+            raise UsageError(
+                f"{name} has no meaning with --resume: the run has its own.", "Leave it out."
+            )
+    if unfinished is None:
+        raise NotFoundError(
+            f"There is no unfinished run of {suite.name} at the scale {options.scale}.",
+            "Leave --resume out to begin one.",
+        )
+    return unfinished

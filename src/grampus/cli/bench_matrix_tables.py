@@ -1,0 +1,256 @@
+"""How the findings of a run of a matrix suite are laid out at a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from grampus.cli.bench_tables import format_times
+from grampus.cli.output import Output
+
+Row = list[str]
+# Columns of figures: what they are called, and where in a cell's document they are.
+_SPREADS = (("queries/s", "queries_per_s"), ("MB/s", "mb_per_s"))
+_BOUNDS = {
+    "exactly": "",
+    "about": "about ",
+    "up-to": "up to ",
+    "at-least": "at least ",
+    "below": "below ",
+    "above": "above ",
+}
+
+
+def show_findings(output: Output, document: Mapping[str, Any]) -> None:
+    """The tables of one run (`findings/documents.py` says what `document` holds)."""
+    output.text(None, "\n".join(_heading(document)))
+    headings, rows = cell_table(document["cells"])
+    output.table(None, headings, rows, "The run has no cell.")
+    output.text(None, "\n".join(_remarks(document["cells"])))
+    if document["comparisons"]:
+        output.table(
+            None,
+            [
+                "arm over baseline",
+                "where",
+                "quantity",
+                "ratio x",
+                "95% interval",
+                "rounds",
+                "verdict",
+            ],
+            [comparison_row(one) for one in document["comparisons"]],
+            "",
+        )
+        output.text(None, f"{document['comparisons_line']}\n")
+    output.table(
+        None,
+        ["conclusion", "of the source", "verdict"],
+        [[one["name"], one["says"], words(one["word"])] for one in document["conclusions"]],
+        "The suite has no conclusion.",
+    )
+    output.text(
+        None, "\n".join([*(f"{one['name']}: {one['sentence']}" for one in document["conclusions"])])
+    )
+    if document["source"] is not None:
+        _show_source(output, document["source"])
+    output.text(None, f"\nRaw data: {document['dir']}")
+
+
+def cell_table(cells: Sequence[Mapping[str, Any]]) -> tuple[Row, list[Row]]:
+    """Headings and rows: only the columns that some cell has figures for, numbers to the right."""
+    spreads = [one for one in _SPREADS if any(cell[one[1]] is not None for cell in cells)]
+    headings = ["cell", "rounds", "tps" if _are_databases(cells) else "ops/s", "lowest to highest"]
+    headings += [name for name, _ in spreads]
+    headings += ["p50", "p99", "p99.99", "remark"]
+    rows = [
+        [
+            cell["name"],
+            f"{cell['measured']}/{cell['planned']}",
+            format_rate(cell["operations_per_s"]),
+            format_range(cell["operations_per_s"]),
+            *(format_rate(cell[key]) for _, key in spreads),
+            *_percentiles(cell["latency"]),
+            remark(cell),
+        ]
+        for cell in cells
+    ]
+    return _right_aligned(headings, rows, first=1, last=-1)
+
+
+def remark(cell: Mapping[str, Any]) -> str:
+    """Why there is no figure; else what limits the trust in it, in a few words."""
+    if cell["no_figure"] is not None:
+        return f"no figure: {cell['no_figure']}"
+    said = []
+    if cell["marked"]:
+        said.append(f"{cell['marked']} marked")
+    if cell["missing"]:
+        said.append(f"{cell['missing']} missing")
+    if cell["client_bound"] == "yes":
+        said.append("client-bound")
+    if cell["loop"] == "open":
+        said.append("open loop")
+    if cell["steady"] is not None:
+        said.append("steady" if cell["steady"] else "unsteady")
+    if cell["errors"]:
+        said.append(f"{cell['errors']:,.0f} errors")
+    if cell["reconnects"]:
+        said.append(f"{cell['reconnects']:,.0f} reconnects")
+    return ", ".join(said)
+
+
+def comparison_row(comparison: Mapping[str, Any]) -> Row:
+    """A comparison as a line of the table."""
+    effect = comparison["effect"]
+    pair = f"{comparison['arm']} / {comparison['baseline']}"
+    row = [pair, comparison["name"] or "-", comparison["quantity"]]
+    if effect is None:
+        return [*row, "-", "-", "-", f"not compared: {comparison['reason']}"]
+    return [
+        *row,
+        format_times(effect["ratio"]),
+        "-" if effect["low"] is None else f"{effect['low']:.3g} to {effect['high']:.3g}",
+        str(effect["rounds"]),
+        _verdict(comparison),
+    ]
+
+
+def _verdict(comparison: Mapping[str, Any]) -> str:
+    word = words(comparison["word"])
+    detectable = comparison["effect"]["detectable"]
+    if comparison["word"] == "undecided" and detectable is not None:
+        if detectable >= 1:
+            return f"{word} (so many rounds would not show a doubling)"
+        return f"{word} (so many rounds show {100 * detectable:.2g}% or more)"
+    if comparison["remains"] is False:
+        return f"{word} (may be chance among so many)"
+    return word
+
+
+def words(word: str) -> str:
+    """`does-not-hold` as people write it."""
+    return word.replace("-", " ")
+
+
+def format_rate(spread: Mapping[str, Any] | None) -> str:
+    """`12,346`, or `12.3` where that says more; a dash when there is none."""
+    return "-" if spread is None else _figure(spread["mean"])
+
+
+def format_range(spread: Mapping[str, Any] | None) -> str:
+    """`12,001 to 12,600`: the lowest and the highest round; a dash when there is none."""
+    if spread is None:
+        return "-"
+    return f"{_figure(spread['low'])} to {_figure(spread['high'])}"
+
+
+def figure_row(figure: Mapping[str, Any]) -> Row:
+    """A published figure as a line of the table."""
+    value = figure["value"]
+    shown = (
+        f"only drawn ({figure['shown_in']})"
+        if value is None
+        else f"{_BOUNDS[figure['bound']]}{value:,.10g} {figure['unit']}"
+    )
+    return [
+        figure["quantity"],
+        ", ".join(f"{name} {label}" for name, label in figure["labels"].items()),
+        shown,
+        "-" if figure["of_first"] is None else f"{figure['of_first']:.3g}",
+    ]
+
+
+def _heading(document: Mapping[str, Any]) -> list[str]:
+    lines = [
+        document["title"],
+        document["question"],
+        f"{document['run_id']} on {document['place']}: {document['visits_done']} of "
+        f"{document['visits_planned']} visits, {document['measure_s']:g} s each.",
+    ]
+    if document["ended_at_s"] is None:
+        lines.append(
+            f"Unfinished: `grampus bench run {document['suite']} --scale {document['scale']} "
+            "--resume` goes on with it."
+        )
+    if document["cut_short"] is not None:
+        lines.append(document["cut_short"])
+    if document["statement"] is not None:
+        lines.append(document["statement"])
+    return [*lines, ""]
+
+
+def _remarks(cells: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What the last column has no room for: reasons of marked rounds, and evidence."""
+    lines: dict[str, None] = {}
+    for cell in cells:
+        name = cell["name"]
+        if cell["no_figure"] is None:
+            for reason in cell["reasons"]:
+                rounds = ", ".join(str(number) for number in reason["rounds"])
+                lines[f"Marked, {name}, round {rounds}: {reason['text']}"] = None
+        if cell["client_bound"] == "yes" and cell["evidence"]:
+            lines[f"Client-bound, {name}: {cell['evidence'][0]}"] = None
+        for reason in cell["unsteady_reasons"][:1]:
+            what = "Unsteady" if cell["steady"] is False else "Not known to be steady"
+            lines[f"{what}, {name}: {reason}"] = None
+        for note in cell["notes"]:
+            lines[f"Note, {name}: {note}"] = None
+    return [*lines, ""]
+
+
+def _show_source(output: Output, source: Mapping[str, Any]) -> None:
+    date = "" if source["date"] == "unknown" else f", {source['date']}"
+    output.text(
+        None,
+        f"\nThe source: {source['title']} ({source['publisher']}{date}).\n"
+        f"It found: {source['conclusion']}\n{source['statement']}",
+    )
+    headings = ["published", "of", "figure", "of the first x"]
+    rows = [figure_row(one) for one in source["figures"]]
+    # Where all figures are ratios themselves, there is nothing in the last column.
+    shown = 4 if any(one["of_first"] is not None for one in source["figures"]) else 3
+    headings, rows = _right_aligned(
+        headings[:shown], [row[:shown] for row in rows], first=2, last=shown
+    )
+    output.table(None, headings, rows, "The catalog has no figure of it.")
+
+
+def _percentiles(latency: Mapping[str, Any] | None) -> Row:
+    if latency is None:
+        return ["-", "-", "-"]
+    return [_latency(one) for one in latency["percentiles"]]
+
+
+def _latency(percentile: Mapping[str, Any]) -> str:
+    """`1.84 ms`; `0.6 to 56 ms` where only bounds are known."""
+    middle_us = percentile["latency_us"]
+    if middle_us is not None:
+        return f"{_digits(middle_us / 1000)} ms"
+    return f"{_digits(percentile['low_us'] / 1000)} to {_digits(percentile['high_us'] / 1000)} ms"
+
+
+def _digits(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:,.1f}" if value >= 1 else f"{value:.3g}"
+
+
+def _are_databases(cells: Sequence[Mapping[str, Any]]) -> bool:
+    return all(cell["iops"] is None for cell in cells)
+
+
+def _right_aligned(
+    headings: Row, rows: list[Row], *, first: int, last: int
+) -> tuple[Row, list[Row]]:
+    """The columns from `first` to before `last`, with their figures to the right."""
+    lines = [headings, *rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(headings))]
+    chosen = range(len(headings))[first:last]
+    padded = [
+        [text.rjust(widths[place]) if place in chosen else text for place, text in enumerate(line)]
+        for line in lines
+    ]
+    return padded[0], padded[1:]

@@ -1,0 +1,262 @@
+"""`grampus bench run`: suites of all kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from grampus.bench.paths.plan import PathsOptions
+from grampus.bench.paths.suite import PathsSuite
+from grampus.bench.plan import BenchOptions
+from grampus.bench.runner import BenchRunner
+from grampus.bench.suite import Suite, load_suite
+from grampus.cli.app import command
+from grampus.cli.bench import bench_app, report_file, show_run
+from grampus.cli.bench_matrix import find_matrix_file, matrix_suite_names, show_matrix
+from grampus.cli.bench_matrix_run import (
+    MatrixOptions,
+    parse_scale,
+    plan_matrix,
+    run_matrix,
+    show_matrix_plan,
+)
+from grampus.cli.bench_paths import run_paths
+from grampus.cli.composition.bench import (
+    SUITES,
+    LabDevices,
+    LabFacts,
+    matrix_archive,
+    run_archive,
+)
+from grampus.cli.composition.matrix import LabPlace
+from grampus.cli.composition.session import Session
+from grampus.cli.options import (
+    FORMAT_DEFAULT,
+    LAB_DEFAULT,
+    DryRunOption,
+    FormatOption,
+    LabOption,
+)
+from grampus.cli.output import make_output
+from grampus.core.errors import UsageError
+from grampus.core.intervals import parse_interval_s
+from grampus.report.build import build_report
+
+
+@command(bench_app, "run", "grampus bench run quick --db demo")
+def bench_run(
+    suite: Annotated[
+        str, typer.Argument(help="A suite's name (see bench list), or the file of one of your own.")
+    ],
+    db: Annotated[
+        str | None, typer.Option("--db", metavar="NAME", help="quick: the database to measure.")
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option(metavar="N", help="quick: client threads (default: the suite's).")
+    ] = None,
+    warmup_s: Annotated[
+        int | None,
+        typer.Option(
+            metavar="SECONDS", help="quick: warm-up of each point (default: the suite's)."
+        ),
+    ] = None,
+    measure_s: Annotated[
+        int | None,
+        typer.Option(
+            metavar="SECONDS", help="quick: measuring time of each point (default: the suite's)."
+        ),
+    ] = None,
+    fresh_data: Annotated[
+        bool, typer.Option("--fresh-data", metavar="", help="quick: load the data set anew.")
+    ] = False,
+    scale: Annotated[
+        str | None,
+        typer.Option(
+            metavar="tiny|small|full|sustained",
+            help="paths: 10 minutes, half an hour, 100 minutes, or 100 minutes of writes "
+            "alone; published experiments: up to 10 minutes, up to three hours, or as long as "
+            "their source measured, and no sustained (default: tiny).",
+        ),
+    ] = None,
+    host: Annotated[
+        str | None,
+        typer.Option(metavar="HOST", help="paths: where to measure (default: the first host)."),
+    ] = None,
+    rounds: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="All but quick: how often all is measured (default: the scale's)."
+        ),
+    ] = None,
+    measures: Annotated[
+        str | None,
+        typer.Option(metavar="PATTERNS", help="paths: only measures such as '16k-*,update-index'."),
+    ] = None,
+    arms: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATTERNS",
+            help="paths: only ways such as 'direct,journal,cache,local', the write paths.",
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="All but quick: decides orders and offsets (default: the time)."
+        ),
+    ] = None,
+    keep_data: Annotated[
+        bool,
+        typer.Option(
+            "--keep-data",
+            metavar="",
+            help="All but quick: leave what was made for it until the next run.",
+        ),
+    ] = False,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Published experiments: end after 10m, 2h or so, with as many whole rounds as "
+            "fit (default: no limit).",
+        ),
+    ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            metavar="",
+            help="Published experiments: go on with the unfinished run of the suite and scale.",
+        ),
+    ] = False,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Run a suite: a database against this machine's own disk, the ways to a volume, or a
+    published experiment."""
+    session = Session(lab)
+    of_quick = {
+        "--db": db,
+        "--threads": threads,
+        "--warmup-s": warmup_s,
+        "--measure-s": measure_s,
+        "--fresh-data": fresh_data or None,
+    }
+    of_paths = {"--host": host, "--measures": measures, "--arms": arms}
+    of_matrices = {"--budget": budget, "--resume": resume or None}
+    file = find_matrix_file(suite)
+    if file is not None:
+        _require_unused(suite, {**of_quick, **of_paths})
+        wanted = MatrixOptions(
+            scale=parse_scale(scale),
+            rounds=rounds,
+            budget_s=None if budget is None else parse_interval_s(budget),
+            seed=seed,
+            resume=resume,
+            keep_data=keep_data,
+        )
+        _run_matrix(session, file, wanted, dry_run=dry_run, output_format=output_format)
+        return
+    chosen = load_suite(SUITES, suite, also=matrix_suite_names())
+    if isinstance(chosen, PathsSuite):
+        _require_unused(suite, {**of_quick, **of_matrices})
+        asked = PathsOptions(
+            scale=scale or "tiny",
+            host=host,
+            rounds=rounds,
+            measures=measures,
+            arms=arms,
+            seed=seed,
+            keep_data=keep_data,
+        )
+        with session.sharing_lab(), session.progress:
+            run_paths(session, chosen, asked, dry_run=dry_run, output_format=output_format)
+        return
+    _require_unused(
+        suite,
+        {
+            "--scale": scale,
+            **of_paths,
+            "--rounds": rounds,
+            "--seed": seed,
+            "--keep-data": keep_data or None,
+            **of_matrices,
+        },
+    )
+    if db is None:
+        raise UsageError(
+            f"The suite {suite} measures a database, and none is named.", "Add --db NAME."
+        )
+    options = BenchOptions(
+        threads=threads, warmup_s=warmup_s, measure_s=measure_s, fresh_data=fresh_data
+    )
+    _run_oltp(session, chosen, db, options, dry_run=dry_run, output_format=output_format)
+
+
+def _run_oltp(
+    session: Session,
+    suite: Suite,
+    db: str,
+    options: BenchOptions,
+    *,
+    dry_run: bool,
+    output_format: FormatOption,
+) -> None:
+    output = make_output(output_format)
+    with session.sharing_lab(), session.progress:
+        session.require_lab()
+        runner = BenchRunner(
+            home=session.home,
+            lab=session.lab_name,
+            fleet=session.fleet(),
+            databases=session.databases(),
+            devices=LabDevices(session),
+            facts=LabFacts(session, db),
+            clock=session.clock,
+            progress=session.progress,
+        )
+        if dry_run:
+            plan = runner.plan(suite, db, options)
+            titles = [f"{cell.workload.title} on {cell.arm}" for cell in plan.cells]
+            output.text({"plan": titles}, "\n".join(titles))
+            return
+        run = runner.run(suite, db, options)
+        session.progress.phase("Write the report")
+        report = build_report(
+            run_archive(session), run.run_id, report_file(run_archive(session), run)
+        )
+    show_run(output, output_format, run, run_archive(session), report)
+
+
+def _run_matrix(
+    session: Session,
+    file: Path,
+    options: MatrixOptions,
+    *,
+    dry_run: bool,
+    output_format: FormatOption,
+) -> None:
+    archive = matrix_archive(session)
+    with session.sharing_lab(), session.progress:
+        place = LabPlace(session)
+        if dry_run:
+            plan = plan_matrix(place, archive, session.clock, session.progress, file, options)
+            show_matrix_plan(plan, archive, output_format)
+            return
+        run = run_matrix(
+            session.home, place, archive, session.clock, session.progress, file, options
+        )
+    show_matrix(run, archive, output_format)
+
+
+def _require_unused(suite: str, options: Mapping[str, object]) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise UsageError(
+                f"{name} has no meaning for the suite {suite}.",
+                "Leave it out; `grampus bench run --help` says which option is for which suite.",
+            )

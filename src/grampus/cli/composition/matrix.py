@@ -1,0 +1,286 @@
+"""The composition root, of suites of cells: a lab as the place on which they are measured."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import PurePosixPath
+from typing import Any
+
+from grampus.bench.counters import parse_memory
+from grampus.bench.environment import observe_machine
+from grampus.bench.matrix.capabilities import Capabilities
+from grampus.bench.stands.offers import LabFeatures, decide_capabilities
+from grampus.bench.stands.place import StandsPlace
+from grampus.bench.stands.ports import StandPorts
+from grampus.bench.stands.records import BenchStand
+from grampus.bench.stands.settings import POOL
+from grampus.ceph.pools import ensure_empty_pool_absent, ensure_pool_of_copies
+from grampus.cli.composition.bench import LabDevices, describe_lab
+from grampus.cli.composition.live import live_settings
+from grampus.cli.composition.session import Session, volumed_program
+from grampus.core.errors import GrampusError, NotFoundError, RefusedError
+from grampus.databases.administrator import Administrator, administrator_of
+from grampus.databases.clones.decide_golden import GOLDEN_PREFIX
+from grampus.databases.live.live_changes import SET_PARAMETER, ParameterChange
+from grampus.databases.live.live_server import ensure_options, ensure_pool_size
+from grampus.databases.model import DatabaseRecord, Endpoint
+from grampus.databases.request import CreateRequest
+from grampus.lab.bootstrap import decide_placement_groups
+from grampus.lab.copies_pools import CopiesPools
+from grampus.lab.model import DATABASE_POOL
+from grampus.state.runs import Setting
+from grampus.volumes.drivers.volumed import VolumedProgram
+from grampus.volumes.model import Attachment, VolumeRecord, WritePath
+
+_MEMORY_FILE = "/proc/meminfo"
+
+
+class LabPlace(StandsPlace):
+    """A lab; a `CellPlace` of suites of cells."""
+
+    def __init__(self, session: Session) -> None:
+        facts = LabMatrixFacts(session)
+        super().__init__(
+            StandPorts(
+                lab=session.lab_name,
+                place=f"lab {session.lab_name}",
+                store=session.store,
+                fleet=session.fleet(),
+                databases=LabStandDatabases(session),
+                volumes=LabStandVolumes(session),
+                pools=LabStandPools(session),
+                cluster=LabStandCluster(session),
+                devices=LabDevices(session),
+                capabilities=facts.capabilities,
+                facts=facts.facts,
+                disk_room=facts.disk_room,
+                clock=session.clock,
+                progress=session.progress,
+                raw_dir=session.home.lab_dir(session.lab_name) / "bench",
+            ),
+            # One machine's cores and one disk stand for all hosts and all devices.
+            shape_only=True,
+        )
+
+
+class LabMatrixFacts:
+    """What a lab can do, and what a run records of it."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def capabilities(self) -> Capabilities:
+        session, spec = self._session, self._session.require_lab()
+        host = session.fleet().hosts()[0]
+        memory = parse_memory(host.read_file(PurePosixPath(_MEMORY_FILE)) or "")
+        used = session.databases().operations.used_addresses()
+        is_built = VolumedProgram(volumed_program()).is_built()
+        write_paths: tuple[WritePath, ...] = (
+            ("direct", "journal", "cache") if is_built else ("direct",)
+        )
+        return decide_capabilities(
+            LabFeatures(
+                name=session.lab_name,
+                media=spec.media,
+                osds_per_host=spec.osds_per_host,
+                copies=spec.copies,
+                write_paths=write_paths,
+                free_addresses=len(set(spec.database_addresses()) - used),
+                available_memory_bytes=memory.available_bytes if memory else 0,
+                versions=self._versions(),
+            )
+        )
+
+    def facts(self) -> list[Setting]:
+        session = self._session
+        host = session.fleet().hosts()[0]
+        return [*describe_lab(session, DATABASE_POOL, {}), *observe_machine(host)]
+
+    def disk_room(self) -> tuple[int, int]:
+        usage = shutil.disk_usage(self._session.home.root)
+        return usage.total, usage.free
+
+    def _versions(self) -> dict[str, tuple[str, ...]]:
+        session = self._session
+        host = session.fleet().hosts()[0]
+        sysbench = host.run(["sysbench", "--version"]).stdout.split()
+        fio = host.run(["fio", "--version"]).stdout.strip().removeprefix("fio-")
+        return {
+            "ceph": (session.cluster().observe_versions().split()[0],),
+            "mysql": tuple(session.server_images().versions("mysql")),
+            "mariadb": (),
+            "percona": (),
+            "qemu": (),
+            "sysbench": (sysbench[-1],) if sysbench else (),
+            "fio": (fio,),
+        }
+
+
+class LabStandDatabases:
+    """Databases of the lab; a `StandDatabases`."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._databases = session.databases()
+        self._operations = self._databases.operations
+
+    def settle(self, name: str) -> None:
+        with self._operations.locked(name):
+            self._operations.settle(name)
+
+    def find(self, name: str) -> DatabaseRecord | None:
+        record = self._operations.records.find(name)
+        return record if record is not None and record.phase == "ready" else None
+
+    def create(self, name: str, stand: BenchStand, parameters: Mapping[str, str]) -> None:
+        plan = stand.plan
+        spec = self._databases.plan_create(
+            CreateRequest(
+                name=name,
+                size_bytes=plan.size_bytes,
+                memory_bytes=plan.memory_bytes,
+                cpus=float(os.cpu_count() or 1),
+                write_path=plan.write_path,
+            )
+        )
+        update = {"pool": stand.pool, "parameters": dict(parameters)}
+        self._databases.create(spec.model_copy(update=update))
+
+    def ensure_running(self, name: str) -> None:
+        self._databases.start(name)
+
+    def endpoint(self, name: str) -> Endpoint:
+        return self._databases.endpoint(name)
+
+    def observe_variables(self, name: str, names: tuple[str, ...]) -> dict[str, str]:
+        expressions = ", ".join(f"@@global.{variable}" for variable in names)
+        (row,) = self._administrator(name).query(f"SELECT {expressions}")
+        return dict(zip(names, row, strict=True))
+
+    def record_parameters(self, name: str, parameters: Mapping[str, str]) -> None:
+        operations = self._operations
+        with operations.locked(name):
+            operations.settle(name)
+            spec = operations.ready(name).spec
+            change = ParameterChange(
+                changed=spec.model_copy(update={"parameters": dict(parameters)}),
+                former_parameters=spec.parameters,
+                parameter=POOL,
+                statement_value=None,
+                former_statement_value=None,
+                checked=False,
+                running=True,
+            )
+            operations.run(SET_PARAMETER, change)
+
+    def set_live(self, name: str, values: Mapping[str, str]) -> None:
+        administrator = self._administrator(name)
+        ensure_options(administrator, {key: v for key, v in values.items() if key != POOL})
+        if POOL in values:
+            ensure_pool_size(administrator, self._session.clock, int(values[POOL]))
+
+    def restart(self, name: str) -> None:
+        live_settings(self._session).restart(name)
+
+    def ensure_absent(self, name: str) -> None:
+        with suppress(NotFoundError):
+            record = self._operations.records.find(name)
+            if record is not None and record.phase == "ready" and record.spec.protected:
+                self._databases.protect(name, False)
+            self._databases.delete(name)
+
+    def _administrator(self, name: str) -> Administrator:
+        return administrator_of(self._operations.ports, self._databases.get(name).spec)
+
+
+class LabStandVolumes:
+    """Volumes of the lab; a `StandVolumes`."""
+
+    def __init__(self, session: Session) -> None:
+        self._volumes = session.volumes()
+
+    def find(self, name: str) -> VolumeRecord | None:
+        self._volumes.converge()
+        return self._volumes.find(name)
+
+    def create(self, name: str, stand: BenchStand) -> None:
+        plan = stand.plan
+        spec = self._volumes.plan_create(
+            name, stand.pool, plan.size_bytes, write_path=plan.write_path
+        )
+        self._volumes.create(spec)
+
+    def ensure_attached(self, name: str, host: str) -> Attachment:
+        return self._volumes.ensure_attached(name, host)
+
+    def ensure_absent(self, name: str) -> None:
+        self._volumes.converge()
+        if self._volumes.find(name) is not None:
+            self._volumes.delete(name)
+
+
+class LabStandPools:
+    """Pools of the lab; a `StandPools`."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def pool_of(self, copies: int) -> str:
+        return self._copies().pool_of(copies)
+
+    def is_there(self, pool: str) -> bool:
+        return pool in self._session.cluster().query("osd", "pool", "ls")
+
+    def ensure(self, pool: str, copies: int) -> None:
+        if pool == self.pool_of(copies):
+            self._copies().ensure(copies)
+            return
+        spec = self._session.require_lab()
+        ensure_pool_of_copies(
+            self._session.cluster(),
+            self._session.clock,
+            pool,
+            placement_groups=decide_placement_groups(spec.osd_count, spec.copies),
+            copies=copies,
+        )
+
+    def ensure_unused_absent(self, pool: str) -> None:
+        volumes = self._session.volumes()
+        for record in volumes.all():
+            # What new databases were cloned from; the product makes it again when it needs one.
+            if record.spec.pool == pool and record.spec.name.startswith(GOLDEN_PREFIX):
+                with suppress(RefusedError):
+                    volumes.delete(record.spec.name)
+        self._copies().tidy(pool)
+
+    def ensure_absent(self, pool: str) -> None:
+        if not ensure_empty_pool_absent(self._session.cluster(), pool):
+            raise GrampusError(
+                f"The pool {pool} could not be removed: an OSD is down, or images are in it.",
+                "Bring the OSDs back (`grampus lab status`), then try again.",
+                code="pool-kept",
+            )
+
+    def _copies(self) -> CopiesPools:
+        session = self._session
+        return CopiesPools(session.require_lab(), session.cluster(), session.clock)
+
+
+class LabStandCluster:
+    """The lab's cluster; a `StandCluster`."""
+
+    def __init__(self, session: Session) -> None:
+        self._cluster = session.cluster()
+
+    def ceph(self, *arguments: str) -> object:
+        return self._cluster.ceph(*arguments)
+
+    def query(self, *arguments: str) -> Any:
+        return self._cluster.query(*arguments)
+
+    def observe_status(self) -> Mapping[str, Any]:
+        status: Mapping[str, Any] = self._cluster.ask("status")
+        return status

@@ -1,0 +1,155 @@
+"""What is said of a cell: its figures over the rounds, or why there are none."""
+
+from __future__ import annotations
+
+import pytest
+
+from grampus.bench.findings.cells import CellFinding, decide_cells, spread_of
+from grampus.bench.matrix.cells import Cell
+from grampus.core.errors import GrampusError
+from tests.unit.bench.findings.made_matrix import (
+    Seen,
+    made_figures,
+    made_latency,
+    made_matrix_run,
+)
+
+
+def _found(*rounds: Seen, **changed: object) -> CellFinding:
+    """The first cell with these rounds; the others were not visited."""
+
+    def seen(cell: Cell, number: int) -> Seen:
+        return rounds[number - 1] if cell.point.media == "hdd" and cell.point.threads == 1 else None
+
+    _, run, visits = made_matrix_run(seen, rounds=len(rounds), **changed)
+    return decide_cells(run, visits)[0]
+
+
+def test_throughput_is_a_geometric_mean_with_its_lowest_and_highest_round() -> None:
+    found = _found(made_figures(100), made_figures(400), made_figures(200))
+    spread = found.operations_per_s
+    assert spread is not None
+    assert spread.mean == pytest.approx(200)
+    assert (spread.low, spread.high, spread.rounds) == (100, 400, 3)
+    assert found.queries_per_s == spread
+    assert (found.iops, found.mb_per_s) == (None, None)
+    assert (found.planned, found.measured, found.marked, found.missing) == (3, 3, 0, 0)
+    assert found.name == "update-index, threads 1, media hdd".removeprefix("update-index, ")
+
+
+@pytest.mark.parametrize(("values", "mean"), [([8.0, 2.0], 4.0), ([5.0], 5.0), ([0.0, 100.0], 0.0)])
+def test_geometric_mean(values: list[float], mean: float) -> None:
+    spread = spread_of(values)
+    assert spread is not None
+    assert spread.mean == pytest.approx(mean)
+
+
+def test_no_value_has_no_spread() -> None:
+    assert spread_of([]) is None
+
+
+def test_percentiles_are_those_of_all_operations_together() -> None:
+    """The mean of the rounds' medians (1 ms and 100 ms) would be 50.5 ms: nobody waited so long."""
+    found = _found(
+        made_figures(100, latency=made_latency(*[1000.0] * 90)),
+        made_figures(100, latency=made_latency(*[100_000.0] * 10)),
+        made_figures(100, latency=None),
+    )
+    assert found.latency is not None
+    p50, p99, p9999 = (one.to_document()["latency_us"] for one in found.latency.percentiles)
+    assert p50 == pytest.approx(1000, rel=0.02)
+    assert [p99, p9999] == [pytest.approx(100_000, rel=0.02)] * 2
+    assert found.latency.average_us == pytest.approx(10_900)
+    assert (found.latency.rounds, found.latency.operations) == (2, 100)
+
+
+def test_marked_rounds_stand_beside_the_others_with_their_reasons() -> None:
+    found = _found("An OSD was down.", made_figures(100), "An OSD was down.", "Full.", None)
+    assert (found.planned, found.measured, found.marked, found.missing) == (5, 1, 3, 1)
+    assert [(one.text, one.rounds) for one in found.reasons] == [
+        ("An OSD was down.", (1, 3)),
+        ("Full.", (4,)),
+    ]
+    assert found.no_figure is None
+    assert found.operations_per_s is not None
+    assert found.operations_per_s.mean == pytest.approx(100)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "changed", "reason"),
+    [
+        (("Down.", "Down.", "Full."), {}, "Down. Full."),
+        ((None, None), {"ended_at_s": None}, "It was not measured yet."),
+        ((None, None), {}, "It was not measured."),
+        ((None, None), {"cut_short": "The time was up."}, "The time was up."),
+        (
+            (None,),
+            {"not_runnable": {"update-index, threads 1, media hdd": "There is no disk."}},
+            "There is no disk.",
+        ),
+    ],
+)
+def test_a_cell_without_any_figure_has_a_reason_instead(
+    rounds: tuple[Seen, ...], changed: dict[str, object], reason: str
+) -> None:
+    found = _found(*rounds, **changed)
+    assert found.no_figure == reason
+    assert found.operations_per_s is found.queries_per_s is found.latency is None
+    assert (found.client_bound, found.steady, found.loop) == ("unknown", None, None)
+
+
+def test_one_client_bound_round_marks_the_cell_with_its_evidence() -> None:
+    found = _found(
+        made_figures(100, evidence=("It used 20 % of its CPU limit.",)),
+        made_figures(100, client_bound="yes", evidence=("It used all of its cores.",)),
+    )
+    assert found.client_bound == "yes"
+    assert found.client_bound_rounds == (2,)
+    assert found.evidence == ("It used all of its cores.",)
+
+
+@pytest.mark.parametrize(
+    ("seen", "word"),
+    [(("no", "no"), "no"), (("no", "unknown"), "unknown"), (("unknown", "yes"), "yes")],
+)
+def test_client_bound_over_the_rounds(seen: tuple[str, ...], word: str) -> None:
+    assert _found(*(made_figures(100, client_bound=one) for one in seen)).client_bound == word
+
+
+@pytest.mark.parametrize(
+    ("seen", "steady"),
+    [
+        ((True, True), True),
+        ((True, False), False),
+        ((None, True), True),
+        ((None, False), False),
+        ((None, None), None),
+    ],
+)
+def test_steady_over_the_rounds(seen: tuple[bool | None, ...], steady: bool | None) -> None:
+    assert _found(*(made_figures(100, steady=one) for one in seen)).steady is steady
+
+
+def test_errors_notes_and_reasons_of_unsteadiness_are_gathered() -> None:
+    found = _found(
+        made_figures(100, errors=2, reconnects=1, notes=("A.",), unsteady_reason="It rose."),
+        made_figures(100, errors=3, notes=("A.", "B."), unsteady_reason="It rose."),
+    )
+    assert (found.errors, found.reconnects) == (5, 1)
+    assert (found.notes, found.unsteady_reasons) == (("A.", "B."), ("It rose.",))
+
+
+def test_of_two_visits_of_one_round_the_later_counts() -> None:
+    _, run, visits = made_matrix_run(lambda cell, number: made_figures(100), rounds=1)
+    again = visits[0].model_copy(update={"figures": made_figures(300)})
+    (found, *_) = decide_cells(run, [*visits, again])
+    assert (found.measured, found.operations_per_s and found.operations_per_s.mean) == (
+        1,
+        pytest.approx(300),
+    )
+
+
+def test_a_latency_that_cannot_be_read_is_no_latency_left_out() -> None:
+    with pytest.raises(GrampusError) as raised:
+        _found(made_figures(100, latency={"format": "other"}))
+    assert raised.value.code == "latency-document"

@@ -1,0 +1,410 @@
+"""Which conclusions hold: by intervals against limits, and never by what was not measured."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from grampus.bench.findings.conclusions import (
+    ConclusionFinding,
+    Truth,
+    all_of,
+    any_of,
+    decide_conclusions,
+)
+from grampus.bench.latency.documents import render_histogram
+from grampus.bench.latency.histogram import Span, histogram_of
+from grampus.bench.matrix.cells import Cell
+from tests.unit.bench.findings.made_matrix import (
+    Seen,
+    made_figures,
+    made_latency,
+    made_matrix_run,
+    made_text,
+)
+
+NOISE = (1.0, 1.01, 0.99, 1.005, 0.995, 1.002)
+RATIO = {"name": "x", "says": "x", "test": "ratio", "quantity": "tps", "arm": "nvme"}
+BEST = {"name": "x", "says": "x", "test": "best", "quantity": "tps", "along": "threads"}
+KNEE = {"name": "x", "says": "x", "test": "knee", "quantity": "tps", "along": "threads"}
+TREND = {"name": "x", "says": "x", "test": "trend", "quantity": "tps", "along": "threads"}
+
+
+def _found(
+    conclusion: dict[str, Any], tps: dict[Any, Seen | float], *, rounds: int = 6, along: str
+) -> ConclusionFinding:
+    """The conclusion where a cell's tps (a bit of noise aside) is that of its value of `along`."""
+    threads = sorted(tps) if along == "threads" else [8]
+    media = ["hdd", "nvme"] if along == "media" else ["nvme"]
+    text = made_text(
+        dimensions={"media": media, "threads": threads}
+        if along == "media"
+        else {"threads": threads},
+        arms={"hdd": {"media": "hdd"}, "nvme": {"media": "nvme"}} if along == "media" else None,
+        baseline="hdd" if along == "media" else None,
+        conclusions=[conclusion],
+    )
+
+    def seen(cell: Cell, number: int) -> Seen:
+        value = tps[cell.point.media if along == "media" else cell.point.threads]
+        if isinstance(value, int | float):
+            # Other noise in each cell, or the ratios would have none.
+            return made_figures(value * NOISE[(number * (cell.point.threads % 5 + 1)) % 6])
+        return value
+
+    suite, run, visits = made_matrix_run(seen, text=text, rounds=rounds)
+    (found,) = decide_conclusions(suite, run, visits)
+    return found
+
+
+def _ratio(
+    hdd: Seen | float, nvme: Seen | float, *, rounds: int = 6, **limits: float
+) -> ConclusionFinding:
+    tps: dict[Any, Seen | float] = {"hdd": hdd, "nvme": nvme}
+    return _found({**RATIO, **limits}, tps, rounds=rounds, along="media")
+
+
+@pytest.mark.parametrize(
+    ("limits", "word"),
+    [
+        ({"at_least": 1.5}, "holds"),
+        ({"at_most": 2.5}, "holds"),
+        ({"at_least": 1.5, "at_most": 2.5}, "holds"),
+        ({"at_least": 2.5}, "does-not-hold"),
+        ({"at_most": 1.5}, "does-not-hold"),
+        ({"at_least": 0.5, "at_most": 1.5}, "does-not-hold"),
+    ],
+)
+def test_a_ratio_within_and_outside_of_its_limits(limits: dict[str, float], word: str) -> None:
+    """Both arms share the noise of a round, so that the interval is that of 2 alone."""
+    found = _ratio(100, 200, **limits)
+    assert found.word == word
+    (claim,) = found.claims
+    assert claim.ratio == pytest.approx(2)
+    assert claim.what == "nvme over hdd"
+
+
+@pytest.mark.parametrize("limits", [{"at_least": 2.0}, {"at_most": 2.0}])
+def test_an_interval_across_the_limit_decides_nothing(limits: dict[str, float]) -> None:
+    text = made_text(dimensions={"media": ["hdd", "nvme"]}, conclusions=[{**RATIO, **limits}])
+
+    def seen(cell: Cell, number: int) -> Seen:
+        return made_figures(200 * NOISE[number - 1] if cell.point.media == "nvme" else 100)
+
+    suite, run, visits = made_matrix_run(seen, text=text, rounds=6)
+    (found,) = decide_conclusions(suite, run, visits)
+    assert found.word == "undecided"
+    (claim,) = found.claims
+    assert claim.low is not None
+    assert claim.high is not None
+    assert claim.low < 2 < claim.high
+
+
+def test_one_round_has_no_interval_and_decides_nothing() -> None:
+    found = _ratio(100, 1000, rounds=1, at_least=2)
+    assert found.word == "undecided"
+    assert found.claims[0].ratio == pytest.approx(10)
+    assert "Two rounds are the least that has an interval." in found.sentence
+
+
+@pytest.mark.parametrize(("rounds", "word"), [(5, "undecided"), (6, "holds")])
+def test_a_few_equal_ratios_are_no_absence_of_noise(rounds: int, word: str) -> None:
+    assert _ratio(100, 200, rounds=rounds, at_least=1.5).word == word
+
+
+@pytest.mark.parametrize(
+    ("nvme", "reason"),
+    [
+        ("There is no flash.", "There is no flash."),
+        (
+            made_figures(1000, client_bound="yes", evidence=("It used all of its cores.",)),
+            "The load generator was the limit in 6 of 6 rounds. It used all of its cores.",
+        ),
+        (made_figures(1000, loop="open"), "An open loop is not compared with a closed one."),
+        (None, "It was not measured."),
+    ],
+)
+def test_what_has_no_figures_or_those_of_the_client_is_not_tested(nvme: Seen, reason: str) -> None:
+    """Its ratio of 10 would hold."""
+    found = _ratio(100, nvme, at_least=2)
+    assert found.word == "not-tested"
+    assert found.claims[0].reason == reason
+    assert found.claims[0].ratio is None
+    assert found.sentence == f"Not tested: {reason}"
+
+
+def test_one_client_bound_round_is_enough_not_to_decide() -> None:
+    text = made_text(dimensions={"media": ["hdd", "nvme"]}, conclusions=[{**RATIO, "at_least": 2}])
+
+    def seen(cell: Cell, number: int) -> Seen:
+        bound = "yes" if cell.point.media == "nvme" and number == 3 else "no"
+        return made_figures(1000 if cell.point.media == "nvme" else 100, client_bound=bound)
+
+    suite, run, visits = made_matrix_run(seen, text=text, rounds=6)
+    assert [one.word for one in decide_conclusions(suite, run, visits)] == ["not-tested"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "word"),
+    [
+        (300, 300, "holds"),
+        (300, 100, "does-not-hold"),
+        ("Down.", 300, "undecided"),
+        ("Down.", 100, "does-not-hold"),
+        ("Down.", "Full.", "not-tested"),
+    ],
+)
+def test_a_conclusion_holds_when_it_does_in_all_pairs(
+    first: float | str, second: float | str, word: str
+) -> None:
+    text = made_text(conclusions=[{**RATIO, "at_least": 2}])
+
+    def seen(cell: Cell, number: int) -> Seen:
+        if cell.point.media == "hdd":
+            return made_figures(100 * NOISE[number - 1])
+        value = first if cell.point.threads == 1 else second
+        return value if isinstance(value, str) else made_figures(value)
+
+    suite, run, visits = made_matrix_run(seen, text=text, rounds=6)
+    (found,) = decide_conclusions(suite, run, visits)
+    assert found.word == word
+    assert [one.what.split(":")[0] for one in found.claims if one.ratio] in (
+        ["threads 1", "threads 8"],
+        ["threads 8"],
+        [],
+    )
+    if first == "Down." and second == 300:
+        assert "Not tested in 1 of 2: Down." in found.sentence
+
+
+def test_our_figure_stands_with_its_interval_beside_the_published_one() -> None:
+    found = _ratio(100, 200, at_least=1.5, published=5.0)
+    assert found.published == 5
+    assert found.sentence == (
+        "Of tps, nvme over hdd: 2 (95% interval 2 to 2, 6 rounds). It holds from 1.5 on. "
+        "The source has 5."
+    )
+    assert _ratio(100, 200, at_least=1.5).sentence.endswith("The source has no figure for it.")
+
+
+@pytest.mark.parametrize(
+    ("better", "expected", "tps", "word"),
+    [
+        ("most", [4], {1: 100, 2: 150, 4: 200, 8: 120}, "holds"),
+        ("most", [2, 4], {1: 100, 2: 150, 4: 200, 8: 120}, "holds"),
+        # Two expected ones need not be told apart.
+        ("most", [2, 4], {1: 100, 2: 200, 4: 200, 8: 120}, "holds"),
+        ("most", [2], {1: 100, 2: 150, 4: 200, 8: 120}, "does-not-hold"),
+        ("most", [1, 2], {1: 100, 2: 150, 4: 200, 8: 120}, "does-not-hold"),
+        ("least", [1], {1: 100, 2: 150, 4: 200, 8: 120}, "holds"),
+        ("least", [4], {1: 100, 2: 150, 4: 200, 8: 120}, "does-not-hold"),
+        ("most", [4], {1: 100, 2: 200, 4: 200.2, 8: 120}, "undecided"),
+        # What is missing might be better still; what is worse than one that is there is not best.
+        ("most", [4], {1: 100, 2: 150, 4: 200, 8: "Down."}, "undecided"),
+        ("most", [2], {1: 100, 2: 150, 4: 200, 8: "Down."}, "does-not-hold"),
+        ("most", [4], {1: 100, 2: 150, 4: "Down.", 8: 120}, "not-tested"),
+    ],
+)
+def test_the_best_value(
+    better: str, expected: list[int], tps: dict[Any, Seen | float], word: str
+) -> None:
+    conclusion = {**BEST, "better": better, "expected": expected}
+    assert _found(conclusion, tps, along="threads").word == word
+
+
+@pytest.mark.parametrize(
+    ("expected", "tps", "word"),
+    [
+        ([2], {1: 100, 2: 190, 4: 200, 8: 205}, "holds"),
+        ([1], {1: 100, 2: 190, 4: 200, 8: 205}, "does-not-hold"),
+        ([1, 2], {1: 100, 2: 190, 4: 200, 8: 205}, "holds"),
+        ([], {1: 100, 2: 190, 4: 200, 8: 205}, "holds"),
+        ([], {1: 100, 2: 190, 4: 380, 8: 700}, "does-not-hold"),
+        ([2], {1: 100, 2: 100, 4: 110.1, 8: 205}, "undecided"),
+        # Only the step past the expected value counts.
+        ([2], {1: "Down.", 2: 190, 4: 200, 8: "Down."}, "holds"),
+        ([2], {1: 100, 2: 190, 4: "Down.", 8: 205}, "not-tested"),
+        ([], {1: 100, 2: 190, 4: "Down.", 8: 205}, "undecided"),
+        ([8], {1: 100, 2: 190, 4: 380, 8: 700}, "not-tested"),
+    ],
+)
+def test_the_knee(expected: list[int], tps: dict[Any, Seen | float], word: str) -> None:
+    conclusion = {**KNEE, "gain_below": 0.1, "expected": expected}
+    assert _found(conclusion, tps, along="threads").word == word
+
+
+@pytest.mark.parametrize(
+    ("direction", "tolerance", "tps", "word"),
+    [
+        ("rises", 0.5, {1: 100, 4: 50, 8: 200}, "holds"),
+        ("rises", 0.5, {1: 100, 4: 500, 8: 120}, "does-not-hold"),
+        ("rises", 0.5, {1: 100, 4: 100, 8: 150.1}, "undecided"),
+        ("falls", 0.5, {1: 200, 4: 300, 8: 100}, "holds"),
+        ("falls", 0.5, {1: 100, 4: 100, 8: 90}, "does-not-hold"),
+        ("level", 0.5, {1: 100, 4: 120, 8: 90}, "holds"),
+        # The largest over the smallest, wherever they are.
+        ("level", 0.5, {1: 100, 4: 200, 8: 100}, "does-not-hold"),
+        ("level", 0.5, {1: 100, 4: "Down.", 8: 100}, "undecided"),
+        ("rises", 0.5, {1: 100, 4: "Down.", 8: 200}, "holds"),
+        ("rises", 0.5, {1: "Down.", 4: 100, 8: 200}, "not-tested"),
+    ],
+)
+def test_the_trend(
+    direction: str, tolerance: float, tps: dict[Any, Seen | float], word: str
+) -> None:
+    conclusion = {**TREND, "direction": direction, "tolerance": tolerance}
+    assert _found(conclusion, tps, along="threads").word == word
+
+
+def test_where_any_of_several_claims_would_decide_they_share_the_error() -> None:
+    """The step from 2 to 4 is the same in both; only where it is one of three it is less sure."""
+    tps: dict[Any, Seen | float] = {1: 100, 2: 200, 4: 400, 8: 800}
+    alone = _found({**KNEE, "gain_below": 0.1, "expected": [2]}, tps, along="threads").claims
+    shared = _found({**KNEE, "gain_below": 0.1, "expected": []}, tps, along="threads").claims
+    assert len(alone) == 1
+    (one,) = alone
+    (_, same, _) = shared
+    assert one.ratio == same.ratio
+    assert one.high is not None
+    assert same.high is not None
+    assert same.high > one.high
+
+
+@pytest.mark.parametrize(
+    ("quantity", "figures", "ratio"),
+    [
+        ("tps", ({"operations_per_s": 50.0}, {"operations_per_s": 100.0}), 2),
+        ("qps", ({"queries_per_s": 50.0}, {"queries_per_s": 200.0}), 4),
+        (
+            "latency-avg",
+            ({"latency": made_latency(1000, 3000)}, {"latency": made_latency(500, 500)}),
+            0.25,
+        ),
+        (
+            "latency-p99",
+            (
+                {"latency": made_latency(*[10] * 98, *[1000] * 2)},
+                {"latency": made_latency(*[10] * 98, *[3000] * 2)},
+            ),
+            3,
+        ),
+        (
+            "latency-p9999",
+            (
+                {"latency": made_latency(*[10] * 98, *[1000] * 2)},
+                {"latency": made_latency(*[10] * 98, *[2000] * 2)},
+            ),
+            2,
+        ),
+        ("mb-per-s", ({"moved_bytes_per_s": 1e6}, {"moved_bytes_per_s": 3e6}), 3),
+        ("osd-device-busy", ({"osd_device_busy_share": 0.2}, {"osd_device_busy_share": 0.8}), 4),
+        ("osd-device-latency", ({"osd_device_latency_ms": 1}, {"osd_device_latency_ms": 5}), 5),
+    ],
+)
+def test_each_quantity_is_read_where_it_is(
+    quantity: str, figures: tuple[dict[str, Any], dict[str, Any]], ratio: float
+) -> None:
+    text = made_text(
+        dimensions={"media": ["hdd", "nvme"]},
+        conclusions=[{**RATIO, "quantity": quantity, "at_least": 0.01}],
+    )
+
+    def seen(cell: Cell, number: int) -> Seen:
+        changed = figures[cell.point.media == "nvme"]
+        return made_figures(**{"operations_per_s": 7.0, **changed})
+
+    suite, run, visits = made_matrix_run(seen, text=text)
+    (found,) = decide_conclusions(suite, run, visits)
+    assert found.claims[0].ratio == pytest.approx(ratio, rel=0.03)
+
+
+@pytest.mark.parametrize("workload", ["fio-randwrite", "rbd-randwrite"])
+def test_iops_are_those_of_volumes(workload: str) -> None:
+    text = made_text(
+        dimensions={"media": ["hdd", "nvme"]},
+        fixed={"workload": workload},
+        conclusions=[{**RATIO, "quantity": "iops", "at_least": 2}],
+    )
+    suite, run, visits = made_matrix_run(
+        lambda cell, number: made_figures(300 if cell.point.media == "nvme" else 100),
+        text=text,
+        rounds=6,
+    )
+    assert [one.word for one in decide_conclusions(suite, run, visits)] == ["holds"]
+
+
+@pytest.mark.parametrize("quantity", ["iops", "iops-per-gb"])
+def test_of_databases_there_are_no_iops_that_could_be_taken_for_transactions(quantity: str) -> None:
+    text = made_text(
+        dimensions={"media": ["hdd", "nvme"]},
+        conclusions=[{**RATIO, "quantity": quantity, "at_least": 2}],
+    )
+    suite, run, visits = made_matrix_run(lambda cell, number: made_figures(100), text=text)
+    (found,) = decide_conclusions(suite, run, visits)
+    assert found.word == "not-tested"
+    assert "The run does not record" in found.sentence
+
+
+def test_of_each_database_is_a_share_of_all() -> None:
+    text = made_text(
+        dimensions={"databases": [1, 4]},
+        arms=None,
+        baseline=None,
+        conclusions=[
+            {
+                **TREND,
+                "quantity": "tps-per-database",
+                "along": "databases",
+                "direction": "falls",
+                "tolerance": 0.2,
+            }
+        ],
+    )
+    suite, run, visits = made_matrix_run(
+        lambda cell, number: made_figures(100 * cell.point.databases**0.5), text=text, rounds=6
+    )
+    (found,) = decide_conclusions(suite, run, visits)
+    assert found.word == "holds"
+    assert found.claims[0].ratio == pytest.approx(0.5)
+
+
+def test_a_percentile_of_which_only_bounds_are_known_is_no_figure() -> None:
+    low, high = Span(1_000, 1_000), Span(10**8, 10**8)
+    coarse = render_histogram(
+        histogram_of(
+            [(1_000, 10**8, 100)], total_ns=10**8, fastest=low, slowest=high, source="rados"
+        )
+    )
+    text = made_text(
+        dimensions={"media": ["hdd", "nvme"]},
+        conclusions=[{**RATIO, "quantity": "latency-p99", "at_least": 2}],
+    )
+    suite, run, visits = made_matrix_run(
+        lambda cell, number: made_figures(100, latency=coarse), text=text
+    )
+    (found,) = decide_conclusions(suite, run, visits)
+    assert found.word == "not-tested"
+    assert "Of its 99th percentile only between" in found.sentence
+
+
+YES, NO, UNKNOWN, UNTESTED = "yes", "no", "unknown", "untested"
+
+
+@pytest.mark.parametrize(
+    ("truths", "every", "some"),
+    [
+        ([YES, YES], YES, YES),
+        ([YES, NO], NO, YES),
+        ([NO, NO], NO, NO),
+        ([YES, UNKNOWN], UNKNOWN, YES),
+        ([NO, UNKNOWN], NO, UNKNOWN),
+        ([YES, UNTESTED], UNKNOWN, YES),
+        ([NO, UNTESTED], NO, UNKNOWN),
+        ([UNKNOWN, UNTESTED], UNKNOWN, UNKNOWN),
+        ([UNTESTED, UNTESTED], UNTESTED, UNTESTED),
+        ([], UNTESTED, UNTESTED),
+    ],
+)
+def test_what_follows_of_several_claims(truths: list[Truth], every: Truth, some: Truth) -> None:
+    assert (all_of(truths), any_of(truths)) == (every, some)

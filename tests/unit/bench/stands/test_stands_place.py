@@ -1,0 +1,351 @@
+"""A place made, measured and removed, also when its process dies at any moment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grampus.bench.drivers.outcome import DriverFailure
+from grampus.bench.drivers.together import JointSample
+from grampus.bench.matrix.cells import Cell
+from grampus.bench.stands.plan import stand_name
+from grampus.bench.stands.pools import READ_NOTE
+from grampus.bench.stands.records import STAND_RECORD, BenchStand
+from grampus.bench.visits.place import CellPlace, Measured
+from grampus.core.errors import GrampusError, NotFoundError
+from grampus.core.units import MIB
+from tests.unit.bench.fakes import FakeCommand
+from tests.unit.bench.stands.world import LAB, StandWorld, make_cell, option
+from tests.unit.interruption import stopped_runs
+
+UPDATE = make_cell(workload="update-index", copies=2, databases=2)
+READ = make_cell(workload="rados-read", clients=2)
+WRITE = make_cell(workload="rados-write")
+FIO = make_cell(workload="fio-randwrite", volumes=2, threads=32, block_bytes=4096)
+ALL = (UPDATE, READ, WRITE, FIO)
+
+
+def _world(directory: Path) -> StandWorld:
+    return StandWorld(directory)
+
+
+def _measured(world: StandWorld, cell: Cell) -> Measured:
+    return world.place().measure(cell, warmup_s=cell.warmup_s, measure_s=cell.measure_s)
+
+
+def _sample(measured: Measured) -> JointSample:
+    assert isinstance(measured.outcome, JointSample), measured.outcome
+    return measured.outcome
+
+
+def test_it_is_a_cell_place(tmp_path: Path) -> None:
+    place: CellPlace = _world(tmp_path).place()
+    assert place.name == "lab dev"
+    assert place.shape_only
+    assert place.facts()[0].name == "ceph"
+    assert place.capabilities().place == "lab dev"
+
+
+def test_databases_are_made_in_a_pool_of_their_copies(tmp_path: Path) -> None:
+    world = _world(tmp_path)
+    assert world.place().prepare([UPDATE]) == {}
+    name = stand_name(UPDATE)
+    assert sorted(world.databases.records) == [f"{name}-1", f"{name}-2"]
+    spec = world.databases.records[f"{name}-1"].spec
+    assert (spec.pool, spec.write_path) == ("databases-2-copies", "direct")
+    assert int(spec.parameters["max_connections"]) > UPDATE.point.threads
+    for server in world.hosts[0].servers.values():
+        assert server.marker is not None
+        assert server.marker[:2] == (2, round(64 * MIB / 248 / 2))
+
+
+def test_what_is_there_is_used(tmp_path: Path) -> None:
+    world = _world(tmp_path)
+    world.place().prepare(ALL)
+    loads = [len(host.spawned) for host in world.hosts]
+    clients = [len(host.clients) for host in world.hosts]
+    assert world.place().prepare(ALL) == {}
+    assert [len(host.spawned) for host in world.hosts] == loads
+    assert [len(host.clients) for host in world.hosts] == clients
+    assert _sample(_measured(world, UPDATE)).operations_per_s > 0
+
+
+def test_a_stand_that_is_too_small_is_made_anew(tmp_path: Path) -> None:
+    world = _world(tmp_path)
+    world.place().prepare([make_cell(threads=1)])
+    (first,) = world.databases.records.values()
+    world.place().prepare([make_cell(threads=500)])
+    (second,) = world.databases.records.values()
+    assert second.spec.memory_bytes > first.spec.memory_bytes
+
+
+def test_a_visit_sets_the_servers_and_runs_one_sysbench_each(tmp_path: Path) -> None:
+    world = _world(tmp_path)
+    cells = [
+        make_cell(workload="update-index", databases=2, trx_commit=0, buffer_ratio=4.0),
+        make_cell(workload="mix-75-25", doublewrite="disabled"),
+    ]
+    world.place().prepare(cells)
+    world.add_device()
+    measured = _measured(world, cells[0])
+    sample = _sample(measured)
+    host = world.hosts[0]
+    warm_ups, clients = host.clients[:2], host.clients[2:]
+    assert len(clients) == 2
+    assert {option(argv, "time") for argv in warm_ups} == {"2"}
+    assert {option(argv, "time") for argv in clients} == {"9"}
+    assert {option(argv, "threads") for argv in clients} == {"8"}
+    for name, variables in world.databases.variables.items():
+        assert variables["innodb_buffer_pool_size"] == str(16 * MIB), name
+        assert variables["innodb_flush_log_at_trx_commit"] == "0"
+    assert not world.databases.restarts
+    assert measured.loop == "closed"
+    assert measured.client is not None
+    assert measured.queries_per_operation == pytest.approx(20, rel=0.3)
+    assert measured.bytes_per_operation is None
+    assert measured.osd_device_busy_share == 0.0
+    assert sample.window.duration_s >= 3
+    assert any(name.startswith("measuring.") for name in measured.raw)
+
+    _measured(world, cells[1])
+    assert len(world.databases.restarts) == 1
+    (argv,) = host.clients[-1:]
+    assert "--point_selects=8" in argv
+    assert any(word.endswith("/oltp_read_write.lua") for word in argv)
+    # Back again: what was set goes.
+    _measured(world, cells[0])
+    assert len(world.databases.restarts) == 2
+    record = world.databases.records[f"{stand_name(cells[0])}-1"]
+    assert "innodb_doublewrite" not in record.started_parameters
+
+
+def test_a_server_that_was_stopped_is_started(tmp_path: Path) -> None:
+    world = _world(tmp_path)
+    world.place().prepare([UPDATE])
+    world.databases.stopped = set(world.databases.records)
+    _sample(_measured(world, UPDATE))
+    assert not world.databases.stopped
+
+
+def test_a_rate_is_shared_out_among_the_clients(tmp_path: Path) -> None:
+    world = _world(tmp_path)
+    cell = make_cell(databases=2, clients=2, rate=400.0)
+    world.place().prepare([cell])
+    measured = _measured(world, cell)
+    assert measured.loop == "open"
+    assert len(world.hosts[0].clients) == 8
+    assert {option(argv, "rate") for argv in world.hosts[0].clients} == {"100"}
+
+
+@pytest.mark.parametrize("phase", ["warm-up", "measuring"])
+def test_a_client_that_dies_is_a_failure_and_no_number(tmp_path: Path, phase: str) -> None:
+    world = _world(tmp_path)
+    world.place().prepare([UPDATE])
+    host = world.hosts[0]
+    ordinary = host.plays["sysbench"]
+    doomed = 1 if phase == "warm-up" else 3
+
+    def play(argv: list[str]) -> FakeCommand:
+        if len(host.clients) == doomed:
+            return FakeCommand(argv, ["Threads started!"], returncode=137, stderr="Killed")
+        return ordinary(argv)
+
+    host.plays["sysbench"] = play
+    measured = _measured(world, UPDATE)
+    assert isinstance(measured.outcome, DriverFailure)
+    assert measured.outcome.kind == "killed"
+    assert measured.client is None
+
+
+def test_objects_are_read_on_the_host_that_wrote_them(tmp_path: Path) -> None:
+    world = _world(tmp_path)
+    world.place().prepare([READ])
+    pool = stand_name(READ)
+    assert world.pools.pools[pool] == 3
+    for host, name in zip(world.hosts, ("client-1", "client-2"), strict=True):
+        (fill,) = host.clients
+        assert option(fill, "run-name") == name
+        assert option(fill, "max-objects") == "16"
+    measured = _measured(world, READ)
+    sample = _sample(measured)
+    for host, name in zip(world.hosts, ("client-1", "client-2"), strict=True):
+        assert "rand" in host.clients[-1]
+        assert option(host.clients[-1], "run-name") == name
+        assert not [argv for argv in host.ran if "cleanup" in argv]
+    assert READ_NOTE in sample.notes
+    assert measured.bytes_per_operation == 4 * MIB
+    assert measured.queries_per_operation is None
+
+
+def test_written_objects_are_removed_after_each_run(tmp_path: Path) -> None:
+    world = _world(tmp_path)
+    world.place().prepare([WRITE])
+    _measured(world, WRITE)
+    cleanups = [argv for argv in world.hosts[0].ran if "cleanup" in argv]
+    assert len(cleanups) == 2, "the warm-up and the run"
+    assert all(option(argv, "prefix") == "benchmark_data_h1_42_object" for argv in cleanups)
+    # Those for reads stay.
+    assert all(not option(argv, "run-name").startswith("client-1.") for argv in cleanups)
+
+
+def test_fio_writes_into_a_file_of_the_data_sets_size(tmp_path: Path) -> None:
+    world = _world(tmp_path)
+    world.place().prepare([FIO])
+    name = stand_name(FIO)
+    assert world.hosts[0].sizes == {f"/mnt/{name}-1/bench.data": 64 * MIB}
+    assert world.hosts[1].sizes == {f"/mnt/{name}-2/bench.data": 64 * MIB}
+    measured = _measured(world, FIO)
+    _sample(measured)
+    assert measured.bytes_per_operation == 4096
+    job = world.hosts[0].files[f"/data/bench/stands/{name}-1/1/load.fio"]
+    for line in ("rw=randwrite", "bs=4096", "iodepth=32", "ramp_time=2s", "runtime=9s"):
+        assert line in job.splitlines()
+    assert f"filename=/mnt/{name}-1/bench.data" in job
+
+
+def test_a_cell_without_a_stand_is_refused(tmp_path: Path) -> None:
+    world = _world(tmp_path)
+    with pytest.raises(NotFoundError, match="is not there"):
+        _measured(world, UPDATE)
+    world.place().prepare([UPDATE])
+    world.databases.records.popitem()
+    with pytest.raises(NotFoundError, match="is not there"):
+        _measured(world, UPDATE)
+
+
+def test_what_cannot_be_made_leaves_the_others_as_they_are(tmp_path: Path) -> None:
+    world = _world(tmp_path)
+    small = make_cell(buffer_ratio=50.0)
+    image = make_cell(workload="rbd-write")
+    world.databases.failing = f"{stand_name(UPDATE)}-2"
+    reasons = world.place().prepare([small, UPDATE, image, WRITE])
+    assert set(reasons) == {small.cell_id, UPDATE.cell_id, image.cell_id}
+    assert "InnoDB" in reasons[small.cell_id]
+    assert "does not start" in reasons[UPDATE.cell_id]
+    _sample(_measured(world, WRITE))
+    with pytest.raises(NotFoundError):
+        _measured(world, UPDATE)
+    world.databases.failing = None
+    assert world.place().prepare([UPDATE]) == {}
+    _sample(_measured(world, UPDATE))
+
+
+@pytest.mark.parametrize("cell", ALL, ids=lambda cell: cell.point.workload)
+def test_what_no_benchmark_made_is_left_alone(tmp_path: Path, cell: Cell) -> None:
+    world = _world(tmp_path)
+    # As another home's benchmark would leave it: the state knows nothing of it.
+    world.place().prepare([cell])
+    world.store.remove(STAND_RECORD, LAB, stand_name(cell))
+    reasons = world.place().prepare([cell])
+    assert "no benchmark made it" in reasons[cell.cell_id]
+    world.place().dismantle()
+    left = [*world.databases.records, *world.volumes.records, *world.pools.pools]
+    assert any(name.startswith(stand_name(cell)) for name in left)
+
+
+def test_everything_made_is_removed(tmp_path: Path) -> None:
+    world = _world(tmp_path)
+    world.place().dismantle()
+    world.place().prepare(ALL)
+    for cell in ALL:
+        _measured(world, cell)
+    assert not world.is_empty
+    world.place().dismantle()
+    assert world.is_empty
+
+
+def test_a_kill_at_any_moment_of_preparing_is_gone_on_from(tmp_path: Path) -> None:
+    cells = (UPDATE, WRITE, FIO)
+    runs = stopped_runs(
+        lambda _: _world(tmp_path), lambda world: world.place().prepare(cells), more_than=40
+    )
+    for point, world in runs:
+        assert world.place().prepare(cells) == {}, point
+        for cell in cells:
+            _sample(_measured(world, cell))
+        stands = world.store.all(STAND_RECORD, LAB, BenchStand)
+        assert len(stands) == 3
+        assert all(stand.ready for stand in stands.values())
+        world.place().dismantle()
+        assert world.is_empty, point
+
+
+def test_a_kill_at_any_moment_of_preparing_leaves_nothing_that_is_not_removed(
+    tmp_path: Path,
+) -> None:
+    runs = stopped_runs(
+        lambda _: _world(tmp_path), lambda world: world.place().prepare(ALL), more_than=50
+    )
+    for point, world in runs:
+        world.place().dismantle()
+        assert world.is_empty, point
+
+
+def test_a_kill_at_any_moment_of_dismantling_is_gone_on_from(tmp_path: Path) -> None:
+    def start(_: int) -> StandWorld:
+        world = _world(tmp_path)
+        world.place().prepare(ALL)
+        return world
+
+    for point, world in stopped_runs(start, lambda world: world.place().dismantle(), more_than=15):
+        world.place().dismantle()
+        assert world.is_empty, point
+
+
+def test_a_failure_while_preparing_is_told_for_its_cells(tmp_path: Path) -> None:
+    error = GrampusError("The cluster does not answer.")
+    world = _world(tmp_path)
+    world.fuse.left, world.fuse.error = 12, error
+    reasons = world.place().prepare(ALL)
+    assert any("The cluster does not answer." in reason for reason in reasons.values())
+    assert set(reasons) < {cell.cell_id for cell in ALL}
+
+
+def _run_quietly(world: StandWorld) -> None:
+    with world.place().quiet():
+        world.fuse.burn()
+
+
+def test_the_cluster_is_quiet_for_a_run_and_then_as_it_was(tmp_path: Path) -> None:
+    world = _world(tmp_path)
+    before = world.cluster.switches
+    with world.place().quiet():
+        assert {"noscrub", "nodeep-scrub"} <= world.cluster.flags
+        assert not world.cluster.balancer
+        assert world.cluster.scaling == {"databases": "off", ".mgr": "off"}
+    assert world.cluster.switches == before
+
+
+def test_a_kill_at_any_moment_of_being_quiet_is_undone_by_the_next(tmp_path: Path) -> None:
+    before: Any = _world(tmp_path).cluster.switches
+    for point, world in stopped_runs(lambda _: _world(tmp_path), _run_quietly, more_than=8):
+        if point % 2:
+            _run_quietly(world)
+        else:
+            world.place().dismantle()
+        assert world.cluster.switches == before, point
+        assert world.is_empty
+
+
+def test_a_pool_that_has_gone_meanwhile_is_not_looked_for(tmp_path: Path) -> None:
+    world = _world(tmp_path)
+    with world.place().quiet():
+        del world.cluster.scaling[".mgr"]
+    assert world.cluster.balancer
+
+
+def test_clients_of_a_killed_run_are_ended_first(tmp_path: Path) -> None:
+    world = _world(tmp_path)
+    with world.place().quiet():
+        assert [host.ended_clients for host in world.hosts] == [1, 1]
+
+
+def test_unfit_is_said_and_never_raised(tmp_path: Path) -> None:
+    world = _world(tmp_path)
+    assert world.place().why_unfit() is None
+    world.free_bytes = MIB
+    assert "disk is nearly full" in (world.place().why_unfit() or "")
+    world.cluster.error = GrampusError("No MON answers.")
+    assert world.place().why_unfit() == "The cluster does not answer: No MON answers."

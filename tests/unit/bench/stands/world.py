@@ -1,0 +1,442 @@
+"""A world for stands: databases, volumes, pools and a cluster in dicts, behind one fuse."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from grampus.bench.matrix.capabilities import Capabilities
+from grampus.bench.matrix.cells import Cell
+from grampus.bench.matrix.dimensions import Point, canonical_point
+from grampus.bench.ports import IoDevice
+from grampus.bench.stands.place import StandsPlace
+from grampus.bench.stands.ports import StandPorts
+from grampus.bench.stands.records import BenchStand
+from grampus.core.errors import GrampusError, RefusedError
+from grampus.core.units import GIB, MIB
+from grampus.databases.model import DatabaseRecord, DatabaseSpec, Endpoint
+from grampus.hosts.port import CommandFailedError, CommandResult
+from grampus.state.runs import Setting
+from grampus.state.store import Store
+from grampus.volumes.model import Attachment, VolumeRecord, VolumeSpec
+from tests.unit.bench.drivers.recordings import recorded
+from tests.unit.bench.fakes import (
+    FakeClock,
+    FakeCommand,
+    FakeDevices,
+    FakeFleet,
+    FakeHost,
+    FakeServer,
+    RecordedProgress,
+    make_endpoint,
+)
+from tests.unit.interruption import Fuse
+
+LAB = "dev"
+TIMES = "0m0.001s 0m0.002s\n0m1.500s 0m0.500s\n"
+
+
+def make_cell(
+    *,
+    dataset_bytes: int = 64 * MIB,
+    tables: int = 2,
+    block_bytes: int = 4 * MIB,
+    **point: Any,
+) -> Cell:
+    """A cell of two seconds of warm-up and six of measuring."""
+    asked = canonical_point(Point(**point))
+    of_database = not asked.workload.startswith(("rados", "fio", "rbd"))
+    return Cell(
+        point=asked,
+        warmup_s=2,
+        measure_s=6,
+        dataset_bytes=dataset_bytes,
+        tables=tables if of_database else None,
+        distribution="uniform" if of_database else None,
+        block_bytes=None if of_database else block_bytes,
+        versions=(),
+    )
+
+
+class StandHost(FakeHost):
+    """Besides what a host of bench does: clients under their mark, files on volumes."""
+
+    def __init__(self, name: str, fuse: Fuse, clock: FakeClock) -> None:
+        super().__init__(name, clock=clock)
+        self.fuse = fuse
+        self.sizes: dict[str, int] = {}  # files on volumes
+        # What a client prints; by the program's name.
+        self.plays: dict[str, Callable[[list[str]], FakeCommand]] = {
+            "sysbench": self._play_sysbench,
+            "rados": self._play_rados,
+            "fio": self._play_fio,
+        }
+        self.clients: list[list[str]] = []
+        self.ended_clients = 0
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: str | None = None,
+        timeout_s: float = 60.0,
+        check: bool = True,
+        daemon: str | None = None,
+    ) -> CommandResult:
+        self.fuse.burn()
+        result = self._run_here(list(argv))
+        if result is None:
+            result = super().run(argv, stdin=stdin, timeout_s=timeout_s, check=check, daemon=daemon)
+        self.fuse.burn()
+        if check and result.returncode:
+            raise CommandFailedError(self.name, result)
+        return result
+
+    def _run_here(self, argv: list[str]) -> CommandResult | None:
+        done = CommandResult(tuple(argv), 0, "", "")
+        if argv[0] == "getconf":
+            return CommandResult(tuple(argv), 0, "2\n", "")
+        if argv[0] == "bash" and "end-clients" in argv:
+            self.ended_clients += 1
+            return done
+        if argv[0] == "stat":
+            size = self.sizes.get(argv[-1])
+            return CommandResult(tuple(argv), 0 if size else 1, f"{size}\n", "")
+        if argv[0] == "dd":
+            target = next(word[3:] for word in argv if word.startswith("of="))
+            blocks = next(word[6:] for word in argv if word.startswith("count="))
+            self.sizes[target] = int(blocks) * MIB
+            return done
+        if argv[0] == "mv":
+            self.sizes[argv[-1]] = self.sizes.pop(argv[-2])
+            return done
+        if "rados" in argv:
+            self.ran.append(tuple(argv))
+            return done
+        return None
+
+    def spawn(self, argv: Sequence[str], *, stdin: str | None = None) -> FakeCommand:
+        self.fuse.burn()
+        if "bench-client" not in argv:
+            spawned = super().spawn(argv, stdin=stdin)
+        else:
+            command = list(argv)[list(argv).index("bench-client") + 1 :]
+            self.clients.append(command)
+            if self.clock is not None:
+                self.clock.sleep(0.01)
+            program = next(word for word in command if word in self.plays)
+            spawned = self.plays[program](command)
+        self.fuse.burn()
+        return spawned
+
+    def _play_sysbench(self, argv: list[str]) -> FakeCommand:
+        lines = recorded("sysbench-1.0.20-oltp.txt").splitlines()
+        return FakeCommand(argv, lines, stderr=TIMES)
+
+    def _play_rados(self, argv: list[str]) -> FakeCommand:
+        head, _, tail = recorded("rados-bench-20.txt").partition("    1 ")
+        rows = [
+            f"{n:5} 15 {900 * n + 15} {900 * n} 3599.1 3600 0.0165 0.0171" for n in range(1, 10)
+        ]
+        _, _, figures = tail.partition("Total time run:       3.01245\n")
+        text = "\n".join([head.rstrip("\n"), *rows, "Total time run:       9.01245", figures])
+        text = text.replace("2700", "8100")
+        if "write" in argv:
+            text = text.replace("Total reads made", "Total writes made").replace(
+                "Read size", "Write size"
+            )
+            text = text.replace("hints = 1\n", "hints = 1\nObject prefix: benchmark_data_h1_42\n")
+        return FakeCommand(argv, text.splitlines(), stderr=TIMES)
+
+    def _play_fio(self, argv: list[str]) -> FakeCommand:
+        document = json.loads(recorded("fio-3.41.json")[recorded("fio-3.41.json").find("{") :])
+        document["jobs"] = [{**document["jobs"][0], "jobname": "load"}]
+        directory = PurePosixPath(argv[-1]).parent
+        began_ms = int(document["jobs"][0]["job_start"])
+        log = "".join(f"{began_ms + 1000 * second}, 100, 0, 0, 0, 0\n" for second in range(1, 8))
+        self.files[str(directory / "log_iops.1.log")] = log
+        return FakeCommand(argv, json.dumps(document).splitlines(), stderr=TIMES)
+
+
+class StandWorld:
+    """All ports of a place, and what they stand for. State is kept over a killed process."""
+
+    def __init__(self, directory: Path) -> None:
+        self.fuse = Fuse()
+        self.clock = FakeClock()
+        self.store = Store(None)
+        self.hosts = [StandHost(name, self.fuse, self.clock) for name in ("h1", "h2")]
+        self.databases = FakeStandDatabases(self)
+        self.volumes = FakeStandVolumes(self)
+        self.pools = FakeStandPools(self)
+        self.cluster = FakeStandCluster(self)
+        self.devices = FakeDevices()
+        self.free_bytes = 100 * GIB
+        self._directory = directory
+
+    def close(self) -> None:
+        self.store.close()
+
+    def place(self) -> StandsPlace:
+        """That of a new process."""
+        return StandsPlace(
+            StandPorts(
+                lab=LAB,
+                place=f"lab {LAB}",
+                store=self.store,
+                fleet=FakeFleet(*self.hosts),
+                databases=self.databases,
+                volumes=self.volumes,
+                pools=self.pools,
+                cluster=self.cluster,
+                devices=self.devices,
+                capabilities=lambda: Capabilities(place=f"lab {LAB}"),
+                facts=lambda: [Setting(group="versions", name="ceph", value="20.2.4")],
+                disk_room=lambda: (250 * GIB, self.free_bytes),
+                clock=self.clock,
+                progress=RecordedProgress(),
+                raw_dir=self._directory,
+            ),
+            shape_only=True,
+        )
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing of a benchmark's is left, in the state or anywhere."""
+        kinds = ("bench-stand", "bench-pool", "bench-quiet")
+        return not (
+            any(self.store.all(kind, LAB, BenchStand) for kind in kinds)
+            or self.databases.records
+            or self.volumes.records
+            or self.pools.pools != {"databases": 3}
+            or any(host.files for host in self.hosts)
+        )
+
+    def add_device(self) -> None:
+        """An OSD's device, whose counters never change."""
+        self.devices.devices.append(IoDevice("daemon", "osd-0", "h1", "/dev/loop3"))
+        self.hosts[0].files["/sys/class/block/loop3/stat"] = "1 0 8 5 2 0 16 9 0 11 14 0 0 0 0"
+
+
+class FakeStandDatabases:
+    """Databases by name, each with a server on h1 that keeps what it is told."""
+
+    def __init__(self, world: StandWorld) -> None:
+        self._world = world
+        self.records: dict[str, DatabaseRecord] = {}
+        self.cut_off: set[str] = set()  # made half
+        self.variables: dict[str, dict[str, str]] = {}
+        self.restarts: list[str] = []
+        self.stopped: set[str] = set()
+        self.failing: str | None = None
+
+    def settle(self, name: str) -> None:
+        self.cut_off.discard(name)
+
+    def find(self, name: str) -> DatabaseRecord | None:
+        return self.records.get(name)
+
+    def create(self, name: str, stand: BenchStand, parameters: Mapping[str, str]) -> None:
+        if name in self.records:
+            raise RefusedError(f"There is already a database named '{name}'.", code="name-taken")
+        if name == self.failing:
+            raise GrampusError(f"The server of {name} does not start.")
+        assert name not in self.cut_off, "it is not settled"
+        self.cut_off.add(name)
+        self._world.fuse.burn()
+        self.cut_off.discard(name)
+        address = f"10.0.1.{len(self.records) + 1}"
+        plan = stand.plan
+        self.records[name] = DatabaseRecord(
+            spec=DatabaseSpec(
+                name=name,
+                flavour="mysql",
+                size_bytes=plan.size_bytes,
+                memory_bytes=plan.memory_bytes,
+                cpus=2.0,
+                pool=stand.pool,
+                host="h1",
+                address=address,
+                server_id=1,
+                write_path=plan.write_path,
+                parameters=dict(parameters),
+            ),
+            user="demo",
+            server_version="9.7.4",
+            buffer_pool_bytes=32 * MIB,
+            created_at=datetime(2026, 1, 1, tzinfo=UTC),
+            started_parameters=dict(parameters),
+        )
+        self._world.hosts[0].servers[address] = FakeServer(require_tls=False)
+        self.variables[name] = {
+            "innodb_buffer_pool_size": str(32 * MIB),
+            "innodb_flush_log_at_trx_commit": "1",
+        }
+        self._world.fuse.burn()
+
+    def ensure_running(self, name: str) -> None:
+        self._world.fuse.burn()
+        self.stopped.discard(name)
+
+    def endpoint(self, name: str) -> Endpoint:
+        return make_endpoint(self.records[name].spec.address, f"mysqld-{name}")
+
+    def observe_variables(self, name: str, names: tuple[str, ...]) -> dict[str, str]:
+        if name in self.stopped:
+            raise GrampusError(f"The server of {name} does not answer.")
+        return {variable: self.variables[name][variable] for variable in names}
+
+    def record_parameters(self, name: str, parameters: Mapping[str, str]) -> None:
+        record = self.records[name]
+        spec = record.spec.model_copy(update={"parameters": dict(parameters)})
+        self.records[name] = record.model_copy(update={"spec": spec})
+
+    def set_live(self, name: str, values: Mapping[str, str]) -> None:
+        self.variables[name] |= values
+
+    def restart(self, name: str) -> None:
+        self.restarts.append(name)
+        record = self.records[name]
+        started = {"started_parameters": record.spec.parameters}
+        self.records[name] = record.model_copy(update=started)
+        self.variables[name] |= {
+            key: value
+            for key, value in record.spec.parameters.items()
+            if key in self.variables[name]
+        }
+
+    def ensure_absent(self, name: str) -> None:
+        self._world.fuse.burn()
+        self.cut_off.discard(name)
+        self.records.pop(name, None)
+        self._world.fuse.burn()
+
+
+class FakeStandVolumes:
+    def __init__(self, world: StandWorld) -> None:
+        self._world = world
+        self.records: dict[str, VolumeRecord] = {}
+
+    def find(self, name: str) -> VolumeRecord | None:
+        return self.records.get(name)
+
+    def create(self, name: str, stand: BenchStand) -> None:
+        self._world.fuse.burn()
+        self.records[name] = VolumeRecord(
+            spec=VolumeSpec(
+                name=name,
+                pool=stand.pool,
+                image=name,
+                size_bytes=stand.plan.size_bytes,
+                write_path=stand.plan.write_path,
+            ),
+            ceph_user=f"grampus.{name}",
+        )
+        self._world.fuse.burn()
+
+    def ensure_attached(self, name: str, host: str) -> Attachment:
+        self._world.fuse.burn()
+        return Attachment(
+            host=host,
+            driver="krbd",
+            driver_reason="it is there",
+            device="/dev/rbd0",
+            mount_path=f"/mnt/{name}",
+            client_address=None,
+        )
+
+    def ensure_absent(self, name: str) -> None:
+        self._world.fuse.burn()
+        self.records.pop(name, None)
+        for host in self._world.hosts:
+            host.sizes = {
+                file: size for file, size in host.sizes.items() if f"/{name}/" not in file
+            }
+
+
+class FakeStandPools:
+    def __init__(self, world: StandWorld) -> None:
+        self._world = world
+        self.pools = {"databases": 3}  # copies by name
+
+    def pool_of(self, copies: int) -> str:
+        return "databases" if copies == 3 else f"databases-{copies}-copies"
+
+    def is_there(self, pool: str) -> bool:
+        return pool in self.pools
+
+    def ensure(self, pool: str, copies: int) -> None:
+        self._world.fuse.burn()
+        self.pools[pool] = copies
+        self._world.fuse.burn()
+
+    def ensure_unused_absent(self, pool: str) -> None:
+        assert pool != "databases"
+        self._world.fuse.burn()
+        self.pools.pop(pool, None)
+
+    def ensure_absent(self, pool: str) -> None:
+        self.ensure_unused_absent(pool)
+
+
+class FakeStandCluster:
+    """What `ceph` changes of scrubs, balancer and pools."""
+
+    def __init__(self, world: StandWorld) -> None:
+        self._world = world
+        self.flags = {"sortbitwise", "noscrub"}
+        self.balancer = True
+        self.scaling = {"databases": "off", ".mgr": "on"}
+        self.status: dict[str, Any] = {
+            "health": {"status": "HEALTH_OK", "checks": {}},
+            "pgmap": {"pgs_by_state": [{"state_name": "active+clean", "count": 33}]},
+        }
+        self.error: GrampusError | None = None
+
+    def ceph(self, *arguments: str) -> object:
+        self._world.fuse.burn()
+        match arguments:
+            case ("osd", "set", flag):
+                self.flags.add(flag)
+            case ("osd", "unset", flag):
+                self.flags.discard(flag)
+            case ("balancer", switch):
+                self.balancer = switch == "on"
+            case ("osd", "pool", "set", pool, "pg_autoscale_mode", mode):
+                assert pool in self.scaling
+                self.scaling[pool] = mode
+            case _:
+                raise AssertionError(f"unexpected: ceph {arguments}")
+        self._world.fuse.burn()
+        return None
+
+    def query(self, *arguments: str) -> Any:
+        if arguments == ("osd", "dump"):
+            return {"flags_set": sorted(self.flags)}
+        if arguments == ("balancer", "status"):
+            return {"active": self.balancer}
+        assert arguments == ("osd", "pool", "ls", "detail")
+        return [
+            {"pool_name": pool, "pg_autoscale_mode": mode} for pool, mode in self.scaling.items()
+        ]
+
+    def observe_status(self) -> Mapping[str, Any]:
+        if self.error is not None:
+            raise self.error
+        return self.status
+
+    @property
+    def switches(self) -> tuple[object, ...]:
+        return (sorted(self.flags), self.balancer, dict(self.scaling))
+
+
+def option(argv: Sequence[str], name: str) -> str:
+    """The value of `--NAME=VALUE`, or of `NAME=VALUE`."""
+    text = "\n".join(argv)
+    found = re.search(rf"^-*{name}=(.*)$", text, re.MULTILINE)
+    assert found is not None, text
+    return found[1]

@@ -1,0 +1,220 @@
+"""Runs of matrix suites in the archive: torn lines, full disks, and other kinds of runs."""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from grampus.core.errors import GrampusError, NotFoundError, RefusedError
+from grampus.state.matrix_archive import MatrixArchive
+from grampus.state.matrix_runs import (
+    Figures,
+    MatrixRun,
+    Moment,
+    PlannedCell,
+    PlannedVisit,
+    Visit,
+    VisitSecond,
+)
+from grampus.state.runs import RunArchive, Setting
+from tests.unit.report.made_paths import made_paths_run
+
+
+def made_run(run_id: str, *, suite: str = "made-layers", scale: str = "tiny") -> MatrixRun:
+    return MatrixRun(
+        run_id=run_id,
+        suite=suite,
+        suite_text="name: made-layers\n",
+        scale=scale,
+        place="lab dev",
+        shape_only=True,
+        seed=5,
+        rounds=2,
+        budget_s=None,
+        started_at_s=1000.5,
+        warmup_s=2,
+        measure_s=6,
+        cells=(PlannedCell(cell_id="ab", label="update-index", point={"threads": 8, "rate": 0.5}),),
+        visits=(PlannedVisit(cell_id="ab", round=1), PlannedVisit(cell_id="ab", round=2)),
+        environment=(Setting(group="Ceph", name="Version", value="20.2.4"),),
+    )
+
+
+def made_visit(number: int, *, operations_per_s: float = 100.0) -> Visit:
+    figures = Figures(
+        loop="closed",
+        measured_s=6,
+        operations=600,
+        operations_per_s=operations_per_s,
+        latency={"format": "grampus-latency", "ranges": [[1, 0, 600]]},
+        notes=("Größer als\u2028gedacht.\r",),
+        seconds=(VisitSecond(at_s=1000, operations=100.0, errors=0.0),),
+    )
+    return Visit(cell_id="ab", round=number, started_at_s=1.5, ended_at_s=9.5, figures=figures)
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> MatrixArchive:
+    return MatrixArchive(tmp_path / "runs")
+
+
+def _file(archive: MatrixArchive, run_id: str) -> Path:
+    return archive.run_dir(run_id) / "visits.jsonl"
+
+
+def test_a_run_comes_back_as_it_was_begun_and_ended(archive: MatrixArchive):
+    run = made_run("a")
+    archive.begin(run)
+    assert archive.load("a") == run
+    ended = run.model_copy(update={"ended_at_s": 2000.0, "cut_short": "The budget was spent."})
+    archive.end(ended)
+    assert archive.load("a") == archive.load("latest") == ended
+
+
+def test_a_run_is_begun_once(archive: MatrixArchive):
+    archive.begin(made_run("a"))
+    with pytest.raises(RefusedError) as refused:
+        archive.begin(made_run("a", scale="full"))
+    assert refused.value.code == "exists"
+    assert archive.load("a").scale == "tiny"
+
+
+def test_visits_come_back_in_order_one_a_line(archive: MatrixArchive):
+    archive.begin(made_run("a"))
+    assert archive.visits("a") == []
+    archive.append("a", made_visit(1))
+    archive.append("a", made_visit(2))
+    assert archive.visits("a") == [made_visit(1), made_visit(2)]
+    assert _file(archive, "a").read_bytes().count(b"\n") == 2
+
+
+def test_a_line_that_was_cut_off_anywhere_is_no_visit_and_does_not_spoil_the_next(
+    archive: MatrixArchive,
+):
+    archive.append("a", made_visit(1))
+    first = _file(archive, "a").read_bytes()
+    archive.append("a", made_visit(2))
+    both = _file(archive, "a").read_bytes()
+    for length in range(len(first), len(both)):
+        _file(archive, "a").write_bytes(both[:length])
+        assert archive.visits("a") == [made_visit(1)]
+        archive.append("a", made_visit(2))
+        assert _file(archive, "a").read_bytes() == both
+
+
+def test_nothing_of_a_line_that_was_cut_off_is_left_behind_a_shorter_one(archive: MatrixArchive):
+    archive.append("a", made_visit(1))
+    first = _file(archive, "a").read_bytes()
+    archive.append("a", made_visit(2))
+    _file(archive, "a").write_bytes(_file(archive, "a").read_bytes()[:-1])
+    short = Visit(cell_id="ab", round=2, started_at_s=1.5, ended_at_s=9.5, marked="It failed.")
+    archive.append("a", short)
+    line = short.model_dump_json(exclude_none=True).encode() + b"\n"
+    assert _file(archive, "a").read_bytes() == first + line
+
+
+def test_a_first_line_that_was_cut_off_is_none(archive: MatrixArchive):
+    archive.append("a", made_visit(1))
+    whole = _file(archive, "a").read_bytes()
+    for length in (0, 1, len(whole) - 1):
+        _file(archive, "a").write_bytes(whole[:length])
+        assert archive.visits("a") == []
+        archive.append("a", made_visit(1))
+        assert archive.visits("a") == [made_visit(1)]
+
+
+def test_what_could_not_be_read_back_is_not_written(archive: MatrixArchive):
+    archive.append("a", made_visit(1))
+    for value in (float("nan"), float("inf")):
+        with pytest.raises(ValidationError):
+            archive.append("a", made_visit(2, operations_per_s=value))
+        with pytest.raises(ValidationError):
+            archive.begin(made_run("b").model_copy(update={"warmup_s": value}))
+    assert archive.visits("a") == [made_visit(1)]
+    assert archive.run_ids() == []
+
+
+def test_moments_are_kept_beside_the_visits(archive: MatrixArchive):
+    moments = [Moment(at_s=1.5, what="began"), Moment(at_s=7.25, what="prepared")]
+    assert archive.moments("a") == []
+    for moment in moments:
+        archive.append_moment("a", moment)
+    assert archive.moments("a") == moments
+    assert archive.visits("a") == []
+
+
+def test_raw_output_is_kept_by_cell_and_round_and_replaced(archive: MatrixArchive):
+    for text in ("first", "zweite Größe"):
+        archive.write_raw("a", "ab", 2, "fio.json", text)
+    file = archive.run_dir("a") / "raw" / "ab" / "2" / "fio.json"
+    assert file.read_text(encoding="utf-8") == "zweite Größe"
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../run.json", "a/b", "/etc/passwd"])
+def test_raw_output_stays_where_it_belongs(archive: MatrixArchive, name: str):
+    with pytest.raises(ValueError, match="no name of a file"):
+        archive.write_raw("a", "ab", 1, name, "text")
+
+
+def test_runs_of_all_kinds_share_a_directory(archive: MatrixArchive, tmp_path: Path):
+    others = RunArchive(tmp_path / "runs")
+    others.save(made_paths_run("b"))
+    archive.begin(made_run("a"))
+    archive.begin(made_run("c"))
+    assert archive.run_ids() == ["a", "c"]
+    assert archive.load("latest").run_id == "c"
+    assert others.run_ids() == ["b"]
+    assert others.load("latest").run_id == "b"
+    with pytest.raises(NotFoundError):
+        others.load("c")
+    with pytest.raises(NotFoundError):
+        archive.load("b")
+
+
+def test_the_newest_run_that_has_not_ended_is_found(archive: MatrixArchive):
+    for run_id in ("1", "2", "3"):
+        archive.begin(made_run(run_id))
+    archive.begin(made_run("4", suite="other"))
+    archive.begin(made_run("5", scale="full"))
+    archive.end(made_run("3").model_copy(update={"ended_at_s": 2000.0}))
+    found = archive.latest_unfinished("made-layers", "tiny")
+    assert found is not None
+    assert found.run_id == "2"
+    assert archive.latest_unfinished("made-layers", "small") is None
+
+
+def test_a_full_disk_is_told_and_what_was_there_stays(archive: MatrixArchive):
+    run = made_run("a")
+    archive.begin(run)
+    archive.append("a", made_visit(1))
+    size_bytes = _file(archive, "a").stat().st_size
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # To whoever writes more than this, the kernel answers as a full disk does.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes + 20, hard))
+    try:
+        for write in (
+            lambda: archive.append("a", made_visit(2)),
+            lambda: archive.write_raw("a", "ab", 1, "fio.json", "x" * 10_000),
+            lambda: archive.end(run.model_copy(update={"cut_short": "x" * 10_000})),
+        ):
+            with pytest.raises(GrampusError) as failed:
+                write()
+            assert failed.value.code == "no-space"
+            assert "There is no room left" in str(failed.value)
+            assert "--resume" in failed.value.remedy
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert archive.visits("a") == [made_visit(1)]
+    assert archive.load("a") == run
+    archive.append("a", made_visit(2))
+    assert archive.visits("a") == [made_visit(1), made_visit(2)]
+
+
+def test_a_directory_that_is_none_is_told(tmp_path: Path):
+    (tmp_path / "runs").write_text("a file")
+    with pytest.raises(GrampusError) as failed:
+        MatrixArchive(tmp_path / "runs").begin(made_run("a"))
+    assert failed.value.code == "archive-unusable"
