@@ -48,6 +48,7 @@ bench_app = make_noun(
         "run": "grampus.cli.bench_run",
         "show": "grampus.cli.bench",
         "compare": "grampus.cli.bench",
+        "export": "grampus.cli.bench_export",
     },
 )
 report_app = make_noun("report", "Runs as pages to read and to pass on.", under=app)
@@ -73,7 +74,7 @@ def bench_list(output_format: FormatOption = FORMAT_DEFAULT) -> None:
     suites = [
         {**_NO_MATRIX, "name": suite.name, "title": suite.title} for suite in list_suites(SUITES)
     ] + list_matrix_suites()
-    runs = [_load(session, run_id) for run_id in _run_ids(session)]
+    runs = [load_run(session, run_id) for run_id in _run_ids(session)]
     output = make_output(output_format)
     document = {
         "suites": suites,
@@ -115,7 +116,7 @@ def bench_show(
 ) -> None:
     """The result of a run."""
     session = LabSession(LAB_DEFAULT)
-    archive, run = run_archive(session), _load(session, run_id)
+    archive, run = run_archive(session), load_run(session, run_id)
     if isinstance(run, MatrixRun):
         show_matrix(run, matrix_archive(session), output_format)
         return
@@ -134,7 +135,7 @@ def bench_compare(
 ) -> None:
     """Two runs side by side: the second over the first."""
     session = LabSession(LAB_DEFAULT)
-    before, after = _load(session, first), _load(session, second)
+    before, after = load_run(session, first), load_run(session, second)
     output = make_output(output_format)
     if isinstance(before, MatrixRun) and isinstance(after, MatrixRun):
         compare_matrices(before, after, matrix_archive(session), output_format)
@@ -179,7 +180,7 @@ def report_build(
 ) -> None:
     """One HTML file that opens offline."""
     session = LabSession(LAB_DEFAULT)
-    archive, run = run_archive(session), _load(session, run_id)
+    archive, run = run_archive(session), load_run(session, run_id)
     if isinstance(run, MatrixRun):
         raise UsageError(
             f"{run.run_id} is a run of {run.suite}, of which no page can be made yet.",
@@ -202,7 +203,7 @@ def _run_ids(session: LabSession) -> list[str]:
     return sorted([*run_archive(session).run_ids(), *matrix_archive(session).run_ids()])
 
 
-def _load(session: LabSession, run_id: str) -> Run | PathsRun | MatrixRun:
+def load_run(session: LabSession, run_id: str) -> Run | PathsRun | MatrixRun:
     """The run (of whatever kind), also `latest`.
 
     Raises NotFoundError, which says how to make the first one, and GrampusError with code

@@ -26,7 +26,7 @@ def show_findings(output: Output, document: Mapping[str, Any]) -> None:
     output.text(None, "\n".join(_heading(document)))
     headings, rows = cell_table(document["cells"])
     output.table(None, headings, rows, "The run has no cell.")
-    output.text(None, "\n".join(_remarks(document["cells"])))
+    output.text(None, "\n".join(remarks(document["cells"])))
     if document["comparisons"]:
         output.table(
             None,
@@ -180,7 +180,7 @@ def _heading(document: Mapping[str, Any]) -> list[str]:
     return [*lines, ""]
 
 
-def _remarks(cells: Sequence[Mapping[str, Any]]) -> list[str]:
+def remarks(cells: Sequence[Mapping[str, Any]]) -> list[str]:
     """What the last column has no room for: reasons of marked rounds, and evidence."""
     lines: dict[str, None] = {}
     for cell in cells:

@@ -1,0 +1,86 @@
+"""`grampus bench export`: a run in a form to be taken elsewhere."""
+
+from __future__ import annotations
+
+import os
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from grampus.bench.catalog import load_catalog
+from grampus.bench.findings.documents import matrix_document
+from grampus.bench.findings.visit_rows import render_csv, visit_rows
+from grampus.bench.matrix.loading import parse_matrix_suite
+from grampus.cli.app import command
+from grampus.cli.bench import RunArgument, bench_app, load_run
+from grampus.cli.bench_markdown import render_markdown
+from grampus.cli.composition.bench import CATALOG, matrix_archive
+from grampus.cli.composition.lab import LabSession
+from grampus.cli.options import FORMAT_DEFAULT, LAB_DEFAULT, FormatOption
+from grampus.cli.output import make_output
+from grampus.core.errors import UsageError
+from grampus.state.home import write_atomically
+from grampus.state.matrix_archive import MatrixArchive
+from grampus.state.matrix_runs import MatrixRun
+
+
+class ExportForm(StrEnum):
+    """--as."""
+
+    MARKDOWN = "markdown"
+    CSV = "csv"
+
+
+@command(bench_app, "export", "grampus bench export latest --as csv --output visits.csv")
+def bench_export(
+    run_id: RunArgument = "latest",
+    form: Annotated[
+        ExportForm,
+        typer.Option("--as", help="markdown: a page of the findings; csv: a row for each visit."),
+    ] = ExportForm.MARKDOWN,
+    output_file: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Where to write it, instead of here."),
+    ] = None,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """A published experiment's run as a page of Markdown, or as CSV."""
+    session = LabSession(LAB_DEFAULT)
+    run = load_run(session, run_id)
+    if not isinstance(run, MatrixRun):
+        raise UsageError(
+            f"{run.run_id} is a run of {run.suite}, which has neither cells nor visits.",
+            f"`grampus bench show {run.run_id} --format json` has everything of it.",
+        )
+    target = None if output_file is None else _require_writable(Path(output_file).absolute())
+    text = _render(run, matrix_archive(session), form)
+    if target is None and output_format is FORMAT_DEFAULT:
+        # As it is: a console would wrap lines, and take what is in brackets for its own.
+        sys.stdout.write(text)
+        return
+    document = {"run_id": run.run_id, "form": form.value}
+    if target is None:
+        make_output(output_format).text({**document, "text": text}, "")
+        return
+    write_atomically(target, text.encode())
+    make_output(output_format).text({**document, "file": str(target)}, f"Written to {target}.")
+
+
+def _render(run: MatrixRun, archive: MatrixArchive, form: ExportForm) -> str:
+    visits = archive.visits(run.run_id)
+    if form is ExportForm.CSV:
+        return render_csv(visit_rows(run, visits))
+    suite = parse_matrix_suite(run.suite_text, source=f"the suite of the run {run.run_id}")
+    directory = str(archive.run_dir(run.run_id))
+    return render_markdown(matrix_document(run, suite, visits, load_catalog(CATALOG), directory))
+
+
+def _require_writable(target: Path) -> Path:
+    if target.is_dir():
+        raise UsageError(f"{target} is a directory.", "Name a file, such as findings.md.")
+    if not os.access(target.parent, os.W_OK):
+        raise UsageError(f"{target.parent} cannot be written to.", "Name another place.")
+    return target

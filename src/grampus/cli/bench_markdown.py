@@ -1,0 +1,85 @@
+"""The findings of a run of a matrix suite as a page of Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from grampus.cli.bench_matrix_tables import cell_table, comparison_row, figure_row, remarks, words
+
+
+def render_markdown(document: Mapping[str, Any]) -> str:
+    """The page of one run (`findings/documents.py` says what `document` holds)."""
+    blocks = [
+        f"# {_escape(document['title'])}",
+        _escape(document["question"]),
+        _escape(_how(document)),
+        *(_escape(one) for one in (document["cut_short"], document["statement"]) if one),
+        "## Conclusions",
+        _table(
+            ["conclusion of the source", "here"],
+            [[one["says"], f"**{words(one['word'])}**"] for one in document["conclusions"]],
+        ),
+        _list(one["sentence"] for one in document["conclusions"]),
+    ]
+    if document["comparisons"]:
+        headings = ["arm over baseline", "where", "quantity", "ratio", "95% interval", "rounds"]
+        rows = [comparison_row(one) for one in document["comparisons"]]
+        blocks += [
+            "## Arms",
+            _table([*headings, "verdict"], rows),
+            _escape(document["comparisons_line"]),
+        ]
+    blocks += ["## Cells", _table(*cell_table(document["cells"]))]
+    blocks.append(_list(line for line in remarks(document["cells"]) if line))
+    if document["source"] is not None:
+        blocks += _source_blocks(document["source"])
+    environment = [[one["group"], one["name"], one["value"]] for one in document["environment"]]
+    blocks += ["## Where", _table(["of", "what", "value"], environment)]
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def _how(document: Mapping[str, Any]) -> str:
+    begun = datetime.fromtimestamp(document["started_at_s"], UTC)
+    unfinished = ", unfinished" if document["ended_at_s"] is None else ""
+    return (
+        f"{document['run_id']}{unfinished}: scale {document['scale']} on {document['place']}, "
+        f"{begun:%Y-%m-%d %H:%M} UTC; {document['visits_done']} of {document['visits_planned']} "
+        f"visits, {document['measure_s']:g} s each after {document['warmup_s']:g} s of warm-up."
+    )
+
+
+def _source_blocks(source: Mapping[str, Any]) -> list[str]:
+    date = "" if source["date"] == "unknown" else f", {source['date']}"
+    shown = ", ".join(source["shown_in"])
+    said = f"{source['title']} ({source['publisher']}{date}; {shown}): {source['conclusion']}"
+    return [
+        "## The source",
+        _escape(said),
+        _table(
+            ["published", "of", "figure", "of the first"],
+            [figure_row(one) for one in source["figures"]],
+        ),
+        _escape(source["statement"]),
+    ]
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    if not rows:
+        return ""
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join(f"| {' | '.join(_cell(text) for text in line)} |" for line in lines)
+
+
+def _list(sentences: Any) -> str:
+    return "\n".join(f"- {_escape(one)}" for one in sentences)
+
+
+def _cell(text: str) -> str:
+    return _escape(text.strip()).replace("|", "\\|")
+
+
+def _escape(text: str) -> str:
+    """What a driver or a user wrote must not become markup: no tags, and one line."""
+    return " ".join(text.split()).replace("<", "&lt;").replace("[", "\\[")

@@ -1,0 +1,92 @@
+"""`bench export`: Markdown and CSV of a run, here or in a file, and what is refused."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from grampus.bench.matrix.cells import Cell
+from grampus.cli.main import app
+from grampus.state.matrix_archive import MatrixArchive
+from grampus.state.runs import RunArchive
+from tests.unit.bench.findings.made_matrix import Seen, made_figures, made_matrix_run
+from tests.unit.report.made_paths import made_paths_run
+
+
+def _invoke(*words: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, ["bench", "export", *words])
+    return result.exit_code, result.stdout, result.stderr
+
+
+def _seen(cell: Cell, number: int) -> Seen:
+    if cell.point.media == "nvme" and number == 2:
+        return "An <OSD> was | down: see [here](x)."
+    return made_figures(100 * cell.point.threads + number)
+
+
+@pytest.fixture
+def run_id(home: Path) -> str:
+    """A run in the archive, of which some visits are marked."""
+    _, run, visits = made_matrix_run(_seen)
+    archive = MatrixArchive(home / "runs")
+    archive.begin(run)
+    for visit in visits:
+        archive.append(run.run_id, visit)
+    return run.run_id
+
+
+def test_markdown_has_all_sections_and_nothing_becomes_markup(run_id: str) -> None:
+    code, page, _ = _invoke(run_id)
+    assert code == 0
+    headings = [line for line in page.splitlines() if line.startswith("#")]
+    assert headings[1:] == ["## Conclusions", "## Arms", "## Cells", "## Where"]
+    tables = [line for line in page.splitlines() if line.startswith("|")]
+    assert {line.count(" | ") for line in tables} == {1, 6, 8, 2}
+    assert "An &lt;OSD> was | down: see \\[here](x)." in page
+    assert "its figures tell shapes and ratios" in page
+
+
+def test_csv_is_a_row_for_each_visit(run_id: str, home: Path) -> None:
+    file = home / "visits.csv"
+    code, shown, _ = _invoke(run_id, "--as", "csv", "--output", str(file))
+    assert (code, shown) == (0, f"Written to {file}.\n")
+    rows = list(csv.DictReader(io.StringIO(file.read_text(), newline="")))
+    archive = MatrixArchive(home / "runs")
+    assert [(row["cell_id"], int(row["round"])) for row in rows] == [
+        (visit.cell_id, visit.round) for visit in archive.visits(run_id)
+    ]
+    assert {row["marked"] for row in rows} == {"", "An <OSD> was | down: see [here](x)."}
+
+
+def test_programs_get_the_text_or_the_file(run_id: str, home: Path) -> None:
+    document = json.loads(_invoke("--as", "csv", "--format", "json")[1])
+    assert (document["run_id"], document["form"]) == (run_id, "csv")
+    assert document["text"].startswith("run_id,suite,")
+    file = home / "page.md"
+    document = json.loads(_invoke("--output", str(file), "--format", "json")[1])
+    assert document == {"run_id": run_id, "form": "markdown", "file": str(file)}
+    assert file.read_text().startswith("# ")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--output", "."], "is a directory"),
+        (["--output", "nowhere/page.md"], "cannot be written to"),
+        (["20260302-140509-paths-tiny"], "neither cells nor visits"),
+        (["--as", "pdf"], "'pdf' is not one of"),
+    ],
+)
+def test_what_cannot_be_exported_is_said(
+    run_id: str, home: Path, words: list[str], said: str
+) -> None:
+    RunArchive(home / "runs").save(made_paths_run("20260302-140509-paths-tiny"))
+    chosen = words if words[0].startswith("2026") else [run_id, *words]
+    code, _, errors = _invoke(*chosen)
+    assert code == 2
+    assert said in " ".join(errors.split())
