@@ -16,10 +16,11 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from grampus.core.errors import GrampusError, RefusedError, not_found
+from grampus.core.errors import GrampusError, RefusedError
 from grampus.state.home import write_atomically
 from grampus.state.matrix_runs import MatrixRun, Moment, Visit
-from grampus.state.runs import is_matrix_run
+from grampus.state.run_directories import RunDirectories
+from grampus.state.runs import MATRIX_KIND
 
 LineT = TypeVar("LineT", bound=BaseModel)
 
@@ -29,27 +30,22 @@ class MatrixArchive:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
+        self._runs = RunDirectories(directory, lambda kind: kind == MATRIX_KIND)
 
     def run_dir(self, run_id: str) -> Path:
-        return self._directory / run_id
+        return self._runs.run_dir(run_id)
 
     def run_ids(self) -> list[str]:
         """Runs that have begun, finished or not, oldest first."""
-        files = self._directory.glob("*/run.json")
-        return sorted(file.parent.name for file in files if is_matrix_run(file.read_bytes()))
+        return self._runs.run_ids()
 
     def resolve(self, run_id: str) -> str:
         """The id itself, or the newest run's for `latest`. Raises NotFoundError."""
-        known = self.run_ids()
-        if run_id == "latest" and known:
-            return known[-1]
-        if run_id not in known:
-            raise not_found("run", run_id, known, list_command="grampus bench list")
-        return run_id
+        return self._runs.resolve(run_id)
 
     def load(self, run_id: str) -> MatrixRun:
         """The run named `run_id` (or `latest`). Raises NotFoundError."""
-        file = self._run_file(self.resolve(run_id))
+        file = self._runs.run_file(self.resolve(run_id))
         return MatrixRun.model_validate_json(file.read_bytes())
 
     def visits(self, run_id: str) -> list[Visit]:
@@ -70,7 +66,7 @@ class MatrixArchive:
 
     def begin(self, run: MatrixRun) -> None:
         """Write a new run down. Raises RefusedError (`exists`) when there is one of its id."""
-        if self._run_file(run.run_id).exists():
+        if self._runs.run_file(run.run_id).exists():
             raise RefusedError(
                 f"There is a run named '{run.run_id}' already.",
                 "Go on with it (--resume), or begin a new one a second later.",
@@ -106,10 +102,7 @@ class MatrixArchive:
         # JSON has no NaN: what cannot be read back is refused before it replaces anything.
         MatrixRun.model_validate_json(document)
         with self._explained():
-            write_atomically(self._run_file(run.run_id), document)
-
-    def _run_file(self, run_id: str) -> Path:
-        return self.run_dir(run_id) / "run.json"
+            write_atomically(self._runs.run_file(run.run_id), document)
 
     def _visits_file(self, run_id: str) -> Path:
         return self.run_dir(run_id) / "visits.jsonl"

@@ -21,10 +21,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from grampus.core.errors import not_found
 from grampus.state.home import write_atomically
+from grampus.state.run_directories import RunDirectories
 
 RUN_SCHEMA_VERSION = 1
 PATHS_SCHEMA_VERSION = 1
@@ -261,32 +261,25 @@ class PathsRun(Frozen):
 
 
 class RunArchive:
-    """The runs under one directory."""
+    """The runs under one directory, but for those of matrix suites, which have their own."""
 
     def __init__(self, directory: Path) -> None:
-        self._directory = directory
+        self._runs = RunDirectories(directory, lambda kind: kind != MATRIX_KIND)
 
     def run_dir(self, run_id: str) -> Path:
-        return self._directory / run_id
+        return self._runs.run_dir(run_id)
 
     def run_ids(self) -> list[str]:
         """Finished runs, oldest first (a run without run.json never finished)."""
-        files = self._directory.glob("*/run.json")
-        return sorted(file.parent.name for file in files if not is_matrix_run(file.read_bytes()))
+        return self._runs.run_ids()
 
     def resolve(self, run_id: str) -> str:
         """The id itself, or the newest run's for `latest`. Raises NotFoundError."""
-        known = self.run_ids()
-        if run_id == "latest" and known:
-            return known[-1]
-        if run_id not in known:
-            raise not_found("run", run_id, known, list_command="grampus bench list")
-        return run_id
+        return self._runs.resolve(run_id)
 
     def load(self, run_id: str) -> Run | PathsRun:
         """The run named `run_id` (or `latest`). Raises NotFoundError."""
-        file = self.run_dir(self.resolve(run_id)) / "run.json"
-        return _parse_run(file.read_bytes())
+        return _parse_run(self._runs.run_file(self.resolve(run_id)).read_bytes())
 
     def save(self, run: Run | PathsRun) -> Path:
         """Write run.json, which makes the run a finished one; returns its directory."""
@@ -294,7 +287,7 @@ class RunArchive:
         document = run.model_dump_json(indent=2).encode()
         # JSON has no NaN: what cannot be read back is refused before it replaces anything.
         _parse_run(document)
-        write_atomically(directory / "run.json", document)
+        write_atomically(self._runs.run_file(run.run_id), document)
         return directory
 
     def samples_file(self, run_id: str, workload: str, arm: ArmName) -> Path:
@@ -317,20 +310,6 @@ class _Kind(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     kind: Literal["oltp", "paths"] = "oltp"
-
-
-class _AnyKind(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
-    kind: object = None
-
-
-def is_matrix_run(document: bytes) -> bool:
-    """Whether a `run.json` is that of a run of a matrix suite (also when it is none at all: no)."""
-    try:
-        return _AnyKind.model_validate_json(document).kind == MATRIX_KIND
-    except ValidationError:
-        return False
 
 
 def _parse_run(document: bytes) -> Run | PathsRun:
