@@ -89,6 +89,11 @@ crashes: setup ## Real crashes of volumes and databases, into docs/proof (root; 
 operations: setup ## Each operation on a database under load, 200 MB and 5 GB, into docs/proof (root; an hour)
 	$(VENV)/python -m tests.proof.operations
 
+# Interrupted, it goes on with the next call; GRAMPUS_EXPERIMENTS=NAME,NAME chooses.
+.PHONY: experiments
+experiments: setup ## The published experiments on a lab, into docs/experiments (root; two hours)
+	$(VENV)/python -m tests.proof.experiments
+
 # GRAMPUS_VERDICTS=N says how often.
 .PHONY: verdicts
 verdicts: setup-check ## Whether the verdicts of benchmarks hold, simulated, into docs/proof (five minutes)

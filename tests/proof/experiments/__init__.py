@@ -1,0 +1,1 @@
+"""The published experiments, measured on a lab of their own, as pages of docs/experiments."""

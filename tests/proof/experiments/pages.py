@@ -1,0 +1,63 @@
+"""Pages of what was measured, and of what could not be. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+_HEAD = """# Published experiments, repeated on a lab
+
+Written by `make experiments`: the scale `tiny` on one machine of two cores, whose disk stands for
+all disks. Figures of such a place tell shapes and ratios, not what hardware can do, and an effect
+that is smaller than the noise of seconds stays undecided.
+
+| experiment | of the source's conclusions | cells measured | when (UTC) |
+| --- | --- | --- | --- |
+"""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of the index. `verdicts` are words by conclusion; `when` is empty without a run."""
+
+    suite: str
+    verdicts: Mapping[str, str]
+    measured: int
+    cells: int
+    when: str
+
+
+def decide_line(suite: str, shown: Mapping[str, Any] | None, cells: int, when: str) -> Line:
+    """The index's line of a suite; `shown` is the document of `bench show`, None without a run."""
+    if shown is None:
+        return Line(suite, {}, 0, cells, "")
+    verdicts = {one["name"]: str(one["word"]).replace("-", " ") for one in shown["conclusions"]}
+    measured = sum(cell["measured"] > 0 for cell in shown["cells"])
+    return Line(suite, verdicts, measured, cells, when)
+
+
+def render_index(lines: Sequence[Line]) -> str:
+    """The page that names all others."""
+    rows = []
+    for line in lines:
+        said = "; ".join(f"{name}: **{word}**" for name, word in line.verdicts.items())
+        link = f"[{line.suite}]({line.suite}.md)"
+        found = said or "not measured here"
+        rows.append(f"| {link} | {found} | {line.measured} of {line.cells} | {line.when or '-'} |")
+    return _HEAD + "\n".join(rows) + "\n"
+
+
+def render_unmeasured(entry: Mapping[str, Any], plan: Mapping[str, Any]) -> str:
+    """The page of a suite none of whose cells can run; `plan` is the document of `--dry-run`."""
+    reasons = dict.fromkeys(str(cell["not_runnable"]) for cell in plan["cells"])
+    return "\n".join(
+        [
+            f"# {entry['title']}",
+            "",
+            f"Not measured: {plan['place']} can run none of its {len(plan['cells'])} cells.",
+            "",
+            *(f"- {reason}" for reason in reasons),
+            "",
+        ]
+    )

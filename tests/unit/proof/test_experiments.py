@@ -1,0 +1,45 @@
+"""Pages of `make experiments`."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.proof.experiments.pages import Line, decide_line, render_index, render_unmeasured
+
+SHOWN = {
+    "conclusions": [
+        {"name": "faster", "word": "does-not-hold"},
+        {"name": "cheaper", "word": "holds"},
+    ],
+    "cells": [{"measured": 5}, {"measured": 0}, {"measured": 1}],
+}
+VERDICTS = {"faster": "does not hold", "cheaper": "holds"}
+
+
+@pytest.mark.parametrize(
+    ("shown", "line", "row"),
+    [
+        (None, Line("a", {}, 0, 3, ""), "| [a](a.md) | not measured here | 0 of 3 | - |"),
+        (
+            SHOWN,
+            Line("a", VERDICTS, 2, 3, "now"),
+            "| [a](a.md) | faster: **does not hold**; cheaper: **holds** | 2 of 3 | now |",
+        ),
+    ],
+)
+def test_the_index_says_what_was_found(shown: dict[str, object], line: Line, row: str) -> None:
+    assert decide_line("a", shown, 3, "now") == line
+    assert render_index([line]).splitlines()[-1] == row
+
+
+def test_what_cannot_be_measured_says_each_reason_once() -> None:
+    cells = [{"not_runnable": reason} for reason in ("No disk.", "No flash.", "No disk.")]
+    page = render_unmeasured({"title": "Disks"}, {"place": "lab x", "cells": cells})
+    assert page.splitlines() == [
+        "# Disks",
+        "",
+        "Not measured: lab x can run none of its 3 cells.",
+        "",
+        "- No disk.",
+        "- No flash.",
+    ]
