@@ -15,6 +15,8 @@ from grampus.bench.documents import compare_document, show_document
 from grampus.bench.suite import list_suites
 from grampus.cli.app import command, make_noun
 from grampus.cli.bench_matrix import (
+    REPORT_FILE,
+    build_matrix_page,
     compare_matrices,
     list_matrix_suites,
     show_matrix,
@@ -181,17 +183,15 @@ def report_build(
     """One HTML file that opens offline."""
     session = LabSession(LAB_DEFAULT)
     archive, run = run_archive(session), load_run(session, run_id)
-    if isinstance(run, MatrixRun):
-        raise UsageError(
-            f"{run.run_id} is a run of {run.suite}, of which no page can be made yet.",
-            f"`grampus bench show {run.run_id}` shows it, and --format json has everything.",
-        )
     target = Path(output_file).absolute() if output_file else report_file(archive, run)
     if target.is_dir():
         raise UsageError(f"{target} is a directory.", "Name a file, such as report.html.")
     if not os.access(target.parent, os.W_OK):
         raise UsageError(f"{target.parent} cannot be written to.", "Name another place.")
-    build_report(archive, run.run_id, target)
+    if isinstance(run, MatrixRun):
+        build_matrix_page(run, matrix_archive(session), target)
+    else:
+        build_report(archive, run.run_id, target)
     make_output(output_format).text(
         {"run_id": run.run_id, "report": str(target), "size_bytes": target.stat().st_size},
         f"The report is at {target}.",
@@ -275,9 +275,9 @@ def _share(ceph: OltpResult, local: OltpResult) -> str:
     return format_times(ceph.tps / local.tps if local.tps else None)
 
 
-def report_file(archive: RunArchive, run: Run | PathsRun) -> Path:
+def report_file(archive: RunArchive, run: Run | PathsRun | MatrixRun) -> Path:
     """Where the page of a run is, once it is made."""
-    return archive.run_dir(run.run_id) / "report.html"
+    return archive.run_dir(run.run_id) / REPORT_FILE
 
 
 def _subject(run: Run | PathsRun | MatrixRun) -> str:

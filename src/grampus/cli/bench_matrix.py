@@ -22,10 +22,13 @@ from grampus.cli.composition.bench import CATALOG, SOURCE_SUITES
 from grampus.cli.options import FORMAT_DEFAULT, FormatOption
 from grampus.cli.output import make_output
 from grampus.core.errors import UsageError
+from grampus.report.build import build_matrix_report
 from grampus.state.matrix_archive import MatrixArchive
-from grampus.state.matrix_runs import MatrixRun
+from grampus.state.matrix_runs import MatrixRun, Visit
 
 SUITE_ENDING = ".yaml"
+# The page of a run, in the run's directory.
+REPORT_FILE = "report.html"
 
 
 def list_matrix_suites() -> list[dict[str, Any]]:
@@ -46,20 +49,22 @@ def find_matrix_file(suite: str) -> Path | None:
 
 
 def show_matrix(run: MatrixRun, archive: MatrixArchive, output_format: FormatOption) -> None:
-    """One run: cells, comparisons, conclusions, and what the source published."""
-    suite = parse_matrix_suite(run.suite_text, source=f"the suite of the run {run.run_id}")
-    document = matrix_document(
-        run,
-        suite,
-        archive.visits(run.run_id),
-        load_catalog(CATALOG),
-        str(archive.run_dir(run.run_id)),
-    )
+    """One run: cells, comparisons, conclusions, what the source published, and where its page
+    is."""
+    document = _document(run, archive.visits(run.run_id), archive)
+    report = archive.run_dir(run.run_id) / REPORT_FILE
+    document["report"] = str(report) if report.exists() else None
     output = make_output(output_format)
     if output_format is not FORMAT_DEFAULT:
         output.text(document, "")
         return
     show_findings(output, document)
+
+
+def build_matrix_page(run: MatrixRun, archive: MatrixArchive, target: Path) -> None:
+    """Write the page of a run to `target`."""
+    visits = archive.visits(run.run_id)
+    build_matrix_report(run, visits, _document(run, visits, archive), target)
 
 
 def compare_matrices(
@@ -83,6 +88,12 @@ def compare_matrices(
         _comparison_rows(document["results"]),
         "The two runs have no cell in common: what was measured, or for how long, differs.",
     )
+
+
+def _document(run: MatrixRun, visits: Sequence[Visit], archive: MatrixArchive) -> dict[str, Any]:
+    suite = parse_matrix_suite(run.suite_text, source=f"the suite of the run {run.run_id}")
+    directory = str(archive.run_dir(run.run_id))
+    return matrix_document(run, suite, visits, load_catalog(CATALOG), directory)
 
 
 def _comparison_rows(results: Sequence[dict[str, Any]]) -> list[list[str]]:

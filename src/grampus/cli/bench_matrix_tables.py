@@ -11,6 +11,7 @@ from grampus.cli.output import Output
 Row = list[str]
 # Columns of figures: what they are called, and where in a cell's document they are.
 _SPREADS = (("queries/s", "queries_per_s"), ("MB/s", "mb_per_s"))
+_SHOWN_PERCENTS = (50, 99, 99.99)
 _BOUNDS = {
     "exactly": "",
     "about": "about ",
@@ -55,6 +56,8 @@ def show_findings(output: Output, document: Mapping[str, Any]) -> None:
     if document["source"] is not None:
         _show_source(output, document["source"])
     output.text(None, f"\nRaw data: {document['dir']}")
+    if document["report"] is not None:
+        output.text(None, f"Report:   {document['report']}")
 
 
 def cell_table(cells: Sequence[Mapping[str, Any]]) -> tuple[Row, list[Row]]:
@@ -219,7 +222,7 @@ def _show_source(output: Output, source: Mapping[str, Any]) -> None:
 def _percentiles(latency: Mapping[str, Any] | None) -> Row:
     if latency is None:
         return ["-", "-", "-"]
-    return [_latency(one) for one in latency["percentiles"]]
+    return [_latency(one) for one in latency["percentiles"] if one["percent"] in _SHOWN_PERCENTS]
 
 
 def _latency(percentile: Mapping[str, Any]) -> str:

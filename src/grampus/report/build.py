@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
 from grampus.core.errors import GrampusError
 from grampus.report.comparison import ARMS
+from grampus.report.matrix.findings import parse_findings
+from grampus.report.matrix.page import Detail, describe_matrix_page
 from grampus.report.page import Samples, describe_page
 from grampus.report.paths_page import describe_paths_page
-from grampus.report.render import render_page, render_paths_page
+from grampus.report.render import render_matrix_page, render_page, render_paths_page
 from grampus.state.home import write_atomically
+from grampus.state.matrix_runs import MatrixRun, Visit
 from grampus.state.runs import (
     PATHS_SCHEMA_VERSION,
     RUN_SCHEMA_VERSION,
@@ -24,6 +29,13 @@ from grampus.state.runs import (
 MAX_REPORT_BYTES = 2_000_000
 # Points a line, tried in this order until the report fits: the charts are about 600 pixels wide.
 POINTS_A_LINE = (600, 300, 150, 60)
+# The same for runs of matrix suites, whose drawings are many and small.
+DETAILS = (
+    Detail(points_a_round=60, charts=24),
+    Detail(points_a_round=30, charts=16),
+    Detail(points_a_round=15, charts=8),
+    Detail(points_a_round=6, charts=4),
+)
 
 
 def build_report(archive: RunArchive, run_id: str, output: Path) -> Path:
@@ -37,6 +49,40 @@ def build_report(archive: RunArchive, run_id: str, output: Path) -> Path:
         html = render_paths_page(describe_paths_page(run))
     else:
         html = render_run(run, _load_samples(archive, run), _load_resources(archive, run))
+    return _write(html, output)
+
+
+def build_matrix_report(
+    run: MatrixRun, visits: Sequence[Visit], findings: Mapping[str, Any], output: Path
+) -> Path:
+    """Write the report of a run of a matrix suite to `output`, and return `output`.
+
+    `findings` is the document of `grampus bench show`: what follows from `visits`. Raises
+    GrampusError when it cannot be read, the report would be too large, or `output` cannot be
+    written.
+    """
+    return _write(render_matrix_run(run, visits, findings), output)
+
+
+def render_matrix_run(run: MatrixRun, visits: Sequence[Visit], findings: Mapping[str, Any]) -> str:
+    """The HTML of `run`, below MAX_REPORT_BYTES bytes.
+
+    Raises GrampusError with code `findings-unreadable` for findings that are none, and
+    `report-too-large` when even coarse drawings do not fit.
+    """
+    found = parse_findings(findings)
+    for detail in DETAILS:
+        html = render_matrix_page(describe_matrix_page(run, visits, found, detail))
+        if len(html.encode()) < MAX_REPORT_BYTES:
+            return html
+    raise GrampusError(
+        f"The report of run {run.run_id} would be larger than {MAX_REPORT_BYTES:,} bytes.",
+        "Make several suites of it; `grampus bench show --format json` has everything of this run.",
+        code="report-too-large",
+    )
+
+
+def _write(html: str, output: Path) -> Path:
     try:
         write_atomically(output, html.encode())
     except OSError as error:

@@ -9,11 +9,27 @@ import json
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from grampus.report.drawing import (
+    CHART_HEIGHT,
+    CHART_WIDTH,
+    PLOT_BOTTOM,
+    PLOT_LEFT,
+    PLOT_RIGHT,
+    PLOT_TOP,
+)
+from grampus.report.matrix.forest import FOREST_WIDTH
+from grampus.report.matrix.page import MatrixPage
+from grampus.report.matrix.visit_series import SERIES_HEIGHT, SERIES_WIDTH
 from grampus.report.page import RESULT_COLUMNS, Page
 from grampus.report.paths_page import DRAWING_WIDTH, PathsPage
 from grampus.report.paths_page import RESULT_COLUMNS as PATHS_COLUMNS
 from grampus.report.vendored import chart_library, chart_library_css
 
+# Of a page without any script.
+_STILL_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
+    "base-uri 'none'; form-action 'none'"
+)
 _LOADER = PackageLoader("grampus.report", "templates")
 _ENVIRONMENT = Environment(
     loader=_LOADER,
@@ -51,11 +67,27 @@ def render_paths_page(page: PathsPage) -> str:
         page=page,
         columns=PATHS_COLUMNS,
         width=DRAWING_WIDTH,
-        policy=(
-            "default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
-            "base-uri 'none'; form-action 'none'"
-        ),
+        policy=_STILL_POLICY,
         styles=_trusted(f"{_source('report.css')}\n{_source('paths.css')}"),
+    )
+
+
+def render_matrix_page(page: MatrixPage) -> str:
+    """The HTML of `page`: tables and drawings, without any script."""
+    return _ENVIRONMENT.get_template("matrix.html.j2").render(
+        page=page,
+        size={
+            "width": CHART_WIDTH,
+            "height": CHART_HEIGHT,
+            "left": PLOT_LEFT,
+            "right": PLOT_RIGHT,
+            "top": PLOT_TOP,
+            "bottom": PLOT_BOTTOM,
+        },
+        series_size={"width": SERIES_WIDTH, "height": SERIES_HEIGHT},
+        forest_width=FOREST_WIDTH,
+        policy=_STILL_POLICY,
+        styles=_trusted(f"{_source('report.css')}\n{_source('matrix.css')}"),
     )
 
 

@@ -382,13 +382,15 @@ def test_a_run_is_shown_for_programs(home: Path) -> None:
     assert (document["visits_planned"], document["visits_done"]) == (12, 12)
     cell = document["cells"][0]
     assert cell["point"]["media"] == "hdd"
-    assert [one["percent"] for one in cell["latency"]["percentiles"]] == [50, 99, 99.99]
+    percents = [one["percent"] for one in cell["latency"]["percentiles"]]
+    assert percents == [50, 90, 95, 99, 99.9, 99.99]
     assert cell["operations_per_s"]["rounds"] == 3
     assert {one["word"] for one in document["comparisons"]} >= {"not-compared"}
     assert document["conclusions"][0]["claims"][0]["truth"] in ("yes", "no", "unknown", "untested")
     assert document["visits"][0]["figures"]["operations_per_s"] > 0
     assert "latency" not in document["visits"][0]["figures"]
     assert document["source"] is None
+    assert document["report"] is None
 
 
 def test_an_unfinished_run_says_how_to_go_on(home: Path) -> None:
@@ -459,12 +461,27 @@ def test_runs_of_different_suites_are_not_compared(home: Path, other: str) -> No
     assert "they have nothing in common" in errors
 
 
-def test_a_page_of_such_a_run_cannot_be_made_yet(home: Path) -> None:
-    keep(home)
-    code, _, errors = invoke("report build latest")
-    assert code == 2
-    assert "of which no page can be made yet" in errors
-    assert list(home.rglob("*.html")) == []
+def test_a_page_of_such_a_run_is_made(home: Path) -> None:
+    archive, run = keep(home)
+    code, shown, _ = invoke("report build latest --format json")
+    assert code == 0
+    document = json.loads(shown)
+    page = archive.run_dir(run.run_id) / "report.html"
+    assert (document["run_id"], document["report"]) == (run.run_id, str(page))
+    html = page.read_text(encoding="utf-8")
+    assert document["size_bytes"] == len(html.encode())
+    assert "Flash is faster." in html
+    assert "An OSD was down." in html
+    assert "It used all of its cores." in html
+    assert lines_of(invoke("bench show")[1])[-1] == f"Report: {page}"
+
+
+def test_a_page_of_an_unfinished_run_says_so(home: Path, tmp_path: Path) -> None:
+    keep(home, seen=lambda cell, number: None, ended_at_s=None)
+    file = tmp_path / "page.html"
+    code, shown, _ = invoke(f"report build latest --output {file}")
+    assert (code, shown) == (0, f"The report is at {file}.\n")
+    assert "The run is unfinished: 0 of 12 visits were made." in file.read_text(encoding="utf-8")
 
 
 def test_a_broken_run_is_explained(home: Path) -> None:

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from grampus.report.build import build_report, render_run
+from grampus.report.build import build_matrix_report, build_report, render_run
 from grampus.state.runs import RunArchive, Setting
 
+from .made_findings import made_findings
 from .made_paths import made_paths_run
 from .made_runs import STARTED_AT_S, Shape, made_run
 
@@ -266,3 +267,51 @@ def test_the_report_prints_on_paper_in_light_colours(browser: Browser, report: P
         pairs = [one for one in canvases if not one["id"].startswith("resource-")]
         assert all(min(one["found"]) > 20 for one in pairs)
     assert {one["width"] for one in printed} == {640}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_report_of_a_matrix_draws_everything_and_loads_nothing(
+    browser: Browser, tmp_path: Path, scheme: str, width: int
+):
+    file = build_matrix_report(*made_findings(), tmp_path / "report.html")
+    watch = Watch()
+    page = opened(browser, file, watch, scheme, width)
+    found = {
+        kind: [one.bounding_box() for one in page.locator(kind).all()]
+        for kind in ("svg.lines", ".forest td svg", ".series svg", ".lines polyline")
+    }
+    colours = page.locator(".heat td").evaluate_all(
+        "(fields) => fields.map((one) => getComputedStyle(one).backgroundColor)"
+    )
+    overflow = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+    page.close()
+    assert_calm(watch, file)
+    assert {kind: len(boxes) for kind, boxes in found.items()} == {
+        "svg.lines": 2,
+        ".forest td svg": 4,
+        ".series svg": 4,
+        ".lines polyline": 6,
+    }
+    for kind in ("svg.lines", ".forest td svg", ".series svg"):
+        assert all(box is not None and box["width"] > 190 for box in found[kind]), kind
+    assert all(box is not None and box["width"] > 20 for box in found[".lines polyline"])
+    assert len(set(colours)) == 4
+    assert overflow <= 0
+
+
+def test_hostile_words_of_a_matrix_run_nothing(browser: Browser, tmp_path: Path):
+    run, visits, document = made_findings()
+    document.update(title=HOSTILE, question=HOSTILE, remarks=[HOSTILE])
+    for cell in document["cells"]:
+        cell.update(name=HOSTILE, notes=(HOSTILE,))
+        cell["point"]["media"] += HOSTILE
+    file = build_matrix_report(run, visits, document, tmp_path / "report.html")
+    watch = Watch()
+    page = opened(browser, file, watch, "light", 390)
+    images, title = page.locator("img").count(), page.title()
+    overflow = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+    page.close()
+    assert_calm(watch, file)
+    assert (images, title) == (0, f"Benchmark run {run.run_id}")
+    assert overflow <= 0

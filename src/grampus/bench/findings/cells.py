@@ -16,11 +16,9 @@ from grampus.bench.findings.rounds import (
     varied_names,
     why_no_figure,
 )
-from grampus.bench.latency.histogram import merge_histograms
+from grampus.bench.latency.histogram import PERCENTS, merge_histograms
 from grampus.bench.latency.percentile import Percentile
 from grampus.state.matrix_runs import MatrixRun, Visit
-
-SHOWN_PERCENTS = (50.0, 99.0, 99.99)
 
 
 @dataclass(frozen=True)
@@ -170,7 +168,7 @@ def _known(values: Sequence[float | None]) -> list[float]:
 def _merge_latency(measured: Sequence[Round]) -> CellLatency | None:
     known = [one.latency for one in measured if one.latency is not None]
     merged = merge_histograms(known)
-    percentiles = [merged.percentile(percent) for percent in SHOWN_PERCENTS]
+    percentiles = [merged.percentile(percent) for percent in PERCENTS]
     if not merged.operations:
         return None
     return CellLatency(

@@ -6,8 +6,8 @@ import csv
 import io
 from collections.abc import Mapping, Sequence
 
-from grampus.bench.findings.cells import SHOWN_PERCENTS
 from grampus.bench.latency.documents import parse_histogram
+from grampus.bench.latency.histogram import PERCENTS
 from grampus.state.matrix_runs import Figures, MatrixRun, Visit
 
 Value = str | int | float | bool | None
@@ -75,7 +75,7 @@ def _figures(figures: Figures | None) -> dict[str, Value]:
     }
     latency = figures.latency if figures is not None else None
     histogram = None if latency is None else parse_histogram(latency)
-    for percent in SHOWN_PERCENTS:
+    for percent in PERCENTS:
         known = None if histogram is None else histogram.percentile(percent)
         document = None if known is None else known.to_document()
         name = f"latency_p{percent:g}".replace(".", "")
