@@ -20,7 +20,7 @@ from grampus.bench.dataset_decision import (
     decide_dataset,
     is_sysbench_table,
 )
-from grampus.bench.plan import QuickPlan
+from grampus.bench.plan import SysbenchTables
 from grampus.bench.sysbench import LOAD_TIMEOUT_S, prepare_argv, raw_writer, started
 from grampus.bench.sysbench_output import describe_failure
 from grampus.core.clock import Clock
@@ -52,7 +52,7 @@ def observe_dataset(client: ArmClient) -> DatasetState:
 
 def ensure_datasets(
     clients: Mapping[ArmName, ArmClient],
-    plan: QuickPlan,
+    plan: SysbenchTables,
     *,
     raw_dir: Path,
     clock: Clock,
@@ -114,7 +114,7 @@ def _drop_ours(client: ArmClient) -> None:
 
 
 def _load(
-    clients: Mapping[ArmName, ArmClient], plan: QuickPlan, *, raw_dir: Path, progress: Progress
+    clients: Mapping[ArmName, ArmClient], plan: SysbenchTables, *, raw_dir: Path, progress: Progress
 ) -> None:
     with ExitStack() as stack:
         # Entered first, so left last: the readers end once their commands have been ended.
@@ -153,7 +153,7 @@ def _read_prepare(running: RunningCommand, arm: ArmName, raw_file: Path) -> None
 def _show_loading(
     clients: Mapping[ArmName, ArmClient],
     readers: Mapping[ArmName, Future[None]],
-    plan: QuickPlan,
+    plan: SysbenchTables,
     progress: Progress,
 ) -> None:
     all_rows = plan.tables * plan.rows_per_table
@@ -177,7 +177,7 @@ def _observe_loaded(client: ArmClient) -> int:
     return int(client.query(f"select {counts};\n")[0][0])
 
 
-def _finish(client: ArmClient, plan: QuickPlan, *, loaded_at: str) -> None:
+def _finish(client: ArmClient, plan: SysbenchTables, *, loaded_at: str) -> None:
     tables = ", ".join(f"{SCHEMA}.sbtest{number}" for number in range(1, plan.tables + 1))
     # Statistics made now are the same on both arms and do not change during the run's start.
     client.query(

@@ -44,19 +44,28 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class QuickPlan:
-    """A run as it will be. `estimated_s` does not include loading the data set."""
+class SysbenchTables:
+    """The tables of a data set, and how sysbench loads and reaches them.
+
+    `fresh_data` loads them anew where they are there already.
+    """
 
     tables: int
     rows_per_table: int
+    threads: int
+    distribution: Distribution
+    fresh_data: bool
+
+
+@dataclass(frozen=True)
+class QuickPlan(SysbenchTables):
+    """A run as it will be. `estimated_s` does not include loading the data set."""
+
     dataset_bytes: int
     volume_bytes: int
-    threads: int
     warmup_s: int
     measure_s: int
     settle_max_s: float
-    distribution: Distribution
-    fresh_data: bool
     cells: tuple[Cell, ...]
     estimated_s: float
 

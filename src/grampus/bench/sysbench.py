@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TextIO
 
 from grampus.bench.client import ArmClient
-from grampus.bench.plan import QuickPlan
+from grampus.bench.plan import SysbenchTables
 from grampus.bench.sysbench_output import (
     STARTED_LINE,
     Interval,
@@ -39,7 +39,7 @@ class TimedRun:
     ended_at_s: float
 
 
-def prepare_argv(client: ArmClient, plan: QuickPlan) -> list[str]:
+def prepare_argv(client: ArmClient, plan: SysbenchTables) -> list[str]:
     """The command that makes and fills the tables, one thread a table."""
     return _argv(
         client,
@@ -53,7 +53,7 @@ def prepare_argv(client: ArmClient, plan: QuickPlan) -> list[str]:
 
 
 def run_argv(
-    client: ArmClient, plan: QuickPlan, *, script: str, duration_s: int, histogram: bool
+    client: ArmClient, plan: SysbenchTables, *, script: str, duration_s: int, histogram: bool
 ) -> list[str]:
     """The command of one run of `duration_s` seconds, reporting every second."""
     return _argv(
@@ -139,7 +139,7 @@ def raw_writer(file: Path) -> Iterator[TextIO]:
 
 def _argv(
     client: ArmClient,
-    plan: QuickPlan,
+    plan: SysbenchTables,
     *,
     script: str,
     command: str,

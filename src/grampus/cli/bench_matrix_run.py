@@ -8,7 +8,7 @@ from pathlib import Path
 from grampus.bench.findings.rounds import distinct
 from grampus.bench.matrix.expansion import environments
 from grampus.bench.matrix.loading import parse_matrix_suite, read_matrix_suite
-from grampus.bench.matrix.suite import SCALES, MatrixSuite, ScaleName
+from grampus.bench.matrix.suite import SCALES, ScaleName
 from grampus.bench.visits.budget import decide_all_s, describe_time
 from grampus.bench.visits.place import CellPlace
 from grampus.bench.visits.plan import cells_of, missing_visits, plan_run
@@ -62,10 +62,11 @@ def plan_matrix(
     Changes nothing. Raises NotFoundError when there is nothing to go on with, UsageError for
     a file that is no suite and for options that the unfinished run has already.
     """
-    suite, text = read_matrix_suite(file)
-    unfinished = archive.latest_unfinished(suite.name, options.scale)
+    # A suite has its file's name, and a run the file's text: to go on, no file need be there.
+    unfinished = archive.latest_unfinished(file.stem, options.scale)
     if options.resume:
-        return _resumed(unfinished, suite, options)
+        return _resumed(unfinished, file.stem, options)
+    suite, text = read_matrix_suite(file)
     if unfinished is not None:
         done = len(archive.visits(unfinished.run_id))
         progress.note(
@@ -181,7 +182,7 @@ def show_matrix_plan(run: MatrixRun, archive: MatrixArchive, output_format: Form
     output.text(None, "\n".join(lines))
 
 
-def _resumed(unfinished: MatrixRun | None, suite: MatrixSuite, options: MatrixOptions) -> MatrixRun:
+def _resumed(unfinished: MatrixRun | None, suite: str, options: MatrixOptions) -> MatrixRun:
     asked = {"--rounds": options.rounds, "--budget": options.budget_s, "--seed": options.seed}
     for name, value in asked.items():
         if value is not None:
@@ -190,7 +191,7 @@ def _resumed(unfinished: MatrixRun | None, suite: MatrixSuite, options: MatrixOp
             )
     if unfinished is None:
         raise NotFoundError(
-            f"There is no unfinished run of {suite.name} at the scale {options.scale}.",
+            f"There is no unfinished run of {suite} at the scale {options.scale}.",
             "Leave --resume out to begin one.",
         )
     return unfinished

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from grampus.bench.matrix.suite import SCALES
 from grampus.bench.paths.plan import PathsOptions
 from grampus.bench.paths.suite import PathsSuite
 from grampus.bench.plan import BenchOptions
@@ -15,7 +16,12 @@ from grampus.bench.runner import BenchRunner
 from grampus.bench.suite import Suite, load_suite
 from grampus.cli.app import command
 from grampus.cli.bench import bench_app, report_file, show_run
-from grampus.cli.bench_matrix import find_matrix_file, matrix_suite_names, show_matrix
+from grampus.cli.bench_matrix import (
+    SUITE_ENDING,
+    find_matrix_file,
+    matrix_suite_names,
+    show_matrix,
+)
 from grampus.cli.bench_matrix_run import (
     MatrixOptions,
     parse_scale,
@@ -149,6 +155,10 @@ def bench_run(
     of_paths = {"--host": host, "--measures": measures, "--arms": arms}
     of_matrices = {"--budget": budget, "--resume": resume or None}
     file = find_matrix_file(suite)
+    if file is None and resume and scale in (None, *SCALES):
+        # One of the user's own, by its name: the run has its text.
+        unfinished = matrix_archive(session).latest_unfinished(suite, parse_scale(scale))
+        file = None if unfinished is None else Path(f"{suite}{SUITE_ENDING}")
     if file is not None:
         _require_unused(suite, {**of_quick, **of_paths})
         wanted = MatrixOptions(

@@ -268,6 +268,23 @@ def test_an_interrupted_run_is_gone_on_with(ready: Ready) -> None:
         ready.run(MatrixOptions(resume=True))
 
 
+def test_a_run_is_gone_on_with_as_it_began_wherever_its_file_is(ready: Ready) -> None:
+    begun = _interrupt(ready, after=4)
+    ready.file.unlink()
+    run = ready.run(MatrixOptions(resume=True))
+    assert (run.run_id, run.suite_text) == (begun.run_id, begun.suite_text)
+    assert len(ready.world.archive.visits(run.run_id)) == 12
+
+
+def test_the_name_of_an_unfinished_suite_is_enough_to_go_on(home: Path) -> None:
+    keep(home, ended_at_s=None)
+    code, _, errors = invoke("bench run made-layers --resume")
+    # It is known, so what is said is what it needs.
+    assert (code, "There is no lab named 'default'." in errors) == (3, True)
+    code, _, errors = invoke("bench run made-layers --resume --scale small")
+    assert (code, "There is no suite named 'made-layers'." in errors) == (3, True)
+
+
 def test_a_new_run_beside_an_unfinished_one_says_so(ready: Ready) -> None:
     begun = _interrupt(ready, after=1)
     ready.world.clock.sleep(60)

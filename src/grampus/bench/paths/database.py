@@ -18,7 +18,7 @@ from grampus.bench.paths.costs import OsdWrites, count_writes
 from grampus.bench.paths.cpu import CpuWatch, cpu_used_us, osd_cpu_used_us
 from grampus.bench.paths.load import Figure
 from grampus.bench.paths.suite import Database, DatabaseMeasure, Scale
-from grampus.bench.plan import DATA_BYTES_PER_ROW, QuickPlan
+from grampus.bench.plan import SysbenchTables
 from grampus.bench.sysbench import (
     LOAD_TIMEOUT_S,
     TimedRun,
@@ -305,21 +305,14 @@ def decide_instance(place: DatabasePlace, scale: Scale, write_path: WritePath) -
     )
 
 
-def decide_load(database: Database, scale: Scale) -> QuickPlan:
+def decide_load(database: Database, scale: Scale) -> SysbenchTables:
     """sysbench's side of it: tables, rows and threads."""
-    return QuickPlan(
+    return SysbenchTables(
         tables=database.tables,
         rows_per_table=scale.rows_per_table,
-        dataset_bytes=database.tables * scale.rows_per_table * DATA_BYTES_PER_ROW,
-        volume_bytes=scale.filesystem_bytes,
         threads=database.threads,
-        warmup_s=scale.warmup_s,
-        measure_s=scale.measure_s,
-        settle_max_s=0.0,
         distribution=database.distribution,
         fresh_data=True,
-        cells=(),
-        estimated_s=0.0,
     )
 
 

@@ -14,7 +14,7 @@ from grampus.bench.drivers.sysbench_command import SysbenchLoad, sysbench_argv
 from grampus.bench.drivers.sysbench_result import parse_sysbench
 from grampus.bench.matrix.cells import Cell
 from grampus.bench.matrix.workloads import WorkloadName
-from grampus.bench.plan import DATA_BYTES_PER_ROW, VOLUME_BYTES_PER_ROW, QuickPlan
+from grampus.bench.plan import SysbenchTables
 from grampus.bench.settle import wait_until_calm
 from grampus.bench.stands.clients import ClientEnd, ClientLoad
 from grampus.bench.stands.measuring import Server, VisitLoad
@@ -76,7 +76,7 @@ class DatabaseStands:
         def fill(name: str) -> None:
             ensure_datasets(
                 {"ceph": clients[name]},
-                decide_dataset_plan(plan),
+                decide_tables(plan),
                 raw_dir=self._ports.raw_dir / name,
                 clock=self._ports.clock,
                 progress=self._ports.progress,
@@ -208,22 +208,14 @@ def _not_there(name: str) -> NotFoundError:
     )
 
 
-def decide_dataset_plan(plan: StandPlan) -> QuickPlan:
+def decide_tables(plan: StandPlan) -> SysbenchTables:
     """What loading a database's data asks for."""
-    rows = plan.tables * plan.rows_per_table
-    return QuickPlan(
+    return SysbenchTables(
         tables=plan.tables,
         rows_per_table=plan.rows_per_table,
-        dataset_bytes=rows * DATA_BYTES_PER_ROW,
-        volume_bytes=rows * VOLUME_BYTES_PER_ROW,
         threads=LOAD_THREADS,
-        warmup_s=0,
-        measure_s=0,
-        settle_max_s=0.0,
         distribution="uniform",
         fresh_data=False,
-        cells=(),
-        estimated_s=0.0,
     )
 
 

@@ -83,12 +83,15 @@ class MatrixRunner:
         try:
             yield
         except BaseException:
-            self._progress.note(
-                f"The run {run.run_id} is not finished. "
-                f"`grampus bench run {run.suite} --scale {run.scale} --resume` goes on with it."
-            )
-            if not keep:
-                self._dismantle_after_failure()
+            try:
+                if not keep:
+                    self._dismantle_after_failure()
+            finally:
+                # Last, so that it stands where a reader looks.
+                self._progress.note(
+                    f"The run {run.run_id} is not finished. "
+                    f"`grampus bench run {run.suite} --scale {run.scale} --resume` goes on with it."
+                )
             raise
 
     def _dismantle_after_failure(self) -> None:

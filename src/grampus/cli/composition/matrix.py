@@ -165,10 +165,13 @@ class LabStandDatabases:
         with operations.locked(name):
             operations.settle(name)
             spec = operations.ready(name).spec
+            # The one that its steps name; that of the buffer pool where nothing differs.
+            changed = {*parameters.items()} ^ {*spec.parameters.items()}
+            names = sorted(key for key, _ in changed if key in parameters)
             change = ParameterChange(
                 changed=spec.model_copy(update={"parameters": dict(parameters)}),
                 former_parameters=spec.parameters,
-                parameter=POOL,
+                parameter=names[0] if names else POOL,
                 statement_value=None,
                 former_statement_value=None,
                 checked=False,

@@ -107,4 +107,4 @@ def test_the_data_set_is_that_of_the_scale() -> None:
     assert isinstance(suite, PathsSuite)
     load = decide_load(suite.database, suite.scales["tiny"])
     assert (load.tables, load.rows_per_table, load.threads) == (4, 100_000, 8)
-    assert (load.warmup_s, load.measure_s, load.distribution) == (1, 3, "uniform")
+    assert (load.distribution, load.fresh_data) == ("uniform", True)
