@@ -34,6 +34,8 @@ def decide_broken(tried: Tried, promise: Promise) -> list[str]:
     if promise.is_online and (tried.failed or tried.load.errors or tried.load.reconnects):
         count = tried.failed + tried.load.errors + tried.load.reconnects
         broken.append(f"{count:g} queries failed or had to connect anew")
+    if promise.is_online and tried.load.ends:
+        broken.append(f"sysbench ended: {tried.load.ends[0]}")
     if promise.pause_s is not None and tried.longest_wait_s > promise.pause_s:
         broken.append(f"a pause of {tried.longest_wait_s:.2f} s, above {promise.pause_s:g} s")
     if promise.most_s is not None and tried.took_s > promise.most_s:

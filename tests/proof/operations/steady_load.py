@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import threading
 import time
+from collections import deque
 from dataclasses import dataclass
 
 from grampus.bench.sysbench_output import Interval, parse_interval
@@ -19,6 +20,7 @@ TRANSACTIONS_PER_S = 10
 MOST_S = 6 * 3600
 # sysbench's own counts are of the second before.
 LATE_S = 1.5
+LINES_KEPT = 5
 
 
 @dataclass(frozen=True)
@@ -29,16 +31,28 @@ class Second:
     figures: Interval
 
 
+@dataclass(frozen=True)
+class Ended:
+    """An end of sysbench that nobody asked for, and its last words."""
+
+    at_s: float  # on the monotonic clock
+    said: str
+
+
 class SteadyLoad:
-    """sysbench's oltp_read_write on one host of the lab."""
+    """sysbench's oltp_read_write on one host of the lab, started again when it ends: it takes no
+    new password while it runs, and gives up when a new connection is refused.
+    """
 
     def __init__(self, client: RemoteClient, rows_per_table: int) -> None:
         self._client = client
         self._rows_per_table = rows_per_table
         self._seconds: list[Second] = []
+        self._ended: list[Ended] = []
         self._lock = threading.Lock()
+        self._stop = threading.Event()
         self._process: subprocess.Popen[str] | None = None
-        self._thread: threading.Thread | None = None
+        self._thread = threading.Thread(target=self._work)
 
     def prepare(self, timeout_s: float = 3600.0) -> None:
         """Make the tables anew, and fill them."""
@@ -59,41 +73,35 @@ class SteadyLoad:
         return int(float(rows[0][0]))
 
     def __enter__(self) -> SteadyLoad:
-        options = (
-            *(f"--threads={THREADS}", f"--time={MOST_S}", "--report-interval=1"),
-            *(f"--rate={TRANSACTIONS_PER_S}", "--percentile=99", "--mysql-ignore-errors=all"),
-        )
-        self._process = subprocess.Popen(
-            self._argv("run", *options),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        self._thread = threading.Thread(target=self._read)
         self._thread.start()
         wait_for(lambda: len(self.seconds()) > 2, "sysbench to begin", 60.0)
         return self
 
     def __exit__(self, *_: object) -> None:
-        assert self._process is not None
-        assert self._thread is not None
+        self._stop.set()
         # `runc exec` passes the signal on to what it runs.
-        self._process.terminate()
-        try:
-            self._process.wait(timeout=30)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
+        if self._process is not None:
+            self._process.terminate()
+            try:
+                self._process.wait(timeout=30)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
         self._thread.join()
-        with self._process:
-            pass
-
-    def is_running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
 
     def seconds(self) -> list[Second]:
         """What each second so far brought."""
         with self._lock:
             return list(self._seconds)
+
+    def ended(self) -> list[Ended]:
+        """When sysbench ended by itself so far; it was started again."""
+        with self._lock:
+            return list(self._ended)
+
+    def wait_for_more(self, timeout_s: float = 120.0) -> None:
+        """Wait until it works."""
+        wanted = len(self.seconds()) + 2
+        wait_for(lambda: len(self.seconds()) >= wanted, "sysbench to work", timeout_s)
 
     def _argv(self, command: str, *options: str) -> list[str]:
         # sysbench looks for its TLS files in the working directory and nowhere else.
@@ -105,14 +113,38 @@ class SteadyLoad:
             *(f"{SCRIPTS}/oltp_read_write.lua", command),
         )
 
-    def _read(self) -> None:
-        assert self._process is not None
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            figures = parse_interval(line)
-            if figures is not None:
+    def _work(self) -> None:
+        options = (
+            *(f"--threads={THREADS}", f"--time={MOST_S}", "--report-interval=1"),
+            *(f"--rate={TRANSACTIONS_PER_S}", "--percentile=99", "--mysql-ignore-errors=all"),
+        )
+        while not self._stop.is_set():
+            with subprocess.Popen(
+                self._argv("run", *options),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            ) as process:
+                self._process = process
+                if self._stop.is_set():  # asked for between two of them
+                    process.terminate()
+                said = self._read(process)
+            if not self._stop.is_set():
                 with self._lock:
-                    self._seconds.append(Second(time.monotonic(), figures))
+                    self._ended.append(Ended(time.monotonic(), said))
+
+    def _read(self, process: subprocess.Popen[str]) -> str:
+        """Take its seconds until it ends; the last lines beside them."""
+        assert process.stdout is not None
+        said: deque[str] = deque(maxlen=LINES_KEPT)
+        for line in process.stdout:
+            figures = parse_interval(line)
+            if figures is None:
+                said.append(line.strip())
+                continue
+            with self._lock:
+                self._seconds.append(Second(time.monotonic(), figures))
+        return " ".join(line for line in said if line)
 
 
 @dataclass(frozen=True)
@@ -123,9 +155,12 @@ class LoadDuring:
     latency_p99_ms: float  # of the worst second
     errors: float
     reconnects: float
+    ends: list[str]  # of sysbench itself: its last words
 
 
-def decide_load_during(seconds: list[Second], began_s: float, ended_s: float) -> LoadDuring:
+def decide_load_during(
+    seconds: list[Second], ended: list[Ended], began_s: float, ended_s: float
+) -> LoadDuring:
     """The seconds that reach into these two moments, put together."""
     within = [one.figures for one in seconds if began_s < one.at_s < ended_s + LATE_S]
     return LoadDuring(
@@ -133,4 +168,5 @@ def decide_load_during(seconds: list[Second], began_s: float, ended_s: float) ->
         latency_p99_ms=max((one.latency_p99_ms for one in within), default=0.0),
         errors=sum(one.errors_per_s for one in within),
         reconnects=sum(one.reconnects_per_s for one in within),
+        ends=[one.said for one in ended if began_s < one.at_s < ended_s + LATE_S],
     )

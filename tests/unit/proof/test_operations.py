@@ -9,9 +9,10 @@ from tests.proof.operations.catalogue import OPERATIONS, Place, Promise
 from tests.proof.operations.commit_watch import Acknowledged, longest_wait_s
 from tests.proof.operations.outcome import Tried, decide_broken, render_page
 from tests.proof.operations.restored_rows import Restored, TableDigest, find_differing
-from tests.proof.operations.steady_load import LoadDuring, Second, decide_load_during
+from tests.proof.operations.steady_load import Ended, LoadDuring, Second, decide_load_during
 
-CALM = LoadDuring(10.0, 20.0, 0, 0)
+ENDED = [Ended(1.0, "before"), Ended(3.0, "late"), Ended(9.0, "after")]
+CALM = LoadDuring(10.0, 20.0, 0, 0, [])
 
 
 def tried(**changes: object) -> Tried:
@@ -38,8 +39,17 @@ def tried(**changes: object) -> Tried:
         ({"took_s": 11.0}, Promise(most_s=10.0), ["it took 11.0 s, above 10 s"]),
         ({"missing": 2}, Promise(is_online=False), ["2 acknowledged commits are lost"]),
         ({"failed": 1}, Promise(), ["1 queries failed or had to connect anew"]),
-        ({"load": LoadDuring(1, 1, 2, 4)}, Promise(), ["6 queries failed"]),
-        ({"failed": 1, "load": LoadDuring(1, 1, 2, 4)}, Promise(is_online=False), []),
+        ({"load": LoadDuring(1, 1, 2, 4, [])}, Promise(), ["6 queries failed"]),
+        (
+            {"load": LoadDuring(1, 1, 0, 0, ["FATAL: no"])},
+            Promise(),
+            ["sysbench ended: FATAL: no"],
+        ),
+        (
+            {"failed": 1, "load": LoadDuring(1, 1, 2, 4, ["FATAL: no"])},
+            Promise(is_online=False),
+            [],
+        ),
         ({"said": "error: no"}, Promise(), ["it failed: error: no"]),
     ],
 )
@@ -67,8 +77,8 @@ def test_the_seconds_of_an_operation_are_put_together() -> None:
         return Second(at_s, Interval(at_s, 4, 10.0, 200.0, 10.0 * at_s, errors, 0.0))
 
     seconds = [second(1.0, 5), second(2.0, 1), second(3.0, 0), second(9.0, 7)]
-    assert decide_load_during(seconds, 1.5, 2.5) == LoadDuring(10.0, 30.0, 1, 0)
-    assert decide_load_during([], 1.5, 2.5) == LoadDuring(0.0, 0.0, 0, 0)
+    assert decide_load_during(seconds, ENDED, 1.5, 2.5) == LoadDuring(10.0, 30.0, 1, 0, ["late"])
+    assert decide_load_during([], [], 1.5, 2.5) == LoadDuring(0.0, 0.0, 0, 0, [])
 
 
 def test_each_operation_is_a_command_of_that_database() -> None:
