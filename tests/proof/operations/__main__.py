@@ -11,12 +11,14 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from grampus.core.units import format_bytes, parse_bytes
-from tests.proof.operations.catalogue import OPERATIONS, Operation, Place, Promise
+from tests.proof.operations.catalogue import OPERATIONS, Operation, Place
 from tests.proof.operations.commit_watch import CommitWatch, longest_wait_s
-from tests.proof.operations.outcome import Tried, decide_broken, render_page
+from tests.proof.operations.outcome import SizeTried, Tried, decide_broken, render_page
 from tests.proof.operations.remote_client import RemoteClient
-from tests.proof.operations.restored_rows import Restored, compare_restores
+from tests.proof.operations.restored_rows import compare_restores
 from tests.proof.operations.steady_load import (
     TRANSACTIONS_PER_S,
     SteadyLoad,
@@ -30,6 +32,7 @@ LAB = "operations"
 DIRECTORY = CHECKOUT / "build" / "operations"
 PAGE = CHECKOUT / "docs" / "proof" / "operations.md"
 FULL_SIZES = "200M,5G"
+PROMISES = {operation.name: operation.promise for operation in OPERATIONS}
 DATABASE, POOL = "worked", "other-pool"
 CLIENTS_HOST, HOME = "h3", "h1"
 # sysbench's tables, with indexes, in InnoDB's pages: see bench/plan.py.
@@ -42,25 +45,34 @@ REST_S = 3.0  # between operations, so that one's end does not count for the nex
 
 def main() -> int:
     """Try all of them; 1 when a promise was broken."""
-    sizes = os.environ.get("GRAMPUS_OPERATIONS_SIZES", FULL_SIZES)
+    sizes = os.environ.get("GRAMPUS_OPERATIONS_SIZES", FULL_SIZES).split(",")
     wanted = os.environ.get("GRAMPUS_OPERATIONS", "")
     chosen = [one for one in OPERATIONS if not wanted or one.name in wanted.split(",")]
-    found: dict[str, list[tuple[Tried, Promise]]] = {}
-    restored: dict[str, list[Restored]] = {}
-    with own_lab(LAB, DIRECTORY) as command_line:
-        machine = LabMachine(command_line, CLIENTS_HOST)
-        facts = {**observe_versions(machine), "sysbench": f"{TRANSACTIONS_PER_S} transactions/s"}
-        facts["date"] = f"{datetime.now(UTC):%Y-%m-%d %H:%M} (UTC)"
-        for size in sizes.split(","):
-            try_size(machine, parse_bytes(size), chosen, found, restored)
-    page = render_page(found, restored, facts)
-    is_full = sizes == FULL_SIZES and is_whole(chosen)
-    file = PAGE if is_full else DIRECTORY / PAGE.name
-    file.write_text(page)
-    say(f"\n{page}")
-    broken = any(decide_broken(*one) for tried in found.values() for one in tried)
-    differs = any(one.differing for compared in restored.values() for one in compared)
+    found: list[SizeTried] = []
+    for size in sizes:
+        with own_lab(LAB, DIRECTORY) as command_line:
+            found.append(try_size(LabMachine(command_line, CLIENTS_HOST), size, chosen))
+        if is_whole(chosen):
+            kept_file(size).write_text(json.dumps(asdict(found[-1]), indent=1))
+    say(f"\n{render_page(found, PROMISES)}")
+    write_page()
+    broken = any(decide_broken(one, PROMISES[one.name]) for size in found for one in size.tried)
+    differs = any(one.differing for size in found for one in size.restored)
     return 1 if broken or differs else 0
+
+
+def write_page() -> None:
+    """The page, from the newest whole trial of each size; none while a size lacks one."""
+    files = [kept_file(size) for size in FULL_SIZES.split(",")]
+    if not all(file.exists() for file in files):
+        return
+    reader = TypeAdapter(SizeTried)
+    PAGE.write_text(render_page([reader.validate_json(f.read_bytes()) for f in files], PROMISES))
+
+
+def kept_file(size: str) -> Path:
+    """Where a whole trial of a size is kept."""
+    return DIRECTORY / f"size-{size}.json"
 
 
 def is_whole(operations: list[Operation]) -> bool:
@@ -68,19 +80,13 @@ def is_whole(operations: list[Operation]) -> bool:
     return len(operations) == len(OPERATIONS)
 
 
-def try_size(
-    machine: LabMachine,
-    data_bytes: int,
-    operations: list[Operation],
-    found: dict[str, list[tuple[Tried, Promise]]],
-    restored: dict[str, list[Restored]],
-) -> None:
+def try_size(machine: LabMachine, size: str, operations: list[Operation]) -> SizeTried:
     """Make a database that holds so much, try each operation on it, and compare restores."""
+    data_bytes = parse_bytes(size)
     command_line = machine.command_line
     size_bytes = int(data_bytes * VOLUME_RATIO) + VOLUME_ROOM_BYTES
     size_bytes -= size_bytes % 2**20
     say(f"\nA database for {format_bytes(data_bytes)} ...")
-    command_line.run("db", "delete", DATABASE, "--now", "--yes")
     command_line.ok(
         *("db", "create", DATABASE, "--size", f"{size_bytes // 2**20}M", "--memory", "512M"),
         *("--cpus", "1", "--host", HOME),
@@ -90,22 +96,24 @@ def try_size(
     client.refresh()
     load = SteadyLoad(client, data_bytes // BYTES_PER_ROW // TABLES)
     load.prepare()
-    held = f"{format_bytes(load.data_bytes())} in its tables"
-    say(f"It has {held}.")
-    done = found.setdefault(held, [])
+    held = format_bytes(load.data_bytes())
+    say(f"It has {held} in its tables.")
+    facts = {**observe_versions(machine), "sysbench at": f"{TRANSACTIONS_PER_S} transactions/s"}
+    facts["date"] = f"{datetime.now(UTC):%Y-%m-%d %H:%M} (UTC)"
+    done: list[Tried] = []
     place = Place(DATABASE, "h2", str(DIRECTORY / f"backups-{data_bytes}"), POOL, size_bytes)
     with CommitWatch(client) as watch, load:
         for operation in operations:
             tried = try_one(command_line, operation, place, watch, load)
-            done.append((tried, operation.promise))
+            done.append(tried)
             keep(held, tried)
             client.refresh()
     compared = compare_restores(client, place.directory) if is_whole(operations) else []
     for one in compared:
         say(f"restore of {one.name:21} {one.took_s:7.1f} s  {'; '.join(one.differing) or 'same'}")
-    restored[held] = compared
     command_line.ok("db", "verify", DATABASE, "--tables")
     command_line.ok("db", "delete", DATABASE, "--now", "--yes")
+    return SizeTried(held, done, compared, facts)
 
 
 def try_one(

@@ -43,12 +43,18 @@ def decide_broken(tried: Tried, promise: Promise) -> list[str]:
     return broken
 
 
-def render_page(
-    sizes: Mapping[str, Sequence[tuple[Tried, Promise]]],
-    restored: Mapping[str, list[Restored]],
-    facts: Mapping[str, str],
-) -> str:
-    """The page of docs/proof; `sizes` are what was tried by what the database held."""
+@dataclass(frozen=True)
+class SizeTried:
+    """All that was tried on a database of one size."""
+
+    held: str  # what its tables held
+    tried: list[Tried]
+    restored: list[Restored]
+    facts: dict[str, str]  # what it ran on, and when
+
+
+def render_page(sizes: Sequence[SizeTried], promises: Mapping[str, Promise]) -> str:
+    """The page of docs/proof; `promises` by the name of the operation."""
     lines = [
         "# Operations under load",
         "",
@@ -61,11 +67,12 @@ def render_page(
         "20 ms between rows included. *failed*: its statements that were answered with an error, "
         "and sysbench's errors and new connections. *p99*: sysbench's, of the worst second.",
     ]
-    for size, tried in sizes.items():
+    for size in sizes:
+        tried = [(one, promises[one.name]) for one in size.tried]
         good = sum(not decide_broken(one, promise) for one, promise in tried)
         lines += [
             "",
-            f"## A database with {size}",
+            f"## A database with {size.held} in its tables",
             "",
             f"**{good} of {len(tried)} kept what they promise.**",
             "",
@@ -86,8 +93,7 @@ def render_page(
                 f"| {one.load.transactions_per_s:.1f} | {one.load.latency_p99_ms:.0f} ms "
                 f"| {one.missing} | {said} |"
             )
-        if restored.get(size):
-            lines += render_restores(restored[size])
-    lines += ["", "## What it ran on", ""]
-    lines += [f"- {name}: {value}" for name, value in facts.items()]
+        if size.restored:
+            lines += render_restores(size.restored)
+        lines += ["", "; ".join(f"{name} {value}" for name, value in size.facts.items()) + "."]
     return "\n".join([*lines, ""])

@@ -7,7 +7,7 @@ import pytest
 from grampus.bench.sysbench_output import Interval
 from tests.proof.operations.catalogue import OPERATIONS, Place, Promise
 from tests.proof.operations.commit_watch import Acknowledged, longest_wait_s
-from tests.proof.operations.outcome import Tried, decide_broken, render_page
+from tests.proof.operations.outcome import SizeTried, Tried, decide_broken, render_page
 from tests.proof.operations.restored_rows import Restored, TableDigest, find_differing
 from tests.proof.operations.steady_load import Ended, LoadDuring, Second, decide_load_during
 
@@ -93,18 +93,19 @@ def test_each_operation_is_a_command_of_that_database() -> None:
 
 
 def test_page_has_a_row_an_operation_and_says_what_was_broken() -> None:
-    rows = [(tried(), Promise(pause_s=1.0)), (tried(name="move", missing=3), Promise())]
+    promises = {"snapshot": Promise(pause_s=1.0), "move": Promise()}
+    rows = [tried(), tried(name="move", missing=3)]
     compared = [
         Restored("a moment", 9.0, 100, (), ""),
         Restored("the latest", 8.0, 100, ("sbtest.sbtest1",), ""),
     ]
-    page = render_page({"200 MiB": rows}, {"200 MiB": compared}, {"CPUs": "2"})
+    page = render_page([SizeTried("200 MiB", rows, compared, {"CPUs": "2", "at": "x"})], promises)
     assert "| a moment | 9.0 s | 100 | the same rows |" in page
     assert "| the latest | 8.0 s | 100 | differs in sbtest.sbtest1 |" in page
     assert "**1 of 2 kept what they promise.**" in page
     assert "| snapshot | 2.0 s | 50 | 0.40 of 1 s | 0 | 10.0 | 20 ms | 0 | kept |" in page
     assert "3 acknowledged commits are lost" in page
-    assert page.endswith("- CPUs: 2\n")
+    assert page.endswith("\nCPUs 2; at x.\n")
 
 
 @pytest.mark.parametrize(
