@@ -221,6 +221,8 @@ pub enum CtlCommand {
     },
     /// Make durable what was written
     Flush(Wait),
+    /// Bring what the journal holds into the image, while requests go on, only slower
+    DrawDown(Wait),
     /// Hold requests until resume
     Pause,
     /// End a pause
@@ -359,6 +361,7 @@ impl CtlCommand {
                 ("resize", Some(wait))
             }
             Self::Flush(wait) => ("flush", Some(wait)),
+            Self::DrawDown(wait) => ("draw-down", Some(wait)),
             Self::Pause => ("pause", None),
             Self::Resume => ("resume", None),
             Self::Quiesce(wait) => ("quiesce", Some(wait)),

@@ -272,6 +272,10 @@ impl Commands for Daemon {
                 let flushed = self.ready()?.gate.flush(timeout);
                 flushed.map(|()| json!({"flushed": true})).map_err(|error| flush_refused(&error))
             }
+            Command::DrawDown { timeout } => {
+                let held_bytes = self.ready()?.seat.draw_down(timeout)?;
+                Ok(json!({"held_bytes": held_bytes}))
+            }
             Command::Pause => {
                 self.ready()?.gate.hold(Hold::Pause);
                 Ok(json!({"state": self.state().0}))

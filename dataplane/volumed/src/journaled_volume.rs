@@ -346,7 +346,7 @@ impl Volume for JournaledVolume {
     }
 
     fn draw_down(&self, patience: Duration) {
-        self.device.draw_down(DRAWN_DOWN_BYTES, patience.min(DRAW_DOWN_PATIENCE));
+        self.device.draw_down(DRAWN_DOWN_BYTES, patience);
     }
 
     fn close(&self) -> Result<(), VolumeError> {

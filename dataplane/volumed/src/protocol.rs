@@ -16,6 +16,7 @@ pub const PROTOCOL_VERSION: u64 = 1;
 /// The longest wait that a request may ask for, in seconds.
 pub const MAX_TIMEOUT_S: f64 = 3600.0;
 
+const DEFAULT_DRAW_DOWN_TIMEOUT: Duration = Duration::from_secs(30);
 const DEFAULT_FLUSH_TIMEOUT: Duration = Duration::from_secs(30);
 const DEFAULT_QUIESCE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Long enough for a loop device to let go, short of the grace that container runtimes give.
@@ -44,6 +45,11 @@ pub enum Command {
     /// Make durable what was written.
     Flush {
         /// How long to wait for the cluster.
+        timeout: Duration,
+    },
+    /// Bring what a journal holds into the image while requests go on, only slower.
+    DrawDown {
+        /// When to let the rest be.
         timeout: Duration,
     },
     /// Hold new requests until `resume`.
@@ -142,6 +148,9 @@ fn parse_command(name: &str, fields: &mut Map<String, Value>) -> Result<Command,
             timeout: take_timeout(fields, DEFAULT_RESIZE_TIMEOUT)?,
         },
         "flush" => Command::Flush { timeout: take_timeout(fields, DEFAULT_FLUSH_TIMEOUT)? },
+        "draw-down" => {
+            Command::DrawDown { timeout: take_timeout(fields, DEFAULT_DRAW_DOWN_TIMEOUT)? }
+        }
         "pause" => Command::Pause,
         "resume" => Command::Resume,
         "quiesce" => Command::Quiesce { timeout: take_timeout(fields, DEFAULT_QUIESCE_TIMEOUT)? },
@@ -258,6 +267,7 @@ mod tests {
                 r#"{"version":1,"command":"flush","timeout_s":0.5}"#,
                 Command::Flush { timeout: SECOND / 2 },
             ),
+            (r#"{"version":1,"command":"draw-down"}"#, Command::DrawDown { timeout: 30 * SECOND }),
             (r#"{"version":1,"command":"quiesce"}"#, Command::Quiesce { timeout: 60 * SECOND }),
             (
                 r#"{"version":1,"command":"close-image","limit_s":1}"#,

@@ -19,6 +19,8 @@ use crate::image_name::ImageName;
 use crate::protocol::Refused;
 use crate::volume::{Identity, JournalView, LockView, Volume, VolumeError};
 
+/// Whoever asks for an exchange waits for it: then what is left is done while requests wait.
+const DRAW_DOWN_PATIENCE: Duration = Duration::from_secs(20);
 /// How often a volume that nobody asked for in time is tried to be opened.
 const REOPEN_INTERVAL: Duration = Duration::from_secs(10);
 /// How long the last users of a closed volume, which look at it now and then, may take to go.
@@ -138,6 +140,19 @@ impl Seat {
         (place.generation == generation && place.volume.is_some()).then_some(view)
     }
 
+    /// Bring what the journal holds into the image within about `timeout`, while requests go on;
+    /// the bytes that are left, 0 where there is no journal.
+    ///
+    /// # Errors
+    /// [`Refused`] when no image is open.
+    pub fn draw_down(&self, timeout: Duration) -> Result<u64, Refused> {
+        let Some(volume) = self.volume() else {
+            return Err(Refused::new("busy", "No image is open. Ask `status`, and again later."));
+        };
+        volume.draw_down(timeout);
+        Ok(volume.journal().map_or(0, |journal| journal.status.held_bytes))
+    }
+
     /// Hold requests, make durable what was written, close the image. Requests wait until
     /// [`Self::take`]; after `limit` the image is opened again without being asked for.
     ///
@@ -162,7 +177,7 @@ impl Seat {
             ));
         }
         // Requests go on meanwhile: what is left to do while they wait is little then.
-        volume.draw_down(timeout / 2);
+        volume.draw_down(DRAW_DOWN_PATIENCE.min(timeout / 2));
         self.place().held_since = Some(Instant::now());
         self.gate.hold(Hold::Exchange);
         if let Err(error) = self.settle(deadline) {

@@ -342,6 +342,16 @@ fn closing_and_opening_twice_change_nothing() {
 }
 
 #[test]
+fn only_an_open_image_is_drawn_down() {
+    let bench = bench();
+    assert_eq!(bench.seat.draw_down(PATIENCE), Ok(0), "it has no journal");
+    bench.let_go();
+    assert_eq!(bench.seat.draw_down(PATIENCE).unwrap_err().code, "busy");
+    bench.take("a/disk").unwrap();
+    assert_eq!(bench.seat.draw_down(PATIENCE), Ok(0));
+}
+
+#[test]
 fn a_flush_that_fails_leaves_the_image_open_and_requests_go_on() {
     let bench = bench();
     bench.world.lost_flush.store(true, Ordering::SeqCst);

@@ -289,6 +289,7 @@ fn a_pause_holds_writers_and_a_quiesce_ends_by_itself() {
         }
         assert_eq!(daemon.result(&["statistics"])["kinds"]["write"]["operations"], json!(0));
         assert_eq!(daemon.result(&["flush"]), json!({"flushed": true}));
+        assert_eq!(daemon.result(&["draw-down"]), json!({"held_bytes": 0}));
         assert_eq!(daemon.result(&["resume"])["state"], json!("running"));
         writer.join().unwrap().unwrap();
     });

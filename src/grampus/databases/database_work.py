@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 
 from grampus.core.errors import GrampusError
 from grampus.databases.accounts import decide_user_name
+from grampus.databases.administrator import administrator_of
 from grampus.databases.clones.identity import begin_serving_as_new, finish_serving_as_new
 from grampus.databases.credentials import render_option_file
 from grampus.databases.instance import (
@@ -21,6 +22,7 @@ from grampus.databases.records import describe_facts
 from grampus.databases.scratch_work import ScratchWork
 from grampus.databases.settings import decide_server_settings
 from grampus.databases.step_ports import StepPorts
+from grampus.databases.stopping import ensure_stopping
 from grampus.hosts.port import Host
 from grampus.volumes.model import VolumeSpec
 
@@ -159,6 +161,12 @@ class DatabaseWork:
         self._note_served(plan, finish_serving_as_new(self.host(), plan, self._ports.clock))
 
     def stop_server(self) -> None:
+        try:
+            ensure_stopping(administrator_of(self._ports, self._spec))
+        except GrampusError as error:
+            # It can be stopped all the same, two seconds later.
+            if error.code not in ("secrets-missing", "timeout"):
+                raise
         self.host().ensure_daemon_absent(self._names().daemon)
 
     def kill_server(self) -> None:

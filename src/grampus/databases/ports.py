@@ -53,6 +53,10 @@ class VolumePort(Protocol):
         """
         ...
 
+    def draw_down(self, name: str) -> None:
+        """Leave little to do for detaching, while the volume is used."""
+        ...
+
     def ensure_attached(self, name: str, host: str) -> Attachment:
         """The volume as a mounted file system on `host`. Raises NotFoundError."""
         ...

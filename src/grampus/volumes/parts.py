@@ -18,6 +18,7 @@ from grampus.hosts.port import Fleet
 from grampus.state.home import Home
 from grampus.state.operations import OperationJournal
 from grampus.state.store import Store
+from grampus.volumes.asking import Asking
 from grampus.volumes.attaching import Attacher
 from grampus.volumes.cloning import Cloning
 from grampus.volumes.creating import Creating
@@ -45,6 +46,7 @@ class VolumeParts:
 
     records: VolumeRecords
     attacher: Attacher
+    asking: Asking
     resizing: Resizing
     fencing: Fencing
     journals: Journals
@@ -107,6 +109,7 @@ def build_parts(
     return VolumeParts(
         records=records,
         attacher=attacher,
+        asking=Asking(fleet, attacher),
         resizing=resizing,
         fencing=fencing,
         journals=journals,

@@ -22,7 +22,7 @@ from grampus.volumes.decide_local_log import require_log_at_hand
 from grampus.volumes.decide_namespace import make_namespace
 from grampus.volumes.fencing import FenceOrder
 from grampus.volumes.journals import Replayed, ReplayOrder, require_detached
-from grampus.volumes.live import LiveVolume, note_missing_log
+from grampus.volumes.live import LiveVolume
 from grampus.volumes.local_logs import Aside
 from grampus.volumes.model import (
     Attachment,
@@ -78,6 +78,7 @@ class VolumeService:
         self._images = images
         self._records = parts.records
         self._attacher = parts.attacher
+        self._asking = parts.asking
         self._resizing = parts.resizing
         self._fencing = parts.fencing
         self._journals = parts.journals
@@ -328,16 +329,14 @@ class VolumeService:
 
     def observe_live(self, name: str) -> LiveVolume | None:
         """State and statistics of an attachment now; None when there is nobody to ask."""
-        record = self.get(name)
-        driven = self._attacher.driver_of(record)
-        if driven is None or record.attachment is None:
-            return None
-        host = record.attachment.host
-        if not self._fleet.is_reachable(host):
-            return LiveVolume(state="unknown", state_reason=f"{host} cannot be reached")
-        driver, request = driven
-        live = driver.observe_live(self._fleet.host(host), request)
-        return note_missing_log(live, record.spec.write_path)
+        return self._asking.observe_live(self.get(name))
+
+    def draw_down(self, name: str) -> None:
+        """Leave little to do for detaching, while the volume is used: as much as a minute allows.
+
+        Raises NotFoundError.
+        """
+        self._asking.draw_down(self.get(name))
 
     def converge(self, *, completes: bool = False) -> list[str]:
         """Undo interrupted creations, finish the rest (a copy only if `completes`); what it did.

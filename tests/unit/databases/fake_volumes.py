@@ -74,6 +74,7 @@ class FakeVolumes:
         self.dead_drivers: set[str] = set()
         self.hosts_without_volumed: set[str] = set()
         self.failing_paths: set[WritePath] = set()  # attaching by them fails
+        self.drawn_down: list[str] = []  # while they were attached
 
     def is_attached(self, name: str) -> bool:
         self._fuse.burn()
@@ -115,6 +116,11 @@ class FakeVolumes:
         image.record = image.record.model_copy(update=changes)
         self._fuse.burn()
         return attachment
+
+    def draw_down(self, name: str) -> None:
+        self._fuse.burn()
+        if self._image(name).record.attachment is not None:
+            self.drawn_down.append(name)
 
     def ensure_detached(self, name: str) -> None:
         self._fuse.burn()

@@ -16,6 +16,7 @@ from pathlib import PurePosixPath
 from grampus.core.errors import NotFoundError, RefusedError
 from grampus.databases.layout import VOLUME_IN_DAEMON
 from grampus.databases.model import FlavourName
+from grampus.databases.stopping import DISMISS
 from grampus.databases.upgrades.decide_server import choose_version
 from grampus.databases.upgrades.upgrade_steps import SLOW_SHUTDOWN
 from grampus.hosts.port import (
@@ -67,6 +68,7 @@ class FakeHost:
         }
         self.directories: set[PurePosixPath] = set()
         self.daemons: dict[str, FakeDaemon] = {}
+        self.dismissed: list[bool] = []  # whether clients were sent away, for each stop
         self.addresses: set[str] = set()
         self.commands: list[tuple[str, ...]] = []
         self.init_failure = ""  # what the initialisation says instead of succeeding
@@ -100,6 +102,9 @@ class FakeHost:
         self._require_up()
         self.commands.append(tuple(argv))
         if daemon is not None:
+            if DISMISS in argv:
+                code, text = self._shut_down(stdin or "", self.daemons.get(daemon))
+                return self._answer(argv, code, text, check=check)
             if argv[:2] == ["/bin/sh", "-c"]:  # as `secret_statements` makes it
                 code, text = self._secret_statements(stdin or "", self.daemons.get(daemon))
                 return self._answer(argv, code, text, check=check)
@@ -309,6 +314,17 @@ class FakeHost:
         if known is None or not known.takes(_option(options, "password")):
             return 1, "ERROR 1045 (28000): Access denied"
         return 0, ""
+
+    def _shut_down(self, options: str, daemon: FakeDaemon | None) -> tuple[int, str]:
+        if daemon is None or daemon.state != "running":
+            return 255, "no such container"
+        self._fuse.burn()
+        has_volume = any(b.target == str(VOLUME_IN_DAEMON) for b in daemon.spec.binds)
+        code, text = self._login(options, daemon) if has_volume else (1, "not a server")
+        self.dismissed.append(code == 0)
+        daemon.state = "stopped"  # told so whatever the client said
+        self._fuse.burn()
+        return code, text
 
     def _administrator(self, argv: Sequence[str], daemon: FakeDaemon | None) -> tuple[int, str]:
         if daemon is None or daemon.state != "running":

@@ -440,6 +440,9 @@ class FakeHost:
                         "a later version says more": {},
                     }
                 )
+            case "draw-down":
+                image.frames = 0
+                return 0, json.dumps({"held_bytes": 0})
             case "statistics":
                 return 0, json.dumps(STATISTICS)
             case "resize":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from grampus.core.errors import GrampusError, RefusedError
+from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.core.units import GIB, MIB
 from grampus.volumes.model import DriverName, TransportName, VolumeRecord, VolumeSpec
 
@@ -216,6 +216,25 @@ def test_live_state_of_the_dead_the_unreachable_and_other_drivers(built: World) 
     built.service().ensure_detached("demo")
     built.service().ensure_attached("demo", "h1", driver="qsd")
     assert built.service().observe_live("demo") is None
+
+
+def test_a_journal_is_drawn_down_while_somebody_can_be_asked(built: World) -> None:
+    spec = built.service().plan_create("drawn", "databases", GIB, write_path="journal")
+    built.service().create(spec)
+    built.service().draw_down("drawn")  # attached nowhere: nobody is asked
+    built.attach("drawn")
+    made = built.service().get("drawn").spec
+    image = built.cluster.images[f"{POOL}/{made.image}"]
+    built.h1.is_volumed_mute = True
+    built.service().draw_down("drawn")
+    assert image.frames == 3
+    built.h1.is_volumed_mute = False
+    built.service().draw_down("drawn")
+    assert image.frames == 0
+    built.h1.up = False
+    built.service().draw_down("drawn")
+    with pytest.raises(NotFoundError):
+        built.service().draw_down("drown")
 
 
 def test_records_of_an_earlier_version_load() -> None:

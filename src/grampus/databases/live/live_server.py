@@ -22,6 +22,9 @@ FREEING_TIMEOUT_S = 15.0
 # written would hold it up for ever. The rest is written while the server stops.
 FLUSH_TIMEOUT_S = 30.0
 FEW_DIRTY_PAGES = 64
+# Nor when there have not been a tenth fewer for so long: the load changes as many as are written.
+LEVEL_S = 3.0
+NOTABLE_FALL = 0.1
 _DIRTY_LIMITS = ("innodb_max_dirty_pages_pct_lwm", "innodb_max_dirty_pages_pct")
 
 
@@ -108,9 +111,13 @@ def ensure_limits(administrator: Administrator, clock: Clock, limits: Limits) ->
 def ensure_pages_written(administrator: Administrator, clock: Clock) -> None:
     """As few changed pages as the load lets be, so that a stop that follows is short."""
     ensure_options(administrator, dict.fromkeys(_DIRTY_LIMITS, 0))
-    deadline_s = clock.monotonic_s() + FLUSH_TIMEOUT_S
-    while int(_status(administrator, "Innodb_buffer_pool_pages_dirty")) > FEW_DIRTY_PAGES:
-        if clock.monotonic_s() >= deadline_s:
+    now_s = clock.monotonic_s()
+    deadline_s, fewest, fell_s = now_s + FLUSH_TIMEOUT_S, None, now_s
+    while (dirty := _dirty_pages(administrator)) > FEW_DIRTY_PAGES:
+        now_s = clock.monotonic_s()
+        if fewest is None or dirty < fewest * (1 - NOTABLE_FALL):
+            fewest, fell_s = dirty, now_s
+        if now_s >= deadline_s or now_s - fell_s >= LEVEL_S:
             return
         clock.sleep(0.2)
 
@@ -119,6 +126,10 @@ def restore_page_writing(administrator: Administrator, parameters: Mapping[str, 
     """Undo `ensure_pages_written`: what the user set (`parameters`), else the server's defaults."""
     former = {name: parameters.get(name, "DEFAULT") for name in reversed(_DIRTY_LIMITS)}
     ensure_options(administrator, former)
+
+
+def _dirty_pages(administrator: Administrator) -> int:
+    return int(_status(administrator, "Innodb_buffer_pool_pages_dirty"))
 
 
 def _status(administrator: Administrator, name: str) -> str:

@@ -130,6 +130,8 @@ class MoveWork:
     def hurry(self) -> None:
         LiveWork(self._ports, _hurried(self._move.former)).set_limits()
         LiveWork(self._ports, self._move.former).write_pages()
+        # Those went to the volume's journal, and more was in it.
+        self._ports.volumes.draw_down(self._move.changed.name)
 
     def unhurry(self) -> None:
         live = LiveWork(self._ports, self._move.former)

@@ -82,6 +82,10 @@ class ExportServer(Protocol):
         """Open the last one, or fail what waits."""
         ...
 
+    def draw_down(self, host: Host, request: MapRequest, file: PurePosixPath) -> None:
+        """As `Driver.draw_down`."""
+        ...
+
     def stop(self, host: Host, request: MapRequest, file: PurePosixPath) -> None:
         """Flush and end what can be ended in good order; the container is removed after it."""
         ...
@@ -120,6 +124,9 @@ class ExportDriver:
     def ensure_answering(self, host: Host, request: MapRequest) -> None:
         if self._server.exchanges_live:
             self._server.ensure_answering(host, request, export_file(host, request))
+
+    def draw_down(self, host: Host, request: MapRequest) -> None:
+        self._server.draw_down(host, request, export_file(host, request))
 
     def ensure_mapped(self, host: Host, request: MapRequest) -> Mapped:
         file = export_file(host, request)

@@ -71,6 +71,9 @@ class KernelDriver:
     def ensure_answering(self, host: Host, request: MapRequest) -> None:
         del host, request  # it has its image open as long as it is mapped
 
+    def draw_down(self, host: Host, request: MapRequest) -> None:
+        del host, request  # it has no journal
+
     def ensure_unmapped(self, host: Host, request: MapRequest) -> None:
         device = self.find(host, request)
         if device is not None:

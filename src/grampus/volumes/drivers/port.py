@@ -97,6 +97,13 @@ class Driver(Protocol):
         """
         ...
 
+    def draw_down(self, host: Host, request: MapRequest) -> None:
+        """Leave little of a journal to apply, while requests go on: detaching takes no time then.
+
+        Nothing happens where there is none, or where it cannot be done.
+        """
+        ...
+
     def ensure_unmapped(self, host: Host, request: MapRequest) -> None:
         """Take the block device away; it must not be mounted."""
         ...

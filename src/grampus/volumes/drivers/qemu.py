@@ -93,6 +93,9 @@ class QemuStorageDaemon:
     def ensure_answering(self, host: Host, request: MapRequest, file: PurePosixPath) -> None:
         del host, request, file  # it has its image open as long as it lives
 
+    def draw_down(self, host: Host, request: MapRequest, file: PurePosixPath) -> None:
+        del host, request, file  # it has no journal
+
     def stop(self, host: Host, request: MapRequest, file: PurePosixPath) -> None:
         del host, request, file  # SIGTERM is enough
 

@@ -32,6 +32,7 @@ CLOSE_TIMEOUT_S = 90.0
 OPEN_TIMEOUT_S = 60.0
 # How long a volumed that ends applies what its journal holds; the rest stays in the journal.
 DRAIN_TIMEOUT_S = 60.0
+DRAW_DOWN_TIMEOUT_S = 60.0
 # sockaddr_un(7): 108 bytes with the last NUL.
 MAX_SOCKET_PATH_LENGTH = 107
 # Its own memory is fixed at the start: per possible CPU a ring of 32 requests of at most 1 MiB,
@@ -182,6 +183,11 @@ class Volumed:
         if opened.returncode != 0:
             # What waits was promised to nobody, and nothing that was flushed is in its memory.
             host.ensure_daemon_absent(self.daemon(request), kill=True)
+
+    def draw_down(self, host: Host, request: MapRequest, file: PurePosixPath) -> None:
+        if request.volume.write_path != "direct":
+            # Of an earlier release, or stalled: what is left is applied as it is detached.
+            self._exchange(host, file, "draw-down", timeout_s=DRAW_DOWN_TIMEOUT_S)
 
     def stop(self, host: Host, request: MapRequest, file: PurePosixPath) -> None:
         state = self._observe_status(host, request, file).state

@@ -67,6 +67,11 @@ def test_server_has_its_own_cpus_again_after_the_switch(world: LiveWorld) -> Non
     assert world.live_hosts["h2"].limits["mysqld-demo"].cpus == 0.5
 
 
+def test_journal_is_drawn_down_while_clients_are_served(world: LiveWorld) -> None:
+    world.moves().move("demo", "h2")
+    assert world.volumes.drawn_down == ["demo"]
+
+
 def test_stopped_database_moves_without_a_start(world: LiveWorld) -> None:
     world.service().stop("demo")
     moved = world.moves().move("demo", "h2")
