@@ -64,6 +64,7 @@ db_app = make_noun(
         "restore": "grampus.cli.db_restore",
         "upgrade": "grampus.cli.db_upgrade",
         "verify": "grampus.cli.db_verify",
+        "trim": "grampus.cli.volume_trim",
         "resize": "grampus.cli.db_growth",
         "set": "grampus.cli.db_resources",
         "restart": "grampus.cli.db_resources",

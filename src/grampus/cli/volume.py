@@ -64,6 +64,7 @@ volume_app = make_noun(
         "migrate": "grampus.cli.volume_migrate",
         "rotate": "grampus.cli.volume_migrate",
         "verify": "grampus.cli.volume_verify",
+        "trim": "grampus.cli.volume_trim",
         "clone": "grampus.cli.volume_snapshot",
         "flatten": "grampus.cli.volume_snapshot",
         "snapshot": "grampus.cli.volume_snapshot",

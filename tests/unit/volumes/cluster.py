@@ -67,6 +67,9 @@ class Image:
     epoch: int = 0  # of the last owner of its journal
     passphrase: str | None = None  # that opens its LUKS2 header; None: it has none
     header_bytes: int = 16 * MIB  # of that header
+    used_bytes: int = 0
+    deleted_bytes: int = 0  # of those, what files that are gone once took
+    trimmed_bytes: int = 0  # of those, what only its journal has heard of
 
     @property
     def is_journal_open(self) -> bool:
@@ -75,6 +78,8 @@ class Image:
     def apply_journal(self, *, closes: bool = True) -> int:
         """As volumed does before it serves, and before it ends; how many frames there were."""
         applied, self.frames = self.frames, 0
+        self.used_bytes -= self.trimmed_bytes
+        self.trimmed_bytes = 0
         if self.is_journal_open and closes:
             self.metadata["grampus.journal"] = "drained"
         return applied
@@ -333,7 +338,9 @@ class FakeCluster:
                     {"name": "x", "snapshot": known, "used_size": 4194304}
                     for known in self.images[name].snapshots
                 ]
-                return 0, json.dumps({"images": [*used, {"name": "x", "used_size": 0}]})
+                return 0, json.dumps(
+                    {"images": [*used, {"name": "x", "used_size": self.images[name].used_bytes}]}
+                )
             case ["children", "--all", "--format", "json", *words]:
                 of_one = words[1] if words[0] == "--snap" else None
                 found = self.children(name, of_one)

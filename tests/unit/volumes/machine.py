@@ -246,6 +246,13 @@ class FakeHost:
                     return 1, f"xfs_growfs: {target} is not a mounted XFS filesystem"
                 image.filesystem_bytes = self._device_size(device)
                 return 0, ""
+            case ["fstrim", target]:
+                image = self.image_of(self.mounts[Path(target)])
+                assert image is not None
+                image.trimmed_bytes, image.deleted_bytes = image.deleted_bytes, 0
+                if not image.is_journal_open:
+                    image.apply_journal(closes=False)
+                return 0, ""
             case ["blockdev", "--getsize64", device]:
                 return 0, f"{self._device_size(device)}\n"
             case ["timeout", _, program, *rest]:
@@ -441,7 +448,7 @@ class FakeHost:
                     }
                 )
             case "draw-down":
-                image.frames = 0
+                image.apply_journal(closes=False)
                 return 0, json.dumps({"held_bytes": 0})
             case "statistics":
                 return 0, json.dumps(STATISTICS)

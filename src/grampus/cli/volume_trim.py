@@ -1,0 +1,71 @@
+"""`grampus volume trim` and `grampus db trim`: deleted data's room given back to the pool."""
+
+from __future__ import annotations
+
+from grampus.cli.app import command
+from grampus.cli.composition.trim import volume_trims
+from grampus.cli.db import NameArgument as DatabaseArgument
+from grampus.cli.db import db_app
+from grampus.cli.options import (
+    FORMAT_DEFAULT,
+    LAB_DEFAULT,
+    DryRunOption,
+    FormatOption,
+    LabOption,
+)
+from grampus.cli.output import OutputFormat, make_output, show_plan
+from grampus.cli.volume import NameArgument, volume_app
+from grampus.cli.work import work_on_databases, work_on_volumes
+from grampus.core.units import format_bytes
+from grampus.volumes.trimming import Trimmed, VolumeTrims
+
+
+@command(volume_app, "trim", "grampus volume trim scratch")
+def volume_trim(
+    name: NameArgument,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Give the room of deleted files back to the pool, while the volume is used.
+
+    Without it the pool keeps what a file system once wrote, also of files that are gone.
+    """
+    with work_on_volumes(lab) as (session, volumes):
+        _trim(volume_trims(session, volumes), "volume", name, dry_run, output_format)
+
+
+@command(db_app, "trim", "grampus db trim shop")
+def db_trim(
+    name: DatabaseArgument,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Give the room of dropped tables and purged logs back to the pool, while it serves."""
+    with work_on_databases(lab) as (session, databases):
+        databases.get(name)
+        _trim(volume_trims(session, session.volumes()), "database", name, dry_run, output_format)
+
+
+def _trim(
+    trims: VolumeTrims, kind: str, name: str, dry_run: bool, output_format: OutputFormat
+) -> None:
+    if dry_run:
+        show_plan(output_format, trims.describe(name))
+        return
+    trimmed = trims.trim(name)
+    document = {
+        kind: name,
+        "used_before_bytes": trimmed.used_before_bytes,
+        "used_after_bytes": trimmed.used_after_bytes,
+    }
+    make_output(output_format).text(document, conclusion(kind, name, trimmed))
+
+
+def conclusion(kind: str, name: str, trimmed: Trimmed) -> str:
+    """What it came to, for people."""
+    now = f"takes {format_bytes(trimmed.used_after_bytes)} of its pool, before copies"
+    if trimmed.used_after_bytes >= trimmed.used_before_bytes:
+        return f"The {kind} '{name}' {now}: there was nothing to give back."
+    return f"The {kind} '{name}' {now}; it took {format_bytes(trimmed.used_before_bytes)}."

@@ -1,0 +1,71 @@
+"""Room that a file system no longer needs, given back to the pool."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from grampus.ceph.snapshots import RbdSnapshots
+from grampus.core.errors import RefusedError
+from grampus.hosts.port import Fleet, HostUnreachableError
+from grampus.volumes.model import VolumeRecord
+from grampus.volumes.places import mount_path
+from grampus.volumes.service import VolumeService
+
+# Of a large volume that was full: an object of 4 MiB is removed with a round trip or two.
+TRIM_TIMEOUT_S = 3600.0
+
+
+@dataclass(frozen=True)
+class Trimmed:
+    """What the image itself takes of the pool, before its copies; snapshots and parents aside."""
+
+    used_before_bytes: int
+    used_after_bytes: int
+
+
+class VolumeTrims:
+    """Trims of attached volumes. Programs go on meanwhile."""
+
+    def __init__(self, volumes: VolumeService, fleet: Fleet, images: RbdSnapshots) -> None:
+        self._volumes = volumes
+        self._fleet = fleet
+        self._images = images
+
+    def describe(self, name: str) -> list[str]:
+        """What `trim` would do, one line a step. Raises what `trim` raises at its start."""
+        record, host = self._attached(name)
+        return [
+            f"Discard the free blocks of the file system of {name} on {host}",
+            f"Compare what {record.spec.pool}/{record.spec.image} takes of its pool",
+        ]
+
+    def trim(self, name: str) -> Trimmed:
+        """Discard all free blocks of the volume's file system.
+
+        Raises NotFoundError, RefusedError with code `not-attached`, HostUnreachableError, and
+        CommandFailedError when the file system or what is below it refuses.
+        """
+        record, host = self._attached(name)
+        before = self._used_bytes(record)
+        place = self._fleet.host(host)
+        place.run(["fstrim", str(mount_path(place, name))], timeout_s=TRIM_TIMEOUT_S)
+        self._volumes.draw_down(name)  # or the pool would not have heard of it yet
+        return Trimmed(before, self._used_bytes(record))
+
+    def _attached(self, name: str) -> tuple[VolumeRecord, str]:
+        record = self._volumes.get(name)
+        if record.host is None:
+            raise RefusedError(
+                f"The volume '{name}' is not attached: only its file system knows what is free.",
+                f"Attach it: `grampus volume attach {name} --host HOST`; of a database: "
+                f"`grampus db start {name}`.",
+                code="not-attached",
+            )
+        if not self._fleet.is_reachable(record.host):
+            raise HostUnreachableError(
+                f"The host {record.host} cannot be reached.", "Bring it back, and try again."
+            )
+        return record, record.host
+
+    def _used_bytes(self, record: VolumeRecord) -> int:
+        return self._images.used_bytes(record.spec.pool, record.spec.image).get(None, 0)

@@ -1,0 +1,49 @@
+"""Room given back to the pool."""
+
+from __future__ import annotations
+
+import pytest
+
+from grampus.ceph.cluster import CephCluster
+from grampus.ceph.snapshots import RbdSnapshots
+from grampus.core.errors import NotFoundError, RefusedError
+from grampus.core.units import GIB
+from grampus.hosts.port import HostUnreachableError
+from grampus.volumes.model import WritePath
+from grampus.volumes.trimming import Trimmed, VolumeTrims
+
+from .cluster import POOL, Image
+from .world import World
+
+
+def trims(world: World) -> VolumeTrims:
+    return VolumeTrims(world.service(), world.fleet, RbdSnapshots(CephCluster(world.cluster)))
+
+
+def image_of(world: World) -> Image:
+    return world.cluster.images[f"{POOL}/{world.service().get('demo').spec.image}"]
+
+
+@pytest.mark.parametrize("write_path", ["direct", "journal"])
+def test_what_files_that_are_gone_took_goes_back(world: World, write_path: WritePath) -> None:
+    world.build_volumed()
+    world.create(write_path=write_path)
+    world.attach()
+    image_of(world).used_bytes, image_of(world).deleted_bytes = 5 * GIB, 3 * GIB
+    assert trims(world).trim("demo") == Trimmed(5 * GIB, 2 * GIB)
+    assert trims(world).trim("demo") == Trimmed(2 * GIB, 2 * GIB)
+    assert len(trims(world).describe("demo")) == 2
+
+
+def test_only_an_attached_volume_is_trimmed(world: World) -> None:
+    world.create()
+    for refused in (trims(world).trim, trims(world).describe):
+        with pytest.raises(RefusedError) as caught:
+            refused("demo")
+        assert caught.value.code == "not-attached"
+    world.attach()
+    world.h1.up = False
+    with pytest.raises(HostUnreachableError):
+        trims(world).trim("demo")
+    with pytest.raises(NotFoundError):
+        trims(world).trim("dmeo")
