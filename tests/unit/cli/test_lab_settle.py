@@ -15,7 +15,7 @@ from grampus.volumes.service import VolumeService
 from tests.unit.databases.fake_volumes import FakeVolumes
 from tests.unit.databases.fakes import FakeCluster, FakeImages, Fuse
 from tests.unit.databases.fakes import FakeFleet as DatabaseFleet
-from tests.unit.volumes.machine import FakeFleet
+from tests.unit.volumes.fleet import FakeFleet
 from tests.unit.volumes.world import LAB, World
 
 

@@ -14,14 +14,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from grampus.core.errors import NotFoundError
 from grampus.hosts.port import (
     CommandFailedError,
     CommandResult,
     DaemonSpec,
     DaemonState,
     DaemonStatus,
-    Host,
     HostUnreachableError,
     RunningCommand,
     Usage,
@@ -587,24 +585,3 @@ class FakeHost:
     def _require_up(self) -> None:
         if not self.up:
             raise HostUnreachableError(f"The host {self.name} is down.", "Start it.")
-
-
-class FakeFleet:
-    """A `Fleet`."""
-
-    def __init__(self, hosts: Sequence[FakeHost]) -> None:
-        self.by_name = {host.name: host for host in hosts}
-
-    def hosts(self) -> list[Host]:
-        return [self.by_name[name] for name in sorted(self.by_name)]
-
-    def host(self, name: str) -> Host:
-        if name not in self.by_name:
-            raise NotFoundError(f"There is no host named '{name}'.")
-        return self.by_name[name]
-
-    def is_reachable(self, name: str) -> bool:
-        return self.by_name[name].up
-
-    def database_addresses(self) -> Sequence[str]:
-        return ()

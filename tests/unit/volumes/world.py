@@ -17,8 +17,9 @@ from grampus.volumes.service import VolumeService
 from tests.unit.interruption import Fuse
 
 from .cluster import POOL, FakeClock, FakeCluster, Image
+from .fleet import FakeFleet
 from .local_disk import Log, read_log, write_log
-from .machine import FakeFleet, FakeHost
+from .machine import FakeHost
 
 LAB = "t"
 TAG = "1a2b3"
