@@ -102,7 +102,7 @@ class LabSpec(BaseModel):
             for number in range(FIRST_DATABASE_ADDRESS, LAST_DATABASE_ADDRESS + 1)
         ]
 
-    def osd_uuid(self, host: str, slot: int) -> str:
+    def osd_uuid(self, host: str, slot: int | str) -> str:
         """An OSD has the same UUID whenever it is asked: so `ceph osd new` can be repeated."""
         return str(uuid.uuid5(uuid.UUID(self.fsid), f"{host}/{slot}"))
 

@@ -38,6 +38,8 @@ from grampus.lab.model import (
     lab_tag,
 )
 from grampus.lab.network import decide_subnet, ensure_network, observe_used_networks, set_host_link
+from grampus.lab.osd_set import OsdSet, find_osd_sets
+from grampus.lab.osd_set_service import OsdSetService
 from grampus.lab.teardown import LabTeardown
 from grampus.state.home import Home
 from grampus.state.operations import Operation, OperationJournal, Step
@@ -84,6 +86,7 @@ class LabView:
     cluster: ClusterStatus | None
     cluster_problem: str
     unfinished: tuple[str, ...]
+    osd_sets: tuple[OsdSet, ...] = ()
 
     @property
     def state(self) -> str:
@@ -271,6 +274,12 @@ class LabService:
         ]
         return LabFleet(hosts, spec.database_addresses())
 
+    def osd_sets(self, spec: LabSpec, fleet: LabFleet) -> OsdSetService:
+        """The lab's further OSDs."""
+        return OsdSetService(
+            spec, self._home, self._store, self._journal, fleet, self._clock, self._progress
+        )
+
     def up(self, spec: LabSpec) -> None:
         """Bring the lab up, from whatever state it is in.
 
@@ -344,7 +353,8 @@ class LabService:
             f"'{operation.step or 'start'}' ({operation.started_at[:19]} UTC)"
             for operation in (*self._unfinished("lab.up"), *self._unfinished("lab.down"))
         )
-        return LabView(spec, tuple(hosts), cluster, problem, unfinished)
+        osd_sets = tuple(find_osd_sets(self._store, spec.name))
+        return LabView(spec, tuple(hosts), cluster, problem, unfinished, osd_sets)
 
     def kill_daemon(self, spec: LabSpec, daemon: str) -> str:
         """End a daemon with SIGKILL; returns the host it was on. Raises NotFoundError."""
@@ -453,10 +463,20 @@ class LabService:
             Step("mons", f"Start {len(spec.mon_hosts)} MONs", bootstrap.ensure_mons),
             Step("mgrs", f"Start {len(spec.mgr_hosts)} MGRs", bootstrap.ensure_mgrs),
             Step("osds", f"Start {spec.osd_count} OSDs", bootstrap.ensure_osds),
+            *self._osd_set_steps(spec, fleet),
             Step("pool", "Make the pool for databases", bootstrap.ensure_pool),
             Step("health", "Wait for HEALTH_OK", bootstrap.wait_until_healthy),
             *self._gateway_steps(spec, fleet),
         ]
+
+    def _osd_set_steps(self, spec: LabSpec, fleet: LabFleet) -> list[Step]:
+        """The OSDs of the lab's sets again: before the pools, which are on them too."""
+        sets = self.osd_sets(spec, fleet)
+        count = len(sets.all())
+        if not count:
+            return []
+        noun = "OSD set" if count == 1 else "OSD sets"
+        return [Step("osd-sets", f"Start {count} {noun}", sets.ensure_all)]
 
     def _gateway_steps(self, spec: LabSpec, fleet: LabFleet) -> list[Step]:
         """The object gateway again, where the lab has one."""

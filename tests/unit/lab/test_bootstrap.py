@@ -8,14 +8,10 @@ import pytest
 from grampus.core.errors import GrampusError
 from grampus.core.units import GIB
 from grampus.hosts.lab_host import LabFleet
-from grampus.lab.bootstrap import (
-    MADE_MARKER,
-    ClusterBootstrap,
-    decide_placement_groups,
-    in_parallel,
-    osd_reference,
-)
+from grampus.lab.bootstrap import ClusterBootstrap, decide_placement_groups
+from grampus.lab.making import MADE_MARKER, in_parallel
 from grampus.lab.model import LabSpec
+from grampus.lab.osds import osd_reference
 from tests.unit.interruption import Fuse, Killed, is_stopped
 
 from .fakes import FakeCeph, FakeClock, FakeLabFleet, FakeLabHost

@@ -14,6 +14,7 @@ from grampus.hosts.lab_host import LabFleet
 from grampus.lab.images.cache import HostImage, HostImages
 from grampus.lab.images.definition import ImageDefinition, load_definitions
 from grampus.lab.model import LAB_RECORD, LabSpec
+from grampus.lab.osd_set import OSD_SET_RECORD
 from grampus.lab.service import (
     DEFAULT_OSD_SIZE_BYTES,
     MIN_OSD_SIZE_BYTES,
@@ -31,6 +32,7 @@ from grampus.state.store import Store
 
 from .fakes import FakeCeph, FakeClock, FakeLabFleet, FakeLabHost, Fuse
 from .test_model import make_spec
+from .test_osd_plans import make_set
 
 REPOSITORY_IMAGES = Path(__file__).resolve().parents[3] / "images"
 MONS = ("mon-h1", "mon-h2", "mon-h3")
@@ -275,6 +277,18 @@ def test_two_labs_get_two_networks_also_when_the_other_is_down(lab: Lab) -> None
     lab.networks = [IPv4Network("10.213.1.0/24")]
     spec = lab.service().plan_up(LabRequest("t", osd_size_bytes=MIN_OSD_SIZE_BYTES))
     assert spec.subnet == "10.213.2.0/24"
+
+
+def test_a_lab_comes_up_with_its_osd_sets_before_its_pools(lab: Lab) -> None:
+    spec = make_spec()
+    lab.record(spec)
+    assert not any("OSD set" in title for title in lab.service().up_titles(spec))
+    for name in ("fast", "slow"):
+        lab.store.put(OSD_SET_RECORD, "t", name, make_set(name=name))
+    titles = lab.service().up_titles(spec)
+    at = titles.index("Start 2 OSD sets")
+    assert titles[at - 1].endswith("OSDs")
+    assert titles[at + 1] == "Make the pool for databases"
 
 
 @pytest.mark.parametrize("name", ["T", "a b", "../x", "", "all"])
