@@ -46,11 +46,15 @@ class CopiesPools:
             )
         return pool
 
+    def names(self) -> tuple[str, ...]:
+        """The pools with fewer copies than the lab keeps, there or not."""
+        return tuple(self.pool_of(copies) for copies in range(1, self._spec.copies))
+
     def tidy(self, pool: str) -> None:
         """Remove the pool once its last image is gone; never the one of databases.
 
         While an OSD of a pool with one copy is away, `rbd` cannot list the clones of any image of
         the cluster (it looks for them in every pool), so none is kept for nothing.
         """
-        if pool in (self.pool_of(copies) for copies in range(1, self._spec.copies)):
+        if pool in self.names():
             ensure_empty_pool_absent(self._cluster, pool)

@@ -300,3 +300,23 @@ def test_osds_are_as_big_as_the_first_unless_the_disk_is_small() -> None:
 
 def test_a_set_keeps_its_meaning_in_the_state() -> None:
     assert OsdSet.model_validate_json(DISKS.model_dump_json()) == DISKS
+
+
+def test_a_set_without_a_pool_takes_those_of_others_and_stays_while_they_are_on_it(
+    world: World,
+) -> None:
+    bare = DISKS.model_copy(update={"has_pool": False})
+    world.service().add(bare)
+    assert "databases-disks" not in world.ceph.pools
+    world.ceph.pools["scratch"] = {"rule": "osd-set-disks"}
+    with pytest.raises(RefusedError, match="holds the pool scratch"):
+        world.remove()
+    # Cut off at its end, gone on with and failing: OSDs under somebody's pool are not undone.
+    world.journal.begin("osd-set.add", LAB.name, "disks", bare.model_dump(mode="json"))
+    world.fuse.left, world.fuse.error = 4, GrampusError("The MONs do not answer.")
+    with pytest.raises(RefusedError, match="holds the pool scratch"):
+        world.service().add(bare)
+    assert len(world.ceph.running("osd")) == 9
+    del world.ceph.pools["scratch"]
+    world.remove()
+    assert world.left() == world.before

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from grampus.bench.matrix.capabilities import Capabilities, Offer
 from grampus.bench.matrix.dimensions import default_of
+from grampus.bench.stands.osd_needs import MAX_FILL_PERCENT
 from grampus.core.units import MIB
 from grampus.volumes.model import WritePath
 
@@ -15,6 +16,9 @@ MAX_CLIENTS = 16
 MAX_VOLUMES = 32
 # The smallest database that these cells stand on, with the program that serves its volume.
 DATABASE_BYTES = 400 * MIB
+# What an OSD takes under a small load; Ceph lets it grow to 1 GiB where there is so much.
+OSD_BYTES = 300 * MIB
+MAX_OSDS_PER_HOST = 16
 WORKLOADS = (
     "point-select",
     "update-index",
@@ -31,11 +35,6 @@ WORKLOADS = (
 ONE_FORM: Mapping[str, str] = {
     "erasure_code": "the pools of a lab keep whole copies",
     "objectstore": "this Ceph has BlueStore alone",
-    "wal_db_device": "an OSD of a lab is one loop device with everything on it",
-    "osds_per_device": "each OSD of a lab has a device of its own",
-    "osd_cores_per_host": "all hosts of a lab share the cores of one machine",
-    "osd_thread_cache_mib": "the OSDs of a lab run with the allocator's own default",
-    "fill_percent": "a lab's disks are sparse files, and filling them tells nothing of a disk",
     "layout": "all hosts of a lab are one machine, so databases and OSDs are never apart",
     "runtime": "a lab's servers run in containers",
     "driver": "the driver is the best one of the host",
@@ -48,13 +47,13 @@ class LabFeatures:
     """What of a lab decides its offers."""
 
     name: str
-    media: str
-    osds_per_host: int
     copies: int
     write_paths: tuple[WritePath, ...]
     free_addresses: int
     available_memory_bytes: int
     versions: Mapping[str, tuple[str, ...]]
+    hosts: int
+    cores: int
 
 
 def decide_capabilities(lab: LabFeatures) -> Capabilities:
@@ -77,10 +76,6 @@ def decide_capabilities(lab: LabFeatures) -> Capabilities:
         "copies": Offer(
             values=tuple(range(1, lab.copies + 1)), because=f"the lab keeps {lab.copies} copies"
         ),
-        "media": Offer(values=(lab.media,), because="it is what the lab was made with"),
-        "osd_devices_per_host": Offer(
-            values=(lab.osds_per_host,), because="it is what the lab was made with"
-        ),
         "write_path": Offer(
             values=lab.write_paths,
             because=None if len(lab.write_paths) > 1 else "volumed is not built",
@@ -88,6 +83,32 @@ def decide_capabilities(lab: LabFeatures) -> Capabilities:
         "trx_commit": Offer(values=(0, 1, 2)),
         "doublewrite": Offer(values=("default", "disabled", "detect-only", "single", "parallel")),
     }
+    offers |= decide_osd_offers(lab)
     for dimension, because in ONE_FORM.items():
         offers[dimension] = Offer(values=(default_of(dimension),), because=because)
     return Capabilities(place=f"lab {lab.name}", offers=offers, versions=lab.versions)
+
+
+def decide_osd_offers(lab: LabFeatures) -> dict[str, Offer]:
+    """What OSD sets beside the lab's first OSDs make of it (ADR 27)."""
+    osds_per_host = lab.available_memory_bytes // OSD_BYTES // lab.hosts
+    most = max(1, min(MAX_OSDS_PER_HOST, osds_per_host))
+    because = "each OSD takes memory of this machine, and a host has at most 16 of a set"
+    return {
+        "media": Offer(values=("hdd", "ssd", "nvme")),
+        "wal_db_device": Offer(values=("none", "ssd", "nvme", "optane")),
+        "osds_per_device": Offer(at_least=1, at_most=most, because=because),
+        "osd_devices_per_host": Offer(at_least=1, at_most=most, because=because),
+        "osd_cores_per_host": Offer(
+            values=("all",),
+            at_least=1,
+            at_most=lab.cores,
+            because="all hosts of a lab share the cores of one machine",
+        ),
+        "osd_thread_cache_mib": Offer(at_least=1, at_most=4096),
+        "fill_percent": Offer(
+            at_least=0,
+            at_most=MAX_FILL_PERCENT,
+            because="Ceph holds up writes at 95%, and the load itself writes",
+        ),
+    }

@@ -17,6 +17,7 @@ from grampus.bench.declared import canonical_json
 from grampus.bench.matrix.cells import Cell
 from grampus.bench.matrix.workloads import WORKLOADS
 from grampus.bench.plan import DATA_BYTES_PER_ROW, VOLUME_BYTES_PER_ROW
+from grampus.bench.stands.osd_needs import OsdNeeds, decide_name_on
 from grampus.core.errors import RefusedError
 from grampus.core.units import GIB, MIB, format_bytes
 from grampus.databases.request import MIN_MEMORY_BYTES
@@ -49,7 +50,8 @@ class StandPlan(BaseModel):
 
     `memory_bytes`, `max_connections`, `chunk_bytes` (of the buffer pool), `tables` and
     `rows_per_table` are those of each database and 0 otherwise; `size_bytes` is a volume's, and
-    `block_bytes` the size of an operation on a pool.
+    `block_bytes` the size of an operation on a pool. `osds`: those that it stands on, if the place
+    does not have them itself.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -67,6 +69,12 @@ class StandPlan(BaseModel):
     chunk_bytes: int = 0
     tables: int = 0
     rows_per_table: int = 0
+    osds: OsdNeeds | None = None
+
+    @property
+    def osd_set(self) -> str | None:
+        """The OSD set that it stands on; None: the place's own OSDs."""
+        return None if self.osds is None else self.osds.name
 
 
 def stand_name(cell: Cell) -> str:
@@ -140,6 +148,13 @@ def decide_stand(cell: Cell) -> StandPlan:
         tables=tables,
         rows_per_table=rows,
     )
+
+
+def place_on(plan: StandPlan, osds: OsdNeeds | None) -> StandPlan:
+    """The stand on those OSDs, under a name that tells it from those on others."""
+    if osds is None:
+        return plan
+    return plan.model_copy(update={"name": decide_name_on(plan.name, osds), "osds": osds})
 
 
 def merge_stands(plans: Iterable[StandPlan]) -> dict[str, StandPlan]:

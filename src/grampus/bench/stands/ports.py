@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from grampus.bench.matrix.capabilities import Capabilities
 from grampus.bench.ports import DevicesPort
+from grampus.bench.stands.osd_needs import OsdFill, OsdNeeds, PlaceOsds
 from grampus.bench.stands.quiet import QuietableCluster
 from grampus.bench.stands.records import BenchStand
 from grampus.core.clock import Clock
@@ -87,16 +88,16 @@ class StandVolumes(Protocol):
 class StandPools(Protocol):
     """Pools of the cluster. All raise GrampusError."""
 
-    def pool_of(self, copies: int) -> str:
-        """The name of the pool for images with so many copies, there or not."""
+    def pool_of(self, copies: int, osd_set: str | None) -> str:
+        """The name of the pool for images with so many copies on those OSDs, there or not."""
         ...
 
     def is_there(self, pool: str) -> bool:
         """Whether the cluster has it."""
         ...
 
-    def ensure(self, pool: str, copies: int) -> None:
-        """A replicated pool, made if need be."""
+    def ensure(self, pool: str, copies: int, osd_set: str | None) -> None:
+        """A replicated pool on those OSDs (None: the place's own), made if need be."""
         ...
 
     def ensure_unused_absent(self, pool: str) -> None:
@@ -105,6 +106,30 @@ class StandPools(Protocol):
 
     def ensure_absent(self, pool: str) -> None:
         """Remove a pool with all objects; nothing happens when it is not there."""
+        ...
+
+
+class StandOsdSets(Protocol):
+    """OSDs beside those that the place was made with. All raise GrampusError."""
+
+    def place_osds(self) -> PlaceOsds:
+        """Those that it was made with."""
+        ...
+
+    def is_there(self, name: str) -> bool:
+        """Whether there is a set of that name."""
+        ...
+
+    def ensure(self, needs: OsdNeeds) -> None:
+        """The set `needs.name`, whole and up."""
+        ...
+
+    def ensure_absent(self, name: str) -> None:
+        """Remove the set; no pool is on it any more. Nothing happens when it is not there."""
+        ...
+
+    def observe_fill(self, name: str) -> OsdFill:
+        """How full the set's OSDs are, as they last told."""
         ...
 
 
@@ -130,6 +155,7 @@ class StandPorts:
     databases: StandDatabases
     volumes: StandVolumes
     pools: StandPools
+    osd_sets: StandOsdSets
     cluster: StandCluster
     devices: DevicesPort
     capabilities: Callable[[], Capabilities]

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel, ConfigDict
 
+from grampus.bench.stands.osd_needs import OsdNeeds
 from grampus.bench.stands.plan import StandPlan
 
 STAND_RECORD = "bench-stand"
 POOL_RECORD = "bench-pool"
+OSD_SET_RECORD = "bench-osd-set"
 QUIET_RECORD = "bench-quiet"
 QUIET = "cluster"
 
@@ -34,6 +36,15 @@ class BenchPool(BaseModel):
 
     name: str
     copies: int
+    osd_set: str | None = None  # that it is on; None: the place's own OSDs
+
+
+class BenchOsdSet(BaseModel):
+    """OSDs that cells need beside those of the place, written before any of them is made."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    needs: OsdNeeds
 
 
 class BenchQuiet(BaseModel):

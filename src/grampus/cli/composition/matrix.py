@@ -21,6 +21,7 @@ from grampus.ceph.pools import ensure_empty_pool_absent, ensure_pool_of_copies
 from grampus.cli.composition.bench import LabDevices, describe_lab
 from grampus.cli.composition.live import live_settings
 from grampus.cli.composition.session import Session, volumed_program
+from grampus.cli.composition.stand_osds import LabStandOsdSets, ensure_pool_on, pool_on
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.databases.administrator import Administrator, administrator_of
 from grampus.databases.clones.decide_golden import GOLDEN_PREFIX
@@ -52,6 +53,7 @@ class LabPlace(StandsPlace):
                 databases=LabStandDatabases(session),
                 volumes=LabStandVolumes(session),
                 pools=LabStandPools(session),
+                osd_sets=LabStandOsdSets(session),
                 cluster=LabStandCluster(session),
                 devices=LabDevices(session),
                 capabilities=facts.capabilities,
@@ -84,13 +86,13 @@ class LabMatrixFacts:
         return decide_capabilities(
             LabFeatures(
                 name=session.lab_name,
-                media=spec.media,
-                osds_per_host=spec.osds_per_host,
                 copies=spec.copies,
                 write_paths=write_paths,
                 free_addresses=len(set(spec.database_addresses()) - used),
                 available_memory_bytes=memory.available_bytes if memory else 0,
                 versions=self._versions(),
+                hosts=spec.host_count,
+                cores=os.cpu_count() or 1,
             )
         )
 
@@ -231,14 +233,17 @@ class LabStandPools:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def pool_of(self, copies: int) -> str:
-        return self._copies().pool_of(copies)
+    def pool_of(self, copies: int, osd_set: str | None) -> str:
+        return self._copies().pool_of(copies) if osd_set is None else pool_on(osd_set, copies)
 
     def is_there(self, pool: str) -> bool:
         return pool in self._session.cluster().query("osd", "pool", "ls")
 
-    def ensure(self, pool: str, copies: int) -> None:
-        if pool == self.pool_of(copies):
+    def ensure(self, pool: str, copies: int, osd_set: str | None) -> None:
+        if osd_set is not None:
+            ensure_pool_on(self._session, osd_set, pool, copies)
+            return
+        if pool == self.pool_of(copies, None):
             self._copies().ensure(copies)
             return
         spec = self._session.require_lab()
@@ -257,7 +262,10 @@ class LabStandPools:
             if record.spec.pool == pool and record.spec.name.startswith(GOLDEN_PREFIX):
                 with suppress(RefusedError):
                     volumes.delete(record.spec.name)
-        self._copies().tidy(pool)
+        if pool in self._copies().names():
+            self._copies().tidy(pool)
+        else:
+            self.ensure_absent(pool)
 
     def ensure_absent(self, pool: str) -> None:
         if not ensure_empty_pool_absent(self._session.cluster(), pool):

@@ -171,13 +171,13 @@ def test_a_clients_cpu_time_is_told_apart_from_its_words(
 
 LAB = LabFeatures(
     name="dev",
-    media="nvme",
-    osds_per_host=1,
     copies=3,
     write_paths=("direct", "journal", "cache"),
     free_addresses=100,
     available_memory_bytes=4 * GIB,
     versions={"ceph": ("20.2.4",), "mysql": ("9.7",), "percona": ()},
+    hosts=3,
+    cores=2,
 )
 
 
@@ -190,6 +190,9 @@ LAB = LabFeatures(
         {"workload": "rados-read", "clients": 7},
         {"workload": "fio-randwrite", "volumes": 10, "write_path": "cache"},
         {"doublewrite": "single"},
+        {"media": "hdd", "wal_db_device": "optane", "osd_thread_cache_mib": 32},
+        {"osds_per_device": 4, "osd_cores_per_host": 2},
+        {"osd_devices_per_host": 3, "fill_percent": 87},
     ],
 )
 def test_a_lab_can_do_what_it_is_made_for(point: dict[str, Any]) -> None:
@@ -201,21 +204,18 @@ def test_a_lab_can_do_what_it_is_made_for(point: dict[str, Any]) -> None:
     [
         ({"workload": "tpcc-like"}, "TPC-C"),
         ({"workload": "rbd-write"}, "rbd bench"),
-        ({"media": "hdd"}, "made with"),
-        ({"wal_db_device": "optane"}, "one loop device"),
         ({"objectstore": "filestore"}, "BlueStore alone"),
         ({"layout": "hyperconverged"}, "one machine"),
         ({"runtime": "vm"}, "containers"),
         ({"profile": "defaults"}, "tuning"),
-        ({"fill_percent": 50}, "sparse"),
-        ({"osds_per_device": 4}, "of its own"),
-        ({"osd_devices_per_host": 4}, "made with"),
+        ({"fill_percent": 95}, "holds up writes"),
+        ({"osds_per_device": 8}, "takes memory"),
+        ({"osd_devices_per_host": 5}, "takes memory"),
         ({"erasure_code": "k2m1"}, "whole copies"),
         ({"copies": 4}, "keeps 3 copies"),
         ({"databases": 11}, "1 to 10"),
         ({"driver": "nbd"}, "driver"),
-        ({"osd_cores_per_host": 2}, "cores"),
-        ({"osd_thread_cache_mib": 32}, "allocator"),
+        ({"osd_cores_per_host": 5}, "cores"),
         ({"threads": 1024}, "1 to 512"),
         ({"rate": 0.5}, "whole rates"),
     ],

@@ -13,6 +13,7 @@ from grampus.bench.matrix.capabilities import Capabilities
 from grampus.bench.matrix.cells import Cell
 from grampus.bench.matrix.dimensions import Point, canonical_point
 from grampus.bench.ports import IoDevice
+from grampus.bench.stands.osd_needs import OsdFill, OsdNeeds, PlaceOsds
 from grampus.bench.stands.place import StandsPlace
 from grampus.bench.stands.ports import StandPorts
 from grampus.bench.stands.records import BenchStand
@@ -75,6 +76,7 @@ class StandHost(FakeHost):
             "rados": self._play_rados,
             "fio": self._play_fio,
         }
+        self.wrote: Callable[[str, int], None] = lambda _pool, _data_bytes: None
         self.clients: list[list[str]] = []
         self.ended_clients = 0
 
@@ -146,6 +148,9 @@ class StandHost(FakeHost):
         text = "\n".join([head.rstrip("\n"), *rows, "Total time run:       9.01245", figures])
         text = text.replace("2700", "8100")
         if "write" in argv:
+            objects = [word for word in argv if word.startswith("--max-objects=")]
+            if objects:
+                self.wrote(option(argv, "pool"), int(objects[0].partition("=")[2]) * 4 * MIB)
             text = text.replace("Total reads made", "Total writes made").replace(
                 "Read size", "Write size"
             )
@@ -170,9 +175,12 @@ class StandWorld:
         self.clock = FakeClock()
         self.store = Store(None)
         self.hosts = [StandHost(name, self.fuse, self.clock) for name in ("h1", "h2")]
+        for host in self.hosts:
+            host.wrote = lambda pool, data_bytes: self.osd_sets.written(pool, data_bytes)
         self.databases = FakeStandDatabases(self)
         self.volumes = FakeStandVolumes(self)
         self.pools = FakeStandPools(self)
+        self.osd_sets = FakeStandOsdSets(self)
         self.cluster = FakeStandCluster(self)
         self.devices = FakeDevices()
         self.free_bytes = 100 * GIB
@@ -192,6 +200,7 @@ class StandWorld:
                 databases=self.databases,
                 volumes=self.volumes,
                 pools=self.pools,
+                osd_sets=self.osd_sets,
                 cluster=self.cluster,
                 devices=self.devices,
                 capabilities=lambda: Capabilities(place=f"lab {LAB}"),
@@ -207,12 +216,13 @@ class StandWorld:
     @property
     def is_empty(self) -> bool:
         """Whether nothing of a benchmark's is left, in the state or anywhere."""
-        kinds = ("bench-stand", "bench-pool", "bench-quiet")
+        kinds = ("bench-stand", "bench-pool", "bench-osd-set", "bench-quiet")
         return not (
             any(self.store.all(kind, LAB, BenchStand) for kind in kinds)
             or self.databases.records
             or self.volumes.records
             or self.pools.pools != {"databases": 3}
+            or self.osd_sets.sets
             or any(host.files for host in self.hosts)
         )
 
@@ -362,16 +372,20 @@ class FakeStandPools:
     def __init__(self, world: StandWorld) -> None:
         self._world = world
         self.pools = {"databases": 3}  # copies by name
+        self.on: dict[str, str | None] = {}  # OSD set by name
 
-    def pool_of(self, copies: int) -> str:
+    def pool_of(self, copies: int, osd_set: str | None) -> str:
+        if osd_set is not None:
+            return f"{osd_set}-{copies}-copies"
         return "databases" if copies == 3 else f"databases-{copies}-copies"
 
     def is_there(self, pool: str) -> bool:
         return pool in self.pools
 
-    def ensure(self, pool: str, copies: int) -> None:
+    def ensure(self, pool: str, copies: int, osd_set: str | None) -> None:
+        assert osd_set is None or osd_set in self._world.osd_sets.sets, "no OSDs to be on"
         self._world.fuse.burn()
-        self.pools[pool] = copies
+        self.pools[pool], self.on[pool] = copies, osd_set
         self._world.fuse.burn()
 
     def ensure_unused_absent(self, pool: str) -> None:
@@ -381,6 +395,48 @@ class FakeStandPools:
 
     def ensure_absent(self, pool: str) -> None:
         self.ensure_unused_absent(pool)
+
+
+class FakeStandOsdSets:
+    """Sets on two hosts; what is written to a pool for filling makes them fuller."""
+
+    def __init__(self, world: StandWorld) -> None:
+        self._world = world
+        self.sets: dict[str, OsdNeeds] = {}
+        self.used_bytes: dict[str, int] = {}
+        self.failing = False
+
+    def place_osds(self) -> PlaceOsds:
+        return PlaceOsds(OsdNeeds(media="nvme"), hosts=2)
+
+    def is_there(self, name: str) -> bool:
+        return name in self.sets
+
+    def ensure(self, needs: OsdNeeds) -> None:
+        if self.failing:
+            raise GrampusError("No OSD of the set came up.")
+        self._world.fuse.burn()
+        self.sets[needs.name] = needs
+        self.used_bytes.setdefault(needs.name, GIB // 4)
+        self._world.fuse.burn()
+
+    def ensure_absent(self, name: str) -> None:
+        pools = self._world.pools
+        assert not [pool for pool in pools.pools if pools.on.get(pool) == name], "it is in use"
+        self._world.fuse.burn()
+        self.sets.pop(name, None)
+        self.used_bytes.pop(name, None)
+        self._world.fuse.burn()
+
+    def observe_fill(self, name: str) -> OsdFill:
+        needs = self.sets[name]
+        return OsdFill(2 * needs.osds_per_host * needs.osd_bytes, self.used_bytes[name])
+
+    def written(self, pool: str, data_bytes: int) -> None:
+        """As `rados bench` did it."""
+        name = pool.removesuffix("-fill")
+        if name in self.used_bytes:
+            self.used_bytes[name] += data_bytes * self._world.pools.pools[pool]
 
 
 class FakeStandCluster:
