@@ -24,12 +24,13 @@ from grampus.cli.options import (
 from grampus.cli.output import make_output, show_plan
 from grampus.core.errors import UsageError, closest_name
 from grampus.core.units import parse_bytes
+from grampus.lab.object_stores import OBJECT_STORES
 from grampus.lab.osd_set import ObjectStoreName, OsdSet, WalDbMediaName, describe_osd_set
 from grampus.lab.osd_set_service import OsdSetView, decide_osd_bytes, require_possible
 from grampus.lab.service import MIN_OSD_SIZE_BYTES
 
 WAL_DB_MEDIA: tuple[WalDbMediaName, ...] = ("ssd", "nvme", "optane")
-OBJECT_STORES: tuple[ObjectStoreName, ...] = ("bluestore", "filestore")
+STORES: tuple[ObjectStoreName, ...] = tuple(OBJECT_STORES)
 WordT = TypeVar("WordT", bound=str)
 
 osd_set_app = make_noun(
@@ -57,8 +58,8 @@ def osd_set_add(
         ),
     ] = None,
     objectstore: Annotated[
-        str, typer.Option(metavar="STORE", help="bluestore or filestore (Ceph 16).")
-    ] = OBJECT_STORES[0],
+        str, typer.Option(metavar="STORE", help="What its OSDs keep objects in: bluestore.")
+    ] = "bluestore",
     thread_cache_mib: Annotated[
         int | None,
         typer.Option(
@@ -102,7 +103,7 @@ def osd_set_add(
             devices_per_host=devices_per_host,
             osds_per_device=osds_per_device,
             wal_db_media=None if wal_db is None else _word(wal_db, WAL_DB_MEDIA, "WAL/DB media"),
-            objectstore=_word(objectstore, OBJECT_STORES, "object store"),
+            objectstore=_word(objectstore, STORES, "object store"),
             thread_cache_mib=thread_cache_mib,
             cores_per_host=cores_per_host,
         )

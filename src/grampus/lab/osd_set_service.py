@@ -191,8 +191,12 @@ class OsdSetService:
         self._run(REMOVE, osd_set, self._remove_steps(osd_set), begun, undo_on_failure=False)
 
     def observe(self) -> list[OsdSetView]:
-        """Every set as it is now. Raises GrampusError when the cluster does not answer."""
-        return [self._view(osd_set) for osd_set in self.all()]
+        """Every set as it is now; of a lab that is down, what it would have.
+
+        Raises GrampusError when the cluster of one that is up does not answer.
+        """
+        is_up = any(host.is_up() for host in self._fleet.lab_hosts())
+        return [self._view(osd_set, is_up=is_up) for osd_set in self.all()]
 
     def ensure_all(self) -> None:
         """The OSDs of every set running; what is half removed, gone. For a lab that comes up."""
@@ -205,13 +209,15 @@ class OsdSetService:
                 one.ensure_rule()
                 one.ensure_osds()
 
-    def _view(self, osd_set: OsdSet) -> OsdSetView:
-        one = self._set(osd_set)
+    def _view(self, osd_set: OsdSet, *, is_up: bool) -> OsdSetView:
         unfinished = None
         if osd_set.is_leaving:
             unfinished = "leaving"
         elif self._unfinished(osd_set.name):
             unfinished = "unfinished"
+        if not is_up:
+            return OsdSetView(osd_set, {}, (), unfinished)
+        one = self._set(osd_set)
         return OsdSetView(osd_set, one.observe_osds(), tuple(one.observe_pools()), unfinished)
 
     def _unfinished(self, name: str) -> list[Operation]:

@@ -34,12 +34,15 @@ LAB = SPEC.model_copy(update={"osds_per_host": 1})
 DISKS = make_set(
     name="disks", media="hdd", osds_per_device=2, wal_db_media="nvme", thread_cache_mib=64
 )
+# For what is done over and over again.
+FEW = DISKS.model_copy(update={"osds_per_device": 1})
 
 
 class World:
     """A lab that is up, and its state; each service is a new process."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, osd_set: OsdSet = DISKS) -> None:
+        self.osd_set = osd_set
         self.fuse = Fuse()
         self.ceph = FakeCeph()
         self.clock = FakeClock()
@@ -73,7 +76,7 @@ class World:
         )
 
     def add(self) -> None:
-        self.service().add(DISKS)
+        self.service().add(self.osd_set)
 
     def remove(self) -> None:
         self.service().remove("disks")
@@ -93,7 +96,8 @@ class World:
         }
 
     def require_whole(self) -> None:
-        assert sorted(self.ceph.running("osd"), key=int) == [str(n) for n in range(9)]
+        count = 3 + 3 * self.osd_set.osds_per_host
+        assert sorted(self.ceph.running("osd"), key=int) == [str(n) for n in range(count)]
         assert self.ceph.crush["osd.3"] == "h1-disks"
         assert self.ceph.crush["h1-disks"] == "osd-set-disks"
         assert self.ceph.crush["osd.0"] == "h1"
@@ -156,7 +160,7 @@ def test_stopped_anywhere_an_add_is_finished_by_the_next_one(tmp_path: Path) -> 
 
 
 def test_stopped_anywhere_an_add_is_undone_by_a_removal(tmp_path: Path) -> None:
-    runs = stopped_runs(lambda n: World(tmp_path / str(n)), World.add, more_than=100)
+    runs = stopped_runs(lambda n: World(tmp_path / str(n), FEW), World.add, more_than=80)
     for point, world in runs:
         if find_osd_sets(world.store, LAB.name):
             world.remove()
@@ -164,7 +168,7 @@ def test_stopped_anywhere_an_add_is_undone_by_a_removal(tmp_path: Path) -> None:
 
 
 def test_stopped_anywhere_an_add_leaves_a_lab_that_comes_up(tmp_path: Path) -> None:
-    runs = stopped_runs(lambda n: World(tmp_path / str(n)), World.add, more_than=100)
+    runs = stopped_runs(lambda n: World(tmp_path / str(n), FEW), World.add, more_than=80)
     for point, world in runs:
         if point % 5:
             continue
@@ -177,7 +181,7 @@ def test_stopped_anywhere_an_add_leaves_a_lab_that_comes_up(tmp_path: Path) -> N
 
 def test_an_add_that_fails_leaves_nothing(tmp_path: Path) -> None:
     error = GrampusError("The disk is gone.")
-    runs = stopped_runs(lambda n: World(tmp_path / str(n)), World.add, error, more_than=100)
+    runs = stopped_runs(lambda n: World(tmp_path / str(n), FEW), World.add, error, more_than=80)
     for point, world in runs:
         if not find_osd_sets(world.store, LAB.name):
             assert world.left() == world.before, f"failed at call {point}"
@@ -188,11 +192,11 @@ def test_an_add_that_fails_leaves_nothing(tmp_path: Path) -> None:
 
 def test_stopped_anywhere_a_removal_is_finished_by_the_next_one(tmp_path: Path) -> None:
     def added(number: int) -> World:
-        world = World(tmp_path / str(number))
+        world = World(tmp_path / str(number), FEW)
         world.add()
         return world
 
-    for point, world in stopped_runs(added, World.remove, more_than=60):
+    for point, world in stopped_runs(added, World.remove, more_than=40):
         if find_osd_sets(world.store, LAB.name):
             world.remove()
         assert world.left() == world.before, f"stopped at call {point}"
@@ -200,18 +204,18 @@ def test_stopped_anywhere_a_removal_is_finished_by_the_next_one(tmp_path: Path) 
 
 def test_stopped_anywhere_a_removal_is_finished_by_the_lab_that_comes_up(tmp_path: Path) -> None:
     def added(number: int) -> World:
-        world = World(tmp_path / str(number))
+        world = World(tmp_path / str(number), FEW)
         world.add()
         return world
 
-    for point, world in stopped_runs(added, World.remove, more_than=60):
+    for point, world in stopped_runs(added, World.remove, more_than=40):
         for host in world.ceph.hosts:
             host.reboot()
         world.up()
         if find_osd_sets(world.store, LAB.name):
             # Nothing of it had been removed yet.
             assert "databases-disks" in world.ceph.pools, f"stopped at call {point}"
-            assert len(world.ceph.running("osd")) == 9
+            assert len(world.ceph.running("osd")) == 6
             world.remove()
         assert world.left()["osds"] == [0, 1, 2], f"stopped at call {point}"
         assert world.left()["crush"] == world.before["crush"]
@@ -242,6 +246,14 @@ def test_a_set_in_use_stays(world: World) -> None:
     with pytest.raises(RefusedError, match="1 of 9 OSDs are down"):
         world.remove()
     assert not find_osd_sets(world.store, LAB.name)[0].is_leaving
+
+
+def test_of_a_lab_that_is_down_the_sets_are_known(world: World) -> None:
+    world.add()
+    for host in world.ceph.hosts:
+        host.state = "down"
+    (view,) = world.service().observe()
+    assert (view.state, view.osds, view.pools) == ("down", {}, ())
 
 
 def test_another_set_of_the_name_is_refused_and_so_is_one_that_leaves(world: World) -> None:
