@@ -15,7 +15,7 @@ OSD_CPUS = 2.0
 THREAD_CACHE_MIB = 128
 # RocksDB keeps up to 1 GiB of WAL (its `max_total_wal_size` in BlueStore); more room than a lab's
 # OSD needs for both, so that nothing spills over to the data device.
-WAL_DB_BYTES = 4 * GIB
+WAL_DB_BYTES = 2 * GIB
 
 
 @dataclass(frozen=True)

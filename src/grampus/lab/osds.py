@@ -23,7 +23,8 @@ from grampus.lab.osd_plans import DeviceSlice, OsdPlan, decide_first_osds
 from grampus.lab.osd_set import ObjectStoreName
 from grampus.lab.waiting import ClusterWaits
 
-UP_TIMEOUT_S = 90.0
+UP_TIMEOUT_S = 120.0
+ROTATE = 'echo 1 > "$1"'
 
 
 class LabOsds:
@@ -129,12 +130,18 @@ class LabOsds:
         file = _directory(host) / part.file
         host.run(["truncate", "--size", str(part.device_bytes), str(file)])
         whole = part.shared_by == 1
-        return ensure_loop_device(
+        device = ensure_loop_device(
             host,
             file,
             reference=reference,
             part=None if whole else FilePart(part.offset_bytes, part.size_bytes),
         )
+        if part.media == "hdd":
+            # What Ceph goes by: only then are small writes deferred to the WAL, and so on. The
+            # kernel sets it anew whenever a device of that number is set up.
+            setting = f"/sys/block/{PurePosixPath(device).name}/queue/rotational"
+            host.run(["sh", "-c", ROTATE, "sh", setting])
+        return device
 
     def _stop(self, item: tuple[OsdPlan, int | None]) -> None:
         plan, osd_id = item

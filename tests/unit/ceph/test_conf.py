@@ -52,6 +52,7 @@ osd mon report interval = 1
 mon osd adjust heartbeat grace = false
 mon warn on slow ping time = 10000
 bluestore slow ops warn lifetime = 60
+osd mclock skip benchmark = true
 rbd cache = false
 """
 

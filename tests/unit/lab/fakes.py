@@ -173,6 +173,7 @@ class FakeLabHost:
     states: dict[str, DaemonState] = field(default_factory=dict)
     loops: dict[str, tuple[Path, str]] = field(default_factory=dict)  # device -> file, reference
     parts: dict[str, tuple[str, ...]] = field(default_factory=dict)  # device -> its place
+    rotational: set[str] = field(default_factory=set)
     labels: dict[Path, str] = field(default_factory=dict)  # file of an OSD -> uuid on it
     commands: list[tuple[str, ...]] = field(default_factory=list)
     first_loop: int = 0
@@ -314,6 +315,9 @@ class FakeLabHost:
                 return self._make_osd(self.path(f"/var/lib/ceph/osd/ceph-{name}"), osd_uuid)
             case ["sh", "-c", _, "sh", setting] if setting.endswith("/queue/write_cache"):
                 return 0, "write back\n"
+            case ["sh", "-c", _, "sh", setting] if setting.endswith("/queue/rotational"):
+                self.rotational.add(f"/dev/{Path(setting).parts[3]}")
+                return 0, ""
             case ["losetup", "--detach", device]:
                 self.loops.pop(device, None)
                 return 0, ""

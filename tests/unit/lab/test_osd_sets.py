@@ -120,6 +120,9 @@ def test_a_set_has_osds_of_its_own_that_no_other_pool_is_on(world: World) -> Non
     one, first = specs["osd-3"], specs["osd-0"]
     assert [block.write_iops for block in one.limits.block] == [75, 75_000]
     assert len(one.devices) == 2
+    # The hard disk is one to Ceph too; its WAL device and the first OSD's are not.
+    assert one.devices[0] in world.ceph.hosts[0].rotational
+    assert not {one.devices[1], *first.devices} & world.ceph.hosts[0].rotational
     cache = "TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES"
     assert (one.env[cache], first.env[cache]) == (str(64 << 20), str(128 << 20))
     assert "--crush-location" not in first.argv
@@ -299,7 +302,7 @@ def test_what_the_disk_does_not_bear_is_refused() -> None:
     require_room(make_set(), 3, 15 * GIB)
     with pytest.raises(GrampusError, match="3 OSDs of 4 GiB do not fit"):
         require_room(make_set(), 3, 14 * GIB)
-    with pytest.raises(GrampusError, match="3 OSDs of 8 GiB do not fit"):
+    with pytest.raises(GrampusError, match="3 OSDs of 6 GiB do not fit"):
         require_room(make_set(wal_db_media="nvme"), 3, 15 * GIB)
 
 
