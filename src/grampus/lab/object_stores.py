@@ -65,13 +65,14 @@ class BlueStore:
         keyring = require_keyring(host, place)
         host.run(["rm", "-rf", str(directory)])
         host.run(["mkdir", "-p", str(directory)])
-        self._link(host, place)
+        _link(host, directory / "block", place.device)
         for device in _devices(place):
             # BlueStore refuses a device that carries another OSD's label.
             host.run(["wipefs", "--all", "--quiet", device])
             host.run(["dd", "if=/dev/zero", f"of={device}", "bs=1M", "count=4", "status=none"])
         host.write_file(place.keyring_on(host), keyring, mode=0o600)
         wal_db = place.wal_db_device
+        # It makes the link to this one itself, and refuses one that is there.
         host.run(
             [
                 *("ceph-osd", "--mkfs", "--id", str(place.osd_id)),
@@ -85,19 +86,15 @@ class BlueStore:
 
     def ensure_ready(self, host: Host, place: OsdPlace) -> None:
         # The number of a loop device is another one after a restart.
-        self._link(host, place)
+        _link(host, place.directory / "block", place.device)
+        if place.wal_db_device is not None:
+            _link(host, place.directory / "block.db", place.wal_db_device)
 
     def arguments(self, _place: OsdPlace, /) -> tuple[str, ...]:
         return ()
 
     def ensure_absent(self, host: Host, osd_id: int) -> None:
         host.run(["rm", "-rf", f"/var/lib/ceph/osd/ceph-{osd_id}"])
-
-    def _link(self, host: Host, place: OsdPlace) -> None:
-        names = ("block", "block.db")
-        for name, device in zip(names, _devices(place), strict=False):
-            link = place.directory / name
-            host.run(["ln", "--symbolic", "--force", "--no-dereference", device, str(link)])
 
 
 OBJECT_STORES: Mapping[ObjectStoreName, ObjectStore] = {"bluestore": BlueStore()}
@@ -114,3 +111,7 @@ def require_keyring(host: Host, place: OsdPlace) -> str:
 
 def _devices(place: OsdPlace) -> tuple[str, ...]:
     return (place.device,) if place.wal_db_device is None else (place.device, place.wal_db_device)
+
+
+def _link(host: Host, link: PurePosixPath, device: str) -> None:
+    host.run(["ln", "--symbolic", "--force", "--no-dereference", device, str(link)])

@@ -80,7 +80,7 @@ def describe_osd_set(osd_set: OsdSet) -> str:
     if osd_set.objectstore != "bluestore":
         words.append(osd_set.objectstore)
     if osd_set.cores_per_host is not None:
-        words.append(f"{osd_set.cores_per_host:g} cores")
+        words.append(f"{osd_set.cores_per_host:g} core{'' if osd_set.cores_per_host == 1 else 's'}")
     if osd_set.thread_cache_mib is not None:
         words.append(f"thread cache {osd_set.thread_cache_mib} MiB")
     return ", ".join(words)

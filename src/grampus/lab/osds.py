@@ -24,7 +24,7 @@ from grampus.lab.osd_set import ObjectStoreName
 from grampus.lab.waiting import ClusterWaits
 
 UP_TIMEOUT_S = 120.0
-ROTATE = 'echo 1 > "$1"'
+SET = 'echo "$2" > "$1"'
 
 
 class LabOsds:
@@ -136,11 +136,10 @@ class LabOsds:
             reference=reference,
             part=None if whole else FilePart(part.offset_bytes, part.size_bytes),
         )
-        if part.media == "hdd":
-            # What Ceph goes by: only then are small writes deferred to the WAL, and so on. The
-            # kernel sets it anew whenever a device of that number is set up.
-            setting = f"/sys/block/{PurePosixPath(device).name}/queue/rotational"
-            host.run(["sh", "-c", ROTATE, "sh", setting])
+        # What Ceph goes by: on a disk that rotates small writes are deferred to the WAL, and so on.
+        # A loop device says what the machine's own disk says, whenever it is set up.
+        setting = f"/sys/block/{PurePosixPath(device).name}/queue/rotational"
+        host.run(["sh", "-c", SET, "sh", setting, "1" if part.media == "hdd" else "0"])
         return device
 
     def _stop(self, item: tuple[OsdPlan, int | None]) -> None:

@@ -173,7 +173,7 @@ class FakeLabHost:
     states: dict[str, DaemonState] = field(default_factory=dict)
     loops: dict[str, tuple[Path, str]] = field(default_factory=dict)  # device -> file, reference
     parts: dict[str, tuple[str, ...]] = field(default_factory=dict)  # device -> its place
-    rotational: set[str] = field(default_factory=set)
+    rotational: dict[str, str] = field(default_factory=dict)  # device -> 0 or 1
     labels: dict[Path, str] = field(default_factory=dict)  # file of an OSD -> uuid on it
     commands: list[tuple[str, ...]] = field(default_factory=list)
     first_loop: int = 0
@@ -311,12 +311,18 @@ class FakeLabHost:
                 assert Path(monmap) in self.files
                 assert "[mon.]" in self.files[Path(keyring)]
                 return self._make(f"/var/lib/ceph/mon/ceph-{name}/store.db", "")
-            case ["ceph-osd", "--mkfs", "--id", name, *_, osd_uuid]:
-                return self._make_osd(self.path(f"/var/lib/ceph/osd/ceph-{name}"), osd_uuid)
+            case ["ceph-osd", "--mkfs", "--id", name, *options, osd_uuid]:
+                store = self.path(f"/var/lib/ceph/osd/ceph-{name}")
+                if "--bluestore-block-db-path" in options:
+                    if store / "block.db" in self.files:
+                        return 250, "bluestore mkfs failed, (17) File exists"
+                    wal_db = options[options.index("--bluestore-block-db-path") + 1]
+                    self.files[store / "block.db"] = wal_db
+                return self._make_osd(store, osd_uuid)
             case ["sh", "-c", _, "sh", setting] if setting.endswith("/queue/write_cache"):
                 return 0, "write back\n"
-            case ["sh", "-c", _, "sh", setting] if setting.endswith("/queue/rotational"):
-                self.rotational.add(f"/dev/{Path(setting).parts[3]}")
+            case ["sh", "-c", _, "sh", setting, value] if setting.endswith("/queue/rotational"):
+                self.rotational[f"/dev/{Path(setting).parts[3]}"] = value
                 return 0, ""
             case ["losetup", "--detach", device]:
                 self.loops.pop(device, None)

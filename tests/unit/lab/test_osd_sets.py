@@ -121,8 +121,8 @@ def test_a_set_has_osds_of_its_own_that_no_other_pool_is_on(world: World) -> Non
     assert [block.write_iops for block in one.limits.block] == [75, 75_000]
     assert len(one.devices) == 2
     # The hard disk is one to Ceph too; its WAL device and the first OSD's are not.
-    assert one.devices[0] in world.ceph.hosts[0].rotational
-    assert not {one.devices[1], *first.devices} & world.ceph.hosts[0].rotational
+    rotational = world.ceph.hosts[0].rotational
+    assert [rotational[device] for device in (*one.devices, *first.devices)] == ["1", "0", "0"]
     cache = "TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES"
     assert (one.env[cache], first.env[cache]) == (str(64 << 20), str(128 << 20))
     assert "--crush-location" not in first.argv
