@@ -234,6 +234,14 @@ class LabHost:
     def ensure_daemon_absent(self, name: str, *, kill: bool = False) -> None:
         self._containers.ensure_absent(name, kill=kill, stop_signal="TERM", timeout_s=60)
 
+    def restart_daemon(self, name: str) -> None:
+        """End the daemon and start it again as it was started the last time.
+
+        Raises GrampusError with code `daemon-absent` for one that is not there.
+        """
+        self._require_reachable()
+        self._containers.restart(name, stop_signal="TERM", timeout_s=60)
+
     def set_limits(self, name: str, limits: Limits) -> None:
         self._require_reachable()
         self._containers.set_limits(name, limits)

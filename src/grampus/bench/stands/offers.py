@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from grampus.bench.matrix.capabilities import Capabilities, Offer
 from grampus.bench.matrix.dimensions import default_of
 from grampus.bench.stands.osd_needs import MAX_FILL_PERCENT
+from grampus.bench.stands.profiles import PROFILES
 from grampus.core.units import MIB
 from grampus.volumes.model import WritePath
 
@@ -38,7 +39,6 @@ ONE_FORM: Mapping[str, str] = {
     "layout": "all hosts of a lab are one machine, so databases and OSDs are never apart",
     "runtime": "a lab's servers run in containers",
     "driver": "the driver is the best one of the host",
-    "profile": "the tuning is Grampus's own",
 }
 
 
@@ -82,6 +82,7 @@ def decide_capabilities(lab: LabFeatures) -> Capabilities:
         ),
         "trx_commit": Offer(values=(0, 1, 2)),
         "doublewrite": Offer(values=("default", "disabled", "detect-only", "single", "parallel")),
+        "profile": Offer(values=tuple(PROFILES)),
     }
     offers |= decide_osd_offers(lab)
     for dimension, because in ONE_FORM.items():

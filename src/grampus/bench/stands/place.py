@@ -30,6 +30,7 @@ from grampus.bench.stands.plan import (
 )
 from grampus.bench.stands.pools import PoolStands
 from grampus.bench.stands.ports import StandPorts
+from grampus.bench.stands.profiles import Profiles
 from grampus.bench.stands.quiet import quiet_cluster, restore_cluster
 from grampus.bench.stands.records import (
     OSD_SET_RECORD,
@@ -55,6 +56,7 @@ class StandsPlace:
         self._volumes = VolumeStands(ports)
         self._pools = PoolStands(ports)
         self._fills = Fills(ports)
+        self._profiles = Profiles(ports.tuning, ports.store, ports.lab, ports.progress)
         self._cores: float | None = None
 
     @property
@@ -73,9 +75,16 @@ class StandsPlace:
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
-        """Scrubs, balancer and autoscaler off, each where it was on; other clients ended."""
+        """Scrubs, balancer and autoscaler off, each where it was on; other clients ended.
+
+        No tuning profile outlasts it.
+        """
         self._end_clients()
-        with quiet_cluster(self._ports.cluster, self._ports.store, self._ports.lab):
+        with ExitStack() as stack:
+            stack.enter_context(
+                quiet_cluster(self._ports.cluster, self._ports.store, self._ports.lab)
+            )
+            stack.callback(self._profiles.restore)
             yield
 
     def prepare(self, cells: Sequence[Cell]) -> Mapping[str, str]:
@@ -121,6 +130,7 @@ class StandsPlace:
                 "Prepare the cells anew.",
                 code="no-stand",
             )
+        self._profiles.ensure(cell.point.profile)
         match stand.plan.target:
             case "database":
                 load = self._databases.load(cell, stand)
@@ -145,6 +155,7 @@ class StandsPlace:
             steps.callback(restore_cluster, self._ports.cluster, self._ports.store, self._ports.lab)
             for osd_set in self._all_osd_sets():
                 steps.callback(self._remove_osd_set, osd_set)
+            steps.callback(self._profiles.restore)
             for pool in self._all_pools():
                 steps.callback(self._remove_pool, pool)
             for stand in self._all().values():

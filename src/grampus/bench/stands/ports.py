@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from grampus.bench.matrix.capabilities import Capabilities
 from grampus.bench.ports import DevicesPort
 from grampus.bench.stands.osd_needs import OsdFill, OsdNeeds, PlaceOsds
+from grampus.bench.stands.profiles import TuningPort
 from grampus.bench.stands.quiet import QuietableCluster
 from grampus.bench.stands.records import BenchStand
 from grampus.core.clock import Clock
@@ -164,6 +165,7 @@ class StandPorts:
     clock: Clock
     progress: Progress
     raw_dir: Path
+    tuning: TuningPort
 
     def directory_on(self, host: str) -> PurePosixPath:
         """Where a host has what drivers are given."""

@@ -14,6 +14,8 @@ POOL_RECORD = "bench-pool"
 OSD_SET_RECORD = "bench-osd-set"
 QUIET_RECORD = "bench-quiet"
 QUIET = "cluster"
+PROFILE_RECORD = "bench-profile"
+PROFILE = "cluster"
 
 
 class BenchStand(BaseModel):
@@ -55,3 +57,18 @@ class BenchQuiet(BaseModel):
     flags: tuple[str, ...]  # that were not set
     balancer: bool
     pools: Mapping[str, str]  # those that scale by themselves, with their mode
+
+
+class BenchProfile(BaseModel):
+    """The tuning profile that the cluster has, or is on its way to, and what was there before any.
+
+    `options` are those of OSDs that were set; `kernel` holds each host's sysctls. Not `applied`:
+    any part of the profile may be there.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    profile: str
+    applied: bool
+    options: Mapping[str, str]
+    kernel: Mapping[str, Mapping[str, str]]

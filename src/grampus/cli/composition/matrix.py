@@ -20,6 +20,7 @@ from grampus.bench.stands.settings import POOL
 from grampus.ceph.pools import ensure_empty_pool_absent, ensure_pool_of_copies
 from grampus.cli.composition.bench import LabDevices, describe_lab
 from grampus.cli.composition.live import live_settings
+from grampus.cli.composition.matrix_tuning import LabTuning
 from grampus.cli.composition.session import Session, volumed_program
 from grampus.cli.composition.stand_osds import LabStandOsdSets, ensure_pool_on, pool_on
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
@@ -62,6 +63,7 @@ class LabPlace(StandsPlace):
                 clock=session.clock,
                 progress=session.progress,
                 raw_dir=session.home.lab_dir(session.lab_name) / "bench",
+                tuning=LabTuning(session),
             ),
             # One machine's cores and one disk stand for all hosts and all devices.
             shape_only=True,

@@ -193,6 +193,8 @@ LAB = LabFeatures(
         {"media": "hdd", "wal_db_device": "optane", "osd_thread_cache_mib": 32},
         {"osds_per_device": 4, "osd_cores_per_host": 2},
         {"osd_devices_per_host": 3, "fill_percent": 87},
+        {"profile": "defaults"},
+        {"profile": "redhat-2016", "workload": "rados-read"},
     ],
 )
 def test_a_lab_can_do_what_it_is_made_for(point: dict[str, Any]) -> None:
@@ -207,7 +209,6 @@ def test_a_lab_can_do_what_it_is_made_for(point: dict[str, Any]) -> None:
         ({"objectstore": "filestore"}, "BlueStore alone"),
         ({"layout": "hyperconverged"}, "one machine"),
         ({"runtime": "vm"}, "containers"),
-        ({"profile": "defaults"}, "tuning"),
         ({"fill_percent": 95}, "holds up writes"),
         ({"osds_per_device": 8}, "takes memory"),
         ({"osd_devices_per_host": 5}, "takes memory"),

@@ -183,6 +183,7 @@ class StandWorld:
         self.osd_sets = FakeStandOsdSets(self)
         self.cluster = FakeStandCluster(self)
         self.devices = FakeDevices()
+        self.tuning = FakeTuning(self)
         self.free_bytes = 100 * GIB
         self._directory = directory
 
@@ -209,6 +210,7 @@ class StandWorld:
                 clock=self.clock,
                 progress=RecordedProgress(),
                 raw_dir=self._directory,
+                tuning=self.tuning,
             ),
             shape_only=True,
         )
@@ -217,6 +219,7 @@ class StandWorld:
     def is_empty(self) -> bool:
         """Whether nothing of a benchmark's is left, in the state or anywhere."""
         kinds = ("bench-stand", "bench-pool", "bench-osd-set", "bench-quiet")
+        kinds = ("bench-stand", "bench-pool", "bench-quiet", "bench-profile")
         return not (
             any(self.store.all(kind, LAB, BenchStand) for kind in kinds)
             or self.databases.records
@@ -224,6 +227,7 @@ class StandWorld:
             or self.pools.pools != {"databases": 3}
             or self.osd_sets.sets
             or any(host.files for host in self.hosts)
+            or not self.tuning.is_as_made
         )
 
     def add_device(self) -> None:
@@ -488,6 +492,55 @@ class FakeStandCluster:
     @property
     def switches(self) -> tuple[object, ...]:
         return (sorted(self.flags), self.balancer, dict(self.scaling))
+
+
+OPTIONS_OF_USER = {"osd_max_backfills": "3", "osd_op_num_shards": "4"}
+KERNEL = {"net.ipv4.tcp_rmem": "4096 131072 6291456", "net.ipv4.tcp_wmem": "4096 16384 4194304"}
+
+
+class FakeTuning:
+    """OSDs that take their options at a restart, and the kernels of two hosts."""
+
+    def __init__(self, world: StandWorld) -> None:
+        self._world = world
+        self.options: dict[str, str] = dict(OPTIONS_OF_USER)
+        self.running: dict[str, str] = dict(OPTIONS_OF_USER)  # what the OSDs were started with
+        self.kernel = {host: dict(KERNEL) for host in ("h1", "h2")}
+        self.restarts = 0
+
+    @property
+    def is_as_made(self) -> bool:
+        kernels = {"h1": KERNEL, "h2": KERNEL}
+        return self.options == self.running == OPTIONS_OF_USER and self.kernel == kernels
+
+    def observe_options(self) -> Mapping[str, str]:
+        return dict(self.options)
+
+    def set_options(self, options: Mapping[str, str | None]) -> None:
+        for name, value in options.items():
+            self._world.fuse.burn()
+            if value is None:
+                self.options.pop(name, None)
+            else:
+                self.options[name] = value
+        self._world.fuse.burn()
+
+    def restart_osds(self) -> None:
+        self._world.fuse.burn()
+        self.running = dict(self.options)
+        self.restarts += 1
+        self._world.fuse.burn()
+
+    def observe_kernel(self, names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
+        return {
+            host: {name: values[name] for name in names if name in values}
+            for host, values in self.kernel.items()
+        }
+
+    def set_kernel(self, host: str, values: Mapping[str, str]) -> None:
+        self._world.fuse.burn()
+        self.kernel[host] |= {name: value for name, value in values.items() if name in KERNEL}
+        self._world.fuse.burn()
 
 
 def option(argv: Sequence[str], name: str) -> str:
