@@ -91,7 +91,7 @@ def osd_set_add(
         if asked_bytes is not None and asked_bytes < MIN_OSD_SIZE_BYTES:
             raise UsageError(f"An OSD of {size} is too small.", "Give it at least 4G (--size).")
         found = service.find(name)
-        osds = spec.host_count * max(devices_per_host * osds_per_device, 1)
+        osds = len(spec.osd_hosts) * max(devices_per_host * osds_per_device, 1)
         free_bytes = shutil.disk_usage(session.home.root).free
         osd_set = OsdSet(
             name=name,

@@ -96,6 +96,8 @@ class LabHost:
 
     def ensure_up(self) -> None:
         """Start the host container; the network namespace must be there."""
+        # A benchmark that was killed may have left one, and daemons would not start below it.
+        self._cgroups.set_cpu_quota("", None)
         data = Path(self.data_dir)
         ensure_shared_bind(data)
         for below in ("etc-ceph", "var-lib-ceph", "run-ceph"):
@@ -245,6 +247,18 @@ class LabHost:
     def set_limits(self, name: str, limits: Limits) -> None:
         self._require_reachable()
         self._containers.set_limits(name, limits)
+
+    def observe_cpu_quotas(self) -> dict[str, float]:
+        """Cores that the host (as `""`) and its daemons may use; those without a limit are left
+        out.
+        """
+        names = ["", *(path.name for path in (self._place.directory / "daemons").glob("*"))]
+        quotas = {name: self._cgroups.observe_cpu_quota(name) for name in sorted(names)}
+        return {name: cores for name, cores in quotas.items() if cores is not None}
+
+    def set_cpu_quota(self, daemon: str, cores: float | None) -> None:
+        """Limit a daemon that runs, or (as `""`) all of the host together; None: no limit."""
+        self._cgroups.set_cpu_quota(daemon, cores)
 
     def observe_daemons(self) -> list[DaemonStatus]:
         return [status for status in self._containers.observe() if status.name != HOST_CONTAINER]

@@ -44,6 +44,7 @@ class LabSpec(BaseModel):
     copies: int = 3
     min_size: int = 2
     is_secure: bool = False  # the cluster's messages are encrypted
+    osd_host_count: int | None = None  # the first so many hosts have OSDs; None: all
 
     @property
     def network(self) -> ipaddress.IPv4Network:
@@ -80,8 +81,17 @@ class LabSpec(BaseModel):
         return self.host_names[:MGR_COUNT]
 
     @property
+    def osd_hosts(self) -> list[str]:
+        return self.host_names[: self.osd_host_count]
+
+    @property
+    def other_hosts(self) -> list[str]:
+        """Hosts without OSDs."""
+        return self.host_names[len(self.osd_hosts) :]
+
+    @property
     def osd_count(self) -> int:
-        return self.host_count * self.osds_per_host
+        return len(self.osd_hosts) * self.osds_per_host
 
     def host_address(self, host: str) -> str:
         """The address of `h1`, `h2`, ..."""

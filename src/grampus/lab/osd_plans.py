@@ -61,7 +61,7 @@ def decide_first_osds(spec: LabSpec) -> list[OsdPlan]:
             uuid=spec.osd_uuid(host, slot),
             data=DeviceSlice(f"{slot}.img", 0, spec.osd_size_bytes, spec.media),
         )
-        for host in spec.host_names
+        for host in spec.osd_hosts
         for slot in range(spec.osds_per_host)
     ]
 
@@ -70,7 +70,7 @@ def decide_set_osds(spec: LabSpec, osd_set: OsdSet) -> list[OsdPlan]:
     """The OSDs of a set, host after host and device after device."""
     return [
         _plan_osd(spec, osd_set, host, device, part)
-        for host in spec.host_names
+        for host in spec.osd_hosts
         for device in range(osd_set.devices_per_host)
         for part in range(osd_set.osds_per_device)
     ]

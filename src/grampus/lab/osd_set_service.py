@@ -158,7 +158,7 @@ class OsdSetService:
         """Raise GrampusError (`disk-too-small`) unless its files may all grow full."""
         if self.find(osd_set.name) is None:
             free_bytes = shutil.disk_usage(self._home.root).free
-            require_room(osd_set, self._lab.host_count, free_bytes)
+            require_room(osd_set, len(self._lab.osd_hosts), free_bytes)
 
     def describe_add(self, osd_set: OsdSet) -> list[str]:
         """What `add` would do, one line a step."""

@@ -87,7 +87,7 @@ class LabOsdSet:
     def ensure_rule_absent(self) -> None:
         self._cluster.ceph("osd", "crush", "rule", "rm", self._set.crush_rule)
         # A bucket that is not there is none to complain of; one that is not empty is.
-        for host in self._lab.host_names:
+        for host in self._lab.osd_hosts:
             self._cluster.ceph("osd", "crush", "rm", self._set.crush_host(host))
         self._cluster.ceph("osd", "crush", "rm", self._set.crush_root)
 

@@ -65,6 +65,7 @@ class LabRequest:
     osd_size_bytes: int | None = None
     image: str | None = None
     is_secure: bool | None = None
+    osd_hosts: int | None = None
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,7 @@ def require_same(request: LabRequest, spec: LabSpec) -> None:
             ("--osd-size", request.osd_size_bytes, spec.osd_size_bytes),
             ("--image", request.image, spec.image_name),
             ("--secure", _SAID[request.is_secure], _SAID[spec.is_secure]),
+            ("--osd-hosts", request.osd_hosts, len(spec.osd_hosts)),
         )
         if want is not None and want != have
     ]
@@ -216,12 +218,18 @@ class LabService:
                 f"A lab has {MIN_HOSTS} to {MAX_HOSTS} hosts, not {hosts}.",
                 "Three copies on three hosts are the least.",
             )
+        osd_hosts = hosts if request.osd_hosts is None else request.osd_hosts
+        if not MIN_HOSTS <= osd_hosts <= hosts:
+            raise UsageError(
+                f"Of {hosts} hosts {MIN_HOSTS} to {hosts} have OSDs, not {osd_hosts}.",
+                "Three copies on three hosts are the least; ask for more with --hosts.",
+            )
         if not 1 <= per_host <= MAX_OSDS_PER_HOST:
             raise UsageError(f"A host has 1 to {MAX_OSDS_PER_HOST} OSDs, not {per_host}.")
         self._require_root()
         self._home.root.mkdir(parents=True, exist_ok=True)
         osd_size_bytes = decide_osd_size_bytes(
-            request.osd_size_bytes, hosts * per_host, shutil.disk_usage(self._home.root).free
+            request.osd_size_bytes, osd_hosts * per_host, shutil.disk_usage(self._home.root).free
         )
         names = IMAGE_PREFERENCE if request.image is None else (request.image,)
         self._require_hosts_image(names[0])
@@ -243,6 +251,7 @@ class LabService:
             subnet=str(decide_subnet([*self._used_networks(), *self._recorded_networks()])),
             fsid=str(uuid.uuid4()),
             is_secure=bool(request.is_secure),
+            osd_host_count=None if osd_hosts == hosts else osd_hosts,
         )
 
     def _require_hosts_image(self, name: str) -> None:

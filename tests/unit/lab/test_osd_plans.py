@@ -89,3 +89,9 @@ def test_no_limit_is_none_by_being_shared() -> None:
 )
 def test_a_set_is_described_in_a_line(changed: dict[str, object], sentence: str) -> None:
     assert describe_osd_set(make_set(**changed)) == sentence
+
+
+def test_hosts_without_osds_have_none_of_a_set_either() -> None:
+    spec = make_spec(host_count=5, osd_host_count=3)
+    assert [plan.host for plan in decide_first_osds(spec)] == ["h1", "h1", "h2", "h2", "h3", "h3"]
+    assert [plan.host for plan in decide_set_osds(spec, make_set())] == ["h1", "h2", "h3"]

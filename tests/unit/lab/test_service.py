@@ -164,6 +164,7 @@ def test_osds_that_do_not_fit_are_refused(
         LabRequest("t", 3, 2, "nvme", 20 * GIB, "sid"),
         LabRequest("t", hosts=3),
         LabRequest("t", is_secure=False),
+        LabRequest("t", osd_hosts=3),
     ],
 )
 def test_asking_for_the_lab_as_it_is(request_: LabRequest) -> None:
@@ -180,6 +181,7 @@ def test_asking_for_the_lab_as_it_is(request_: LabRequest) -> None:
         (LabRequest("t", osd_size_bytes=GIB), "--osd-size"),
         (LabRequest("t", image="trixie"), "--image sid, not trixie"),
         (LabRequest("t", is_secure=True), "--secure off, not on"),
+        (LabRequest("t", osd_hosts=2), "--osd-hosts 3, not 2"),
         (LabRequest("t", hosts=4, media="ssd"), "--hosts 3, not 4, --media nvme, not ssd"),
     ],
 )
@@ -225,6 +227,20 @@ def test_a_lab_that_is_there_stays_what_it_is(lab: Lab) -> None:
 def test_bounds(lab: Lab, hosts: int, per_host: int, sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
         lab.service().plan_up(LabRequest("t", hosts=hosts, osds_per_host=per_host))
+
+
+def test_some_hosts_may_have_no_osds(lab: Lab) -> None:
+    spec = lab.service().plan_up(LabRequest("t", hosts=5, osd_hosts=3, osds_per_host=2))
+    assert (spec.osd_hosts, spec.other_hosts) == (["h1", "h2", "h3"], ["h4", "h5"])
+    assert spec.osd_count == 6
+    every = lab.service().plan_up(LabRequest("t", hosts=4, osd_hosts=4))
+    assert (every.osd_host_count, every.other_hosts, every.osd_count) == (None, [], 4)
+
+
+@pytest.mark.parametrize("osd_hosts", [2, 6])
+def test_osds_need_three_hosts_and_hosts_that_are_there(lab: Lab, osd_hosts: int) -> None:
+    with pytest.raises(UsageError, match=f"Of 5 hosts 3 to 5 have OSDs, not {osd_hosts}"):
+        lab.service().plan_up(LabRequest("t", hosts=5, osd_hosts=osd_hosts))
 
 
 def test_disk_too_small(lab: Lab) -> None:

@@ -65,11 +65,15 @@ class DatabaseStands:
         """All databases of the stand, running, with their data. Raises GrampusError."""
         databases, plan = self._ports.databases, stand.plan
         names = member_names(plan.name, plan.count)
-        for name in names:
+        hosts = self._ports.hosts_for(plan.layout)
+        # Without hosts of both kinds the product knows best.
+        is_free = not self._ports.layout.other_hosts
+        for at, name in enumerate(names):
             databases.settle(name)
             if databases.find(name) is None:
                 self._ports.progress.phase(f"Make the database {name}")
-                databases.create(name, stand, base_parameters(plan))
+                host = None if is_free else hosts[at % len(hosts)].name
+                databases.create(name, stand, base_parameters(plan), host=host)
             databases.ensure_running(name)
         clients = {name: self._client(name) for name in names}
 

@@ -36,7 +36,6 @@ WORKLOADS = (
 ONE_FORM: Mapping[str, str] = {
     "erasure_code": "the pools of a lab keep whole copies",
     "objectstore": "this Ceph has BlueStore alone",
-    "layout": "all hosts of a lab are one machine, so databases and OSDs are never apart",
     "runtime": "a lab's servers run in containers",
     "driver": "the driver is the best one of the host",
 }
@@ -54,6 +53,7 @@ class LabFeatures:
     versions: Mapping[str, tuple[str, ...]]
     hosts: int
     cores: int
+    other_hosts: int = 0  # without OSDs
 
 
 def decide_capabilities(lab: LabFeatures) -> Capabilities:
@@ -83,6 +83,13 @@ def decide_capabilities(lab: LabFeatures) -> Capabilities:
         "trx_commit": Offer(values=(0, 1, 2)),
         "doublewrite": Offer(values=("default", "disabled", "detect-only", "single", "parallel")),
         "profile": Offer(values=tuple(PROFILES)),
+        "layout": Offer(
+            values=("decoupled", "hyperconverged") if lab.other_hosts else ("decoupled",),
+            because=None
+            if lab.other_hosts
+            else "all hosts of this lab have OSDs; `lab up --hosts 6 --osd-hosts 3` makes one "
+            "with hosts of both kinds",
+        ),
     }
     offers |= decide_osd_offers(lab)
     for dimension, because in ONE_FORM.items():

@@ -11,6 +11,7 @@ from grampus.bench.stands.clients import end_clients
 from grampus.bench.stands.databases import DatabaseStands
 from grampus.bench.stands.fills import TOLERANCE_PERCENT, Fills, fill_pool
 from grampus.bench.stands.fitness import NEARLY_FULL_CHECKS, why_cluster_unfit, why_disk_unfit
+from grampus.bench.stands.layouts import Budgets
 from grampus.bench.stands.measuring import measure_load
 from grampus.bench.stands.osd_needs import (
     NEARLY_FULL_PERCENT,
@@ -56,6 +57,7 @@ class StandsPlace:
         self._volumes = VolumeStands(ports)
         self._pools = PoolStands(ports)
         self._fills = Fills(ports)
+        self._budgets = Budgets(ports.layout, ports.store, ports.lab)
         self._profiles = Profiles(ports.tuning, ports.store, ports.lab, ports.progress)
         self._cores: float | None = None
 
@@ -85,11 +87,13 @@ class StandsPlace:
                 quiet_cluster(self._ports.cluster, self._ports.store, self._ports.lab)
             )
             stack.callback(self._profiles.restore)
+            self._budgets.restore()
             yield
 
     def prepare(self, cells: Sequence[Cell]) -> Mapping[str, str]:
         """See `CellPlace`. What a killed run left is used as far as it is whole."""
         self._end_clients()
+        self._budgets.restore()
         reasons: dict[str, str] = {}
         plans: dict[str, StandPlan] = {}
         for cell in cells:
@@ -130,6 +134,8 @@ class StandsPlace:
                 "Prepare the cells anew.",
                 code="no-stand",
             )
+        # No daemon starts below a budget that a visit left which was killed.
+        self._budgets.restore()
         self._profiles.ensure(cell.point.profile)
         match stand.plan.target:
             case "database":
@@ -140,13 +146,18 @@ class StandsPlace:
                 load = self._pools.load(cell, stand)
         stands = self._all().values()
         self._databases.settle([one for one in stands if one.plan.target == "database"])
-        return measure_load(
-            self._ports,
-            load,
-            warmup_s=warmup_s,
-            measure_s=measure_s,
-            cores=self._observe_cores(),
-        )
+        cores, layout = self._observe_cores(), stand.plan.layout
+        with self._budgets.imposed(layout, cores) as budgets:
+            hosts = [host.name for host in self._ports.hosts_for(layout)]
+            used = hosts[: stand.plan.count]
+            return measure_load(
+                self._ports,
+                load,
+                warmup_s=warmup_s,
+                measure_s=measure_s,
+                # What the load generators may use.
+                cores=min(cores, sum(budgets.get(host, cores) for host in used)),
+            )
 
     def dismantle(self) -> None:
         """See `CellPlace`. Everything is tried; the first failure is raised in the end."""
@@ -160,6 +171,7 @@ class StandsPlace:
                 steps.callback(self._remove_pool, pool)
             for stand in self._all().values():
                 steps.callback(self._remove, stand)
+            steps.callback(self._budgets.restore)
             self._end_clients()
 
     def _ensure(self, wanted: StandPlan) -> None:

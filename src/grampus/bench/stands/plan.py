@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict
 
 from grampus.bench.declared import canonical_json
 from grampus.bench.matrix.cells import Cell
+from grampus.bench.matrix.dimensions import default_of
 from grampus.bench.matrix.workloads import WORKLOADS
 from grampus.bench.plan import DATA_BYTES_PER_ROW, VOLUME_BYTES_PER_ROW
 from grampus.bench.stands.osd_needs import OsdNeeds, decide_name_on
@@ -25,6 +26,7 @@ from grampus.databases.settings import decide_server_settings
 from grampus.volumes.model import WritePath
 
 StandTarget = Literal["database", "volume", "pool"]
+Layout = Literal["decoupled", "hyperconverged"]
 
 PREFIX = "bench-"
 # Beside the data set: system tables, undo, redo log, and the binary log of a minute.
@@ -70,6 +72,7 @@ class StandPlan(BaseModel):
     tables: int = 0
     rows_per_table: int = 0
     osds: OsdNeeds | None = None
+    layout: Layout = "decoupled"
 
     @property
     def osd_set(self) -> str | None:
@@ -91,7 +94,14 @@ def stand_name(cell: Cell) -> str:
         content["write_path"] = point.write_path
     if target == "pool":
         content["block_bytes"] = cell.block_bytes
+    # What is at its default is left out, so that a new dimension leaves old names as they are.
+    content |= {name: value for name, value in _places(cell).items() if value != default_of(name)}
     return f"{PREFIX}{hashlib.sha256(canonical_json(content).encode()).hexdigest()[:8]}"
+
+
+def _places(cell: Cell) -> dict[str, object]:
+    """Where and how the stand's members are."""
+    return {"layout": cell.point.layout}
 
 
 def member_names(name: str, count: int) -> tuple[str, ...]:
@@ -117,6 +127,7 @@ def decide_stand(cell: Cell) -> StandPlan:
             count=point.clients,
             dataset_bytes=cell.dataset_bytes,
             block_bytes=cell.block_bytes or 0,
+            layout=point.layout,
         )
     if target == "volume":
         return StandPlan(
@@ -127,6 +138,7 @@ def decide_stand(cell: Cell) -> StandPlan:
             count=point.volumes,
             dataset_bytes=cell.dataset_bytes,
             size_bytes=_stepped(cell.dataset_bytes + FILE_SYSTEM_BYTES, SIZE_STEP_BYTES),
+            layout=point.layout,
         )
     pool_bytes = decide_pool_bytes(cell)
     tables = cell.tables or 1
@@ -147,6 +159,7 @@ def decide_stand(cell: Cell) -> StandPlan:
         chunk_bytes=decide_chunk_bytes(pool_bytes),
         tables=tables,
         rows_per_table=rows,
+        layout=point.layout,
     )
 
 

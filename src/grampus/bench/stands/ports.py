@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from grampus.bench.matrix.capabilities import Capabilities
 from grampus.bench.ports import DevicesPort
+from grampus.bench.stands.layouts import LayoutPort, decide_hosts
 from grampus.bench.stands.osd_needs import OsdFill, OsdNeeds, PlaceOsds
 from grampus.bench.stands.profiles import TuningPort
 from grampus.bench.stands.quiet import QuietableCluster
@@ -16,7 +17,7 @@ from grampus.bench.stands.records import BenchStand
 from grampus.core.clock import Clock
 from grampus.core.progress import Progress
 from grampus.databases.model import DatabaseRecord, Endpoint
-from grampus.hosts.port import Fleet
+from grampus.hosts.port import Fleet, Host
 from grampus.state.runs import Setting
 from grampus.state.store import Store
 from grampus.volumes.model import Attachment, VolumeRecord
@@ -33,8 +34,13 @@ class StandDatabases(Protocol):
         """The database, if it is there as a whole."""
         ...
 
-    def create(self, name: str, stand: BenchStand, parameters: Mapping[str, str]) -> None:
-        """Make it in the stand's pool. Raises RefusedError with code `name-taken`."""
+    def create(
+        self, name: str, stand: BenchStand, parameters: Mapping[str, str], *, host: str | None
+    ) -> None:
+        """Make it in the stand's pool; without a `host`, wherever the product would.
+
+        Raises RefusedError with code `name-taken`.
+        """
         ...
 
     def ensure_running(self, name: str) -> None:
@@ -166,7 +172,14 @@ class StandPorts:
     progress: Progress
     raw_dir: Path
     tuning: TuningPort
+    layout: LayoutPort
 
     def directory_on(self, host: str) -> PurePosixPath:
         """Where a host has what drivers are given."""
         return self.fleet.host(host).data_dir / "bench" / "stands"
+
+    def hosts_for(self, layout: str) -> list[Host]:
+        """Hosts for databases, volumes and load generators, in their order."""
+        port = self.layout
+        names = decide_hosts(layout, port.osd_hosts, port.other_hosts)
+        return [self.fleet.host(name) for name in names]

@@ -16,6 +16,8 @@ QUIET_RECORD = "bench-quiet"
 QUIET = "cluster"
 PROFILE_RECORD = "bench-profile"
 PROFILE = "cluster"
+BUDGET_RECORD = "bench-budget"
+BUDGET = "hosts"
 
 
 class BenchStand(BaseModel):
@@ -72,3 +74,14 @@ class BenchProfile(BaseModel):
     applied: bool
     options: Mapping[str, str]
     kernel: Mapping[str, Mapping[str, str]]
+
+
+class BenchBudget(BaseModel):
+    """The cores that groups of each host may use when no budget is imposed, by host and group.
+
+    Those without a limit are left out.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    quotas: Mapping[str, Mapping[str, float]]

@@ -139,7 +139,7 @@ class VolumeStands:
 
     def _members(self, stand: BenchStand, count: int) -> list[tuple[str, Host]]:
         """Each volume is always attached to the same host."""
-        hosts = self._ports.fleet.hosts()
+        hosts = self._ports.hosts_for(stand.plan.layout)
         names = member_names(stand.plan.name, count)
         return [(name, hosts[at % len(hosts)]) for at, name in enumerate(names)]
 

@@ -20,6 +20,7 @@ from grampus.bench.stands.settings import POOL
 from grampus.ceph.pools import ensure_empty_pool_absent, ensure_pool_of_copies
 from grampus.cli.composition.bench import LabDevices, describe_lab
 from grampus.cli.composition.live import live_settings
+from grampus.cli.composition.matrix_layout import LabLayout
 from grampus.cli.composition.matrix_tuning import LabTuning
 from grampus.cli.composition.session import Session, volumed_program
 from grampus.cli.composition.stand_osds import LabStandOsdSets, ensure_pool_on, pool_on
@@ -64,6 +65,7 @@ class LabPlace(StandsPlace):
                 progress=session.progress,
                 raw_dir=session.home.lab_dir(session.lab_name) / "bench",
                 tuning=LabTuning(session),
+                layout=LabLayout(session),
             ),
             # One machine's cores and one disk stand for all hosts and all devices.
             shape_only=True,
@@ -93,8 +95,9 @@ class LabMatrixFacts:
                 free_addresses=len(set(spec.database_addresses()) - used),
                 available_memory_bytes=memory.available_bytes if memory else 0,
                 versions=self._versions(),
-                hosts=spec.host_count,
+                hosts=len(spec.osd_hosts),
                 cores=os.cpu_count() or 1,
+                other_hosts=len(spec.other_hosts),
             )
         )
 
@@ -139,7 +142,9 @@ class LabStandDatabases:
         record = self._operations.records.find(name)
         return record if record is not None and record.phase == "ready" else None
 
-    def create(self, name: str, stand: BenchStand, parameters: Mapping[str, str]) -> None:
+    def create(
+        self, name: str, stand: BenchStand, parameters: Mapping[str, str], *, host: str | None
+    ) -> None:
         plan = stand.plan
         spec = self._databases.plan_create(
             CreateRequest(
@@ -148,6 +153,7 @@ class LabStandDatabases:
                 memory_bytes=plan.memory_bytes,
                 cpus=float(os.cpu_count() or 1),
                 write_path=plan.write_path,
+                host=host,
             )
         )
         update = {"pool": stand.pool, "parameters": dict(parameters)}

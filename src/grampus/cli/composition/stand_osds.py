@@ -29,7 +29,7 @@ class LabStandOsdSets:
     def place_osds(self) -> PlaceOsds:
         spec = self._session.require_lab()
         first = OsdNeeds(media=spec.media, osd_devices_per_host=spec.osds_per_host)
-        return PlaceOsds(first, spec.host_count)
+        return PlaceOsds(first, len(spec.osd_hosts))
 
     def is_there(self, name: str) -> bool:
         return lab_osd_sets(self._session).find(name) is not None
@@ -45,7 +45,7 @@ class LabStandOsdSets:
             osd_set = osd_set_of(needs, first_bytes=spec.osd_size_bytes)
             if found is None:
                 session.progress.phase(f"Add the OSD set {needs.name}")
-                self._require_memory(spec.host_count * needs.osds_per_host)
+                self._require_memory(len(spec.osd_hosts) * needs.osds_per_host)
             service.add(osd_set)
 
     def ensure_absent(self, name: str) -> None:
@@ -106,7 +106,7 @@ def ensure_pool_on(session: Session, osd_set: str, pool: str, copies: int) -> No
         session.clock,
         pool,
         placement_groups=decide_set_placement_groups(
-            spec.host_count * found.osds_per_host, spec.copies
+            len(spec.osd_hosts) * found.osds_per_host, spec.copies
         ),
         copies=copies,
         rule=found.crush_rule,

@@ -207,7 +207,7 @@ def test_a_lab_can_do_what_it_is_made_for(point: dict[str, Any]) -> None:
         ({"workload": "tpcc-like"}, "TPC-C"),
         ({"workload": "rbd-write"}, "rbd bench"),
         ({"objectstore": "filestore"}, "BlueStore alone"),
-        ({"layout": "hyperconverged"}, "one machine"),
+        ({"layout": "hyperconverged"}, "--osd-hosts 3"),
         ({"runtime": "vm"}, "containers"),
         ({"fill_percent": 95}, "holds up writes"),
         ({"osds_per_device": 8}, "takes memory"),

@@ -184,6 +184,7 @@ class StandWorld:
         self.cluster = FakeStandCluster(self)
         self.devices = FakeDevices()
         self.tuning = FakeTuning(self)
+        self.layout = FakeLayout(self)
         self.free_bytes = 100 * GIB
         self._directory = directory
 
@@ -211,6 +212,7 @@ class StandWorld:
                 progress=RecordedProgress(),
                 raw_dir=self._directory,
                 tuning=self.tuning,
+                layout=self.layout,
             ),
             shape_only=True,
         )
@@ -218,8 +220,14 @@ class StandWorld:
     @property
     def is_empty(self) -> bool:
         """Whether nothing of a benchmark's is left, in the state or anywhere."""
-        kinds = ("bench-stand", "bench-pool", "bench-osd-set", "bench-quiet")
-        kinds = ("bench-stand", "bench-pool", "bench-quiet", "bench-profile")
+        kinds = (
+            "bench-stand",
+            "bench-pool",
+            "bench-osd-set",
+            "bench-quiet",
+            "bench-profile",
+            "bench-budget",
+        )
         return not (
             any(self.store.all(kind, LAB, BenchStand) for kind in kinds)
             or self.databases.records
@@ -228,6 +236,7 @@ class StandWorld:
             or self.osd_sets.sets
             or any(host.files for host in self.hosts)
             or not self.tuning.is_as_made
+            or self.layout.quotas != QUOTAS
         )
 
     def add_device(self) -> None:
@@ -254,7 +263,9 @@ class FakeStandDatabases:
     def find(self, name: str) -> DatabaseRecord | None:
         return self.records.get(name)
 
-    def create(self, name: str, stand: BenchStand, parameters: Mapping[str, str]) -> None:
+    def create(
+        self, name: str, stand: BenchStand, parameters: Mapping[str, str], *, host: str | None
+    ) -> None:
         if name in self.records:
             raise RefusedError(f"There is already a database named '{name}'.", code="name-taken")
         if name == self.failing:
@@ -273,7 +284,7 @@ class FakeStandDatabases:
                 memory_bytes=plan.memory_bytes,
                 cpus=2.0,
                 pool=stand.pool,
-                host="h1",
+                host=host or "h1",
                 address=address,
                 server_id=1,
                 write_path=plan.write_path,
@@ -492,6 +503,38 @@ class FakeStandCluster:
     @property
     def switches(self) -> tuple[object, ...]:
         return (sorted(self.flags), self.balancer, dict(self.scaling))
+
+
+QUOTAS = {"h1": {"osd-0": 2.0, "mon-h1": 1.0}, "h2": {"mysqld-a": 2.0}}
+
+
+class FakeLayout:
+    """Two hosts with OSDs, unless told; control groups that keep the older kernel's rules."""
+
+    def __init__(self, world: StandWorld) -> None:
+        self._world = world
+        self.osd_hosts: Sequence[str] = ("h1", "h2")
+        self.other_hosts: Sequence[str] = ()
+        self.quotas = {host: dict(groups) for host, groups in QUOTAS.items()}
+        self.imposed: list[dict[str, float]] = []  # budgets of hosts, one dict a change
+
+    def observe_quotas(self) -> Mapping[str, Mapping[str, float]]:
+        return {host: dict(groups) for host, groups in self.quotas.items()}
+
+    def set_quota(self, host: str, group: str, cores: float | None) -> None:
+        self._world.fuse.burn()
+        groups = self.quotas[host]
+        if cores is None:
+            groups.pop(group, None)
+        else:
+            groups[group] = cores
+        budget = groups.get("")
+        assert budget is None or all(cores <= budget for name, cores in groups.items() if name), (
+            "EINVAL"
+        )
+        found = {name: groups[""] for name, groups in self.quotas.items() if "" in groups}
+        self.imposed.append(found)
+        self._world.fuse.burn()
 
 
 OPTIONS_OF_USER = {"osd_max_backfills": "3", "osd_op_num_shards": "4"}
