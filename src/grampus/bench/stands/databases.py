@@ -75,6 +75,7 @@ class DatabaseStands:
                 host = None if is_free else hosts[at % len(hosts)].name
                 databases.create(name, stand, base_parameters(plan), host=host)
             databases.ensure_running(name)
+            self._ensure_driver(plan, name)
         clients = {name: self._client(name) for name in names}
 
         def fill(name: str) -> None:
@@ -104,6 +105,9 @@ class DatabaseStands:
         parameters = decide_parameters(cell, stand.plan)
         servers = []
         _for_each(lambda name: self._set(name, parameters), names, at_once=SET_AT_ONCE)
+        for name in names:
+            # A server that had to be started was attached as the product would.
+            self._ensure_driver(stand.plan, name)
         for name in names:
             record = self._ports.databases.find(name)
             if record is None:
@@ -162,6 +166,10 @@ class DatabaseStands:
                     endpoint = self._ports.databases.endpoint(name)
                     daemons.append((endpoint.host, endpoint.daemon))
         wait_until_calm(self._ports.fleet, daemons, clock=self._ports.clock, max_s=SETTLE_S)
+
+    def _ensure_driver(self, plan: StandPlan, name: str) -> None:
+        if plan.driver is not None:
+            self._ports.databases.ensure_driver(name, plan.driver)
 
     def _set(self, name: str, parameters: Mapping[str, str]) -> None:
         databases = self._ports.databases

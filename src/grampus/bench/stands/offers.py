@@ -10,7 +10,7 @@ from grampus.bench.matrix.dimensions import default_of
 from grampus.bench.stands.osd_needs import MAX_FILL_PERCENT
 from grampus.bench.stands.profiles import PROFILES
 from grampus.core.units import MIB
-from grampus.volumes.model import WritePath
+from grampus.volumes.model import DriverName, WritePath
 
 MAX_THREADS = 512
 MAX_CLIENTS = 16
@@ -37,7 +37,6 @@ ONE_FORM: Mapping[str, str] = {
     "erasure_code": "the pools of a lab keep whole copies",
     "objectstore": "this Ceph has BlueStore alone",
     "runtime": "a lab's servers run in containers",
-    "driver": "the driver is the best one of the host",
 }
 
 
@@ -54,6 +53,7 @@ class LabFeatures:
     hosts: int
     cores: int
     other_hosts: int = 0  # without OSDs
+    drivers: tuple[DriverName, ...] = ()  # that its hosts can attach volumes through
 
 
 def decide_capabilities(lab: LabFeatures) -> Capabilities:
@@ -83,6 +83,11 @@ def decide_capabilities(lab: LabFeatures) -> Capabilities:
         "trx_commit": Offer(values=(0, 1, 2)),
         "doublewrite": Offer(values=("default", "disabled", "detect-only", "single", "parallel")),
         "profile": Offer(values=tuple(PROFILES)),
+        "driver": Offer(
+            values=("auto", *lab.drivers),
+            because="they are those that this machine's kernel and programs allow, and librbd is "
+            "QEMU's own",
+        ),
         "layout": Offer(
             values=("decoupled", "hyperconverged") if lab.other_hosts else ("decoupled",),
             because=None

@@ -23,7 +23,7 @@ from grampus.core.errors import RefusedError
 from grampus.core.units import GIB, MIB, format_bytes
 from grampus.databases.request import MIN_MEMORY_BYTES
 from grampus.databases.settings import decide_server_settings
-from grampus.volumes.model import WritePath
+from grampus.volumes.model import DriverName, WritePath
 
 StandTarget = Literal["database", "volume", "pool"]
 Layout = Literal["decoupled", "hyperconverged"]
@@ -73,6 +73,7 @@ class StandPlan(BaseModel):
     rows_per_table: int = 0
     osds: OsdNeeds | None = None
     layout: Layout = "decoupled"
+    driver: DriverName | None = None  # None: the best of the host
 
     @property
     def osd_set(self) -> str | None:
@@ -101,7 +102,21 @@ def stand_name(cell: Cell) -> str:
 
 def _places(cell: Cell) -> dict[str, object]:
     """Where and how the stand's members are."""
-    return {"layout": cell.point.layout}
+    places: dict[str, object] = {"layout": cell.point.layout}
+    if WORKLOADS[cell.point.workload].target in ("database", "volume"):
+        places["driver"] = cell.point.driver
+    return places
+
+
+def decide_driver(cell: Cell) -> DriverName | None:
+    """What the images of the cell are attached through; None: the best of the host.
+
+    Raises RefusedError with code `no-stand` for what attaches no volume.
+    """
+    driver = cell.point.driver
+    if driver == "librbd":
+        raise _no_stand("librbd is QEMU's own way to an image: it attaches no volume to a host.")
+    return None if driver == "auto" else driver
 
 
 def member_names(name: str, count: int) -> tuple[str, ...]:
@@ -139,6 +154,7 @@ def decide_stand(cell: Cell) -> StandPlan:
             dataset_bytes=cell.dataset_bytes,
             size_bytes=_stepped(cell.dataset_bytes + FILE_SYSTEM_BYTES, SIZE_STEP_BYTES),
             layout=point.layout,
+            driver=decide_driver(cell),
         )
     pool_bytes = decide_pool_bytes(cell)
     tables = cell.tables or 1
@@ -160,6 +176,7 @@ def decide_stand(cell: Cell) -> StandPlan:
         tables=tables,
         rows_per_table=rows,
         layout=point.layout,
+        driver=decide_driver(cell),
     )
 
 

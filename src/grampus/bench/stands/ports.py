@@ -20,7 +20,7 @@ from grampus.databases.model import DatabaseRecord, Endpoint
 from grampus.hosts.port import Fleet, Host
 from grampus.state.runs import Setting
 from grampus.state.store import Store
-from grampus.volumes.model import Attachment, VolumeRecord
+from grampus.volumes.model import Attachment, DriverName, VolumeRecord
 
 
 class StandDatabases(Protocol):
@@ -45,6 +45,10 @@ class StandDatabases(Protocol):
 
     def ensure_running(self, name: str) -> None:
         """Start it unless it runs."""
+        ...
+
+    def ensure_driver(self, name: str, driver: DriverName) -> None:
+        """Its volume attached through that driver, and the server running on it."""
         ...
 
     def endpoint(self, name: str) -> Endpoint:
@@ -83,8 +87,8 @@ class StandVolumes(Protocol):
         """Make it in the stand's pool. Raises RefusedError when the name is taken."""
         ...
 
-    def ensure_attached(self, name: str, host: str) -> Attachment:
-        """Mounted on the host."""
+    def ensure_attached(self, name: str, host: str, driver: DriverName | None) -> Attachment:
+        """Mounted on the host, through that driver; None: the best of the host."""
         ...
 
     def ensure_absent(self, name: str) -> None:

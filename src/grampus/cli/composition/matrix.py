@@ -35,8 +35,10 @@ from grampus.lab.bootstrap import decide_placement_groups
 from grampus.lab.copies_pools import CopiesPools
 from grampus.lab.model import DATABASE_POOL
 from grampus.state.runs import Setting
+from grampus.volumes.decide_driver import decide_drivers
 from grampus.volumes.drivers.volumed import VolumedProgram
-from grampus.volumes.model import Attachment, VolumeRecord, WritePath
+from grampus.volumes.model import Attachment, DriverName, VolumeRecord, WritePath
+from grampus.volumes.places import observe_capabilities
 
 _MEMORY_FILE = "/proc/meminfo"
 
@@ -83,7 +85,9 @@ class LabMatrixFacts:
         host = session.fleet().hosts()[0]
         memory = parse_memory(host.read_file(PurePosixPath(_MEMORY_FILE)) or "")
         used = session.databases().operations.used_addresses()
-        is_built = VolumedProgram(volumed_program()).is_built()
+        program = VolumedProgram(volumed_program())
+        is_built = program.is_built()
+        attaches = decide_drivers(observe_capabilities(host, program, changes_nothing=True))
         write_paths: tuple[WritePath, ...] = (
             ("direct", "journal", "cache") if is_built else ("direct",)
         )
@@ -98,6 +102,7 @@ class LabMatrixFacts:
                 hosts=len(spec.osd_hosts),
                 cores=os.cpu_count() or 1,
                 other_hosts=len(spec.other_hosts),
+                drivers=tuple(choice.driver for choice in attaches),
             )
         )
 
@@ -132,6 +137,7 @@ class LabStandDatabases:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._databases = session.databases()
+        self._volumes = session.volumes()
         self._operations = self._databases.operations
 
     def settle(self, name: str) -> None:
@@ -160,6 +166,16 @@ class LabStandDatabases:
         self._databases.create(spec.model_copy(update=update))
 
     def ensure_running(self, name: str) -> None:
+        self._databases.start(name)
+
+    def ensure_driver(self, name: str, driver: DriverName) -> None:
+        attachment = self._volumes.get(name).attachment
+        if attachment is not None and attachment.driver == driver:
+            return
+        host = self._databases.get(name).spec.host
+        self._databases.stop(name)
+        self._volumes.ensure_attached(name, host, driver=driver)
+        # It takes the attachment that is there.
         self._databases.start(name)
 
     def endpoint(self, name: str) -> Endpoint:
@@ -226,8 +242,8 @@ class LabStandVolumes:
         )
         self._volumes.create(spec)
 
-    def ensure_attached(self, name: str, host: str) -> Attachment:
-        return self._volumes.ensure_attached(name, host)
+    def ensure_attached(self, name: str, host: str, driver: DriverName | None) -> Attachment:
+        return self._volumes.ensure_attached(name, host, driver=driver)
 
     def ensure_absent(self, name: str) -> None:
         self._volumes.converge()

@@ -178,6 +178,7 @@ LAB = LabFeatures(
     versions={"ceph": ("20.2.4",), "mysql": ("9.7",), "percona": ()},
     hosts=3,
     cores=2,
+    drivers=("volumed", "qsd"),
 )
 
 
@@ -194,6 +195,8 @@ LAB = LabFeatures(
         {"osds_per_device": 4, "osd_cores_per_host": 2},
         {"osd_devices_per_host": 3, "fill_percent": 87},
         {"profile": "defaults"},
+        {"driver": "qsd"},
+        {"driver": "volumed", "workload": "fio-randread", "write_path": "journal"},
         {"profile": "redhat-2016", "workload": "rados-read"},
     ],
 )
@@ -217,6 +220,8 @@ def test_a_lab_can_do_what_it_is_made_for(point: dict[str, Any]) -> None:
         ({"databases": 11}, "1 to 10"),
         ({"driver": "nbd"}, "driver"),
         ({"osd_cores_per_host": 5}, "cores"),
+        ({"driver": "nbd"}, "kernel"),
+        ({"driver": "librbd"}, "QEMU's own"),
         ({"threads": 1024}, "1 to 512"),
         ({"rate": 0.5}, "whole rates"),
     ],

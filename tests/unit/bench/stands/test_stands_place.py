@@ -121,6 +121,27 @@ def test_a_visit_sets_the_servers_and_runs_one_sysbench_each(tmp_path: Path) -> 
     assert "innodb_doublewrite" not in record.started_parameters
 
 
+def test_volumes_are_attached_through_the_driver_of_their_cell(tmp_path: Path) -> None:
+    world = _world(tmp_path)
+    best = make_cell(workload="update-index")
+    served = make_cell(workload="update-index", driver="qsd")
+    fio = make_cell(workload="fio-randread", driver="volumed", block_bytes=4096)
+    assert world.place().prepare([best, served, fio]) == {}
+    assert world.databases.drivers == {f"{stand_name(served)}-1": "qsd"}
+    assert world.volumes.drivers == {f"{stand_name(fio)}-1": "volumed"}
+    for cell in (best, served, fio):
+        _sample(_measured(world, cell))
+    # Started again as the product would.
+    world.databases.drivers.clear()
+    _sample(_measured(world, served))
+    assert world.databases.drivers == {f"{stand_name(served)}-1": "qsd"}
+
+
+def test_librbd_attaches_no_volume(tmp_path: Path) -> None:
+    cell = make_cell(driver="librbd")
+    assert "QEMU" in _world(tmp_path).place().prepare([cell])[cell.cell_id]
+
+
 def test_a_server_that_was_stopped_is_started(tmp_path: Path) -> None:
     world = _world(tmp_path)
     world.place().prepare([UPDATE])
@@ -257,7 +278,7 @@ def test_everything_made_is_removed(tmp_path: Path) -> None:
 
 
 def test_a_kill_at_any_moment_of_preparing_is_gone_on_from(tmp_path: Path) -> None:
-    cells = (UPDATE, WRITE, FIO)
+    cells = (make_cell(workload="update-index", copies=2, databases=2, driver="qsd"), WRITE, FIO)
     runs = stopped_runs(
         lambda _: _world(tmp_path), lambda world: world.place().prepare(cells), more_than=40
     )

@@ -23,7 +23,7 @@ from grampus.databases.model import DatabaseRecord, DatabaseSpec, Endpoint
 from grampus.hosts.port import CommandFailedError, CommandResult
 from grampus.state.runs import Setting
 from grampus.state.store import Store
-from grampus.volumes.model import Attachment, VolumeRecord, VolumeSpec
+from grampus.volumes.model import Attachment, DriverName, VolumeRecord, VolumeSpec
 from tests.unit.bench.drivers.recordings import recorded
 from tests.unit.bench.fakes import (
     FakeClock,
@@ -256,6 +256,7 @@ class FakeStandDatabases:
         self.restarts: list[str] = []
         self.stopped: set[str] = set()
         self.failing: str | None = None
+        self.drivers: dict[str, str] = {}  # of their volumes; the best where there is none
 
     def settle(self, name: str) -> None:
         self.cut_off.discard(name)
@@ -307,6 +308,15 @@ class FakeStandDatabases:
         self._world.fuse.burn()
         self.stopped.discard(name)
 
+    def ensure_driver(self, name: str, driver: DriverName) -> None:
+        if self.drivers.get(name) == driver:
+            return
+        self.stopped.add(name)
+        self._world.fuse.burn()
+        self.drivers[name] = driver
+        self._world.fuse.burn()
+        self.stopped.discard(name)
+
     def endpoint(self, name: str) -> Endpoint:
         return make_endpoint(self.records[name].spec.address, f"mysqld-{name}")
 
@@ -345,6 +355,7 @@ class FakeStandVolumes:
     def __init__(self, world: StandWorld) -> None:
         self._world = world
         self.records: dict[str, VolumeRecord] = {}
+        self.drivers: dict[str, DriverName | None] = {}
 
     def find(self, name: str) -> VolumeRecord | None:
         return self.records.get(name)
@@ -363,11 +374,12 @@ class FakeStandVolumes:
         )
         self._world.fuse.burn()
 
-    def ensure_attached(self, name: str, host: str) -> Attachment:
+    def ensure_attached(self, name: str, host: str, driver: DriverName | None) -> Attachment:
         self._world.fuse.burn()
+        assert self.drivers.setdefault(name, driver) == driver, "it is attached through another"
         return Attachment(
             host=host,
-            driver="krbd",
+            driver=driver or "krbd",
             driver_reason="it is there",
             device="/dev/rbd0",
             mount_path=f"/mnt/{name}",
