@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from grampus.bench.matrix.capabilities import Capabilities, Offer
 from grampus.bench.matrix.dimensions import default_of
 from grampus.bench.stands.osd_needs import MAX_FILL_PERCENT
+from grampus.bench.stands.plan import NO_CODE
 from grampus.bench.stands.profiles import PROFILES
 from grampus.core.units import MIB
 from grampus.volumes.model import DriverName, WritePath
@@ -15,6 +16,7 @@ from grampus.volumes.model import DriverName, WritePath
 MAX_THREADS = 512
 MAX_CLIENTS = 16
 MAX_VOLUMES = 32
+MAX_CODING_CHUNKS = 4
 # The smallest database that these cells stand on, with the program that serves its volume.
 DATABASE_BYTES = 400 * MIB
 # What an OSD takes under a small load; Ceph lets it grow to 1 GiB where there is so much.
@@ -34,7 +36,6 @@ WORKLOADS = (
 )
 # What a lab has in one form alone, and why.
 ONE_FORM: Mapping[str, str] = {
-    "erasure_code": "the pools of a lab keep whole copies",
     "objectstore": "this Ceph has BlueStore alone",
     "runtime": "a lab's servers run in containers",
 }
@@ -50,7 +51,7 @@ class LabFeatures:
     free_addresses: int
     available_memory_bytes: int
     versions: Mapping[str, tuple[str, ...]]
-    hosts: int
+    hosts: int  # with OSDs
     cores: int
     other_hosts: int = 0  # without OSDs
     drivers: tuple[DriverName, ...] = ()  # that its hosts can attach volumes through
@@ -83,6 +84,10 @@ def decide_capabilities(lab: LabFeatures) -> Capabilities:
         "trx_commit": Offer(values=(0, 1, 2)),
         "doublewrite": Offer(values=("default", "disabled", "detect-only", "single", "parallel")),
         "profile": Offer(values=tuple(PROFILES)),
+        "erasure_code": Offer(
+            values=(NO_CODE, *decide_codes(lab.hosts)),
+            because=f"each chunk needs a host of its own, and {lab.hosts} hosts have OSDs",
+        ),
         "driver": Offer(
             values=("auto", *lab.drivers),
             because="they are those that this machine's kernel and programs allow, and librbd is "
@@ -125,3 +130,13 @@ def decide_osd_offers(lab: LabFeatures) -> dict[str, Offer]:
             because="Ceph holds up writes at 95%, and the load itself writes",
         ),
     }
+
+
+def decide_codes(hosts: int) -> tuple[str, ...]:
+    """Erasure codes whose chunks fit on so many hosts, the smallest first."""
+    return tuple(
+        f"k{data}m{chunks - data}"
+        for chunks in range(3, hosts + 1)
+        for data in range(chunks - 1, 1, -1)
+        if chunks - data <= MAX_CODING_CHUNKS
+    )

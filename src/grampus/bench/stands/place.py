@@ -226,8 +226,11 @@ class StandsPlace:
         ports = self._ports
         if plan.target == "pool":
             return plan.name
-        pool = ports.pools.pool_of(plan.copies, plan.osd_set)
-        self._ensure_own_pool(BenchPool(name=pool, copies=plan.copies, osd_set=plan.osd_set))
+        osd_set, code = plan.osd_set, plan.erasure_code
+        pool = ports.pools.pool_of(plan.copies, osd_set=osd_set, erasure_code=code)
+        self._ensure_own_pool(
+            BenchPool(name=pool, copies=plan.copies, osd_set=osd_set, erasure_code=code)
+        )
         return pool
 
     def _ensure_own_pool(self, pool: BenchPool) -> None:
@@ -235,7 +238,9 @@ class StandsPlace:
         ports = self._ports
         if not ports.pools.is_there(pool.name):
             ports.store.put(POOL_RECORD, ports.lab, pool.name, pool)
-        ports.pools.ensure(pool.name, pool.copies, pool.osd_set)
+        ports.pools.ensure(
+            pool.name, pool.copies, osd_set=pool.osd_set, erasure_code=pool.erasure_code
+        )
 
     def _ensure_osds(self, needs: OsdNeeds) -> None:
         ports = self._ports

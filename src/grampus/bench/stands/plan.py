@@ -29,6 +29,7 @@ StandTarget = Literal["database", "volume", "pool"]
 Layout = Literal["decoupled", "hyperconverged"]
 
 PREFIX = "bench-"
+NO_CODE = "none"
 # Beside the data set: system tables, undo, redo log, and the binary log of a minute.
 SERVER_ROOM_BYTES = GIB
 MAX_FILL = 0.7
@@ -74,6 +75,7 @@ class StandPlan(BaseModel):
     osds: OsdNeeds | None = None
     layout: Layout = "decoupled"
     driver: DriverName | None = None  # None: the best of the host
+    erasure_code: str = NO_CODE
 
     @property
     def osd_set(self) -> str | None:
@@ -102,9 +104,10 @@ def stand_name(cell: Cell) -> str:
 
 def _places(cell: Cell) -> dict[str, object]:
     """Where and how the stand's members are."""
-    places: dict[str, object] = {"layout": cell.point.layout}
+    point = cell.point
+    places: dict[str, object] = {"layout": point.layout, "erasure_code": point.erasure_code}
     if WORKLOADS[cell.point.workload].target in ("database", "volume"):
-        places["driver"] = cell.point.driver
+        places["driver"] = point.driver
     return places
 
 
@@ -143,6 +146,7 @@ def decide_stand(cell: Cell) -> StandPlan:
             dataset_bytes=cell.dataset_bytes,
             block_bytes=cell.block_bytes or 0,
             layout=point.layout,
+            erasure_code=point.erasure_code,
         )
     if target == "volume":
         return StandPlan(
@@ -154,6 +158,7 @@ def decide_stand(cell: Cell) -> StandPlan:
             dataset_bytes=cell.dataset_bytes,
             size_bytes=_stepped(cell.dataset_bytes + FILE_SYSTEM_BYTES, SIZE_STEP_BYTES),
             layout=point.layout,
+            erasure_code=point.erasure_code,
             driver=decide_driver(cell),
         )
     pool_bytes = decide_pool_bytes(cell)
@@ -176,6 +181,7 @@ def decide_stand(cell: Cell) -> StandPlan:
         tables=tables,
         rows_per_table=rows,
         layout=point.layout,
+        erasure_code=point.erasure_code,
         driver=decide_driver(cell),
     )
 

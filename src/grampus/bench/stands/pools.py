@@ -49,7 +49,9 @@ class PoolStands:
         """The pool, with the objects that each client reads. Raises GrampusError."""
         plan = stand.plan
         self._ports.progress.phase(f"Make the pool {stand.pool}")
-        self._ports.pools.ensure(stand.pool, plan.copies, plan.osd_set)
+        self._ports.pools.ensure(
+            stand.pool, plan.copies, osd_set=plan.osd_set, erasure_code=plan.erasure_code
+        )
         self._ports.progress.phase(f"Write objects to {stand.pool}")
         objects = max(1, math.ceil(plan.dataset_bytes / plan.block_bytes))
         fills = [

@@ -99,16 +99,21 @@ class StandVolumes(Protocol):
 class StandPools(Protocol):
     """Pools of the cluster. All raise GrampusError."""
 
-    def pool_of(self, copies: int, osd_set: str | None) -> str:
-        """The name of the pool for images with so many copies on those OSDs, there or not."""
+    def pool_of(self, copies: int, *, osd_set: str | None, erasure_code: str) -> str:
+        """The name of the pool for images on those OSDs, there or not: with so many copies, also
+        of their data unless these are erasure-coded (`none`: they are not).
+        """
         ...
 
     def is_there(self, pool: str) -> bool:
         """Whether the cluster has it."""
         ...
 
-    def ensure(self, pool: str, copies: int, osd_set: str | None) -> None:
-        """A replicated pool on those OSDs (None: the place's own), made if need be."""
+    def ensure(self, pool: str, copies: int, *, osd_set: str | None, erasure_code: str) -> None:
+        """The pool for images of `pool_of` on those OSDs (None: the place's own), made if need be.
+
+        One of another name holds objects alone, which are erasure-coded or have so many copies.
+        """
         ...
 
     def ensure_unused_absent(self, pool: str) -> None:

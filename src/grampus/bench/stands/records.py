@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pydantic import BaseModel, ConfigDict
 
 from grampus.bench.stands.osd_needs import OsdNeeds
-from grampus.bench.stands.plan import StandPlan
+from grampus.bench.stands.plan import NO_CODE, StandPlan
 
 STAND_RECORD = "bench-stand"
 POOL_RECORD = "bench-pool"
@@ -41,6 +41,7 @@ class BenchPool(BaseModel):
     name: str
     copies: int
     osd_set: str | None = None  # that it is on; None: the place's own OSDs
+    erasure_code: str = NO_CODE  # of the data of its images, or of itself
 
 
 class BenchOsdSet(BaseModel):

@@ -17,22 +17,19 @@ from grampus.bench.stands.place import StandsPlace
 from grampus.bench.stands.ports import StandPorts
 from grampus.bench.stands.records import BenchStand
 from grampus.bench.stands.settings import POOL
-from grampus.ceph.pools import ensure_empty_pool_absent, ensure_pool_of_copies
 from grampus.cli.composition.bench import LabDevices, describe_lab
 from grampus.cli.composition.live import live_settings
 from grampus.cli.composition.matrix_layout import LabLayout
+from grampus.cli.composition.matrix_pools import LabStandPools
 from grampus.cli.composition.matrix_tuning import LabTuning
 from grampus.cli.composition.session import Session, volumed_program
-from grampus.cli.composition.stand_osds import LabStandOsdSets, ensure_pool_on, pool_on
-from grampus.core.errors import GrampusError, NotFoundError, RefusedError
+from grampus.cli.composition.stand_osds import LabStandOsdSets
+from grampus.core.errors import NotFoundError
 from grampus.databases.administrator import Administrator, administrator_of
-from grampus.databases.clones.decide_golden import GOLDEN_PREFIX
 from grampus.databases.live.live_changes import SET_PARAMETER, ParameterChange
 from grampus.databases.live.live_server import ensure_options, ensure_pool_size
 from grampus.databases.model import DatabaseRecord, Endpoint
 from grampus.databases.request import CreateRequest
-from grampus.lab.bootstrap import decide_placement_groups
-from grampus.lab.copies_pools import CopiesPools
 from grampus.lab.model import DATABASE_POOL
 from grampus.state.runs import Setting
 from grampus.volumes.decide_driver import decide_drivers
@@ -249,59 +246,6 @@ class LabStandVolumes:
         self._volumes.converge()
         if self._volumes.find(name) is not None:
             self._volumes.delete(name)
-
-
-class LabStandPools:
-    """Pools of the lab; a `StandPools`."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-
-    def pool_of(self, copies: int, osd_set: str | None) -> str:
-        return self._copies().pool_of(copies) if osd_set is None else pool_on(osd_set, copies)
-
-    def is_there(self, pool: str) -> bool:
-        return pool in self._session.cluster().query("osd", "pool", "ls")
-
-    def ensure(self, pool: str, copies: int, osd_set: str | None) -> None:
-        if osd_set is not None:
-            ensure_pool_on(self._session, osd_set, pool, copies)
-            return
-        if pool == self.pool_of(copies, None):
-            self._copies().ensure(copies)
-            return
-        spec = self._session.require_lab()
-        ensure_pool_of_copies(
-            self._session.cluster(),
-            self._session.clock,
-            pool,
-            placement_groups=decide_placement_groups(spec.osd_count, spec.copies),
-            copies=copies,
-        )
-
-    def ensure_unused_absent(self, pool: str) -> None:
-        volumes = self._session.volumes()
-        for record in volumes.all():
-            # What new databases were cloned from; the product makes it again when it needs one.
-            if record.spec.pool == pool and record.spec.name.startswith(GOLDEN_PREFIX):
-                with suppress(RefusedError):
-                    volumes.delete(record.spec.name)
-        if pool in self._copies().names():
-            self._copies().tidy(pool)
-        else:
-            self.ensure_absent(pool)
-
-    def ensure_absent(self, pool: str) -> None:
-        if not ensure_empty_pool_absent(self._session.cluster(), pool):
-            raise GrampusError(
-                f"The pool {pool} could not be removed: an OSD is down, or images are in it.",
-                "Bring the OSDs back (`grampus lab status`), then try again.",
-                code="pool-kept",
-            )
-
-    def _copies(self) -> CopiesPools:
-        session = self._session
-        return CopiesPools(session.require_lab(), session.cluster(), session.clock)
 
 
 class LabStandCluster:

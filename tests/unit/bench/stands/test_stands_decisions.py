@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from grampus.bench.matrix.capabilities import why_not_runnable
-from grampus.bench.matrix.dimensions import DIMENSIONS
+from grampus.bench.matrix.dimensions import DIMENSIONS, parse_value
 from grampus.bench.stands.clients import parse_cpu_s
 from grampus.bench.stands.devices import decide_device_load, parse_device_times
 from grampus.bench.stands.fitness import why_cluster_unfit, why_disk_unfit
-from grampus.bench.stands.offers import LabFeatures, decide_capabilities
+from grampus.bench.stands.offers import LabFeatures, decide_capabilities, decide_codes
 from grampus.bench.stands.plan import decide_stand
 from grampus.bench.stands.quiet import decide_quiet
 from grampus.bench.stands.settings import base_parameters, decide_change, decide_parameters
@@ -196,6 +196,7 @@ LAB = LabFeatures(
         {"osd_devices_per_host": 3, "fill_percent": 87},
         {"profile": "defaults"},
         {"driver": "qsd"},
+        {"erasure_code": "k2m1"},
         {"driver": "volumed", "workload": "fio-randread", "write_path": "journal"},
         {"profile": "redhat-2016", "workload": "rados-read"},
     ],
@@ -215,10 +216,9 @@ def test_a_lab_can_do_what_it_is_made_for(point: dict[str, Any]) -> None:
         ({"fill_percent": 95}, "holds up writes"),
         ({"osds_per_device": 8}, "takes memory"),
         ({"osd_devices_per_host": 5}, "takes memory"),
-        ({"erasure_code": "k2m1"}, "whole copies"),
+        ({"erasure_code": "k2m2"}, "3 hosts have OSDs"),
         ({"copies": 4}, "keeps 3 copies"),
         ({"databases": 11}, "1 to 10"),
-        ({"driver": "nbd"}, "driver"),
         ({"osd_cores_per_host": 5}, "cores"),
         ({"driver": "nbd"}, "kernel"),
         ({"driver": "librbd"}, "QEMU's own"),
@@ -242,3 +242,16 @@ def test_without_volumed_no_volume_has_a_journal() -> None:
     reason = why_not_runnable(make_cell(write_path="journal"), decide_capabilities(lab))
     assert reason is not None
     assert "volumed is not built" in reason
+
+
+@pytest.mark.parametrize(
+    ("hosts", "codes"),
+    [
+        (3, ("k2m1",)),
+        (4, ("k2m1", "k3m1", "k2m2")),
+        (5, ("k2m1", "k3m1", "k2m2", "k4m1", "k3m2", "k2m3")),
+    ],
+)
+def test_codes_whose_chunks_have_hosts_of_their_own(hosts: int, codes: tuple[str, ...]) -> None:
+    assert decide_codes(hosts) == codes
+    assert all(parse_value("erasure_code", code) == code for code in decide_codes(9))

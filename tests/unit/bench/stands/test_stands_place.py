@@ -24,7 +24,8 @@ UPDATE = make_cell(workload="update-index", copies=2, databases=2)
 READ = make_cell(workload="rados-read", clients=2)
 WRITE = make_cell(workload="rados-write")
 FIO = make_cell(workload="fio-randwrite", volumes=2, threads=32, block_bytes=4096)
-ALL = (UPDATE, READ, WRITE, FIO)
+CODED = make_cell(workload="fio-read", erasure_code="k2m1", block_bytes=4096)
+ALL = (UPDATE, READ, WRITE, FIO, CODED)
 
 
 def _world(directory: Path) -> StandWorld:
@@ -135,6 +136,20 @@ def test_volumes_are_attached_through_the_driver_of_their_cell(tmp_path: Path) -
     world.databases.drivers.clear()
     _sample(_measured(world, served))
     assert world.databases.drivers == {f"{stand_name(served)}-1": "qsd"}
+
+
+def test_coded_images_are_in_a_pool_of_their_own(tmp_path: Path) -> None:
+    world = _world(tmp_path)
+    coded = make_cell(workload="update-index", erasure_code="k2m1")
+    objects = make_cell(workload="rados-read", erasure_code="k2m1")
+    assert world.place().prepare([coded, objects]) == {}
+    (record,) = world.databases.records.values()
+    assert record.spec.pool == "databases-k2m1"
+    assert world.pools.codes == {"databases-k2m1": "k2m1", stand_name(objects): "k2m1"}
+    _sample(_measured(world, coded))
+    _sample(_measured(world, objects))
+    world.place().dismantle()
+    assert world.is_empty
 
 
 def test_librbd_attaches_no_volume(tmp_path: Path) -> None:

@@ -234,6 +234,7 @@ class StandWorld:
             or self.volumes.records
             or self.pools.pools != {"databases": 3}
             or self.osd_sets.sets
+            or self.pools.codes
             or any(host.files for host in self.hosts)
             or not self.tuning.is_as_made
             or self.layout.quotas != QUOTAS
@@ -400,17 +401,21 @@ class FakeStandPools:
         self._world = world
         self.pools = {"databases": 3}  # copies by name
         self.on: dict[str, str | None] = {}  # OSD set by name
+        self.codes: dict[str, str] = {}  # of their data, which are in pools beside them
 
-    def pool_of(self, copies: int, osd_set: str | None) -> str:
-        if osd_set is not None:
-            return f"{osd_set}-{copies}-copies"
-        return "databases" if copies == 3 else f"databases-{copies}-copies"
+    def pool_of(self, copies: int, *, osd_set: str | None, erasure_code: str) -> str:
+        pool = "databases" if copies == 3 else f"databases-{copies}-copies"
+        pool = pool if osd_set is None else f"{osd_set}-{copies}-copies"
+        return pool if erasure_code == "none" else f"{pool}-{erasure_code}"
 
     def is_there(self, pool: str) -> bool:
-        return pool in self.pools
+        return pool in self.pools or pool in self.codes
 
-    def ensure(self, pool: str, copies: int, osd_set: str | None) -> None:
+    def ensure(self, pool: str, copies: int, *, osd_set: str | None, erasure_code: str) -> None:
         assert osd_set is None or osd_set in self._world.osd_sets.sets, "no OSDs to be on"
+        if erasure_code != "none":
+            self._world.fuse.burn()
+            self.codes[pool] = erasure_code
         self._world.fuse.burn()
         self.pools[pool], self.on[pool] = copies, osd_set
         self._world.fuse.burn()
@@ -419,6 +424,8 @@ class FakeStandPools:
         assert pool != "databases"
         self._world.fuse.burn()
         self.pools.pop(pool, None)
+        self._world.fuse.burn()
+        self.codes.pop(pool, None)
 
     def ensure_absent(self, pool: str) -> None:
         self.ensure_unused_absent(pool)
