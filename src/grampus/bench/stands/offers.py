@@ -29,6 +29,10 @@ WORKLOADS = (
     "mix-75-25",
     "rados-write",
     "rados-read",
+    "rbd-write",
+    "rbd-read",
+    "rbd-randwrite",
+    "rbd-randread",
     "fio-write",
     "fio-read",
     "fio-randwrite",
@@ -61,9 +65,7 @@ def decide_capabilities(lab: LabFeatures) -> Capabilities:
     """All that the lab can do."""
     databases = min(lab.free_addresses, lab.available_memory_bytes // DATABASE_BYTES)
     offers = {
-        "workload": Offer(
-            values=WORKLOADS, because="rbd bench and a TPC-C load are not driven here"
-        ),
+        "workload": Offer(values=WORKLOADS, because="a TPC-C load is not driven here"),
         "threads": Offer(at_least=1, at_most=MAX_THREADS, because="a client is one process"),
         "rate": Offer(values=("none",), at_least=1, because="sysbench takes whole rates"),
         "databases": Offer(

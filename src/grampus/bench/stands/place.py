@@ -11,6 +11,7 @@ from grampus.bench.stands.clients import end_clients
 from grampus.bench.stands.databases import DatabaseStands
 from grampus.bench.stands.fills import TOLERANCE_PERCENT, Fills, fill_pool
 from grampus.bench.stands.fitness import NEARLY_FULL_CHECKS, why_cluster_unfit, why_disk_unfit
+from grampus.bench.stands.images import ImageStands
 from grampus.bench.stands.layouts import Budgets
 from grampus.bench.stands.measuring import measure_load
 from grampus.bench.stands.osd_needs import (
@@ -46,6 +47,14 @@ from grampus.bench.visits.place import Measured
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.state.runs import Setting
 
+# What a member of a stand is to its user.
+NOUNS: Mapping[StandTarget, str] = {
+    "database": "database",
+    "volume": "volume",
+    "image": "volume",
+    "pool": "pool",
+}
+
 
 class StandsPlace:
     """A `CellPlace` whose cells stand on what the product itself makes."""
@@ -55,6 +64,7 @@ class StandsPlace:
         self._shape_only = shape_only
         self._databases = DatabaseStands(ports)
         self._volumes = VolumeStands(ports)
+        self._images = ImageStands(ports)
         self._pools = PoolStands(ports)
         self._fills = Fills(ports)
         self._budgets = Budgets(ports.layout, ports.store, ports.lab)
@@ -142,6 +152,8 @@ class StandsPlace:
                 load = self._databases.load(cell, stand)
             case "volume":
                 load = self._volumes.load(cell, stand, warmup_s=warmup_s)
+            case "image":
+                load = self._images.load(cell, stand)
             case "pool":
                 load = self._pools.load(cell, stand)
         stands = self._all().values()
@@ -182,7 +194,9 @@ class StandsPlace:
             found, plan = None, wanted
         if plan is None:
             raise AssertionError("a stand is used, or made anew")
-        if found is not None and found.ready and found.plan == plan and plan.target == "pool":
+        # Whoever was filled once is not written again.
+        is_filled = found is not None and found.ready and found.plan == plan
+        if is_filled and plan.target in ("pool", "image"):
             return
         self._require_free(plan, ours=0 if found is None else found.plan.count)
         if plan.osds is not None:
@@ -196,6 +210,8 @@ class StandsPlace:
                 self._databases.ensure(stand)
             case "volume":
                 self._volumes.ensure(stand)
+            case "image":
+                self._images.ensure(stand)
             case "pool":
                 self._pools.ensure(stand)
         self._put(stand.model_copy(update={"ready": True}))
@@ -209,7 +225,7 @@ class StandsPlace:
         for name in names:
             if self._is_there(plan.target, name):
                 raise RefusedError(
-                    f"There is a {plan.target} named {name}, and no benchmark made it.",
+                    f"There is a {NOUNS[plan.target]} named {name}, and no benchmark made it.",
                     "Remove it or give it another name: the suite needs that one.",
                     code="exists",
                 )
@@ -218,7 +234,7 @@ class StandsPlace:
         ports = self._ports
         if target == "pool":
             return ports.pools.is_there(name)
-        if target == "volume":
+        if target in ("volume", "image"):
             return ports.volumes.find(name) is not None
         return ports.databases.find(name) is not None
 
@@ -270,6 +286,8 @@ class StandsPlace:
                 self._databases.ensure_absent(stand)
             case "volume":
                 self._volumes.ensure_absent(stand)
+            case "image":
+                self._images.ensure_absent(stand)
             case "pool":
                 self._pools.ensure_absent(stand)
         ports.store.remove(STAND_RECORD, ports.lab, stand.plan.name)

@@ -1,7 +1,8 @@
 """Which stand a cell needs, what it is called, and how big it is. All pure.
 
-A stand is a set of databases or volumes, or a pool, that cells share: those that agree in what a
-visit cannot change (copies, write path, data set). What is the server's is changed between visits.
+A stand is a set of databases, volumes or images, or a pool, that cells share: those that agree in
+what a visit cannot change (copies, write path, data set). What is the server's is changed between
+visits.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from grampus.databases.request import MIN_MEMORY_BYTES
 from grampus.databases.settings import decide_server_settings
 from grampus.volumes.model import DriverName, WritePath
 
-StandTarget = Literal["database", "volume", "pool"]
+StandTarget = Literal["database", "volume", "image", "pool"]
 Layout = Literal["decoupled", "hyperconverged"]
 
 PREFIX = "bench-"
@@ -44,6 +45,8 @@ MAX_MEMORY_BYTES = 1024 * GIB
 SPARE_CONNECTIONS = 10
 # XFS's own, beside the file that fio writes to.
 FILE_SYSTEM_BYTES = 256 * MIB
+# rbd's own: an image of whole ones can be written to its last byte in steps of that size.
+OBJECT_BYTES = 4 * MIB
 # What one cell needs more of than another one on the same stand.
 _SIZES = ("size_bytes", "memory_bytes", "max_connections", "chunk_bytes")
 
@@ -55,6 +58,8 @@ class StandPlan(BaseModel):
     `rows_per_table` are those of each database and 0 otherwise; `size_bytes` is a volume's, and
     `block_bytes` the size of an operation on a pool. `osds`: those that it stands on, if the place
     does not have them itself.
+    `rows_per_table` are those of each database and 0 otherwise; `size_bytes` is a volume's or
+    an image's, and `block_bytes` the size of an operation on a pool.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -123,7 +128,7 @@ def decide_driver(cell: Cell) -> DriverName | None:
 
 
 def member_names(name: str, count: int) -> tuple[str, ...]:
-    """The databases or volumes of a stand, the first ones of it first."""
+    """The databases, volumes or images of a stand, the first ones of it first."""
     return tuple(f"{name}-{number}" for number in range(1, count + 1))
 
 
@@ -135,7 +140,18 @@ def decide_stand(cell: Cell) -> StandPlan:
     point, name = cell.point, stand_name(cell)
     target = WORKLOADS[point.workload].target
     if target == "image":
-        raise _no_stand("Images under rbd bench are not measured here.")
+        return StandPlan(
+            name=name,
+            target="image",
+            copies=point.copies,
+            write_path="direct",
+            # One for each client.
+            count=point.volumes * point.clients,
+            dataset_bytes=cell.dataset_bytes,
+            size_bytes=_stepped(cell.dataset_bytes, OBJECT_BYTES),
+            layout=point.layout,
+            erasure_code=point.erasure_code,
+        )
     if target == "pool":
         return StandPlan(
             name=name,

@@ -36,6 +36,7 @@ from grampus.volumes.decide_driver import decide_drivers
 from grampus.volumes.drivers.volumed import VolumedProgram
 from grampus.volumes.model import Attachment, DriverName, VolumeRecord, WritePath
 from grampus.volumes.places import observe_capabilities
+from grampus.volumes.service import MIN_VOLUME_SIZE_BYTES
 
 _MEMORY_FILE = "/proc/meminfo"
 
@@ -234,10 +235,10 @@ class LabStandVolumes:
 
     def create(self, name: str, stand: BenchStand) -> None:
         plan = stand.plan
-        spec = self._volumes.plan_create(
-            name, stand.pool, plan.size_bytes, write_path=plan.write_path
-        )
-        self._volumes.create(spec)
+        # An image that nobody attaches has no file system to hold.
+        least_bytes = max(plan.size_bytes, MIN_VOLUME_SIZE_BYTES)
+        spec = self._volumes.plan_create(name, stand.pool, least_bytes, write_path=plan.write_path)
+        self._volumes.create(spec.model_copy(update={"size_bytes": plan.size_bytes}))
 
     def ensure_attached(self, name: str, host: str, driver: DriverName | None) -> Attachment:
         return self._volumes.ensure_attached(name, host, driver=driver)

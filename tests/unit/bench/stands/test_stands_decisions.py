@@ -196,6 +196,7 @@ LAB = LabFeatures(
         {"osd_devices_per_host": 3, "fill_percent": 87},
         {"profile": "defaults"},
         {"driver": "qsd"},
+        {"workload": "rbd-randwrite", "volumes": 2},
         {"erasure_code": "k2m1"},
         {"driver": "volumed", "workload": "fio-randread", "write_path": "journal"},
         {"profile": "redhat-2016", "workload": "rados-read"},
@@ -209,7 +210,8 @@ def test_a_lab_can_do_what_it_is_made_for(point: dict[str, Any]) -> None:
     ("point", "said"),
     [
         ({"workload": "tpcc-like"}, "TPC-C"),
-        ({"workload": "rbd-write"}, "rbd bench"),
+        ({"media": "hdd"}, "made with"),
+        ({"wal_db_device": "optane"}, "one loop device"),
         ({"objectstore": "filestore"}, "BlueStore alone"),
         ({"layout": "hyperconverged"}, "--osd-hosts 3"),
         ({"runtime": "vm"}, "containers"),

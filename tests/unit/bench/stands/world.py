@@ -75,6 +75,7 @@ class StandHost(FakeHost):
             "sysbench": self._play_sysbench,
             "rados": self._play_rados,
             "fio": self._play_fio,
+            "rbd": self._play_rbd,
         }
         self.wrote: Callable[[str, int], None] = lambda _pool, _data_bytes: None
         self.clients: list[list[str]] = []
@@ -156,6 +157,21 @@ class StandHost(FakeHost):
             )
             text = text.replace("hints = 1\n", "hints = 1\nObject prefix: benchmark_data_h1_42\n")
         return FakeCommand(argv, text.splitlines(), stderr=TIMES)
+
+    def _play_rbd(self, argv: list[str]) -> FakeCommand:
+        """1000 operations of 4 KiB a second, or 100 of 4 MiB."""
+        io_bytes, total_bytes = int(option(argv, "io-size")), int(option(argv, "io-total"))
+        rate = 1000 if io_bytes <= 4096 else 100
+        operations = total_bytes // io_bytes
+        lines = [
+            f"bench  type read io_size {io_bytes} io_threads 8 bytes {total_bytes} pattern random",
+            "  SEC       OPS   OPS/SEC   BYTES/SEC",
+        ]
+        for second in range(1, operations // rate + 1):
+            lines.append(f"{second:5} {rate * second:9} {rate}.00    4 MiB/s")
+        elapsed_s = round(operations / rate)
+        lines.append(f"elapsed: {elapsed_s}   ops: {operations}   ops/sec: {rate}   bytes/sec: 4")
+        return FakeCommand(argv, lines, stderr=TIMES)
 
     def _play_fio(self, argv: list[str]) -> FakeCommand:
         document = json.loads(recorded("fio-3.41.json")[recorded("fio-3.41.json").find("{") :])
@@ -367,7 +383,7 @@ class FakeStandVolumes:
             spec=VolumeSpec(
                 name=name,
                 pool=stand.pool,
-                image=name,
+                image=f"{name}.1/{name}",
                 size_bytes=stand.plan.size_bytes,
                 write_path=stand.plan.write_path,
             ),
