@@ -37,6 +37,8 @@ from grampus.hosts.runc_state import observe_running
 # A command must not outlive the Grampus process that started it (kill -9 included): the next
 # command would meet it half done. TERM, because `runc exec` passes it on to its process.
 _DIES_WITH_US = ("setpriv", "--pdeathsig", "TERM")
+# What stands for the machine itself.
+HOST_CONTAINER = "host"
 LOG_KEPT_BYTES = 16 * 1024 * 1024
 
 
@@ -142,11 +144,19 @@ class Containers:
             cgroup_path=f"{self._cgroup_path}/{spec.name}",
             machine=observe_machine_limits(),
             devices=devices,
+            host_pid=self._host_pid() if spec.bare else None,
         )
         bundle = directory / "bundle"
         bundle.mkdir(parents=True, exist_ok=True)
         (bundle / "config.json").write_text(json.dumps(config, indent=1), encoding="utf-8")
         self._start(spec.name)
+
+    def _host_pid(self) -> int:
+        """The first process of the host container. Raises GrampusError with code `host-down`."""
+        state = self._state(HOST_CONTAINER)
+        if state is None or state["status"] != "running":
+            raise GrampusError(f"The host {self._hostname} does not run.", code="host-down")
+        return int(state["pid"])
 
     def restart(self, name: str, *, stop_signal: str, timeout_s: float) -> None:
         """End the container and start it once more, just as it was started the last time.

@@ -23,7 +23,7 @@ from grampus.core.streams import ByteReader, ByteWriter
 from grampus.hosts.arp import announce, render_announcement
 from grampus.hosts.cgroups import Cgroups
 from grampus.hosts.command_server.client import CommandServers
-from grampus.hosts.containers import Containers
+from grampus.hosts.containers import HOST_CONTAINER, Containers
 from grampus.hosts.loop_devices import ensure_no_loop_devices_below
 from grampus.hosts.mounts import ensure_shared_bind, ensure_unmounted_below, mounts_below
 from grampus.hosts.port import (
@@ -40,7 +40,6 @@ from grampus.hosts.port import (
 from grampus.hosts.process import run_command
 from grampus.state.home import write_atomically
 
-HOST_CONTAINER = "host"
 HOST_INTERFACE = "eth0"
 
 

@@ -41,7 +41,6 @@ WORKLOADS = (
 # What a lab has in one form alone, and why.
 ONE_FORM: Mapping[str, str] = {
     "objectstore": "this Ceph has BlueStore alone",
-    "runtime": "a lab's servers run in containers",
 }
 
 
@@ -86,6 +85,10 @@ def decide_capabilities(lab: LabFeatures) -> Capabilities:
         "trx_commit": Offer(values=(0, 1, 2)),
         "doublewrite": Offer(values=("default", "disabled", "detect-only", "single", "parallel")),
         "profile": Offer(values=tuple(PROFILES)),
+        "runtime": Offer(
+            values=("bare", "container"),
+            because="a lab's servers run in containers, or on their host itself",
+        ),
         "erasure_code": Offer(
             values=(NO_CODE, *decide_codes(lab.hosts)),
             because=f"each chunk needs a host of its own, and {lab.hosts} hosts have OSDs",

@@ -28,6 +28,7 @@ from grampus.volumes.model import DriverName, WritePath
 
 StandTarget = Literal["database", "volume", "image", "pool"]
 Layout = Literal["decoupled", "hyperconverged"]
+Runtime = Literal["bare", "container", "vm"]
 
 PREFIX = "bench-"
 NO_CODE = "none"
@@ -81,6 +82,7 @@ class StandPlan(BaseModel):
     layout: Layout = "decoupled"
     driver: DriverName | None = None  # None: the best of the host
     erasure_code: str = NO_CODE
+    runtime: Runtime = "container"
 
     @property
     def osd_set(self) -> str | None:
@@ -113,6 +115,8 @@ def _places(cell: Cell) -> dict[str, object]:
     places: dict[str, object] = {"layout": point.layout, "erasure_code": point.erasure_code}
     if WORKLOADS[cell.point.workload].target in ("database", "volume"):
         places["driver"] = point.driver
+    if WORKLOADS[point.workload].target == "database":
+        places["runtime"] = point.runtime
     return places
 
 
@@ -165,6 +169,8 @@ def decide_stand(cell: Cell) -> StandPlan:
             erasure_code=point.erasure_code,
         )
     if target == "volume":
+        if point.runtime != "container":
+            raise _no_stand("fio runs on the hosts, beside no server.")
         return StandPlan(
             name=name,
             target="volume",
@@ -199,6 +205,7 @@ def decide_stand(cell: Cell) -> StandPlan:
         layout=point.layout,
         erasure_code=point.erasure_code,
         driver=decide_driver(cell),
+        runtime=point.runtime,
     )
 
 

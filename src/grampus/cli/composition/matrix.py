@@ -160,7 +160,11 @@ class LabStandDatabases:
                 host=host,
             )
         )
-        update = {"pool": stand.pool, "parameters": dict(parameters)}
+        update = {
+            "pool": stand.pool,
+            "parameters": dict(parameters),
+            "runtime": "bare" if plan.runtime == "bare" else "container",
+        }
         self._databases.create(spec.model_copy(update=update))
 
     def ensure_running(self, name: str) -> None:

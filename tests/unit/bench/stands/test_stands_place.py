@@ -205,6 +205,18 @@ def test_an_image_that_cannot_be_written_has_its_reason(tmp_path: Path) -> None:
     assert "No space left" in reason
 
 
+def test_servers_of_both_runtimes_are_side_by_side(tmp_path: Path) -> None:
+    world = _world(tmp_path)
+    cells = {name: make_cell(runtime=name) for name in ("bare", "container")}
+    assert world.place().prepare([*cells.values()]) == {}
+    for name, cell in cells.items():
+        record = world.databases.records[f"{stand_name(cell)}-1"]
+        assert record.spec.runtime == name
+        _sample(_measured(world, cell))
+    fio = make_cell(workload="fio-read", runtime="bare", block_bytes=4096)
+    assert "beside no server" in world.place().prepare([fio])[fio.cell_id]
+
+
 def test_librbd_attaches_no_volume(tmp_path: Path) -> None:
     cell = make_cell(driver="librbd")
     assert "QEMU" in _world(tmp_path).place().prepare([cell])[cell.cell_id]

@@ -307,6 +307,7 @@ class FakeStandDatabases:
                 server_id=1,
                 write_path=plan.write_path,
                 parameters=dict(parameters),
+                runtime="bare" if plan.runtime == "bare" else "container",
             ),
             user="demo",
             server_version="9.7.4",
