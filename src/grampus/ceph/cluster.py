@@ -136,16 +136,32 @@ class CephCluster:
         words = self.ceph("version").stdout.split()
         return f"{words[2]} {words[4]}" if len(words) > 4 else " ".join(words)
 
-    def ensure_pool(self, pool: str, *, placement_groups: int, copies: int, min_size: int) -> None:
-        """A replicated pool for RBD images, with the redundancy asked for."""
-        if pool not in self.query("osd", "pool", "ls"):
-            self.ceph(
-                *("osd", "pool", "create", pool, str(placement_groups), str(placement_groups)),
-                *("replicated", "--autoscale-mode=off"),
-            )
+    def ensure_pool(
+        self,
+        pool: str,
+        *,
+        placement_groups: int,
+        copies: int,
+        min_size: int,
+        rule: str | None = None,
+    ) -> None:
+        """A replicated pool for RBD images, with the redundancy asked for.
+
+        `rule` is the CRUSH rule of a new one; None: the cluster's own.
+        """
+        self.ensure_pool_created(pool, placement_groups=placement_groups, rule=rule)
         self.ceph("osd", "pool", "set", pool, "size", str(copies))
         self.ceph("osd", "pool", "set", pool, "min_size", str(min_size))
         self.runner.run(["rbd", "pool", "init", pool])
+
+    def ensure_pool_created(self, pool: str, *, placement_groups: int, rule: str | None) -> None:
+        """A replicated pool of that name, with what the cluster gives it; see `ensure_pool`."""
+        if pool in self.query("osd", "pool", "ls"):
+            return
+        self.ceph(
+            *("osd", "pool", "create", pool, str(placement_groups), str(placement_groups)),
+            *("replicated", *(() if rule is None else (rule,)), "--autoscale-mode=off"),
+        )
 
     def ensure_client(self, user: str, capabilities: Mapping[str, str]) -> str:
         """The keyring of the cephx user `client.USER` with exactly these capabilities."""

@@ -96,6 +96,9 @@ def render_ceph_conf(conf: CephConf) -> str:
         "mon warn on slow ping time": "10000",
         # In s, likewise: by default a single slow request is held against an OSD for a day.
         "bluestore slow ops warn lifetime": "60",
+        # Otherwise an OSD measures its device when it starts: a hard disk of 150 IOPS for most of a
+        # minute, and again each time, since what it finds is less than it believes of a device.
+        "osd mclock skip benchmark": "true",
         # A block device with a file system's cache above it is slowed down by librbd's own.
         "rbd cache": "false",
         **(_SECURE if conf.is_secure else {}),

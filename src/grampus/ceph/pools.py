@@ -34,9 +34,17 @@ print(json.dumps(count))
 
 
 def ensure_pool_of_copies(
-    cluster: CephCluster, clock: Clock, pool: str, *, placement_groups: int, copies: int
+    cluster: CephCluster,
+    clock: Clock,
+    pool: str,
+    *,
+    placement_groups: int,
+    copies: int,
+    rule: str | None = None,
 ) -> None:
     """A replicated pool for RBD images with so many copies, also with one.
+
+    `rule` is the CRUSH rule of a new one; None: the cluster's own.
 
     A pool of one copy takes Ceph's leave, which is given for that moment alone, and raises a
     health warning. That is muted while it is about this pool alone: when another pool is found
@@ -49,15 +57,15 @@ def ensure_pool_of_copies(
     _require_osds_up(cluster, pool)
     if copies > 1:
         cluster.ensure_pool(
-            pool, placement_groups=placement_groups, copies=copies, min_size=copies - 1
+            pool,
+            placement_groups=placement_groups,
+            copies=copies,
+            min_size=copies - 1,
+            rule=rule,
         )
         return
-    if pool not in cluster.query("osd", "pool", "ls"):
-        # With the cluster's own redundancy at first: no leave is needed for that.
-        cluster.ceph(
-            *("osd", "pool", "create", pool, str(placement_groups), str(placement_groups)),
-            *("replicated", "--autoscale-mode=off"),
-        )
+    # With the cluster's own redundancy at first: no leave is needed for that.
+    cluster.ensure_pool_created(pool, placement_groups=placement_groups, rule=rule)
     cluster.ceph("config", "set", "global", _ALLOW_ONE, "true")
     try:
         cluster.ceph("osd", "pool", "set", pool, "size", "1", "--yes-i-really-mean-it")
@@ -79,8 +87,7 @@ def ensure_empty_pool_absent(cluster: CephCluster, pool: str) -> bool:
     status = cluster.observe_status()
     if status.osds_up < status.osds:
         return False
-    listed = cluster.runner.run(["python3", "-c", COUNT_IMAGES, pool], timeout_s=60)
-    if json.loads(listed.stdout):
+    if count_images(cluster, pool):
         return False
     cluster.ceph("config", "set", "global", _ALLOW_REMOVAL, "true")
     try:
@@ -88,6 +95,12 @@ def ensure_empty_pool_absent(cluster: CephCluster, pool: str) -> bool:
     finally:
         cluster.ceph("config", "rm", "global", _ALLOW_REMOVAL)
     return True
+
+
+def count_images(cluster: CephCluster, pool: str) -> int:
+    """Images of the pool, also those in its trash, in all of its namespaces. All OSDs are up."""
+    listed = cluster.runner.run(["python3", "-c", COUNT_IMAGES, pool], timeout_s=60)
+    return int(json.loads(listed.stdout))
 
 
 def parse_unredundant_pools(document: Mapping[str, Any]) -> set[str]:

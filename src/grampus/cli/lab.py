@@ -11,6 +11,7 @@ from grampus.cli.options import FORMAT_DEFAULT, LAB_DEFAULT, FormatOption, LabOp
 from grampus.cli.output import make_output
 from grampus.core.units import format_bytes
 from grampus.hosts.port import DaemonStatus
+from grampus.lab.osd_set import describe_osd_set
 from grampus.lab.service import LabView
 
 lab_app = make_noun(
@@ -24,6 +25,7 @@ lab_app = make_noun(
         "list": "grampus.cli.lab",
         "fault": "grampus.cli.lab_fault",
         "gateway": "grampus.cli.lab_gateway",
+        "osd-set": "grampus.cli.lab_osd_set",
     },
 )
 
@@ -85,6 +87,7 @@ def lab_document(view: LabView) -> dict[str, Any]:
         "cluster": view.cluster.model_dump(mode="json") if view.cluster else None,
         "cluster_problem": view.cluster_problem,
         "spec": view.spec.model_dump(mode="json"),
+        "osd_sets": [osd_set.model_dump(mode="json") for osd_set in view.osd_sets],
     }
 
 
@@ -110,6 +113,9 @@ def status_pairs(view: LabView) -> dict[str, str]:
         }
     elif view.cluster_problem:
         pairs["health"] = view.cluster_problem
+    for osd_set in view.osd_sets:
+        leaving = " (leaving)" if osd_set.is_leaving else ""
+        pairs[f"osd set {osd_set.name}"] = f"{describe_osd_set(osd_set)} on each host{leaving}"
     if view.unfinished:
         pairs["unfinished"] = (
             f"{'; '.join(view.unfinished)}; `grampus lab up` finishes it, "

@@ -72,6 +72,14 @@ def lab_up(
             "It costs CPU (default: no).",
         ),
     ] = None,
+    osd_hosts: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Hosts with OSDs, the first ones; the others are for databases alone "
+            "(default: all).",
+        ),
+    ] = None,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
@@ -85,6 +93,7 @@ def lab_up(
         osd_size_bytes=None if osd_size is None else parse_bytes(osd_size, what="OSD size"),
         image=image,
         is_secure=secure,
+        osd_hosts=osd_hosts,
     )
     with session.alone_in_lab(), session.progress:
         service = session.lab()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
 from grampus.core.units import GIB
@@ -78,6 +78,7 @@ class InstancePlan:
     settings: ServerSettings
     parameters: Mapping[str, str] = field(default_factory=dict)  # the user's own
     is_replica: bool = False  # it lets nobody write but what it follows
+    is_bare: bool = False  # its server runs on the host itself
 
     @property
     def tls_dir(self) -> PurePosixPath:
@@ -147,6 +148,7 @@ def plan_instance(
         ),
         parameters=spec.parameters,
         is_replica=spec.replica_of is not None,
+        is_bare=spec.runtime == "bare",
     )
 
 
@@ -207,9 +209,10 @@ def _places(plan: InstancePlan) -> ServerPlaces:
 
 def server_daemon(plan: InstancePlan) -> DaemonSpec:
     """The daemon that serves the database."""
-    return _daemon(
+    daemon = _daemon(
         plan, plan.daemon, (_SERVER_PROGRAMS[plan.flavour], f"--defaults-file={plan.config_file}")
     )
+    return replace(daemon, bare=True, limits=Limits()) if plan.is_bare else daemon
 
 
 def init_daemon(plan: InstancePlan) -> DaemonSpec:

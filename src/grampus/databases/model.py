@@ -22,6 +22,8 @@ DatabasePhase = Literal["creating", "ready", "deleting"]
 DEFAULT_WRITE_PATH: WritePath = "journal"
 FALLBACK_WRITE_PATH: WritePath = "direct"  # every driver serves it
 DesiredState = Literal["running", "stopped"]
+# Bare: without limits and namespaces of its own, for comparisons alone.
+ServerRuntime = Literal["container", "bare"]
 MYSQL_PORT = 3306
 
 
@@ -49,6 +51,7 @@ class DatabaseSpec(BaseModel):
     labels: dict[str, str] = {}  # whatever its user wants to find it by
     replica_of: str | None = None  # the database that it follows, read-only; None: it follows none
     renew_every_s: int | None = None  # how often a replica is made anew; None: never by schedule
+    runtime: ServerRuntime = "container"  # what its server runs in
 
 
 class DatabaseRecord(BaseModel):

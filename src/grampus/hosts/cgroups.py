@@ -17,6 +17,7 @@ from grampus.core.clock import Clock, wait_until
 from grampus.hosts.port import Usage
 
 CGROUP_ROOT = Path("/sys/fs/cgroup")
+CPU_PERIOD_US = 100_000
 
 
 def parse_v1_blkio(text: str) -> tuple[int, int]:
@@ -76,6 +77,43 @@ class Cgroups:
             if error.errno == errno.ENODEV:
                 return None
             raise
+
+    def observe_cpu_quota(self, relative: str) -> float | None:
+        """Cores that the group `relative` to our path may use; None: no limit, or no such group."""
+        quota_us, period_us = self._read_cpu_quota(self._cpu_group(relative))
+        return None if quota_us < 0 or period_us <= 0 else quota_us / period_us
+
+    def set_cpu_quota(self, relative: str, cores: float | None) -> None:
+        """Limit the group, with all below it; None: no limit. Nothing happens without it.
+
+        Raises OSError (EINVAL) in version 1 for more than the group above may use, or less than
+        one below it.
+        """
+        group = self._cpu_group(relative)
+        quota_us = None if cores is None else max(1000, int(cores * CPU_PERIOD_US))
+        with contextlib.suppress(FileNotFoundError):
+            if self._is_v2:
+                limit = "max" if quota_us is None else str(quota_us)
+                _overwrite(group / "cpu.max", f"{limit} {CPU_PERIOD_US}")
+                return
+            if quota_us is not None:
+                _overwrite(group / "cpu.cfs_period_us", str(CPU_PERIOD_US))
+            _overwrite(group / "cpu.cfs_quota_us", str(-1 if quota_us is None else quota_us))
+
+    def _cpu_group(self, relative: str) -> Path:
+        top = self._root / self._path if self._is_v2 else self._root / "cpu" / self._path
+        return top / relative if relative else top
+
+    def _read_cpu_quota(self, group: Path) -> tuple[int, int]:
+        """(quota, period) in microseconds; a quota of -1 is no limit."""
+        try:
+            if self._is_v2:
+                limit, period = (group / "cpu.max").read_text().split()
+                return -1 if limit == "max" else int(limit), int(period)
+            quota = int((group / "cpu.cfs_quota_us").read_text())
+            return quota, int((group / "cpu.cfs_period_us").read_text())
+        except (FileNotFoundError, NotADirectoryError):
+            return -1, 0
 
     def pids(self) -> set[int]:
         """Processes in any group below our path."""
@@ -174,3 +212,10 @@ class Cgroups:
 
 def _text(file: Path) -> str:
     return file.read_text() if file.exists() else ""
+
+
+def _overwrite(file: Path, text: str) -> None:
+    """Write to a file that the kernel made; none is made where there is none."""
+    with file.open("r+") as stream:
+        stream.write(text)
+        stream.truncate()

@@ -37,6 +37,8 @@ from grampus.hosts.runc_state import observe_running
 # A command must not outlive the Grampus process that started it (kill -9 included): the next
 # command would meet it half done. TERM, because `runc exec` passes it on to its process.
 _DIES_WITH_US = ("setpriv", "--pdeathsig", "TERM")
+# What stands for the machine itself.
+HOST_CONTAINER = "host"
 LOG_KEPT_BYTES = 16 * 1024 * 1024
 
 
@@ -142,25 +144,52 @@ class Containers:
             cgroup_path=f"{self._cgroup_path}/{spec.name}",
             machine=observe_machine_limits(),
             devices=devices,
+            host_pid=self._host_pid() if spec.bare else None,
         )
         bundle = directory / "bundle"
         bundle.mkdir(parents=True, exist_ok=True)
         (bundle / "config.json").write_text(json.dumps(config, indent=1), encoding="utf-8")
-        log = self._log(spec.name)
+        self._start(spec.name)
+
+    def _host_pid(self) -> int:
+        """The first process of the host container. Raises GrampusError with code `host-down`."""
+        state = self._state(HOST_CONTAINER)
+        if state is None or state["status"] != "running":
+            raise GrampusError(f"The host {self._hostname} does not run.", code="host-down")
+        return int(state["pid"])
+
+    def restart(self, name: str, *, stop_signal: str, timeout_s: float) -> None:
+        """End the container and start it once more, just as it was started the last time.
+
+        One that has ended is started too. Raises GrampusError with code `daemon-absent` when it
+        was never started, or is removed.
+        """
+        if not (self._directory / name / "bundle" / "config.json").exists():
+            raise GrampusError(
+                f"The daemon {name} is not there on {self._hostname}.", code="daemon-absent"
+            )
+        self.stop(name, kill=False, stop_signal=stop_signal, timeout_s=timeout_s)
+        self._delete(name)
+        self._start(name)
+
+    def _start(self, name: str) -> None:
+        """Start the container of a bundle that is there."""
+        bundle = self._directory / name / "bundle"
+        log = self._log(name)
         if log.exists() and log.stat().st_size > LOG_KEPT_BYTES:
             log.replace(log.with_suffix(".old"))
         # The shell hands the log over as stdout: runc would keep our pipe open for ever.
         script = 'log=$1; shift; exec "$@" >>"$log" 2>&1 </dev/null'
         argv = [*_DIES_WITH_US, *self._runc_argv("run", "--detach", "--bundle", str(bundle))]
         result = run_command(
-            ["sh", "-c", script, "sh", str(log), *argv, self._id(spec.name)],
+            ["sh", "-c", script, "sh", str(log), *argv, self._id(name)],
             timeout_s=60,
             check=False,
         )
         if result.returncode != 0:
             raise GrampusError(
-                f"The daemon {spec.name} could not be started on {self._hostname}: "
-                f"{self.log(spec.name, last_lines=3)}",
+                f"The daemon {name} could not be started on {self._hostname}: "
+                f"{self.log(name, last_lines=3)}",
                 code="daemon-failed",
             )
 

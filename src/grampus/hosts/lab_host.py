@@ -23,7 +23,7 @@ from grampus.core.streams import ByteReader, ByteWriter
 from grampus.hosts.arp import announce, render_announcement
 from grampus.hosts.cgroups import Cgroups
 from grampus.hosts.command_server.client import CommandServers
-from grampus.hosts.containers import Containers
+from grampus.hosts.containers import HOST_CONTAINER, Containers
 from grampus.hosts.loop_devices import ensure_no_loop_devices_below
 from grampus.hosts.mounts import ensure_shared_bind, ensure_unmounted_below, mounts_below
 from grampus.hosts.port import (
@@ -40,7 +40,6 @@ from grampus.hosts.port import (
 from grampus.hosts.process import run_command
 from grampus.state.home import write_atomically
 
-HOST_CONTAINER = "host"
 HOST_INTERFACE = "eth0"
 
 
@@ -96,6 +95,8 @@ class LabHost:
 
     def ensure_up(self) -> None:
         """Start the host container; the network namespace must be there."""
+        # A benchmark that was killed may have left one, and daemons would not start below it.
+        self._cgroups.set_cpu_quota("", None)
         data = Path(self.data_dir)
         ensure_shared_bind(data)
         for below in ("etc-ceph", "var-lib-ceph", "run-ceph"):
@@ -234,9 +235,29 @@ class LabHost:
     def ensure_daemon_absent(self, name: str, *, kill: bool = False) -> None:
         self._containers.ensure_absent(name, kill=kill, stop_signal="TERM", timeout_s=60)
 
+    def restart_daemon(self, name: str) -> None:
+        """End the daemon and start it again as it was started the last time.
+
+        Raises GrampusError with code `daemon-absent` for one that is not there.
+        """
+        self._require_reachable()
+        self._containers.restart(name, stop_signal="TERM", timeout_s=60)
+
     def set_limits(self, name: str, limits: Limits) -> None:
         self._require_reachable()
         self._containers.set_limits(name, limits)
+
+    def observe_cpu_quotas(self) -> dict[str, float]:
+        """Cores that the host (as `""`) and its daemons may use; those without a limit are left
+        out.
+        """
+        names = ["", *(path.name for path in (self._place.directory / "daemons").glob("*"))]
+        quotas = {name: self._cgroups.observe_cpu_quota(name) for name in sorted(names)}
+        return {name: cores for name, cores in quotas.items() if cores is not None}
+
+    def set_cpu_quota(self, daemon: str, cores: float | None) -> None:
+        """Limit a daemon that runs, or (as `""`) all of the host together; None: no limit."""
+        self._cgroups.set_cpu_quota(daemon, cores)
 
     def observe_daemons(self) -> list[DaemonStatus]:
         return [status for status in self._containers.observe() if status.name != HOST_CONTAINER]

@@ -23,15 +23,28 @@ WRITE_BACK = "write back"  # the kernel's word for a device whose flushes are pa
 _PASS_FLUSHES = f'[ "$(cat "$1")" = "{WRITE_BACK}" ] || echo "{WRITE_BACK}" > "$1"; cat "$1"'
 
 
-def ensure_loop_device(host: Host, file: PurePosixPath, *, reference: str) -> str:
-    """The loop device over `file`, set up if need be, with direct I/O to the file.
+@dataclass(frozen=True)
+class FilePart:
+    """The part of a file that a loop device is."""
 
-    `reference` (at most 63 bytes) marks the device as ours and finds it again. Raises GrampusError
-    with code `drops-flushes` when the device cannot be made to pass flushes on.
+    offset_bytes: int
+    size_bytes: int
+
+
+def ensure_loop_device(
+    host: Host, file: PurePosixPath, *, reference: str, part: FilePart | None = None
+) -> str:
+    """The loop device over `file` or a part of it, set up if need be, with direct I/O to the file.
+
+    `reference` (at most 63 bytes) marks the device as ours and finds it again; devices over parts
+    of one file have one each. Raises GrampusError with code `drops-flushes` when the device cannot
+    be made to pass flushes on.
     """
     device = find_loop_device(host, reference, file=file)
     if device is None:
         options = ["--find", "--show", "--direct-io=on", f"--loop-ref={reference}"]
+        if part is not None:
+            options += [f"--offset={part.offset_bytes}", f"--sizelimit={part.size_bytes}"]
         device = host.run(["losetup", *options, str(file)]).stdout.strip()
     _ensure_flushes_pass(host, device)
     return device

@@ -64,6 +64,7 @@ CAPABILITY_NAMES = (
     "BLOCK_SUSPEND",
     "AUDIT_READ",
 )
+_HOSTS_NAMESPACES = ("pid", "ipc", "uts")
 _MASKED_PATHS = ("/proc/kcore", "/proc/keys", "/proc/sysrq-trigger", "/proc/timer_list")
 
 
@@ -101,14 +102,19 @@ def render_oci_config(
     cgroup_path: str,
     machine: MachineLimits,
     devices: dict[str, BlockDevice],
+    host_pid: int | None = None,
 ) -> dict[str, Any]:
     """The `config.json` of a daemon's bundle.
 
-    `devices` maps each path in `spec.devices` and in the block limits to its numbers.
+    `devices` maps each path in `spec.devices` and in the block limits to its numbers; `host_pid` is
+    a process in the host's own namespaces, which a bare daemon shares.
     """
+    shared = _HOSTS_NAMESPACES if spec.bare else ()
     bounding = allowed_capabilities(machine.capability_mask)
     capabilities = (
-        bounding if spec.privileged else tuple(c for c in DAEMON_CAPABILITIES if c in bounding)
+        bounding
+        if spec.privileged or spec.bare
+        else tuple(c for c in DAEMON_CAPABILITIES if c in bounding)
     )
     own_devices = [devices[path] for path in spec.devices]
     return {
@@ -119,7 +125,7 @@ def render_oci_config(
             "args": list(spec.argv),
             "env": [f"{name}={value}" for name, value in _environment(spec).items()],
             "cwd": "/",
-            "noNewPrivileges": not spec.privileged,
+            "noNewPrivileges": not (spec.privileged or spec.bare),
             "capabilities": {
                 kind: list(capabilities)
                 for kind in ("bounding", "effective", "permitted", "inheritable")
@@ -138,10 +144,12 @@ def render_oci_config(
         "mounts": [*_system_mounts(spec), *_bind_mounts(spec)],
         "linux": {
             "namespaces": [
-                {"type": "pid"},
-                {"type": "mount"},
-                {"type": "ipc"},
-                {"type": "uts"},
+                *(
+                    {"type": kind, "path": f"/proc/{host_pid}/ns/{kind}"}
+                    if kind in shared
+                    else {"type": kind}
+                    for kind in ("pid", "mount", "ipc", "uts")
+                ),
                 {"type": "network", "path": network_namespace},
             ],
             "cgroupsPath": cgroup_path,
@@ -161,7 +169,7 @@ def render_oci_config(
                 for device in own_devices
                 if not spec.privileged
             ],
-            "maskedPaths": [] if spec.privileged else list(_MASKED_PATHS),
+            "maskedPaths": [] if spec.privileged or spec.bare else list(_MASKED_PATHS),
             "resources": _resources(spec, own_devices, devices),
         },
     }

@@ -97,6 +97,9 @@ class DaemonSpec:
     privileged: bool = False  # may mount and see all devices (FUSE servers)
     stop_signal: str = "TERM"
     stop_timeout_s: float = 15.0
+    # As a program that runs on the host itself: in its namespaces of processes, IPC and names, with
+    # all its capabilities. Only the files that it sees are its own.
+    bare: bool = False
 
 
 @dataclass(frozen=True)

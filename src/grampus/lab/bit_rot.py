@@ -31,7 +31,6 @@ from grampus.hosts.any_host import AnyReachableHost
 from grampus.hosts.lab_host import LabFleet
 from grampus.hosts.loop_devices import find_loop_device
 from grampus.hosts.port import Host
-from grampus.lab.bootstrap import osd_reference
 from grampus.lab.ceph_daemons import osd_daemon, osd_spec
 from grampus.lab.decide_rot import (
     decide_device_offset_bytes,
@@ -39,8 +38,11 @@ from grampus.lab.decide_rot import (
     decide_osd,
     require_whole,
 )
+from grampus.lab.media import block_limit
 from grampus.lab.model import LabSpec
 from grampus.lab.osd_devices import OsdDevice, observe_osd_devices
+from grampus.lab.osd_plans import OSD_CPUS, THREAD_CACHE_MIB
+from grampus.lab.osds import find_first_osd, osd_reference
 
 # Arguments: device, place, and (to take it back) the digest of the chunk as the flip left it: then
 # nothing is done once somebody has written there. Prints the digest after the flip. Synchronised:
@@ -246,7 +248,13 @@ class BitRot:
     def _start(self, host: Host, plan: RotPlan) -> None:
         """Run the OSD again until it has caught up, without the flips if it ends by them."""
         self._progress.phase(f"Start {osd_daemon(plan.osd)}")
-        daemon = osd_spec(plan.osd, plan.device, self._spec.media, host.data_dir, cpus=2.0)
+        daemon = osd_spec(
+            plan.osd,
+            (block_limit(self._spec.media, plan.device),),
+            host.data_dir,
+            cpus=OSD_CPUS,
+            thread_cache_mib=THREAD_CACHE_MIB,
+        )
         host.ensure_daemon(daemon)
         if self._catches_up(host, plan.osd):
             return
@@ -297,10 +305,20 @@ class BitRot:
     def _place(self, osd: int) -> OsdDevice:
         for place in observe_osd_devices(self._spec, self._fleet):
             if place.daemon == osd_daemon(osd):
+                self._require_first(osd, place)
                 return place
         raise NotFoundError(
             f"The OSD {osd} does not run.", "Bring it back first: `grampus lab fault heal`."
         )
+
+    def _require_first(self, osd: int, place: OsdDevice) -> None:
+        if find_first_osd(self._spec, self._fleet.lab_host(place.host), osd) is None:
+            raise RefusedError(
+                f"osd.{osd} belongs to an OSD set, and bits are flipped on the lab's first OSDs "
+                "alone.",
+                "Choose a volume in the pool for databases.",
+                code="of-osd-set",
+            )
 
 
 def _notes_file(host: Host, osd: int) -> PurePosixPath:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-from grampus.core.units import GIB
-from grampus.hosts.port import Bind, DaemonSpec, Limits
-from grampus.lab.media import block_limit
-from grampus.lab.model import MediaName
+from grampus.core.units import GIB, MIB
+from grampus.hosts.port import Bind, BlockLimit, DaemonSpec, Limits
 
 OSD_MEMORY_TARGET_BYTES = 1 * GIB
 # The target is no limit: an OSD needs room above it while it recovers.
@@ -53,20 +51,25 @@ def mgr_spec(host: str, data_dir: PurePosixPath, cpus: float) -> DaemonSpec:
 
 
 def osd_spec(
-    osd_id: int, device: str, media: MediaName, data_dir: PurePosixPath, cpus: float
+    osd_id: int,
+    blocks: tuple[BlockLimit, ...],
+    data_dir: PurePosixPath,
+    *,
+    cpus: float,
+    thread_cache_mib: int,
+    arguments: tuple[str, ...] = (),
 ) -> DaemonSpec:
-    """The OSD with that id, on a block device limited as its media."""
+    """The OSD with that id, on block devices limited as their media."""
     return DaemonSpec(
         name=osd_daemon(osd_id),
-        argv=("ceph-osd", *_FOREGROUND, "--id", str(osd_id)),
+        argv=("ceph-osd", *_FOREGROUND, "--id", str(osd_id), *arguments),
         binds=_binds(data_dir),
-        env=_environment(),
-        devices=(device,),
-        limits=Limits(
-            cpus=cpus,
-            memory_bytes=OSD_MEMORY_LIMIT_BYTES,
-            block=(block_limit(media, device),),
-        ),
+        env={
+            **_environment(),
+            "TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES": str(thread_cache_mib * MIB),
+        },
+        devices=tuple(block.device for block in blocks),
+        limits=Limits(cpus=cpus, memory_bytes=OSD_MEMORY_LIMIT_BYTES, block=blocks),
     )
 
 

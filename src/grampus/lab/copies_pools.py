@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from grampus.ceph.cluster import CephCluster
+from grampus.ceph.erasure_pools import chunks_of
 from grampus.ceph.pools import ensure_empty_pool_absent, ensure_pool_of_copies
 from grampus.core.clock import Clock
 from grampus.core.errors import RefusedError
@@ -30,6 +31,17 @@ class CopiesPools:
             return DATABASE_POOL
         return f"{DATABASE_POOL}-{copies}-{'copy' if copies == 1 else 'copies'}"
 
+    def require_chunks_fit(self, code: str) -> None:
+        """Raise RefusedError with code `too-few-hosts` unless each chunk has a host of its own."""
+        chunks = sum(chunks_of(code))
+        if chunks > len(self._spec.osd_hosts):
+            raise RefusedError(
+                f"This lab has OSDs on {len(self._spec.osd_hosts)} hosts, and {code} has {chunks} "
+                "chunks, each for a host of its own.",
+                "Make a lab with more hosts, or choose a code with fewer chunks.",
+                code="too-few-hosts",
+            )
+
     def ensure(self, copies: int) -> str:
         """The pool, made if need be; its name.
 
@@ -46,11 +58,15 @@ class CopiesPools:
             )
         return pool
 
+    def names(self) -> tuple[str, ...]:
+        """The pools with fewer copies than the lab keeps, there or not."""
+        return tuple(self.pool_of(copies) for copies in range(1, self._spec.copies))
+
     def tidy(self, pool: str) -> None:
         """Remove the pool once its last image is gone; never the one of databases.
 
         While an OSD of a pool with one copy is away, `rbd` cannot list the clones of any image of
         the cluster (it looks for them in every pool), so none is kept for nothing.
         """
-        if pool in (self.pool_of(copies) for copies in range(1, self._spec.copies)):
+        if pool in self.names():
             ensure_empty_pool_absent(self._cluster, pool)

@@ -44,6 +44,7 @@ class LabSpec(BaseModel):
     copies: int = 3
     min_size: int = 2
     is_secure: bool = False  # the cluster's messages are encrypted
+    osd_host_count: int | None = None  # the first so many hosts have OSDs; None: all
 
     @property
     def network(self) -> ipaddress.IPv4Network:
@@ -80,8 +81,17 @@ class LabSpec(BaseModel):
         return self.host_names[:MGR_COUNT]
 
     @property
+    def osd_hosts(self) -> list[str]:
+        return self.host_names[: self.osd_host_count]
+
+    @property
+    def other_hosts(self) -> list[str]:
+        """Hosts without OSDs."""
+        return self.host_names[len(self.osd_hosts) :]
+
+    @property
     def osd_count(self) -> int:
-        return self.host_count * self.osds_per_host
+        return len(self.osd_hosts) * self.osds_per_host
 
     def host_address(self, host: str) -> str:
         """The address of `h1`, `h2`, ..."""
@@ -102,7 +112,7 @@ class LabSpec(BaseModel):
             for number in range(FIRST_DATABASE_ADDRESS, LAST_DATABASE_ADDRESS + 1)
         ]
 
-    def osd_uuid(self, host: str, slot: int) -> str:
+    def osd_uuid(self, host: str, slot: int | str) -> str:
         """An OSD has the same UUID whenever it is asked: so `ceph osd new` can be repeated."""
         return str(uuid.uuid5(uuid.UUID(self.fsid), f"{host}/{slot}"))
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from grampus.hosts.lab_host import LabFleet
 from grampus.hosts.loop_devices import find_loop_device
-from grampus.lab.bootstrap import osd_reference
 from grampus.lab.model import LabSpec
+from grampus.lab.osds import osd_reference
 
 
 @dataclass(frozen=True)

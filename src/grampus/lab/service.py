@@ -38,6 +38,8 @@ from grampus.lab.model import (
     lab_tag,
 )
 from grampus.lab.network import decide_subnet, ensure_network, observe_used_networks, set_host_link
+from grampus.lab.osd_set import OsdSet, find_osd_sets
+from grampus.lab.osd_set_service import OsdSetService
 from grampus.lab.teardown import LabTeardown
 from grampus.state.home import Home
 from grampus.state.operations import Operation, OperationJournal, Step
@@ -63,6 +65,7 @@ class LabRequest:
     osd_size_bytes: int | None = None
     image: str | None = None
     is_secure: bool | None = None
+    osd_hosts: int | None = None
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,7 @@ class LabView:
     cluster: ClusterStatus | None
     cluster_problem: str
     unfinished: tuple[str, ...]
+    osd_sets: tuple[OsdSet, ...] = ()
 
     @property
     def state(self) -> str:
@@ -134,6 +138,7 @@ def require_same(request: LabRequest, spec: LabSpec) -> None:
             ("--osd-size", request.osd_size_bytes, spec.osd_size_bytes),
             ("--image", request.image, spec.image_name),
             ("--secure", _SAID[request.is_secure], _SAID[spec.is_secure]),
+            ("--osd-hosts", request.osd_hosts, len(spec.osd_hosts)),
         )
         if want is not None and want != have
     ]
@@ -213,12 +218,18 @@ class LabService:
                 f"A lab has {MIN_HOSTS} to {MAX_HOSTS} hosts, not {hosts}.",
                 "Three copies on three hosts are the least.",
             )
+        osd_hosts = hosts if request.osd_hosts is None else request.osd_hosts
+        if not MIN_HOSTS <= osd_hosts <= hosts:
+            raise UsageError(
+                f"Of {hosts} hosts {MIN_HOSTS} to {hosts} have OSDs, not {osd_hosts}.",
+                "Three copies on three hosts are the least; ask for more with --hosts.",
+            )
         if not 1 <= per_host <= MAX_OSDS_PER_HOST:
             raise UsageError(f"A host has 1 to {MAX_OSDS_PER_HOST} OSDs, not {per_host}.")
         self._require_root()
         self._home.root.mkdir(parents=True, exist_ok=True)
         osd_size_bytes = decide_osd_size_bytes(
-            request.osd_size_bytes, hosts * per_host, shutil.disk_usage(self._home.root).free
+            request.osd_size_bytes, osd_hosts * per_host, shutil.disk_usage(self._home.root).free
         )
         names = IMAGE_PREFERENCE if request.image is None else (request.image,)
         self._require_hosts_image(names[0])
@@ -240,6 +251,7 @@ class LabService:
             subnet=str(decide_subnet([*self._used_networks(), *self._recorded_networks()])),
             fsid=str(uuid.uuid4()),
             is_secure=bool(request.is_secure),
+            osd_host_count=None if osd_hosts == hosts else osd_hosts,
         )
 
     def _require_hosts_image(self, name: str) -> None:
@@ -270,6 +282,12 @@ class LabService:
             for name in spec.host_names
         ]
         return LabFleet(hosts, spec.database_addresses())
+
+    def osd_sets(self, spec: LabSpec, fleet: LabFleet) -> OsdSetService:
+        """The lab's further OSDs."""
+        return OsdSetService(
+            spec, self._home, self._store, self._journal, fleet, self._clock, self._progress
+        )
 
     def up(self, spec: LabSpec) -> None:
         """Bring the lab up, from whatever state it is in.
@@ -344,7 +362,8 @@ class LabService:
             f"'{operation.step or 'start'}' ({operation.started_at[:19]} UTC)"
             for operation in (*self._unfinished("lab.up"), *self._unfinished("lab.down"))
         )
-        return LabView(spec, tuple(hosts), cluster, problem, unfinished)
+        osd_sets = tuple(find_osd_sets(self._store, spec.name))
+        return LabView(spec, tuple(hosts), cluster, problem, unfinished, osd_sets)
 
     def kill_daemon(self, spec: LabSpec, daemon: str) -> str:
         """End a daemon with SIGKILL; returns the host it was on. Raises NotFoundError."""
@@ -453,10 +472,20 @@ class LabService:
             Step("mons", f"Start {len(spec.mon_hosts)} MONs", bootstrap.ensure_mons),
             Step("mgrs", f"Start {len(spec.mgr_hosts)} MGRs", bootstrap.ensure_mgrs),
             Step("osds", f"Start {spec.osd_count} OSDs", bootstrap.ensure_osds),
+            *self._osd_set_steps(spec, fleet),
             Step("pool", "Make the pool for databases", bootstrap.ensure_pool),
             Step("health", "Wait for HEALTH_OK", bootstrap.wait_until_healthy),
             *self._gateway_steps(spec, fleet),
         ]
+
+    def _osd_set_steps(self, spec: LabSpec, fleet: LabFleet) -> list[Step]:
+        """The OSDs of the lab's sets again: before the pools, which are on them too."""
+        sets = self.osd_sets(spec, fleet)
+        count = len(sets.all())
+        if not count:
+            return []
+        noun = "OSD set" if count == 1 else "OSD sets"
+        return [Step("osd-sets", f"Start {count} {noun}", sets.ensure_all)]
 
     def _gateway_steps(self, spec: LabSpec, fleet: LabFleet) -> list[Step]:
         """The object gateway again, where the lab has one."""

@@ -13,7 +13,7 @@ from grampus.hosts.loop_devices import ensure_no_loop_devices
 from grampus.hosts.mounts import ensure_unmounted_below, mounts_below
 from grampus.hosts.process import run_command
 from grampus.hosts.shared_memory import ensure_shared_memory_clear
-from grampus.lab.bootstrap import in_parallel
+from grampus.lab.making import in_parallel
 from grampus.lab.model import LabSpec
 from grampus.lab.network import ensure_network_absent
 from grampus.state.home import Home

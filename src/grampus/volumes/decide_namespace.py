@@ -16,7 +16,8 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping
 
-from grampus.ceph.namespaces import join_image, place_of, split_image, split_place
+from grampus.ceph.erasure_pools import data_pool_of
+from grampus.ceph.namespaces import join_image, join_place, place_of, split_image, split_place
 from grampus.volumes.model import CloneSource, VolumeRecord, VolumeSpec
 
 
@@ -77,8 +78,19 @@ def decide_capabilities(record: VolumeRecord) -> Mapping[str, str]:
     grants += [("rbd-read-only", place) for place in read_places(record) if place not in places]
     return {
         "mon": "profile rbd",
-        "osd": ", ".join(_render_grant(profile, place) for profile, place in grants),
+        "osd": ", ".join(
+            _render_grant(profile, where)
+            for profile, place in grants
+            for where in _with_data_place(place)
+        ),
     }
+
+
+def _with_data_place(place: str) -> tuple[str, ...]:
+    """The place, and that of the data if the images of its pool have it in another one."""
+    pool, namespace = split_place(place)
+    data_pool = data_pool_of(pool)
+    return (place,) if data_pool is None else (place, join_place(data_pool, namespace))
 
 
 def _pools(record: VolumeRecord) -> tuple[str, ...]:

@@ -53,6 +53,7 @@ paxos propose interval = 0.05
 mon osd adjust heartbeat grace = false
 mon warn on slow ping time = 10000
 bluestore slow ops warn lifetime = 60
+osd mclock skip benchmark = true
 rbd cache = false
 """
 

@@ -145,3 +145,20 @@ def test_only_an_empty_pool_is_removed(images: int, status: dict[str, Any], gone
 )
 def test_pools_without_redundancy(document: dict[str, Any], pools: set[str]) -> None:
     assert parse_unredundant_pools(document) == pools
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+def test_a_pool_is_kept_to_the_osds_of_its_rule(copies: int) -> None:
+    create = f"ceph osd pool create {POOL} 32 32 replicated osd-set-fast --autoscale-mode=off"
+    more = {f"ceph osd pool set {POOL} {name}": "" for name in ("size 2", "min_size 1")}
+    made = runner(**{create: ""}, **more)
+    ensure_pool_of_copies(
+        CephCluster(made),
+        FakeClock(),
+        POOL,
+        placement_groups=32,
+        copies=copies,
+        rule="osd-set-fast",
+    )
+    assert create in made.asked
+    assert CREATE not in made.asked

@@ -19,6 +19,7 @@ from grampus.databases.layout import (
     server_daemon,
 )
 from grampus.databases.model import DatabaseSpec, FlavourName, ScratchSpec
+from grampus.hosts.port import Limits
 
 
 def spec(flavour: FlavourName = "mysql", memory_bytes: int = 512 * MIB) -> DatabaseSpec:
@@ -60,6 +61,22 @@ def test_fewer_heaps_where_memory_is_short() -> None:
 
     assert env(512 * MIB) == {"MALLOC_ARENA_MAX": "2"}
     assert env(4 * GIB) == {}
+
+
+def test_a_bare_server_runs_on_its_host_without_limits() -> None:
+    def made(runtime: str) -> InstancePlan:
+        asked = spec().model_copy(update={"runtime": runtime})
+        return plan_instance(asked, PurePosixPath("/d"), PurePosixPath("/v"))
+
+    bare, contained = made("bare"), made("container")
+    daemon = server_daemon(bare)
+    assert daemon.bare
+    assert daemon.limits == Limits()
+    assert daemon.binds == server_daemon(contained).binds
+    # Its settings are those of its size, as in a container.
+    assert bare.settings == contained.settings
+    assert not init_daemon(bare).bare
+    assert not server_daemon(contained).bare
 
 
 def test_both_daemons_see_the_same_things() -> None:

@@ -231,3 +231,58 @@ def harmless(path: str, root: Path) -> Cgroups:
         del pid, number
 
     return Cgroups(path, root=root, kill=kill)
+
+
+def make_cpu_v1(root: Path, group: str, quota_us: int) -> Path:
+    directory = root / "cpu" / PATH.strip("/") / group
+    write(
+        {
+            directory / "cpu.cfs_quota_us": f"{quota_us}\n",
+            directory / "cpu.cfs_period_us": "100000\n",
+        }
+    )
+    return directory / "cpu.cfs_quota_us"
+
+
+def make_cpu_v2(root: Path, group: str, quota_us: int) -> Path:
+    directory = root / PATH.strip("/") / group
+    limit = "max" if quota_us < 0 else str(quota_us)
+    write(
+        {
+            root / "cgroup.controllers": "cpu io memory pids\n",
+            directory / "cpu.max": f"{limit} 100000\n",
+        }
+    )
+    return directory / "cpu.max"
+
+
+@pytest.mark.parametrize(
+    ("make", "limited", "unlimited"),
+    [(make_cpu_v1, "67000", "-1"), (make_cpu_v2, "67000 100000", "max 100000")],
+    ids=["v1", "v2"],
+)
+def test_a_group_is_limited_to_cores_and_freed_again(
+    tmp_path: Path, make: Callable[[Path, str, int], Path], limited: str, unlimited: str
+) -> None:
+    file = make(tmp_path, "h1", -1)
+    make(tmp_path, "h1/osd-0", 200_000)
+    cgroups = harmless(f"{PATH}/h1", tmp_path)
+    assert cgroups.observe_cpu_quota("") is None
+    assert cgroups.observe_cpu_quota("osd-0") == 2.0
+    cgroups.set_cpu_quota("", 0.67)
+    assert file.read_text().strip().startswith(limited)
+    assert cgroups.observe_cpu_quota("") == 0.67
+    cgroups.set_cpu_quota("", None)
+    assert file.read_text().strip().startswith(unlimited)
+    assert cgroups.observe_cpu_quota("") is None
+
+
+@pytest.mark.parametrize("make", [make_cpu_v1, make_cpu_v2])
+def test_a_group_that_is_gone_has_no_limit_and_gets_none(
+    tmp_path: Path, make: Callable[[Path, str, int], Path]
+) -> None:
+    make(tmp_path, "h1", -1)
+    cgroups = harmless(f"{PATH}/h1", tmp_path)
+    cgroups.set_cpu_quota("osd-9", 1.0)
+    assert cgroups.observe_cpu_quota("osd-9") is None
+    assert not any("osd-9" in str(path) for path in tmp_path.rglob("*"))

@@ -10,6 +10,7 @@ import pytest
 
 from grampus.core.errors import GrampusError
 from grampus.hosts.loop_devices import (
+    FilePart,
     ensure_loop_capacity,
     ensure_loop_device,
     ensure_loop_device_absent,
@@ -38,6 +39,7 @@ class FakeLosetup:
         # As `queue/write_cache` of each device says, unless it is `write back`.
         self.write_caches: dict[str, str] = {}
         self.is_sysfs_writable = True
+        self.parts: list[tuple[str, ...]] = []
 
     def __call__(self, argv: Sequence[str]) -> str:
         match list(argv):
@@ -48,7 +50,8 @@ class FakeLosetup:
             case ["losetup", "--detach", device]:
                 self.devices = [d for d in self.devices if d["name"] != device]
                 return ""
-            case ["losetup", "--find", "--show", "--direct-io=on", reference, file]:
+            case ["losetup", "--find", "--show", "--direct-io=on", reference, *part, file]:
+                self.parts.append(tuple(part))
                 name = f"/dev/loop{90 + len(self.devices)}"
                 self.devices.append(
                     {
@@ -203,3 +206,14 @@ def loop_info64(name: bytes) -> bytes:
 def test_reference_in_the_kernels_struct(name: bytes, reference: str) -> None:
     assert len(loop_info64(name)) == 232
     assert parse_loop_reference(loop_info64(name)) == reference
+
+
+def test_parts_of_a_file_are_devices_of_their_own() -> None:
+    losetup = FakeLosetup([])
+    host = FakeHost("h1", losetup)
+    part = FilePart(offset_bytes=4 << 30, size_bytes=2 << 30)
+    first = ensure_loop_device(host, FILE, reference=REFERENCE)
+    second = ensure_loop_device(host, FILE, reference=f"{REFERENCE}-db", part=part)
+    assert first != second
+    assert ensure_loop_device(host, FILE, reference=f"{REFERENCE}-db", part=part) == second
+    assert losetup.parts == [(), ("--offset=4294967296", "--sizelimit=2147483648")]

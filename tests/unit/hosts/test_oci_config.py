@@ -70,6 +70,36 @@ def render(spec: DaemonSpec, machine: MachineLimits = MACHINE) -> dict[str, Any]
     )
 
 
+def test_a_bare_daemon_is_in_its_hosts_namespaces_and_keeps_its_own_files() -> None:
+    spec = replace(MYSQLD, bare=True)
+    config = render_oci_config(
+        spec,
+        root="/srv/h1/daemons/x/rootfs",
+        hostname="h1",
+        network_namespace="/run/netns/grampus-3f2a0-h1",
+        cgroup_path="/grampus/3f2a0/h1/x",
+        machine=MACHINE,
+        devices=DEVICES,
+        host_pid=4711,
+    )
+    found = {one["type"]: one.get("path") for one in config["linux"]["namespaces"]}
+    assert found == {
+        "pid": "/proc/4711/ns/pid",
+        "ipc": "/proc/4711/ns/ipc",
+        "uts": "/proc/4711/ns/uts",
+        "mount": None,
+        "network": "/run/netns/grampus-3f2a0-h1",
+    }
+    assert "memory" not in config["linux"]["resources"]
+    assert "cpu" not in config["linux"]["resources"]
+    assert config["linux"]["maskedPaths"] == []
+    capabilities = config["process"]["capabilities"]["bounding"]
+    assert capabilities == list(allowed_capabilities(MACHINE.capability_mask))
+    contained = render(MYSQLD)
+    assert config["mounts"] == contained["mounts"]
+    assert config["process"]["user"] == contained["process"]["user"]
+
+
 def mount_at(config: dict[str, Any], destination: str) -> dict[str, Any]:
     (found,) = [m for m in config["mounts"] if m["destination"] == destination]
     return dict(found)

@@ -13,8 +13,10 @@ import uuid
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import PurePosixPath
 
+from grampus.ceph.pools import COUNT_IMAGES
 from grampus.core.errors import NotFoundError
 from grampus.hosts.port import (
     CommandFailedError,
@@ -40,6 +42,9 @@ class FakeCeph:
     pools: dict[str, dict[str, str]] = field(default_factory=dict)
     health: str = "HEALTH_OK"
     peering_looks: int = 0  # how often its groups are still seen not to serve
+    crush: dict[str, str] = field(default_factory=dict)  # an OSD or bucket -> what it is in
+    rules: list[str] = field(default_factory=lambda: ["replicated_rule"])
+    images: dict[str, int] = field(default_factory=dict)  # by pool
     acting_sets: list[list[int]] = field(default_factory=lambda: [[0, 1, 2], [2, 0, 1]])
     # Hosts work at the same time, each call of theirs alone.
     lock: AbstractContextManager[bool] = field(default_factory=threading.RLock)
@@ -64,17 +69,34 @@ class FakeCeph:
                 return 0, f"[{entity}]\n\tkey = {key}\n"
             case ["osd", "new", osd_uuid, "-i", "-"]:
                 secret = json.loads(stdin or "{}")["cephx_secret"]
-                known = self.osds.setdefault(osd_uuid, (len(self.osds), secret))
+                taken = {number for number, _ in self.osds.values()}
+                free = next(number for number in count() if number not in taken)
+                known = self.osds.setdefault(osd_uuid, (free, secret))
                 if known[1] != secret:
                     return 17, "EEXIST: entity exists but key does not match"
                 return 0, f"{known[0]}\n"
-            case ["osd", "stat", *_]:
-                return 0, json.dumps({"num_up_osds": osds_up, "num_in_osds": osds_up})
+            case ["osd", "dump", *_]:
+                return 0, json.dumps({"osds": self._osd_dump()})
+            case ["osd", "pool", "ls", "detail", *_]:
+                detail = [
+                    {"pool_name": pool, "crush_rule": self.rules.index(facts["rule"])}
+                    for pool, facts in self.pools.items()
+                ]
+                return 0, json.dumps(detail)
             case ["osd", "pool", "ls", *_]:
                 return 0, json.dumps(sorted(self.pools))
             case ["osd", "pool", "create", pool, groups, *_]:
-                self.pools[pool] = {"pg_num": groups}
+                rule = next((word for word in argv if word in self.rules), self.rules[0])
+                self.pools[pool] = {"pg_num": groups, "rule": rule}
                 return 0, ""
+            case ["osd", "pool", "rm", pool, _, "--yes-i-really-really-mean-it"]:
+                assert not self.images.get(pool)
+                del self.pools[pool]
+                return 0, ""
+            case ["config", "set" | "rm", *_]:
+                return 0, ""
+            case ["osd", "crush" | "down" | "purge", *_]:
+                return self._change_map(list(argv)[1:])
             case ["osd", "pool", "set", pool, name, value]:
                 self.pools[pool][name] = value
                 return 0, ""
@@ -87,6 +109,38 @@ class FakeCeph:
             case ["status", *_]:
                 return 0, json.dumps(self._status(osds_up))
         raise AssertionError(f"a command that no cluster was told of: {argv}")
+
+    def _change_map(self, argv: list[str]) -> tuple[int, str]:
+        match argv:
+            case ["crush", "add-bucket", name, "root"]:
+                self.crush.setdefault(name, "")
+            case ["crush", "rule", "create-replicated", rule, root, "host"]:
+                assert root in self.crush
+                self.rules += [] if rule in self.rules else [rule]
+            case ["crush", "rule", "dump", *_]:
+                rules = [{"rule_id": at, "rule_name": rule} for at, rule in enumerate(self.rules)]
+                return 0, json.dumps(rules)
+            case ["crush", "rule", "rm", rule]:
+                if any(facts["rule"] == rule for facts in self.pools.values()):
+                    return 16, f"rule {rule} is in use"
+                self.rules = [one for one in self.rules if one != rule]
+            case ["crush", "rm", name]:
+                if name in self.crush.values():
+                    return 39, f"{name} is not empty"
+                self.crush.pop(name, None)
+            case ["down", number]:
+                assert number not in self.running("osd"), "it would come up again"
+            case ["purge", number, "--force", "--yes-i-really-mean-it"]:
+                self.osds = {u: known for u, known in self.osds.items() if known[0] != int(number)}
+                self.crush.pop(f"osd.{number}", None)
+        return 0, ""
+
+    def _osd_dump(self) -> list[dict[str, object]]:
+        up = {int(name) for name in self.running("osd")}
+        return [
+            {"osd": number, "uuid": osd_uuid, "up": int(number in up), "in": int(number in up)}
+            for osd_uuid, (number, _) in self.osds.items()
+        ]
 
     def _status(self, osds_up: int) -> dict[str, object]:
         state = "peering" if self.peering_looks else "active+clean"
@@ -118,6 +172,8 @@ class FakeLabHost:
     daemons: dict[str, DaemonSpec] = field(default_factory=dict)
     states: dict[str, DaemonState] = field(default_factory=dict)
     loops: dict[str, tuple[Path, str]] = field(default_factory=dict)  # device -> file, reference
+    parts: dict[str, tuple[str, ...]] = field(default_factory=dict)  # device -> its place
+    rotational: dict[str, str] = field(default_factory=dict)  # device -> 0 or 1
     labels: dict[Path, str] = field(default_factory=dict)  # file of an OSD -> uuid on it
     commands: list[tuple[str, ...]] = field(default_factory=list)
     first_loop: int = 0
@@ -171,7 +227,28 @@ class FakeLabHost:
             if self.states.get(spec.name) != "running":
                 self.daemons[spec.name] = spec
                 self.states[spec.name] = "running" if self._can_start(spec) else "stopped"
+                self._place(spec)
             self.fuse.burn()
+
+    def ensure_daemon_absent(self, name: str, *, kill: bool = False) -> None:
+        with self.ceph.lock:
+            self.fuse.burn()
+            self.states.pop(name, None)
+            self.fuse.burn()
+
+    def _place(self, spec: DaemonSpec) -> None:
+        """An OSD puts itself where it is told in the CRUSH map, else under its host."""
+        if not spec.name.startswith("osd-"):
+            return
+        options = dict(zip(spec.argv, spec.argv[1:], strict=False))
+        told = options.get("--crush-location", f"root=default host={self.name}")
+        root, host = (word.partition("=")[2] for word in told.split())
+        self.ceph.crush |= {f"osd.{options['--id']}": host, host: root, root: ""}
+
+    def slice(self, device: str) -> Path:
+        """The file that a device is, or its part of it."""
+        file, part = self.loops[device][0], "".join(self.parts.get(device, ()))
+        return Path(f"{file}@{part}") if part else file
 
     def statuses(self) -> list[DaemonStatus]:
         return [DaemonStatus(name, state) for name, state in sorted(self.states.items())]
@@ -208,9 +285,14 @@ class FakeLabHost:
         device = self.files.get(store / "block", "")
         return (
             device in self.loops
-            and spec.devices == (device,)
+            and spec.devices
+            == tuple(
+                self.files[link]
+                for name in ("block", "block.db")
+                if (link := store / name) in self.files
+            )
             and store / "superblock" in self.files
-            and self.labels.get(self.loops[device][0]) == self.files[store / "superblock"]
+            and self.labels.get(self.slice(device)) == self.files[store / "superblock"]
         )
 
     def _command(self, argv: list[str], stdin: str | None) -> tuple[int, str]:
@@ -229,14 +311,26 @@ class FakeLabHost:
                 assert Path(monmap) in self.files
                 assert "[mon.]" in self.files[Path(keyring)]
                 return self._make(f"/var/lib/ceph/mon/ceph-{name}/store.db", "")
-            case ["ceph-osd", "--mkfs", "--id", name, *_, osd_uuid]:
-                return self._make_osd(self.path(f"/var/lib/ceph/osd/ceph-{name}"), osd_uuid)
+            case ["ceph-osd", "--mkfs", "--id", name, *options, osd_uuid]:
+                store = self.path(f"/var/lib/ceph/osd/ceph-{name}")
+                if "--bluestore-block-db-path" in options:
+                    if store / "block.db" in self.files:
+                        return 250, "bluestore mkfs failed, (17) File exists"
+                    wal_db = options[options.index("--bluestore-block-db-path") + 1]
+                    self.files[store / "block.db"] = wal_db
+                return self._make_osd(store, osd_uuid)
             case ["sh", "-c", _, "sh", setting] if setting.endswith("/queue/write_cache"):
                 return 0, "write back\n"
+            case ["sh", "-c", _, "sh", setting, value] if setting.endswith("/queue/rotational"):
+                self.rotational[f"/dev/{Path(setting).parts[3]}"] = value
+                return 0, ""
+            case ["losetup", "--detach", device]:
+                self.loops.pop(device, None)
+                return 0, ""
             case ["losetup", *rest]:
                 return self._losetup(rest)
             case ["wipefs", "--all", "--quiet", device] | ["dd", _, device, *_]:
-                self.labels.pop(self.loops[device.removeprefix("of=")][0], None)
+                self.labels.pop(self.slice(device.removeprefix("of=")), None)
                 return 0, ""
             case _:
                 return self._file_command(argv)
@@ -244,6 +338,16 @@ class FakeLabHost:
     def _file_command(self, argv: list[str]) -> tuple[int, str]:
         path = self.path(argv[-1])
         match argv:
+            case ["rm", "-f", *names]:
+                for name in names:
+                    self.files.pop(self.path(name), None)
+                    self.labels = {
+                        place: label
+                        for place, label in self.labels.items()
+                        if str(place).partition("@")[0] != str(self.path(name))
+                    }
+            case ["python3", "-c", script, pool] if script == COUNT_IMAGES:
+                return 0, str(self.ceph.images.get(pool, 0))
             case ["test", "-e", _]:
                 return (0 if path in self.files else 1), ""
             case ["rm", "-rf", _]:
@@ -268,7 +372,7 @@ class FakeLabHost:
 
     def _make_osd(self, store: Path, osd_uuid: str) -> tuple[int, str]:
         assert store / "keyring" in self.files, "no key for the OSD"
-        file = self.loops[self.files[store / "block"]][0]
+        file = self.slice(self.files[store / "block"])
         if file in self.labels:
             return 1, "bluestore: device carries a label already"
         self.labels[file] = osd_uuid
@@ -282,9 +386,14 @@ class FakeLabHost:
                     for device, (file, reference) in self.loops.items()
                 ]
                 return 0, json.dumps({"loopdevices": devices}) if devices else ""
-            case ["--find", "--show", "--direct-io=on", reference, name]:
+            case ["--find", "--show", "--direct-io=on", reference, *part, name]:
                 assert Path(name) in self.files, "losetup over no file"
-                device = f"/dev/loop{self.first_loop + len(self.loops)}"
+                device = next(
+                    free
+                    for number in count(self.first_loop)
+                    if (free := f"/dev/loop{number}") not in self.loops
+                )
+                self.parts[device] = tuple(part)
                 self.loops[device] = (Path(name), reference.removeprefix("--loop-ref="))
                 return 0, f"{device}\n"
         raise AssertionError(f"losetup {options}")

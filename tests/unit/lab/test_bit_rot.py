@@ -16,7 +16,7 @@ from grampus.core.progress import SilentProgress
 from grampus.hosts.lab_host import LabFleet
 from grampus.hosts.port import CommandResult, DaemonSpec, DaemonStatus
 from grampus.lab.bit_rot import FLIP_BIT, LIST_WRITES, BitRot
-from grampus.lab.bootstrap import osd_reference
+from grampus.lab.osds import osd_reference
 from tests.unit.mon_commands import as_ceph_command
 
 from .fakes import FakeClock
@@ -35,6 +35,7 @@ class RottenHost:
         self.data_dir = PurePosixPath("/h1/data")
         self.device = device
         self.files: dict[str, str] = {}
+        self.osd_record: str | None = json.dumps({"id": 0, "uuid": "u"})
         self.osd_runs = True
         self.starts = 0
         self.stops_when_rotten = False
@@ -113,6 +114,8 @@ class RottenHost:
         self.osd_runs = False
 
     def read_file(self, path: PurePosixPath) -> str | None:
+        if path == self.data_dir / "osd/0.json":
+            return self.osd_record
         return self.files.get(str(path))
 
     def write_file(self, path: PurePosixPath, content: str, **_: Any) -> None:
@@ -219,3 +222,9 @@ def test_a_group_that_lacks_a_copy_is_refused(host: RottenHost) -> None:
     with pytest.raises(RefusedError) as caught:
         rot_of(host).plan("databases", "db-shop", osd=None, count=1)
     assert caught.value.code == "not-whole"
+
+
+def test_an_osd_of_a_set_is_left_alone(host: RottenHost) -> None:
+    host.osd_record = json.dumps({"id": 7, "uuid": "u"})
+    with pytest.raises(RefusedError, match="belongs to an OSD set"):
+        rot_of(host).plan("databases", "shop.1/db-shop", osd=None, count=1)

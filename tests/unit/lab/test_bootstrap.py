@@ -8,14 +8,10 @@ import pytest
 from grampus.core.errors import GrampusError
 from grampus.core.units import GIB
 from grampus.hosts.lab_host import LabFleet
-from grampus.lab.bootstrap import (
-    MADE_MARKER,
-    ClusterBootstrap,
-    decide_placement_groups,
-    in_parallel,
-    osd_reference,
-)
+from grampus.lab.bootstrap import ClusterBootstrap, decide_placement_groups
+from grampus.lab.making import MADE_MARKER, in_parallel
 from grampus.lab.model import LabSpec
+from grampus.lab.osds import osd_reference
 from tests.unit.interruption import Fuse, Killed, is_stopped
 
 from .fakes import FakeCeph, FakeClock, FakeLabFleet, FakeLabHost
@@ -217,7 +213,7 @@ def test_lost_secret_of_an_unmade_osd_is_a_clear_error() -> None:
         ),
         (
             lambda lab: lab.ceph.hosts[1].labels.clear(),
-            "all OSDs to be up and in after 90 s. osd-2 on h2 ended",
+            "all OSDs to be up and in after 120 s. osd-2 on h2 ended",
         ),
         (
             lambda lab: setattr(lab.ceph, "health", "HEALTH_WARN"),

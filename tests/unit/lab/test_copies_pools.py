@@ -52,3 +52,12 @@ def test_the_pool_of_databases_is_there_already() -> None:
     runner = FakeRunner({})
     assert pools(runner).ensure(3) == "databases"
     assert runner.asked == []
+
+
+def test_each_chunk_needs_a_host_with_osds() -> None:
+    wide = SPEC.model_copy(update={"host_count": 5, "osd_host_count": 3})
+    made = CopiesPools(wide, CephCluster(FakeRunner({})), FakeClock())
+    made.require_chunks_fit("k2m1")
+    with pytest.raises(RefusedError, match="OSDs on 3 hosts, and k2m2 has 4 chunks") as caught:
+        made.require_chunks_fit("k2m2")
+    assert caught.value.code == "too-few-hosts"

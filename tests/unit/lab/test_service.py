@@ -14,6 +14,7 @@ from grampus.hosts.lab_host import LabFleet
 from grampus.lab.images.cache import HostImage, HostImages
 from grampus.lab.images.definition import ImageDefinition, load_definitions
 from grampus.lab.model import LAB_RECORD, LabSpec
+from grampus.lab.osd_set import OSD_SET_RECORD
 from grampus.lab.service import (
     DEFAULT_OSD_SIZE_BYTES,
     MIN_OSD_SIZE_BYTES,
@@ -31,6 +32,7 @@ from grampus.state.store import Store
 
 from .fakes import FakeCeph, FakeClock, FakeLabFleet, FakeLabHost, Fuse
 from .test_model import make_spec
+from .test_osd_plans import make_set
 
 REPOSITORY_IMAGES = Path(__file__).resolve().parents[3] / "images"
 MONS = ("mon-h1", "mon-h2", "mon-h3")
@@ -162,6 +164,7 @@ def test_osds_that_do_not_fit_are_refused(
         LabRequest("t", 3, 2, "nvme", 20 * GIB, "sid"),
         LabRequest("t", hosts=3),
         LabRequest("t", is_secure=False),
+        LabRequest("t", osd_hosts=3),
     ],
 )
 def test_asking_for_the_lab_as_it_is(request_: LabRequest) -> None:
@@ -178,6 +181,7 @@ def test_asking_for_the_lab_as_it_is(request_: LabRequest) -> None:
         (LabRequest("t", osd_size_bytes=GIB), "--osd-size"),
         (LabRequest("t", image="trixie"), "--image sid, not trixie"),
         (LabRequest("t", is_secure=True), "--secure off, not on"),
+        (LabRequest("t", osd_hosts=2), "--osd-hosts 3, not 2"),
         (LabRequest("t", hosts=4, media="ssd"), "--hosts 3, not 4, --media nvme, not ssd"),
     ],
 )
@@ -223,6 +227,20 @@ def test_a_lab_that_is_there_stays_what_it_is(lab: Lab) -> None:
 def test_bounds(lab: Lab, hosts: int, per_host: int, sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
         lab.service().plan_up(LabRequest("t", hosts=hosts, osds_per_host=per_host))
+
+
+def test_some_hosts_may_have_no_osds(lab: Lab) -> None:
+    spec = lab.service().plan_up(LabRequest("t", hosts=5, osd_hosts=3, osds_per_host=2))
+    assert (spec.osd_hosts, spec.other_hosts) == (["h1", "h2", "h3"], ["h4", "h5"])
+    assert spec.osd_count == 6
+    every = lab.service().plan_up(LabRequest("t", hosts=4, osd_hosts=4))
+    assert (every.osd_host_count, every.other_hosts, every.osd_count) == (None, [], 4)
+
+
+@pytest.mark.parametrize("osd_hosts", [2, 6])
+def test_osds_need_three_hosts_and_hosts_that_are_there(lab: Lab, osd_hosts: int) -> None:
+    with pytest.raises(UsageError, match=f"Of 5 hosts 3 to 5 have OSDs, not {osd_hosts}"):
+        lab.service().plan_up(LabRequest("t", hosts=5, osd_hosts=osd_hosts))
 
 
 def test_disk_too_small(lab: Lab) -> None:
@@ -275,6 +293,18 @@ def test_two_labs_get_two_networks_also_when_the_other_is_down(lab: Lab) -> None
     lab.networks = [IPv4Network("10.213.1.0/24")]
     spec = lab.service().plan_up(LabRequest("t", osd_size_bytes=MIN_OSD_SIZE_BYTES))
     assert spec.subnet == "10.213.2.0/24"
+
+
+def test_a_lab_comes_up_with_its_osd_sets_before_its_pools(lab: Lab) -> None:
+    spec = make_spec()
+    lab.record(spec)
+    assert not any("OSD set" in title for title in lab.service().up_titles(spec))
+    for name in ("fast", "slow"):
+        lab.store.put(OSD_SET_RECORD, "t", name, make_set(name=name))
+    titles = lab.service().up_titles(spec)
+    at = titles.index("Start 2 OSD sets")
+    assert titles[at - 1].endswith("OSDs")
+    assert titles[at + 1] == "Make the pool for databases"
 
 
 @pytest.mark.parametrize("name", ["T", "a b", "../x", "", "all"])

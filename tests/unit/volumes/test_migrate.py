@@ -371,6 +371,19 @@ def test_a_key_opens_both_pools_while_the_volume_is_on_its_way() -> None:
         assert decide_capabilities(moving)["osd"] == f"{one}, {other}, {reads}"
 
 
+def test_a_key_opens_the_pool_of_the_data_too() -> None:
+    spec = VolumeSpec(name="demo", pool="databases-k2m1", image="n/demo", size_bytes=GIB)
+    record = VolumeRecord(spec=spec, ceph_user="u", shares_with=("databases-k2m1/golden.1",))
+    assert decide_capabilities(record)["osd"] == ", ".join(
+        [
+            "profile rbd pool=databases-k2m1 namespace=n",
+            "profile rbd pool=databases-k2m1-data namespace=n",
+            "profile rbd-read-only pool=databases-k2m1 namespace=golden.1",
+            "profile rbd-read-only pool=databases-k2m1-data namespace=golden.1",
+        ]
+    )
+
+
 def test_what_the_tool_says_is_read() -> None:
     assert parse_migration('{"watchers": []}') is None
     found = parse_migration(

@@ -65,12 +65,17 @@ class DatabaseStands:
         """All databases of the stand, running, with their data. Raises GrampusError."""
         databases, plan = self._ports.databases, stand.plan
         names = member_names(plan.name, plan.count)
-        for name in names:
+        hosts = self._ports.hosts_for(plan.layout)
+        # Without hosts of both kinds the product knows best.
+        is_free = not self._ports.layout.other_hosts
+        for at, name in enumerate(names):
             databases.settle(name)
             if databases.find(name) is None:
                 self._ports.progress.phase(f"Make the database {name}")
-                databases.create(name, stand, base_parameters(plan))
+                host = None if is_free else hosts[at % len(hosts)].name
+                databases.create(name, stand, base_parameters(plan), host=host)
             databases.ensure_running(name)
+            self._ensure_driver(plan, name)
         clients = {name: self._client(name) for name in names}
 
         def fill(name: str) -> None:
@@ -100,6 +105,9 @@ class DatabaseStands:
         parameters = decide_parameters(cell, stand.plan)
         servers = []
         _for_each(lambda name: self._set(name, parameters), names, at_once=SET_AT_ONCE)
+        for name in names:
+            # A server that had to be started was attached as the product would.
+            self._ensure_driver(stand.plan, name)
         for name in names:
             record = self._ports.databases.find(name)
             if record is None:
@@ -158,6 +166,10 @@ class DatabaseStands:
                     endpoint = self._ports.databases.endpoint(name)
                     daemons.append((endpoint.host, endpoint.daemon))
         wait_until_calm(self._ports.fleet, daemons, clock=self._ports.clock, max_s=SETTLE_S)
+
+    def _ensure_driver(self, plan: StandPlan, name: str) -> None:
+        if plan.driver is not None:
+            self._ports.databases.ensure_driver(name, plan.driver)
 
     def _set(self, name: str, parameters: Mapping[str, str]) -> None:
         databases = self._ports.databases

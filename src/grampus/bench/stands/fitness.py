@@ -26,6 +26,8 @@ UNFIT_CHECKS = (
     "OBJECT_UNFOUND",
     "OBJECT_MISPLACED",
 )
+# What OSDs that were filled on purpose make Ceph say.
+NEARLY_FULL_CHECKS = frozenset({"OSD_NEARFULL", "POOL_NEARFULL"})
 _MOVING = frozenset(
     {"degraded", "undersized", "recovering", "recovery_wait", "backfilling", "backfill_wait"}
 )
@@ -33,12 +35,17 @@ MIN_FREE_SHARE = 0.04
 MIN_FREE_BYTES = 2 * GIB
 
 
-def why_cluster_unfit(status: Mapping[str, Any]) -> str | None:
-    """Why nothing measured on the cluster would count, from the document of `ceph status`."""
+def why_cluster_unfit(
+    status: Mapping[str, Any], *, expected: frozenset[str] = frozenset()
+) -> str | None:
+    """Why nothing measured on the cluster would count, from the document of `ceph status`.
+
+    `expected` are checks that what is measured itself brings about.
+    """
     health = status["health"]
     checks: Mapping[str, Any] = health.get("checks", {})
     for code in UNFIT_CHECKS:
-        if code in checks:
+        if code in checks and code not in expected:
             return f"The cluster is not well: {_message(checks[code])} ({code})."
     if health["status"] == "HEALTH_ERR":
         errors = [

@@ -31,6 +31,8 @@ from grampus.hosts.port import Fleet
 # The window has whole seconds of the clock alone, and a busy sysbench leaves out its last line: of
 # so many more than wanted, enough are left for the latencies to be counted (`MAX_OUTSIDE_SHARE`).
 WINDOW_EXTRA_S = 3
+# For clients that find out how long they have to be.
+MAX_WARM_UPS = 4
 # All hosts of a lab have the clock of one machine.
 SAME_CLOCK = ClockOffset(0.0, 0.0)
 
@@ -50,7 +52,8 @@ class VisitLoad:
     result, and says when its load began.
 
     `threads` are those of each client. `warms_up`: a run of its own comes before; otherwise the
-    clients see to it themselves. `note` is for whoever reads the figures.
+    clients see to it themselves. `note` is for whoever reads the figures. `is_warm` says after a
+    warm-up whether it was long enough.
     """
 
     clients: Callable[[int], Sequence[ClientLoad]]
@@ -63,6 +66,7 @@ class VisitLoad:
     servers: tuple[Server, ...] = ()
     note: str | None = None
     bytes_per_operation: float | None = None
+    is_warm: Callable[[], bool] = lambda: True
 
 
 @dataclass(frozen=True)
@@ -80,11 +84,13 @@ def measure_load(
     """
     raw: dict[str, str] = {}
     watched = OsdDevices(ports)
-    if load.warms_up and warmup_s:
+    for _ in range(MAX_WARM_UPS if load.warms_up and warmup_s else 0):
         warm_ups = run_together(load.clients(warmup_s), ports.clock)
         failure = _read_warm_ups(load, warm_ups, raw)
         if failure is not None:
             return Measured(failure, load.loop, raw=raw)
+        if load.is_warm():
+            break
     before = _observe(ports, watched, load.servers)
     ends = run_together(load.clients(measure_s + WINDOW_EXTRA_S), ports.clock)
     after = _observe(ports, watched, load.servers)
@@ -178,18 +184,18 @@ def _judge(
     used_s = [end.cpu_s for end in ends]
     elapsed_s = max(result.elapsed_s for result in results)
     busy = [
-        mean_busy_threads(
-            operations_per_s=result.operations_per_s, average_us=result.latency.average_us or 0.0
-        )
+        mean_busy_threads(operations_per_s=result.operations_per_s, average_us=average_us)
         for result in results
+        if (average_us := result.latency.average_us) is not None
     ]
+    # rbd bench says nothing of latencies; and in an open loop they hold the time in the queue.
+    tells_threads = load.asked_rate_per_s is None and len(busy) == len(results)
     return is_client_bound(
         LoadEvidence(
             cpu_used_cores=None if None in used_s else sum(s or 0.0 for s in used_s) / elapsed_s,
             cpu_limit_cores=cores,
             threads=load.threads * len(ends),
-            # In an open loop a latency holds the time in the queue: it says nothing of threads.
-            busy_threads=None if load.asked_rate_per_s is not None else sum(busy),
+            busy_threads=sum(busy) if tells_threads else None,
             asked_rate_per_s=load.asked_rate_per_s,
             reached_rate_per_s=joint.operations_per_s,
             server_cpu_share=_server_share(load.servers, before, after),

@@ -7,14 +7,21 @@ from dataclasses import dataclass
 
 from grampus.bench.matrix.capabilities import Capabilities, Offer
 from grampus.bench.matrix.dimensions import default_of
+from grampus.bench.stands.osd_needs import MAX_FILL_PERCENT
+from grampus.bench.stands.plan import NO_CODE
+from grampus.bench.stands.profiles import PROFILES
 from grampus.core.units import MIB
-from grampus.volumes.model import WritePath
+from grampus.volumes.model import DriverName, WritePath
 
 MAX_THREADS = 512
 MAX_CLIENTS = 16
 MAX_VOLUMES = 32
+MAX_CODING_CHUNKS = 4
 # The smallest database that these cells stand on, with the program that serves its volume.
 DATABASE_BYTES = 400 * MIB
+# What an OSD takes under a small load; Ceph lets it grow to 1 GiB where there is so much.
+OSD_BYTES = 300 * MIB
+MAX_OSDS_PER_HOST = 16
 WORKLOADS = (
     "point-select",
     "update-index",
@@ -22,6 +29,10 @@ WORKLOADS = (
     "mix-75-25",
     "rados-write",
     "rados-read",
+    "rbd-write",
+    "rbd-read",
+    "rbd-randwrite",
+    "rbd-randread",
     "fio-write",
     "fio-read",
     "fio-randwrite",
@@ -29,17 +40,7 @@ WORKLOADS = (
 )
 # What a lab has in one form alone, and why.
 ONE_FORM: Mapping[str, str] = {
-    "erasure_code": "the pools of a lab keep whole copies",
     "objectstore": "this Ceph has BlueStore alone",
-    "wal_db_device": "an OSD of a lab is one loop device with everything on it",
-    "osds_per_device": "each OSD of a lab has a device of its own",
-    "osd_cores_per_host": "all hosts of a lab share the cores of one machine",
-    "osd_thread_cache_mib": "the OSDs of a lab run with the allocator's own default",
-    "fill_percent": "a lab's disks are sparse files, and filling them tells nothing of a disk",
-    "layout": "all hosts of a lab are one machine, so databases and OSDs are never apart",
-    "runtime": "a lab's servers run in containers",
-    "driver": "the driver is the best one of the host",
-    "profile": "the tuning is Grampus's own",
 }
 
 
@@ -48,22 +49,22 @@ class LabFeatures:
     """What of a lab decides its offers."""
 
     name: str
-    media: str
-    osds_per_host: int
     copies: int
     write_paths: tuple[WritePath, ...]
     free_addresses: int
     available_memory_bytes: int
     versions: Mapping[str, tuple[str, ...]]
+    hosts: int  # with OSDs
+    cores: int
+    other_hosts: int = 0  # without OSDs
+    drivers: tuple[DriverName, ...] = ()  # that its hosts can attach volumes through
 
 
 def decide_capabilities(lab: LabFeatures) -> Capabilities:
     """All that the lab can do."""
     databases = min(lab.free_addresses, lab.available_memory_bytes // DATABASE_BYTES)
     offers = {
-        "workload": Offer(
-            values=WORKLOADS, because="rbd bench and a TPC-C load are not driven here"
-        ),
+        "workload": Offer(values=WORKLOADS, because="a TPC-C load is not driven here"),
         "threads": Offer(at_least=1, at_most=MAX_THREADS, because="a client is one process"),
         "rate": Offer(values=("none",), at_least=1, because="sysbench takes whole rates"),
         "databases": Offer(
@@ -77,17 +78,70 @@ def decide_capabilities(lab: LabFeatures) -> Capabilities:
         "copies": Offer(
             values=tuple(range(1, lab.copies + 1)), because=f"the lab keeps {lab.copies} copies"
         ),
-        "media": Offer(values=(lab.media,), because="it is what the lab was made with"),
-        "osd_devices_per_host": Offer(
-            values=(lab.osds_per_host,), because="it is what the lab was made with"
-        ),
         "write_path": Offer(
             values=lab.write_paths,
             because=None if len(lab.write_paths) > 1 else "volumed is not built",
         ),
         "trx_commit": Offer(values=(0, 1, 2)),
         "doublewrite": Offer(values=("default", "disabled", "detect-only", "single", "parallel")),
+        "profile": Offer(values=tuple(PROFILES)),
+        "runtime": Offer(
+            values=("bare", "container"),
+            because="a lab's servers run in containers, or on their host itself",
+        ),
+        "erasure_code": Offer(
+            values=(NO_CODE, *decide_codes(lab.hosts)),
+            because=f"each chunk needs a host of its own, and {lab.hosts} hosts have OSDs",
+        ),
+        "driver": Offer(
+            values=("auto", *lab.drivers),
+            because="they are those that this machine's kernel and programs allow, and librbd is "
+            "QEMU's own",
+        ),
+        "layout": Offer(
+            values=("decoupled", "hyperconverged") if lab.other_hosts else ("decoupled",),
+            because=None
+            if lab.other_hosts
+            else "all hosts of this lab have OSDs; `lab up --hosts 6 --osd-hosts 3` makes one "
+            "with hosts of both kinds",
+        ),
     }
+    offers |= decide_osd_offers(lab)
     for dimension, because in ONE_FORM.items():
         offers[dimension] = Offer(values=(default_of(dimension),), because=because)
     return Capabilities(place=f"lab {lab.name}", offers=offers, versions=lab.versions)
+
+
+def decide_osd_offers(lab: LabFeatures) -> dict[str, Offer]:
+    """What OSD sets beside the lab's first OSDs make of it (ADR 27)."""
+    osds_per_host = lab.available_memory_bytes // OSD_BYTES // lab.hosts
+    most = max(1, min(MAX_OSDS_PER_HOST, osds_per_host))
+    because = "each OSD takes memory of this machine, and a host has at most 16 of a set"
+    return {
+        "media": Offer(values=("hdd", "ssd", "nvme")),
+        "wal_db_device": Offer(values=("none", "ssd", "nvme", "optane")),
+        "osds_per_device": Offer(at_least=1, at_most=most, because=because),
+        "osd_devices_per_host": Offer(at_least=1, at_most=most, because=because),
+        "osd_cores_per_host": Offer(
+            values=("all",),
+            at_least=1,
+            at_most=lab.cores,
+            because="all hosts of a lab share the cores of one machine",
+        ),
+        "osd_thread_cache_mib": Offer(at_least=1, at_most=4096),
+        "fill_percent": Offer(
+            at_least=0,
+            at_most=MAX_FILL_PERCENT,
+            because="Ceph holds up writes at 95%, and the load itself writes",
+        ),
+    }
+
+
+def decide_codes(hosts: int) -> tuple[str, ...]:
+    """Erasure codes whose chunks fit on so many hosts, the smallest first."""
+    return tuple(
+        f"k{data}m{chunks - data}"
+        for chunks in range(3, hosts + 1)
+        for data in range(chunks - 1, 1, -1)
+        if chunks - data <= MAX_CODING_CHUNKS
+    )

@@ -9,8 +9,17 @@ from grampus.bench.matrix.capabilities import Capabilities
 from grampus.bench.matrix.cells import Cell
 from grampus.bench.stands.clients import end_clients
 from grampus.bench.stands.databases import DatabaseStands
-from grampus.bench.stands.fitness import why_cluster_unfit, why_disk_unfit
+from grampus.bench.stands.fills import TOLERANCE_PERCENT, Fills, fill_pool
+from grampus.bench.stands.fitness import NEARLY_FULL_CHECKS, why_cluster_unfit, why_disk_unfit
+from grampus.bench.stands.images import ImageStands
+from grampus.bench.stands.layouts import Budgets
 from grampus.bench.stands.measuring import measure_load
+from grampus.bench.stands.osd_needs import (
+    NEARLY_FULL_PERCENT,
+    OsdNeeds,
+    decide_name_on,
+    decide_osd_needs,
+)
 from grampus.bench.stands.plan import (
     StandPlan,
     StandTarget,
@@ -18,14 +27,18 @@ from grampus.bench.stands.plan import (
     decide_stand,
     member_names,
     merge_stands,
+    place_on,
     stand_name,
 )
 from grampus.bench.stands.pools import PoolStands
 from grampus.bench.stands.ports import StandPorts
+from grampus.bench.stands.profiles import Profiles
 from grampus.bench.stands.quiet import quiet_cluster, restore_cluster
 from grampus.bench.stands.records import (
+    OSD_SET_RECORD,
     POOL_RECORD,
     STAND_RECORD,
+    BenchOsdSet,
     BenchPool,
     BenchStand,
 )
@@ -33,6 +46,14 @@ from grampus.bench.stands.volumes import VolumeStands
 from grampus.bench.visits.place import Measured
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.state.runs import Setting
+
+# What a member of a stand is to its user.
+NOUNS: Mapping[StandTarget, str] = {
+    "database": "database",
+    "volume": "volume",
+    "image": "volume",
+    "pool": "pool",
+}
 
 
 class StandsPlace:
@@ -43,7 +64,11 @@ class StandsPlace:
         self._shape_only = shape_only
         self._databases = DatabaseStands(ports)
         self._volumes = VolumeStands(ports)
+        self._images = ImageStands(ports)
         self._pools = PoolStands(ports)
+        self._fills = Fills(ports)
+        self._budgets = Budgets(ports.layout, ports.store, ports.lab)
+        self._profiles = Profiles(ports.tuning, ports.store, ports.lab, ports.progress)
         self._cores: float | None = None
 
     @property
@@ -62,75 +87,103 @@ class StandsPlace:
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
-        """Scrubs, balancer and autoscaler off, each where it was on; other clients ended."""
+        """Scrubs, balancer and autoscaler off, each where it was on; other clients ended.
+
+        No tuning profile outlasts it.
+        """
         self._end_clients()
-        with quiet_cluster(self._ports.cluster, self._ports.store, self._ports.lab):
+        with ExitStack() as stack:
+            stack.enter_context(
+                quiet_cluster(self._ports.cluster, self._ports.store, self._ports.lab)
+            )
+            stack.callback(self._profiles.restore)
+            self._budgets.restore()
             yield
 
     def prepare(self, cells: Sequence[Cell]) -> Mapping[str, str]:
         """See `CellPlace`. What a killed run left is used as far as it is whole."""
         self._end_clients()
+        self._budgets.restore()
         reasons: dict[str, str] = {}
         plans: dict[str, StandPlan] = {}
         for cell in cells:
             try:
-                plans[cell.cell_id] = decide_stand(cell)
+                plans[cell.cell_id] = place_on(decide_stand(cell), self._needs(cell))
             except GrampusError as error:
                 reasons[cell.cell_id] = error.problem
+        made = []
         for stand in merge_stands(plans.values()).values():
             try:
                 self._ensure(stand)
+                made.append(stand)
             except GrampusError as error:
-                reasons |= {
-                    cell_id: f"What it stands on could not be made: {error.problem}"
-                    for cell_id, plan in plans.items()
-                    if plan.name == stand.name
-                }
+                reasons |= _reasons(plans, error, stand=stand.name)
+        # When everything is made: no database is made on OSDs that are nearly full.
+        for needs in {one.osds.name: one.osds for one in made if one.osds is not None}.values():
+            try:
+                self._fill(needs)
+            except GrampusError as error:
+                reasons |= _reasons(plans, error, osd_set=needs.name)
         return reasons
 
     def why_unfit(self) -> str | None:
         """Why nothing measured now would count, as a sentence. Raises nothing."""
         try:
-            unfit = why_cluster_unfit(self._ports.cluster.observe_status())
+            status = self._ports.cluster.observe_status()
+            unfit = why_cluster_unfit(status, expected=self._expected_checks())
         except GrampusError as error:
             return f"The cluster does not answer: {error.problem}"
         return unfit or why_disk_unfit(*self._ports.disk_room())
 
     def measure(self, cell: Cell, *, warmup_s: int, measure_s: int) -> Measured:
         """See `CellPlace`."""
-        stand = self._find(stand_name(cell))
+        stand = self._find(decide_name_on(stand_name(cell), self._needs(cell)))
         if stand is None or not stand.ready:
             raise NotFoundError(
                 f"What the cell {cell.cell_id} stands on is not there, or not as a whole.",
                 "Prepare the cells anew.",
                 code="no-stand",
             )
+        # No daemon starts below a budget that a visit left which was killed.
+        self._budgets.restore()
+        self._profiles.ensure(cell.point.profile)
         match stand.plan.target:
             case "database":
                 load = self._databases.load(cell, stand)
             case "volume":
                 load = self._volumes.load(cell, stand, warmup_s=warmup_s)
+            case "image":
+                load = self._images.load(cell, stand)
             case "pool":
                 load = self._pools.load(cell, stand)
         stands = self._all().values()
         self._databases.settle([one for one in stands if one.plan.target == "database"])
-        return measure_load(
-            self._ports,
-            load,
-            warmup_s=warmup_s,
-            measure_s=measure_s,
-            cores=self._observe_cores(),
-        )
+        cores, layout = self._observe_cores(), stand.plan.layout
+        with self._budgets.imposed(layout, cores) as budgets:
+            hosts = [host.name for host in self._ports.hosts_for(layout)]
+            used = hosts[: stand.plan.count]
+            return measure_load(
+                self._ports,
+                load,
+                warmup_s=warmup_s,
+                measure_s=measure_s,
+                # What the load generators may use.
+                cores=min(cores, sum(budgets.get(host, cores) for host in used)),
+            )
 
     def dismantle(self) -> None:
         """See `CellPlace`. Everything is tried; the first failure is raised in the end."""
         with ExitStack() as steps:
             # The last one first, also when one fails.
             steps.callback(restore_cluster, self._ports.cluster, self._ports.store, self._ports.lab)
+            for osd_set in self._all_osd_sets():
+                steps.callback(self._remove_osd_set, osd_set)
+            steps.callback(self._profiles.restore)
             for pool in self._all_pools():
                 steps.callback(self._remove_pool, pool)
             for stand in self._all().values():
                 steps.callback(self._remove, stand)
+            steps.callback(self._budgets.restore)
             self._end_clients()
 
     def _ensure(self, wanted: StandPlan) -> None:
@@ -141,9 +194,13 @@ class StandsPlace:
             found, plan = None, wanted
         if plan is None:
             raise AssertionError("a stand is used, or made anew")
-        if found is not None and found.ready and found.plan == plan and plan.target == "pool":
+        # Whoever was filled once is not written again.
+        is_filled = found is not None and found.ready and found.plan == plan
+        if is_filled and plan.target in ("pool", "image"):
             return
         self._require_free(plan, ours=0 if found is None else found.plan.count)
+        if plan.osds is not None:
+            self._ensure_osds(plan.osds)
         pool = self._ensure_pool(plan)
         stand = BenchStand(plan=plan, pool=pool)
         # The intent first: whoever finds anything of it later knows whose it is.
@@ -153,6 +210,8 @@ class StandsPlace:
                 self._databases.ensure(stand)
             case "volume":
                 self._volumes.ensure(stand)
+            case "image":
+                self._images.ensure(stand)
             case "pool":
                 self._pools.ensure(stand)
         self._put(stand.model_copy(update={"ready": True}))
@@ -166,7 +225,7 @@ class StandsPlace:
         for name in names:
             if self._is_there(plan.target, name):
                 raise RefusedError(
-                    f"There is a {plan.target} named {name}, and no benchmark made it.",
+                    f"There is a {NOUNS[plan.target]} named {name}, and no benchmark made it.",
                     "Remove it or give it another name: the suite needs that one.",
                     code="exists",
                 )
@@ -175,7 +234,7 @@ class StandsPlace:
         ports = self._ports
         if target == "pool":
             return ports.pools.is_there(name)
-        if target == "volume":
+        if target in ("volume", "image"):
             return ports.volumes.find(name) is not None
         return ports.databases.find(name) is not None
 
@@ -183,11 +242,40 @@ class StandsPlace:
         ports = self._ports
         if plan.target == "pool":
             return plan.name
-        pool = ports.pools.pool_of(plan.copies)
-        if not ports.pools.is_there(pool):
-            ports.store.put(POOL_RECORD, ports.lab, pool, BenchPool(name=pool, copies=plan.copies))
-        ports.pools.ensure(pool, plan.copies)
+        osd_set, code = plan.osd_set, plan.erasure_code
+        pool = ports.pools.pool_of(plan.copies, osd_set=osd_set, erasure_code=code)
+        self._ensure_own_pool(
+            BenchPool(name=pool, copies=plan.copies, osd_set=osd_set, erasure_code=code)
+        )
         return pool
+
+    def _ensure_own_pool(self, pool: BenchPool) -> None:
+        """Recorded first, unless it is there already: then it is somebody else's, or recorded."""
+        ports = self._ports
+        if not ports.pools.is_there(pool.name):
+            ports.store.put(POOL_RECORD, ports.lab, pool.name, pool)
+        ports.pools.ensure(
+            pool.name, pool.copies, osd_set=pool.osd_set, erasure_code=pool.erasure_code
+        )
+
+    def _ensure_osds(self, needs: OsdNeeds) -> None:
+        ports = self._ports
+        found = ports.store.get(OSD_SET_RECORD, ports.lab, needs.name, BenchOsdSet)
+        if found is None and ports.osd_sets.is_there(needs.name):
+            raise RefusedError(
+                f"There is an OSD set named {needs.name}, and no benchmark made it.",
+                "Remove it: the suite needs that name.",
+                code="exists",
+            )
+        ports.store.put(OSD_SET_RECORD, ports.lab, needs.name, BenchOsdSet(needs=needs))
+        ports.osd_sets.ensure(needs)
+
+    def _fill(self, needs: OsdNeeds) -> None:
+        if needs.fill_percent == 0:
+            return
+        hosts = self._ports.osd_sets.place_osds().hosts
+        self._ensure_own_pool(BenchPool(name=fill_pool(needs), copies=hosts, osd_set=needs.name))
+        self._fills.ensure(needs)
 
     def _remove(self, stand: BenchStand) -> None:
         ports = self._ports
@@ -198,6 +286,8 @@ class StandsPlace:
                 self._databases.ensure_absent(stand)
             case "volume":
                 self._volumes.ensure_absent(stand)
+            case "image":
+                self._images.ensure_absent(stand)
             case "pool":
                 self._pools.ensure_absent(stand)
         ports.store.remove(STAND_RECORD, ports.lab, stand.plan.name)
@@ -205,6 +295,24 @@ class StandsPlace:
     def _remove_pool(self, pool: BenchPool) -> None:
         self._ports.pools.ensure_unused_absent(pool.name)
         self._ports.store.remove(POOL_RECORD, self._ports.lab, pool.name)
+
+    def _remove_osd_set(self, osd_set: BenchOsdSet) -> None:
+        name = osd_set.needs.name
+        on_it = [pool.osd_set for pool in self._all_pools()]
+        if name in (*on_it, *(stand.plan.osd_set for stand in self._all().values())):
+            return  # That it could not be removed is what there is to tell.
+        self._ports.progress.phase(f"Remove the OSD set {name}")
+        self._ports.osd_sets.ensure_absent(name)
+        self._ports.store.remove(OSD_SET_RECORD, self._ports.lab, name)
+
+    def _needs(self, cell: Cell) -> OsdNeeds | None:
+        return decide_osd_needs(cell, self._ports.osd_sets.place_osds())
+
+    def _expected_checks(self) -> frozenset[str]:
+        """OSDs that shall be nearly full make Ceph say that they are."""
+        fills = [one.needs.fill_percent for one in self._all_osd_sets()]
+        is_nearly_full = max(fills, default=0) >= NEARLY_FULL_PERCENT - TOLERANCE_PERCENT
+        return NEARLY_FULL_CHECKS if is_nearly_full else frozenset()
 
     def _end_clients(self) -> None:
         for host in self._ports.fleet.hosts():
@@ -226,5 +334,23 @@ class StandsPlace:
     def _all_pools(self) -> list[BenchPool]:
         return list(self._ports.store.all(POOL_RECORD, self._ports.lab, BenchPool).values())
 
+    def _all_osd_sets(self) -> list[BenchOsdSet]:
+        return list(self._ports.store.all(OSD_SET_RECORD, self._ports.lab, BenchOsdSet).values())
+
     def _put(self, stand: BenchStand) -> None:
         self._ports.store.put(STAND_RECORD, self._ports.lab, stand.plan.name, stand)
+
+
+def _reasons(
+    plans: Mapping[str, StandPlan],
+    error: GrampusError,
+    *,
+    stand: str | None = None,
+    osd_set: str | None = None,
+) -> dict[str, str]:
+    """Why cells on that stand, or on those OSDs, cannot be measured."""
+    return {
+        cell_id: f"What it stands on could not be made: {error.problem}"
+        for cell_id, plan in plans.items()
+        if plan.name == stand or (osd_set is not None and plan.osd_set == osd_set)
+    }

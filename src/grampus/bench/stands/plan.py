@@ -1,7 +1,8 @@
 """Which stand a cell needs, what it is called, and how big it is. All pure.
 
-A stand is a set of databases or volumes, or a pool, that cells share: those that agree in what a
-visit cannot change (copies, write path, data set). What is the server's is changed between visits.
+A stand is a set of databases, volumes or images, or a pool, that cells share: those that agree in
+what a visit cannot change (copies, write path, data set). What is the server's is changed between
+visits.
 """
 
 from __future__ import annotations
@@ -15,17 +16,22 @@ from pydantic import BaseModel, ConfigDict
 
 from grampus.bench.declared import canonical_json
 from grampus.bench.matrix.cells import Cell
+from grampus.bench.matrix.dimensions import default_of
 from grampus.bench.matrix.workloads import WORKLOADS
 from grampus.bench.plan import DATA_BYTES_PER_ROW, VOLUME_BYTES_PER_ROW
+from grampus.bench.stands.osd_needs import OsdNeeds, decide_name_on
 from grampus.core.errors import RefusedError
 from grampus.core.units import GIB, MIB, format_bytes
 from grampus.databases.request import MIN_MEMORY_BYTES
 from grampus.databases.settings import decide_server_settings
-from grampus.volumes.model import WritePath
+from grampus.volumes.model import DriverName, WritePath
 
-StandTarget = Literal["database", "volume", "pool"]
+StandTarget = Literal["database", "volume", "image", "pool"]
+Layout = Literal["decoupled", "hyperconverged"]
+Runtime = Literal["bare", "container", "vm"]
 
 PREFIX = "bench-"
+NO_CODE = "none"
 # Beside the data set: system tables, undo, redo log, and the binary log of a minute.
 SERVER_ROOM_BYTES = GIB
 MAX_FILL = 0.7
@@ -40,6 +46,8 @@ MAX_MEMORY_BYTES = 1024 * GIB
 SPARE_CONNECTIONS = 10
 # XFS's own, beside the file that fio writes to.
 FILE_SYSTEM_BYTES = 256 * MIB
+# rbd's own: an image of whole ones can be written to its last byte in steps of that size.
+OBJECT_BYTES = 4 * MIB
 # What one cell needs more of than another one on the same stand.
 _SIZES = ("size_bytes", "memory_bytes", "max_connections", "chunk_bytes")
 
@@ -49,7 +57,10 @@ class StandPlan(BaseModel):
 
     `memory_bytes`, `max_connections`, `chunk_bytes` (of the buffer pool), `tables` and
     `rows_per_table` are those of each database and 0 otherwise; `size_bytes` is a volume's, and
-    `block_bytes` the size of an operation on a pool.
+    `block_bytes` the size of an operation on a pool. `osds`: those that it stands on, if the place
+    does not have them itself.
+    `rows_per_table` are those of each database and 0 otherwise; `size_bytes` is a volume's or
+    an image's, and `block_bytes` the size of an operation on a pool.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -67,6 +78,16 @@ class StandPlan(BaseModel):
     chunk_bytes: int = 0
     tables: int = 0
     rows_per_table: int = 0
+    osds: OsdNeeds | None = None
+    layout: Layout = "decoupled"
+    driver: DriverName | None = None  # None: the best of the host
+    erasure_code: str = NO_CODE
+    runtime: Runtime = "container"
+
+    @property
+    def osd_set(self) -> str | None:
+        """The OSD set that it stands on; None: the place's own OSDs."""
+        return None if self.osds is None else self.osds.name
 
 
 def stand_name(cell: Cell) -> str:
@@ -83,11 +104,35 @@ def stand_name(cell: Cell) -> str:
         content["write_path"] = point.write_path
     if target == "pool":
         content["block_bytes"] = cell.block_bytes
+    # What is at its default is left out, so that a new dimension leaves old names as they are.
+    content |= {name: value for name, value in _places(cell).items() if value != default_of(name)}
     return f"{PREFIX}{hashlib.sha256(canonical_json(content).encode()).hexdigest()[:8]}"
 
 
+def _places(cell: Cell) -> dict[str, object]:
+    """Where and how the stand's members are."""
+    point = cell.point
+    places: dict[str, object] = {"layout": point.layout, "erasure_code": point.erasure_code}
+    if WORKLOADS[cell.point.workload].target in ("database", "volume"):
+        places["driver"] = point.driver
+    if WORKLOADS[point.workload].target == "database":
+        places["runtime"] = point.runtime
+    return places
+
+
+def decide_driver(cell: Cell) -> DriverName | None:
+    """What the images of the cell are attached through; None: the best of the host.
+
+    Raises RefusedError with code `no-stand` for what attaches no volume.
+    """
+    driver = cell.point.driver
+    if driver == "librbd":
+        raise _no_stand("librbd is QEMU's own way to an image: it attaches no volume to a host.")
+    return None if driver == "auto" else driver
+
+
 def member_names(name: str, count: int) -> tuple[str, ...]:
-    """The databases or volumes of a stand, the first ones of it first."""
+    """The databases, volumes or images of a stand, the first ones of it first."""
     return tuple(f"{name}-{number}" for number in range(1, count + 1))
 
 
@@ -99,7 +144,18 @@ def decide_stand(cell: Cell) -> StandPlan:
     point, name = cell.point, stand_name(cell)
     target = WORKLOADS[point.workload].target
     if target == "image":
-        raise _no_stand("Images under rbd bench are not measured here.")
+        return StandPlan(
+            name=name,
+            target="image",
+            copies=point.copies,
+            write_path="direct",
+            # One for each client.
+            count=point.volumes * point.clients,
+            dataset_bytes=cell.dataset_bytes,
+            size_bytes=_stepped(cell.dataset_bytes, OBJECT_BYTES),
+            layout=point.layout,
+            erasure_code=point.erasure_code,
+        )
     if target == "pool":
         return StandPlan(
             name=name,
@@ -109,8 +165,12 @@ def decide_stand(cell: Cell) -> StandPlan:
             count=point.clients,
             dataset_bytes=cell.dataset_bytes,
             block_bytes=cell.block_bytes or 0,
+            layout=point.layout,
+            erasure_code=point.erasure_code,
         )
     if target == "volume":
+        if point.runtime != "container":
+            raise _no_stand("fio runs on the hosts, beside no server.")
         return StandPlan(
             name=name,
             target="volume",
@@ -119,6 +179,9 @@ def decide_stand(cell: Cell) -> StandPlan:
             count=point.volumes,
             dataset_bytes=cell.dataset_bytes,
             size_bytes=_stepped(cell.dataset_bytes + FILE_SYSTEM_BYTES, SIZE_STEP_BYTES),
+            layout=point.layout,
+            erasure_code=point.erasure_code,
+            driver=decide_driver(cell),
         )
     pool_bytes = decide_pool_bytes(cell)
     tables = cell.tables or 1
@@ -139,7 +202,18 @@ def decide_stand(cell: Cell) -> StandPlan:
         chunk_bytes=decide_chunk_bytes(pool_bytes),
         tables=tables,
         rows_per_table=rows,
+        layout=point.layout,
+        erasure_code=point.erasure_code,
+        driver=decide_driver(cell),
+        runtime=point.runtime,
     )
+
+
+def place_on(plan: StandPlan, osds: OsdNeeds | None) -> StandPlan:
+    """The stand on those OSDs, under a name that tells it from those on others."""
+    if osds is None:
+        return plan
+    return plan.model_copy(update={"name": decide_name_on(plan.name, osds), "osds": osds})
 
 
 def merge_stands(plans: Iterable[StandPlan]) -> dict[str, StandPlan]:

@@ -49,7 +49,9 @@ class PoolStands:
         """The pool, with the objects that each client reads. Raises GrampusError."""
         plan = stand.plan
         self._ports.progress.phase(f"Make the pool {stand.pool}")
-        self._ports.pools.ensure(stand.pool, plan.copies)
+        self._ports.pools.ensure(
+            stand.pool, plan.copies, osd_set=plan.osd_set, erasure_code=plan.erasure_code
+        )
         self._ports.progress.phase(f"Write objects to {stand.pool}")
         objects = max(1, math.ceil(plan.dataset_bytes / plan.block_bytes))
         fills = [
@@ -66,7 +68,7 @@ class PoolStands:
                 ),
                 began_at,
             )
-            for name, host in self._clients(plan.count)
+            for name, host in self._clients(stand, plan.count)
         ]
         for end in run_together(fills, self._ports.clock):
             outcome = parse_rados_bench(end.output)
@@ -85,7 +87,7 @@ class PoolStands:
         """The cell's load. A write has its objects removed as it is read."""
         point, plan = cell.point, stand.plan
         writes = point.workload == "rados-write"
-        clients = self._clients(point.clients)
+        clients = self._clients(stand, point.clients)
         hosts = dict(clients)
 
         def rados(name: str, duration_s: int) -> RadosLoad:
@@ -128,9 +130,9 @@ class PoolStands:
             host.run(argv, timeout_s=CLEANUP_TIMEOUT_S, check=False)
             host.run(rados_forget_argv(load), timeout_s=CLEANUP_TIMEOUT_S, check=False)
 
-    def _clients(self, count: int) -> list[tuple[str, Host]]:
+    def _clients(self, stand: BenchStand, count: int) -> list[tuple[str, Host]]:
         """The same client is always on the same host, whose name is a part of its objects'."""
-        hosts = self._ports.fleet.hosts()
+        hosts = self._ports.hosts_for(stand.plan.layout)
         return [(f"client-{number + 1}", hosts[number % len(hosts)]) for number in range(count)]
 
     def _rados(self, stand: BenchStand, run_name: str) -> RadosLoad:

@@ -9,15 +9,18 @@ from typing import Any, Protocol
 
 from grampus.bench.matrix.capabilities import Capabilities
 from grampus.bench.ports import DevicesPort
+from grampus.bench.stands.layouts import LayoutPort, decide_hosts
+from grampus.bench.stands.osd_needs import OsdFill, OsdNeeds, PlaceOsds
+from grampus.bench.stands.profiles import TuningPort
 from grampus.bench.stands.quiet import QuietableCluster
 from grampus.bench.stands.records import BenchStand
 from grampus.core.clock import Clock
 from grampus.core.progress import Progress
 from grampus.databases.model import DatabaseRecord, Endpoint
-from grampus.hosts.port import Fleet
+from grampus.hosts.port import Fleet, Host
 from grampus.state.runs import Setting
 from grampus.state.store import Store
-from grampus.volumes.model import Attachment, VolumeRecord
+from grampus.volumes.model import Attachment, DriverName, VolumeRecord
 
 
 class StandDatabases(Protocol):
@@ -31,12 +34,21 @@ class StandDatabases(Protocol):
         """The database, if it is there as a whole."""
         ...
 
-    def create(self, name: str, stand: BenchStand, parameters: Mapping[str, str]) -> None:
-        """Make it in the stand's pool. Raises RefusedError with code `name-taken`."""
+    def create(
+        self, name: str, stand: BenchStand, parameters: Mapping[str, str], *, host: str | None
+    ) -> None:
+        """Make it in the stand's pool; without a `host`, wherever the product would.
+
+        Raises RefusedError with code `name-taken`.
+        """
         ...
 
     def ensure_running(self, name: str) -> None:
         """Start it unless it runs."""
+        ...
+
+    def ensure_driver(self, name: str, driver: DriverName) -> None:
+        """Its volume attached through that driver, and the server running on it."""
         ...
 
     def endpoint(self, name: str) -> Endpoint:
@@ -75,8 +87,8 @@ class StandVolumes(Protocol):
         """Make it in the stand's pool. Raises RefusedError when the name is taken."""
         ...
 
-    def ensure_attached(self, name: str, host: str) -> Attachment:
-        """Mounted on the host."""
+    def ensure_attached(self, name: str, host: str, driver: DriverName | None) -> Attachment:
+        """Mounted on the host, through that driver; None: the best of the host."""
         ...
 
     def ensure_absent(self, name: str) -> None:
@@ -87,16 +99,21 @@ class StandVolumes(Protocol):
 class StandPools(Protocol):
     """Pools of the cluster. All raise GrampusError."""
 
-    def pool_of(self, copies: int) -> str:
-        """The name of the pool for images with so many copies, there or not."""
+    def pool_of(self, copies: int, *, osd_set: str | None, erasure_code: str) -> str:
+        """The name of the pool for images on those OSDs, there or not: with so many copies, also
+        of their data unless these are erasure-coded (`none`: they are not).
+        """
         ...
 
     def is_there(self, pool: str) -> bool:
         """Whether the cluster has it."""
         ...
 
-    def ensure(self, pool: str, copies: int) -> None:
-        """A replicated pool, made if need be."""
+    def ensure(self, pool: str, copies: int, *, osd_set: str | None, erasure_code: str) -> None:
+        """The pool for images of `pool_of` on those OSDs (None: the place's own), made if need be.
+
+        One of another name holds objects alone, which are erasure-coded or have so many copies.
+        """
         ...
 
     def ensure_unused_absent(self, pool: str) -> None:
@@ -105,6 +122,30 @@ class StandPools(Protocol):
 
     def ensure_absent(self, pool: str) -> None:
         """Remove a pool with all objects; nothing happens when it is not there."""
+        ...
+
+
+class StandOsdSets(Protocol):
+    """OSDs beside those that the place was made with. All raise GrampusError."""
+
+    def place_osds(self) -> PlaceOsds:
+        """Those that it was made with."""
+        ...
+
+    def is_there(self, name: str) -> bool:
+        """Whether there is a set of that name."""
+        ...
+
+    def ensure(self, needs: OsdNeeds) -> None:
+        """The set `needs.name`, whole and up."""
+        ...
+
+    def ensure_absent(self, name: str) -> None:
+        """Remove the set; no pool is on it any more. Nothing happens when it is not there."""
+        ...
+
+    def observe_fill(self, name: str) -> OsdFill:
+        """How full the set's OSDs are, as they last told."""
         ...
 
 
@@ -130,6 +171,7 @@ class StandPorts:
     databases: StandDatabases
     volumes: StandVolumes
     pools: StandPools
+    osd_sets: StandOsdSets
     cluster: StandCluster
     devices: DevicesPort
     capabilities: Callable[[], Capabilities]
@@ -138,7 +180,15 @@ class StandPorts:
     clock: Clock
     progress: Progress
     raw_dir: Path
+    tuning: TuningPort
+    layout: LayoutPort
 
     def directory_on(self, host: str) -> PurePosixPath:
         """Where a host has what drivers are given."""
         return self.fleet.host(host).data_dir / "bench" / "stands"
+
+    def hosts_for(self, layout: str) -> list[Host]:
+        """Hosts for databases, volumes and load generators, in their order."""
+        port = self.layout
+        names = decide_hosts(layout, port.osd_hosts, port.other_hosts)
+        return [self.fleet.host(name) for name in names]

@@ -6,12 +6,18 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel, ConfigDict
 
-from grampus.bench.stands.plan import StandPlan
+from grampus.bench.stands.osd_needs import OsdNeeds
+from grampus.bench.stands.plan import NO_CODE, StandPlan
 
 STAND_RECORD = "bench-stand"
 POOL_RECORD = "bench-pool"
+OSD_SET_RECORD = "bench-osd-set"
 QUIET_RECORD = "bench-quiet"
 QUIET = "cluster"
+PROFILE_RECORD = "bench-profile"
+PROFILE = "cluster"
+BUDGET_RECORD = "bench-budget"
+BUDGET = "hosts"
 
 
 class BenchStand(BaseModel):
@@ -34,6 +40,16 @@ class BenchPool(BaseModel):
 
     name: str
     copies: int
+    osd_set: str | None = None  # that it is on; None: the place's own OSDs
+    erasure_code: str = NO_CODE  # of the data of its images, or of itself
+
+
+class BenchOsdSet(BaseModel):
+    """OSDs that cells need beside those of the place, written before any of them is made."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    needs: OsdNeeds
 
 
 class BenchQuiet(BaseModel):
@@ -44,3 +60,29 @@ class BenchQuiet(BaseModel):
     flags: tuple[str, ...]  # that were not set
     balancer: bool
     pools: Mapping[str, str]  # those that scale by themselves, with their mode
+
+
+class BenchProfile(BaseModel):
+    """The tuning profile that the cluster has, or is on its way to, and what was there before any.
+
+    `options` are those of OSDs that were set; `kernel` holds each host's sysctls. Not `applied`:
+    any part of the profile may be there.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    profile: str
+    applied: bool
+    options: Mapping[str, str]
+    kernel: Mapping[str, Mapping[str, str]]
+
+
+class BenchBudget(BaseModel):
+    """The cores that groups of each host may use when no budget is imposed, by host and group.
+
+    Those without a limit are left out.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    quotas: Mapping[str, Mapping[str, float]]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from grampus.bench.matrix.cells import Cell
 from grampus.bench.stands.plan import StandPlan, decide_pool_bytes
+from grampus.bench.stands.profiles import PROFILES
 from grampus.databases.live.decide_parameters import is_same_value
 
 POOL = "innodb_buffer_pool_size"
@@ -60,6 +61,7 @@ def decide_parameters(cell: Cell, stand: StandPlan) -> dict[str, str]:
     pool_bytes = -(-pool_bytes // stand.chunk_bytes) * stand.chunk_bytes
     return {
         **base_parameters(stand),
+        **PROFILES[cell.point.profile].server,
         POOL: str(pool_bytes),
         "innodb_flush_log_at_trx_commit": str(cell.point.trx_commit),
         **_DOUBLEWRITE[cell.point.doublewrite],

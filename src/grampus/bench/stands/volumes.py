@@ -54,7 +54,7 @@ class VolumeStands:
             if volumes.find(name) is None:
                 self._ports.progress.phase(f"Make the volume {name}")
                 volumes.create(name, stand)
-            file = self._attached(name, host)
+            file = self._attached(stand, name, host)
             if _is_whole(host, file, plan.dataset_bytes):
                 continue
             self._ports.progress.phase(f"Fill the volume {name}")
@@ -88,7 +88,7 @@ class VolumeStands:
                     "Prepare the cells anew.",
                 )
             for number in range(1, point.clients + 1):
-                members[f"{name}.{number}"] = (host, self._attached(name, host))
+                members[f"{name}.{number}"] = (host, self._attached(stand, name, host))
 
         block_bytes = cell.block_bytes or DEFAULT_BLOCK_BYTES
         job = FioJob(JOB, PATTERNS[point.workload], block_bytes, depth=point.threads)
@@ -139,12 +139,12 @@ class VolumeStands:
 
     def _members(self, stand: BenchStand, count: int) -> list[tuple[str, Host]]:
         """Each volume is always attached to the same host."""
-        hosts = self._ports.fleet.hosts()
+        hosts = self._ports.hosts_for(stand.plan.layout)
         names = member_names(stand.plan.name, count)
         return [(name, hosts[at % len(hosts)]) for at, name in enumerate(names)]
 
-    def _attached(self, name: str, host: Host) -> PurePosixPath:
-        attachment = self._ports.volumes.ensure_attached(name, host.name)
+    def _attached(self, stand: BenchStand, name: str, host: Host) -> PurePosixPath:
+        attachment = self._ports.volumes.ensure_attached(name, host.name, stand.plan.driver)
         return PurePosixPath(attachment.mount_path) / FILE
 
     def _directory(self, host: Host, label: str) -> PurePosixPath:

@@ -17,23 +17,26 @@ from grampus.bench.stands.place import StandsPlace
 from grampus.bench.stands.ports import StandPorts
 from grampus.bench.stands.records import BenchStand
 from grampus.bench.stands.settings import POOL
-from grampus.ceph.pools import ensure_empty_pool_absent, ensure_pool_of_copies
 from grampus.cli.composition.bench import LabDevices, describe_lab
 from grampus.cli.composition.live import live_settings
+from grampus.cli.composition.matrix_layout import LabLayout
+from grampus.cli.composition.matrix_pools import LabStandPools
+from grampus.cli.composition.matrix_tuning import LabTuning
 from grampus.cli.composition.session import Session, volumed_program
-from grampus.core.errors import GrampusError, NotFoundError, RefusedError
+from grampus.cli.composition.stand_osds import LabStandOsdSets
+from grampus.core.errors import NotFoundError
 from grampus.databases.administrator import Administrator, administrator_of
-from grampus.databases.clones.decide_golden import GOLDEN_PREFIX
 from grampus.databases.live.live_changes import SET_PARAMETER, ParameterChange
 from grampus.databases.live.live_server import ensure_options, ensure_pool_size
 from grampus.databases.model import DatabaseRecord, Endpoint
 from grampus.databases.request import CreateRequest
-from grampus.lab.bootstrap import decide_placement_groups
-from grampus.lab.copies_pools import CopiesPools
 from grampus.lab.model import DATABASE_POOL
 from grampus.state.runs import Setting
+from grampus.volumes.decide_driver import decide_drivers
 from grampus.volumes.drivers.volumed import VolumedProgram
-from grampus.volumes.model import Attachment, VolumeRecord, WritePath
+from grampus.volumes.model import Attachment, DriverName, VolumeRecord, WritePath
+from grampus.volumes.places import observe_capabilities
+from grampus.volumes.service import MIN_VOLUME_SIZE_BYTES
 
 _MEMORY_FILE = "/proc/meminfo"
 
@@ -52,6 +55,7 @@ class LabPlace(StandsPlace):
                 databases=LabStandDatabases(session),
                 volumes=LabStandVolumes(session),
                 pools=LabStandPools(session),
+                osd_sets=LabStandOsdSets(session),
                 cluster=LabStandCluster(session),
                 devices=LabDevices(session),
                 capabilities=facts.capabilities,
@@ -60,6 +64,8 @@ class LabPlace(StandsPlace):
                 clock=session.clock,
                 progress=session.progress,
                 raw_dir=session.home.lab_dir(session.lab_name) / "bench",
+                tuning=LabTuning(session),
+                layout=LabLayout(session),
             ),
             # One machine's cores and one disk stand for all hosts and all devices.
             shape_only=True,
@@ -77,20 +83,24 @@ class LabMatrixFacts:
         host = session.fleet().hosts()[0]
         memory = parse_memory(host.read_file(PurePosixPath(_MEMORY_FILE)) or "")
         used = session.databases().operations.used_addresses()
-        is_built = VolumedProgram(volumed_program()).is_built()
+        program = VolumedProgram(volumed_program())
+        is_built = program.is_built()
+        attaches = decide_drivers(observe_capabilities(host, program, changes_nothing=True))
         write_paths: tuple[WritePath, ...] = (
             ("direct", "journal", "cache") if is_built else ("direct",)
         )
         return decide_capabilities(
             LabFeatures(
                 name=session.lab_name,
-                media=spec.media,
-                osds_per_host=spec.osds_per_host,
                 copies=spec.copies,
                 write_paths=write_paths,
                 free_addresses=len(set(spec.database_addresses()) - used),
                 available_memory_bytes=memory.available_bytes if memory else 0,
                 versions=self._versions(),
+                hosts=len(spec.osd_hosts),
+                cores=os.cpu_count() or 1,
+                other_hosts=len(spec.other_hosts),
+                drivers=tuple(choice.driver for choice in attaches),
             )
         )
 
@@ -125,6 +135,7 @@ class LabStandDatabases:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._databases = session.databases()
+        self._volumes = session.volumes()
         self._operations = self._databases.operations
 
     def settle(self, name: str) -> None:
@@ -135,7 +146,9 @@ class LabStandDatabases:
         record = self._operations.records.find(name)
         return record if record is not None and record.phase == "ready" else None
 
-    def create(self, name: str, stand: BenchStand, parameters: Mapping[str, str]) -> None:
+    def create(
+        self, name: str, stand: BenchStand, parameters: Mapping[str, str], *, host: str | None
+    ) -> None:
         plan = stand.plan
         spec = self._databases.plan_create(
             CreateRequest(
@@ -144,12 +157,27 @@ class LabStandDatabases:
                 memory_bytes=plan.memory_bytes,
                 cpus=float(os.cpu_count() or 1),
                 write_path=plan.write_path,
+                host=host,
             )
         )
-        update = {"pool": stand.pool, "parameters": dict(parameters)}
+        update = {
+            "pool": stand.pool,
+            "parameters": dict(parameters),
+            "runtime": "bare" if plan.runtime == "bare" else "container",
+        }
         self._databases.create(spec.model_copy(update=update))
 
     def ensure_running(self, name: str) -> None:
+        self._databases.start(name)
+
+    def ensure_driver(self, name: str, driver: DriverName) -> None:
+        attachment = self._volumes.get(name).attachment
+        if attachment is not None and attachment.driver == driver:
+            return
+        host = self._databases.get(name).spec.host
+        self._databases.stop(name)
+        self._volumes.ensure_attached(name, host, driver=driver)
+        # It takes the attachment that is there.
         self._databases.start(name)
 
     def endpoint(self, name: str) -> Endpoint:
@@ -211,65 +239,18 @@ class LabStandVolumes:
 
     def create(self, name: str, stand: BenchStand) -> None:
         plan = stand.plan
-        spec = self._volumes.plan_create(
-            name, stand.pool, plan.size_bytes, write_path=plan.write_path
-        )
-        self._volumes.create(spec)
+        # An image that nobody attaches has no file system to hold.
+        least_bytes = max(plan.size_bytes, MIN_VOLUME_SIZE_BYTES)
+        spec = self._volumes.plan_create(name, stand.pool, least_bytes, write_path=plan.write_path)
+        self._volumes.create(spec.model_copy(update={"size_bytes": plan.size_bytes}))
 
-    def ensure_attached(self, name: str, host: str) -> Attachment:
-        return self._volumes.ensure_attached(name, host)
+    def ensure_attached(self, name: str, host: str, driver: DriverName | None) -> Attachment:
+        return self._volumes.ensure_attached(name, host, driver=driver)
 
     def ensure_absent(self, name: str) -> None:
         self._volumes.converge()
         if self._volumes.find(name) is not None:
             self._volumes.delete(name)
-
-
-class LabStandPools:
-    """Pools of the lab; a `StandPools`."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-
-    def pool_of(self, copies: int) -> str:
-        return self._copies().pool_of(copies)
-
-    def is_there(self, pool: str) -> bool:
-        return pool in self._session.cluster().query("osd", "pool", "ls")
-
-    def ensure(self, pool: str, copies: int) -> None:
-        if pool == self.pool_of(copies):
-            self._copies().ensure(copies)
-            return
-        spec = self._session.require_lab()
-        ensure_pool_of_copies(
-            self._session.cluster(),
-            self._session.clock,
-            pool,
-            placement_groups=decide_placement_groups(spec.osd_count, spec.copies),
-            copies=copies,
-        )
-
-    def ensure_unused_absent(self, pool: str) -> None:
-        volumes = self._session.volumes()
-        for record in volumes.all():
-            # What new databases were cloned from; the product makes it again when it needs one.
-            if record.spec.pool == pool and record.spec.name.startswith(GOLDEN_PREFIX):
-                with suppress(RefusedError):
-                    volumes.delete(record.spec.name)
-        self._copies().tidy(pool)
-
-    def ensure_absent(self, pool: str) -> None:
-        if not ensure_empty_pool_absent(self._session.cluster(), pool):
-            raise GrampusError(
-                f"The pool {pool} could not be removed: an OSD is down, or images are in it.",
-                "Bring the OSDs back (`grampus lab status`), then try again.",
-                code="pool-kept",
-            )
-
-    def _copies(self) -> CopiesPools:
-        session = self._session
-        return CopiesPools(session.require_lab(), session.cluster(), session.clock)
 
 
 class LabStandCluster:

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from grampus.bench.matrix.capabilities import why_not_runnable
-from grampus.bench.matrix.dimensions import DIMENSIONS
+from grampus.bench.matrix.dimensions import DIMENSIONS, parse_value
 from grampus.bench.stands.clients import parse_cpu_s
 from grampus.bench.stands.devices import decide_device_load, parse_device_times
 from grampus.bench.stands.fitness import why_cluster_unfit, why_disk_unfit
-from grampus.bench.stands.offers import LabFeatures, decide_capabilities
+from grampus.bench.stands.offers import LabFeatures, decide_capabilities, decide_codes
 from grampus.bench.stands.plan import decide_stand
 from grampus.bench.stands.quiet import decide_quiet
 from grampus.bench.stands.settings import base_parameters, decide_change, decide_parameters
@@ -171,13 +171,14 @@ def test_a_clients_cpu_time_is_told_apart_from_its_words(
 
 LAB = LabFeatures(
     name="dev",
-    media="nvme",
-    osds_per_host=1,
     copies=3,
     write_paths=("direct", "journal", "cache"),
     free_addresses=100,
     available_memory_bytes=4 * GIB,
     versions={"ceph": ("20.2.4",), "mysql": ("9.7",), "percona": ()},
+    hosts=3,
+    cores=2,
+    drivers=("volumed", "qsd"),
 )
 
 
@@ -190,6 +191,16 @@ LAB = LabFeatures(
         {"workload": "rados-read", "clients": 7},
         {"workload": "fio-randwrite", "volumes": 10, "write_path": "cache"},
         {"doublewrite": "single"},
+        {"media": "hdd", "wal_db_device": "optane", "osd_thread_cache_mib": 32},
+        {"osds_per_device": 4, "osd_cores_per_host": 2},
+        {"osd_devices_per_host": 3, "fill_percent": 87},
+        {"profile": "defaults"},
+        {"driver": "qsd"},
+        {"runtime": "bare"},
+        {"workload": "rbd-randwrite", "volumes": 2},
+        {"erasure_code": "k2m1"},
+        {"driver": "volumed", "workload": "fio-randread", "write_path": "journal"},
+        {"profile": "redhat-2016", "workload": "rados-read"},
     ],
 )
 def test_a_lab_can_do_what_it_is_made_for(point: dict[str, Any]) -> None:
@@ -200,22 +211,19 @@ def test_a_lab_can_do_what_it_is_made_for(point: dict[str, Any]) -> None:
     ("point", "said"),
     [
         ({"workload": "tpcc-like"}, "TPC-C"),
-        ({"workload": "rbd-write"}, "rbd bench"),
-        ({"media": "hdd"}, "made with"),
-        ({"wal_db_device": "optane"}, "one loop device"),
         ({"objectstore": "filestore"}, "BlueStore alone"),
-        ({"layout": "hyperconverged"}, "one machine"),
+        ({"layout": "hyperconverged"}, "--osd-hosts 3"),
         ({"runtime": "vm"}, "containers"),
-        ({"profile": "defaults"}, "tuning"),
-        ({"fill_percent": 50}, "sparse"),
-        ({"osds_per_device": 4}, "of its own"),
-        ({"osd_devices_per_host": 4}, "made with"),
-        ({"erasure_code": "k2m1"}, "whole copies"),
+        ({"fill_percent": 95}, "holds up writes"),
+        ({"osds_per_device": 8}, "takes memory"),
+        ({"osd_devices_per_host": 5}, "takes memory"),
+        ({"runtime": "vm"}, "containers, or"),
+        ({"erasure_code": "k2m2"}, "3 hosts have OSDs"),
         ({"copies": 4}, "keeps 3 copies"),
         ({"databases": 11}, "1 to 10"),
-        ({"driver": "nbd"}, "driver"),
-        ({"osd_cores_per_host": 2}, "cores"),
-        ({"osd_thread_cache_mib": 32}, "allocator"),
+        ({"osd_cores_per_host": 5}, "cores"),
+        ({"driver": "nbd"}, "kernel"),
+        ({"driver": "librbd"}, "QEMU's own"),
         ({"threads": 1024}, "1 to 512"),
         ({"rate": 0.5}, "whole rates"),
     ],
@@ -236,3 +244,16 @@ def test_without_volumed_no_volume_has_a_journal() -> None:
     reason = why_not_runnable(make_cell(write_path="journal"), decide_capabilities(lab))
     assert reason is not None
     assert "volumed is not built" in reason
+
+
+@pytest.mark.parametrize(
+    ("hosts", "codes"),
+    [
+        (3, ("k2m1",)),
+        (4, ("k2m1", "k3m1", "k2m2")),
+        (5, ("k2m1", "k3m1", "k2m2", "k4m1", "k3m2", "k2m3")),
+    ],
+)
+def test_codes_whose_chunks_have_hosts_of_their_own(hosts: int, codes: tuple[str, ...]) -> None:
+    assert decide_codes(hosts) == codes
+    assert all(parse_value("erasure_code", code) == code for code in decide_codes(9))

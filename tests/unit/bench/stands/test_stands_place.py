@@ -24,7 +24,9 @@ UPDATE = make_cell(workload="update-index", copies=2, databases=2)
 READ = make_cell(workload="rados-read", clients=2)
 WRITE = make_cell(workload="rados-write")
 FIO = make_cell(workload="fio-randwrite", volumes=2, threads=32, block_bytes=4096)
-ALL = (UPDATE, READ, WRITE, FIO)
+CODED = make_cell(workload="fio-read", erasure_code="k2m1", block_bytes=4096)
+IMAGE = make_cell(workload="rbd-randwrite", volumes=2, threads=4, block_bytes=4096)
+ALL = (UPDATE, READ, WRITE, FIO, CODED, IMAGE)
 
 
 def _world(directory: Path) -> StandWorld:
@@ -119,6 +121,105 @@ def test_a_visit_sets_the_servers_and_runs_one_sysbench_each(tmp_path: Path) -> 
     assert len(world.databases.restarts) == 2
     record = world.databases.records[f"{stand_name(cells[0])}-1"]
     assert "innodb_doublewrite" not in record.started_parameters
+
+
+def test_volumes_are_attached_through_the_driver_of_their_cell(tmp_path: Path) -> None:
+    world = _world(tmp_path)
+    best = make_cell(workload="update-index")
+    served = make_cell(workload="update-index", driver="qsd")
+    fio = make_cell(workload="fio-randread", driver="volumed", block_bytes=4096)
+    assert world.place().prepare([best, served, fio]) == {}
+    assert world.databases.drivers == {f"{stand_name(served)}-1": "qsd"}
+    assert world.volumes.drivers == {f"{stand_name(fio)}-1": "volumed"}
+    for cell in (best, served, fio):
+        _sample(_measured(world, cell))
+    # Started again as the product would.
+    world.databases.drivers.clear()
+    _sample(_measured(world, served))
+    assert world.databases.drivers == {f"{stand_name(served)}-1": "qsd"}
+
+
+def test_coded_images_are_in_a_pool_of_their_own(tmp_path: Path) -> None:
+    world = _world(tmp_path)
+    coded = make_cell(workload="update-index", erasure_code="k2m1")
+    objects = make_cell(workload="rados-read", erasure_code="k2m1")
+    assert world.place().prepare([coded, objects]) == {}
+    (record,) = world.databases.records.values()
+    assert record.spec.pool == "databases-k2m1"
+    assert world.pools.codes == {"databases-k2m1": "k2m1", stand_name(objects): "k2m1"}
+    _sample(_measured(world, coded))
+    _sample(_measured(world, objects))
+    world.place().dismantle()
+    assert world.is_empty
+
+
+def test_images_are_written_once_and_never_attached(tmp_path: Path) -> None:
+    world = _world(tmp_path)
+    world.place().prepare([IMAGE])
+    name = stand_name(IMAGE)
+    for number, host in enumerate(world.hosts, start=1):
+        (fill,) = host.clients
+        assert f"databases/{name}-{number}.1/{name}-{number}" in fill
+        assert (option(fill, "io-type"), option(fill, "io-total")) == ("write", str(64 * MIB))
+    assert world.volumes.drivers == {}
+    assert world.place().prepare([IMAGE]) == {}
+    assert [len(host.clients) for host in world.hosts] == [1, 1]
+    assert {record.spec.size_bytes for record in world.volumes.records.values()} == {64 * MIB}
+
+
+def test_rbd_bench_is_as_long_as_the_rate_before_it_says(tmp_path: Path) -> None:
+    world = _world(tmp_path)
+    world.place().prepare([IMAGE])
+    place = world.place()
+    measured = place.measure(IMAGE, warmup_s=2, measure_s=6)
+    sample = _sample(measured)
+    first, second, run = world.hosts[0].clients[1:]
+    # That was over too soon to tell a rate.
+    assert int(option(first, "io-total")) == 2 * 200 * 4096
+    assert int(option(second, "io-total")) == 2 * 1000 * 4096
+    assert int(option(run, "io-total")) == 9 * 1000 * 4096
+    assert (option(run, "io-type"), option(run, "io-pattern")) == ("write", "rand")
+    assert sample.operations_per_s == pytest.approx(2000, rel=0.01)
+    assert measured.bytes_per_operation == 4096
+    assert measured.client is not None
+    # It says nothing of latencies, so nothing is known of its threads.
+    assert measured.client.bound == "no"
+
+
+def test_each_client_of_rbd_bench_has_an_image_of_its_own(tmp_path: Path) -> None:
+    world = _world(tmp_path)
+    cell = make_cell(workload="rbd-read", volumes=2, clients=2)
+    world.place().prepare([cell])
+    _sample(_measured(world, cell))
+    images = [argv[-1] for host in world.hosts for argv in host.clients]
+    assert len(set(images)) == 4
+
+
+def test_an_image_that_cannot_be_written_has_its_reason(tmp_path: Path) -> None:
+    world = _world(tmp_path)
+    for host in world.hosts:
+        host.plays["rbd"] = lambda argv: FakeCommand(
+            argv, [], returncode=1, stderr="rbd: write error: (28) No space left on device\n"
+        )
+    reason = world.place().prepare([IMAGE])[IMAGE.cell_id]
+    assert "No space left" in reason
+
+
+def test_servers_of_both_runtimes_are_side_by_side(tmp_path: Path) -> None:
+    world = _world(tmp_path)
+    cells = {name: make_cell(runtime=name) for name in ("bare", "container")}
+    assert world.place().prepare([*cells.values()]) == {}
+    for name, cell in cells.items():
+        record = world.databases.records[f"{stand_name(cell)}-1"]
+        assert record.spec.runtime == name
+        _sample(_measured(world, cell))
+    fio = make_cell(workload="fio-read", runtime="bare", block_bytes=4096)
+    assert "beside no server" in world.place().prepare([fio])[fio.cell_id]
+
+
+def test_librbd_attaches_no_volume(tmp_path: Path) -> None:
+    cell = make_cell(driver="librbd")
+    assert "QEMU" in _world(tmp_path).place().prepare([cell])[cell.cell_id]
 
 
 def test_a_server_that_was_stopped_is_started(tmp_path: Path) -> None:
@@ -218,10 +319,9 @@ def test_a_cell_without_a_stand_is_refused(tmp_path: Path) -> None:
 def test_what_cannot_be_made_leaves_the_others_as_they_are(tmp_path: Path) -> None:
     world = _world(tmp_path)
     small = make_cell(buffer_ratio=50.0)
-    image = make_cell(workload="rbd-write")
     world.databases.failing = f"{stand_name(UPDATE)}-2"
-    reasons = world.place().prepare([small, UPDATE, image, WRITE])
-    assert set(reasons) == {small.cell_id, UPDATE.cell_id, image.cell_id}
+    reasons = world.place().prepare([small, UPDATE, WRITE])
+    assert set(reasons) == {small.cell_id, UPDATE.cell_id}
     assert "InnoDB" in reasons[small.cell_id]
     assert "does not start" in reasons[UPDATE.cell_id]
     _sample(_measured(world, WRITE))
@@ -257,7 +357,7 @@ def test_everything_made_is_removed(tmp_path: Path) -> None:
 
 
 def test_a_kill_at_any_moment_of_preparing_is_gone_on_from(tmp_path: Path) -> None:
-    cells = (UPDATE, WRITE, FIO)
+    cells = (make_cell(workload="update-index", copies=2, databases=2, driver="qsd"), WRITE, FIO)
     runs = stopped_runs(
         lambda _: _world(tmp_path), lambda world: world.place().prepare(cells), more_than=40
     )

@@ -87,9 +87,10 @@ def test_the_buffer_pool_is_the_data_over_the_ratio() -> None:
         decide_pool_bytes(make_cell(dataset_bytes=64 * MIB, buffer_ratio=20.0))
 
 
-def test_images_are_not_measured() -> None:
-    with pytest.raises(RefusedError, match="rbd bench"):
-        decide_stand(make_cell(workload="rbd-write"))
+def test_an_image_has_whole_objects_and_each_client_one_of_its_own() -> None:
+    cell = make_cell(workload="rbd-write", volumes=2, clients=3, dataset_bytes=65 * MIB)
+    plan = decide_stand(cell)
+    assert (plan.count, plan.size_bytes, plan.write_path) == (6, 68 * MIB, "direct")
 
 
 def test_a_stand_is_made_for_the_most_that_a_cell_needs() -> None:

@@ -13,6 +13,7 @@ from grampus.bench.matrix.capabilities import Capabilities
 from grampus.bench.matrix.cells import Cell
 from grampus.bench.matrix.dimensions import Point, canonical_point
 from grampus.bench.ports import IoDevice
+from grampus.bench.stands.osd_needs import OsdFill, OsdNeeds, PlaceOsds
 from grampus.bench.stands.place import StandsPlace
 from grampus.bench.stands.ports import StandPorts
 from grampus.bench.stands.records import BenchStand
@@ -22,7 +23,7 @@ from grampus.databases.model import DatabaseRecord, DatabaseSpec, Endpoint
 from grampus.hosts.port import CommandFailedError, CommandResult
 from grampus.state.runs import Setting
 from grampus.state.store import Store
-from grampus.volumes.model import Attachment, VolumeRecord, VolumeSpec
+from grampus.volumes.model import Attachment, DriverName, VolumeRecord, VolumeSpec
 from tests.unit.bench.drivers.recordings import recorded
 from tests.unit.bench.fakes import (
     FakeClock,
@@ -34,6 +35,7 @@ from tests.unit.bench.fakes import (
     RecordedProgress,
     make_endpoint,
 )
+from tests.unit.bench.stands.fake_hosts import QUOTAS, FakeLayout, FakeTuning
 from tests.unit.interruption import Fuse
 
 LAB = "dev"
@@ -74,7 +76,9 @@ class StandHost(FakeHost):
             "sysbench": self._play_sysbench,
             "rados": self._play_rados,
             "fio": self._play_fio,
+            "rbd": self._play_rbd,
         }
+        self.wrote: Callable[[str, int], None] = lambda _pool, _data_bytes: None
         self.clients: list[list[str]] = []
         self.ended_clients = 0
 
@@ -146,11 +150,29 @@ class StandHost(FakeHost):
         text = "\n".join([head.rstrip("\n"), *rows, "Total time run:       9.01245", figures])
         text = text.replace("2700", "8100")
         if "write" in argv:
+            objects = [word for word in argv if word.startswith("--max-objects=")]
+            if objects:
+                self.wrote(option(argv, "pool"), int(objects[0].partition("=")[2]) * 4 * MIB)
             text = text.replace("Total reads made", "Total writes made").replace(
                 "Read size", "Write size"
             )
             text = text.replace("hints = 1\n", "hints = 1\nObject prefix: benchmark_data_h1_42\n")
         return FakeCommand(argv, text.splitlines(), stderr=TIMES)
+
+    def _play_rbd(self, argv: list[str]) -> FakeCommand:
+        """1000 operations of 4 KiB a second, or 100 of 4 MiB."""
+        io_bytes, total_bytes = int(option(argv, "io-size")), int(option(argv, "io-total"))
+        rate = 1000 if io_bytes <= 4096 else 100
+        operations = total_bytes // io_bytes
+        lines = [
+            f"bench  type read io_size {io_bytes} io_threads 8 bytes {total_bytes} pattern random",
+            "  SEC       OPS   OPS/SEC   BYTES/SEC",
+        ]
+        for second in range(1, operations // rate + 1):
+            lines.append(f"{second:5} {rate * second:9} {rate}.00    4 MiB/s")
+        elapsed_s = round(operations / rate)
+        lines.append(f"elapsed: {elapsed_s}   ops: {operations}   ops/sec: {rate}   bytes/sec: 4")
+        return FakeCommand(argv, lines, stderr=TIMES)
 
     def _play_fio(self, argv: list[str]) -> FakeCommand:
         document = json.loads(recorded("fio-3.41.json")[recorded("fio-3.41.json").find("{") :])
@@ -170,11 +192,16 @@ class StandWorld:
         self.clock = FakeClock()
         self.store = Store(None)
         self.hosts = [StandHost(name, self.fuse, self.clock) for name in ("h1", "h2")]
+        for host in self.hosts:
+            host.wrote = lambda pool, data_bytes: self.osd_sets.written(pool, data_bytes)
         self.databases = FakeStandDatabases(self)
         self.volumes = FakeStandVolumes(self)
         self.pools = FakeStandPools(self)
+        self.osd_sets = FakeStandOsdSets(self)
         self.cluster = FakeStandCluster(self)
         self.devices = FakeDevices()
+        self.tuning = FakeTuning(self.fuse)
+        self.layout = FakeLayout(self.fuse)
         self.free_bytes = 100 * GIB
         self._directory = directory
 
@@ -192,6 +219,7 @@ class StandWorld:
                 databases=self.databases,
                 volumes=self.volumes,
                 pools=self.pools,
+                osd_sets=self.osd_sets,
                 cluster=self.cluster,
                 devices=self.devices,
                 capabilities=lambda: Capabilities(place=f"lab {LAB}"),
@@ -200,6 +228,8 @@ class StandWorld:
                 clock=self.clock,
                 progress=RecordedProgress(),
                 raw_dir=self._directory,
+                tuning=self.tuning,
+                layout=self.layout,
             ),
             shape_only=True,
         )
@@ -207,13 +237,24 @@ class StandWorld:
     @property
     def is_empty(self) -> bool:
         """Whether nothing of a benchmark's is left, in the state or anywhere."""
-        kinds = ("bench-stand", "bench-pool", "bench-quiet")
+        kinds = (
+            "bench-stand",
+            "bench-pool",
+            "bench-osd-set",
+            "bench-quiet",
+            "bench-profile",
+            "bench-budget",
+        )
         return not (
             any(self.store.all(kind, LAB, BenchStand) for kind in kinds)
             or self.databases.records
             or self.volumes.records
             or self.pools.pools != {"databases": 3}
+            or self.osd_sets.sets
+            or self.pools.codes
             or any(host.files for host in self.hosts)
+            or not self.tuning.is_as_made
+            or self.layout.quotas != QUOTAS
         )
 
     def add_device(self) -> None:
@@ -233,6 +274,7 @@ class FakeStandDatabases:
         self.restarts: list[str] = []
         self.stopped: set[str] = set()
         self.failing: str | None = None
+        self.drivers: dict[str, str] = {}  # of their volumes; the best where there is none
 
     def settle(self, name: str) -> None:
         self.cut_off.discard(name)
@@ -240,7 +282,9 @@ class FakeStandDatabases:
     def find(self, name: str) -> DatabaseRecord | None:
         return self.records.get(name)
 
-    def create(self, name: str, stand: BenchStand, parameters: Mapping[str, str]) -> None:
+    def create(
+        self, name: str, stand: BenchStand, parameters: Mapping[str, str], *, host: str | None
+    ) -> None:
         if name in self.records:
             raise RefusedError(f"There is already a database named '{name}'.", code="name-taken")
         if name == self.failing:
@@ -259,11 +303,12 @@ class FakeStandDatabases:
                 memory_bytes=plan.memory_bytes,
                 cpus=2.0,
                 pool=stand.pool,
-                host="h1",
+                host=host or "h1",
                 address=address,
                 server_id=1,
                 write_path=plan.write_path,
                 parameters=dict(parameters),
+                runtime="bare" if plan.runtime == "bare" else "container",
             ),
             user="demo",
             server_version="9.7.4",
@@ -279,6 +324,15 @@ class FakeStandDatabases:
         self._world.fuse.burn()
 
     def ensure_running(self, name: str) -> None:
+        self._world.fuse.burn()
+        self.stopped.discard(name)
+
+    def ensure_driver(self, name: str, driver: DriverName) -> None:
+        if self.drivers.get(name) == driver:
+            return
+        self.stopped.add(name)
+        self._world.fuse.burn()
+        self.drivers[name] = driver
         self._world.fuse.burn()
         self.stopped.discard(name)
 
@@ -320,6 +374,7 @@ class FakeStandVolumes:
     def __init__(self, world: StandWorld) -> None:
         self._world = world
         self.records: dict[str, VolumeRecord] = {}
+        self.drivers: dict[str, DriverName | None] = {}
 
     def find(self, name: str) -> VolumeRecord | None:
         return self.records.get(name)
@@ -330,7 +385,7 @@ class FakeStandVolumes:
             spec=VolumeSpec(
                 name=name,
                 pool=stand.pool,
-                image=name,
+                image=f"{name}.1/{name}",
                 size_bytes=stand.plan.size_bytes,
                 write_path=stand.plan.write_path,
             ),
@@ -338,11 +393,12 @@ class FakeStandVolumes:
         )
         self._world.fuse.burn()
 
-    def ensure_attached(self, name: str, host: str) -> Attachment:
+    def ensure_attached(self, name: str, host: str, driver: DriverName | None) -> Attachment:
         self._world.fuse.burn()
+        assert self.drivers.setdefault(name, driver) == driver, "it is attached through another"
         return Attachment(
             host=host,
-            driver="krbd",
+            driver=driver or "krbd",
             driver_reason="it is there",
             device="/dev/rbd0",
             mount_path=f"/mnt/{name}",
@@ -362,25 +418,77 @@ class FakeStandPools:
     def __init__(self, world: StandWorld) -> None:
         self._world = world
         self.pools = {"databases": 3}  # copies by name
+        self.on: dict[str, str | None] = {}  # OSD set by name
+        self.codes: dict[str, str] = {}  # of their data, which are in pools beside them
 
-    def pool_of(self, copies: int) -> str:
-        return "databases" if copies == 3 else f"databases-{copies}-copies"
+    def pool_of(self, copies: int, *, osd_set: str | None, erasure_code: str) -> str:
+        pool = "databases" if copies == 3 else f"databases-{copies}-copies"
+        pool = pool if osd_set is None else f"{osd_set}-{copies}-copies"
+        return pool if erasure_code == "none" else f"{pool}-{erasure_code}"
 
     def is_there(self, pool: str) -> bool:
-        return pool in self.pools
+        return pool in self.pools or pool in self.codes
 
-    def ensure(self, pool: str, copies: int) -> None:
+    def ensure(self, pool: str, copies: int, *, osd_set: str | None, erasure_code: str) -> None:
+        assert osd_set is None or osd_set in self._world.osd_sets.sets, "no OSDs to be on"
+        if erasure_code != "none":
+            self._world.fuse.burn()
+            self.codes[pool] = erasure_code
         self._world.fuse.burn()
-        self.pools[pool] = copies
+        self.pools[pool], self.on[pool] = copies, osd_set
         self._world.fuse.burn()
 
     def ensure_unused_absent(self, pool: str) -> None:
         assert pool != "databases"
         self._world.fuse.burn()
         self.pools.pop(pool, None)
+        self._world.fuse.burn()
+        self.codes.pop(pool, None)
 
     def ensure_absent(self, pool: str) -> None:
         self.ensure_unused_absent(pool)
+
+
+class FakeStandOsdSets:
+    """Sets on two hosts; what is written to a pool for filling makes them fuller."""
+
+    def __init__(self, world: StandWorld) -> None:
+        self._world = world
+        self.sets: dict[str, OsdNeeds] = {}
+        self.used_bytes: dict[str, int] = {}
+        self.failing = False
+
+    def place_osds(self) -> PlaceOsds:
+        return PlaceOsds(OsdNeeds(media="nvme"), hosts=2)
+
+    def is_there(self, name: str) -> bool:
+        return name in self.sets
+
+    def ensure(self, needs: OsdNeeds) -> None:
+        if self.failing:
+            raise GrampusError("No OSD of the set came up.")
+        self._world.fuse.burn()
+        self.sets[needs.name] = needs
+        self.used_bytes.setdefault(needs.name, GIB // 4)
+        self._world.fuse.burn()
+
+    def ensure_absent(self, name: str) -> None:
+        pools = self._world.pools
+        assert not [pool for pool in pools.pools if pools.on.get(pool) == name], "it is in use"
+        self._world.fuse.burn()
+        self.sets.pop(name, None)
+        self.used_bytes.pop(name, None)
+        self._world.fuse.burn()
+
+    def observe_fill(self, name: str) -> OsdFill:
+        needs = self.sets[name]
+        return OsdFill(2 * needs.osds_per_host * needs.osd_bytes, self.used_bytes[name])
+
+    def written(self, pool: str, data_bytes: int) -> None:
+        """As `rados bench` did it."""
+        name = pool.removesuffix("-fill")
+        if name in self.used_bytes:
+            self.used_bytes[name] += data_bytes * self._world.pools.pools[pool]
 
 
 class FakeStandCluster:

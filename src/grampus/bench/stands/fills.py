@@ -1,0 +1,93 @@
+"""OSDs filled to a share before a load begins, with objects of a pool that is there for that."""
+
+from __future__ import annotations
+
+import math
+
+from grampus.bench.drivers.outcome import DriverFailure
+from grampus.bench.drivers.rados_command import RadosLoad, rados_bench_argv
+from grampus.bench.drivers.rados_result import parse_rados_bench
+from grampus.bench.stands.clients import ClientLoad, run_together
+from grampus.bench.stands.fitness import MIN_FREE_SHARE
+from grampus.bench.stands.osd_needs import OsdNeeds, decide_fill_bytes, require_disk_room
+from grampus.bench.stands.pools import ADMIN, SLOWEST_BYTES_PER_S, began_at
+from grampus.bench.stands.ports import StandPorts
+from grampus.core.clock import wait_until
+from grampus.core.errors import GrampusError
+from grampus.core.units import MIB, format_bytes
+
+OBJECT_BYTES = 4 * MIB
+CONCURRENCY = 16
+# An OSD tells of its room every few seconds; a second writing mends what the first one missed.
+WRITINGS = 3
+TOLERANCE_PERCENT = 1.0
+REPORT_TIMEOUT_S = 30.0
+
+
+def fill_pool(needs: OsdNeeds) -> str:
+    """The pool that holds what the OSDs are filled with."""
+    return f"{needs.name}-fill"
+
+
+class Fills:
+    """Fills OSD sets."""
+
+    def __init__(self, ports: StandPorts) -> None:
+        self._ports = ports
+
+    def ensure(self, needs: OsdNeeds) -> None:
+        """The set's OSDs as full as asked for, all that stands on them counted.
+
+        The pool is there, with a copy on each host: so all OSDs are filled alike. Raises
+        GrampusError, RefusedError (`too-full`, `disk-too-small`).
+        """
+        ports = self._ports
+        hosts = ports.osd_sets.place_osds().hosts
+        for writing in range(1, WRITINGS + 1):
+            fill = ports.osd_sets.observe_fill(needs.name)
+            missing_bytes = decide_fill_bytes(fill, needs.fill_percent)
+            if missing_bytes <= fill.total_bytes * TOLERANCE_PERCENT / 100:
+                return
+            require_disk_room(missing_bytes, *ports.disk_room(), MIN_FREE_SHARE)
+            ports.progress.phase(
+                f"Fill the OSDs of {needs.name} to {needs.fill_percent}% "
+                f"({format_bytes(missing_bytes)})"
+            )
+            self._write(needs, missing_bytes // hosts, writing)
+            self._await_report(needs, fill.used_bytes + missing_bytes // 2)
+        raise GrampusError(
+            f"The OSDs of {needs.name} could not be filled to {needs.fill_percent}%.",
+            "See with `grampus lab osd-set list` and `grampus lab status` how they do.",
+            code="not-filled",
+        )
+
+    def _write(self, needs: OsdNeeds, data_bytes: int, writing: int) -> None:
+        host = self._ports.fleet.hosts()[0]
+        load = RadosLoad(
+            client=ADMIN,
+            pool=fill_pool(needs),
+            mode="write",
+            run_name=f"fill-{writing}",
+            duration_s=max(60, math.ceil(data_bytes / SLOWEST_BYTES_PER_S)),
+            concurrency=CONCURRENCY,
+            op_bytes=OBJECT_BYTES,
+            max_objects=max(1, data_bytes // OBJECT_BYTES),
+        )
+        client = ClientLoad("fill", host, rados_bench_argv(load), began_at)
+        (end,) = run_together([client], self._ports.clock)
+        outcome = parse_rados_bench(end.output)
+        if isinstance(outcome, DriverFailure):
+            raise GrampusError(
+                f"The OSDs of {needs.name} could not be filled: {outcome.reason}",
+                "See with `grampus lab status` how the cluster does.",
+                code="not-filled",
+            )
+
+    def _await_report(self, needs: OsdNeeds, used_bytes: int) -> None:
+        wait_until(
+            self._ports.clock,
+            lambda: self._ports.osd_sets.observe_fill(needs.name).used_bytes >= used_bytes,
+            what=f"the OSDs of {needs.name} to tell how full they are",
+            timeout_s=REPORT_TIMEOUT_S,
+            interval_s=1.0,
+        )

@@ -1,0 +1,197 @@
+"""`grampus lab osd-set`: further OSDs beside the lab's first ones, on media of their own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from grampus.cli.app import command, confirm, make_noun
+from grampus.cli.composition.lab import LabSession
+from grampus.cli.composition.osd_sets import lab_osd_sets
+from grampus.cli.lab import lab_app
+from grampus.cli.lab_up import require_media
+from grampus.cli.options import (
+    FORMAT_DEFAULT,
+    LAB_DEFAULT,
+    DryRunOption,
+    FormatOption,
+    LabOption,
+    YesOption,
+)
+from grampus.cli.output import make_output, show_plan
+from grampus.core.errors import UsageError, closest_name
+from grampus.core.units import parse_bytes
+from grampus.lab.object_stores import OBJECT_STORES
+from grampus.lab.osd_set import ObjectStoreName, OsdSet, WalDbMediaName, describe_osd_set
+from grampus.lab.osd_set_service import OsdSetView, decide_osd_bytes, require_possible
+from grampus.lab.service import MIN_OSD_SIZE_BYTES
+
+WAL_DB_MEDIA: tuple[WalDbMediaName, ...] = ("ssd", "nvme", "optane")
+STORES: tuple[ObjectStoreName, ...] = tuple(OBJECT_STORES)
+WordT = TypeVar("WordT", bound=str)
+
+osd_set_app = make_noun(
+    "osd-set", "Further OSDs beside the first ones, on media of their own.", under=lab_app
+)
+
+
+@command(osd_set_app, "add", "grampus lab osd-set add disks --media hdd --wal-db nvme")
+def osd_set_add(
+    name: Annotated[str, typer.Argument(help="Name of the set; its pool is databases-NAME.")],
+    media: Annotated[
+        str, typer.Option(metavar="MEDIA", help="What its OSDs stand on: nvme, ssd or hdd.")
+    ],
+    devices_per_host: Annotated[int, typer.Option(metavar="N", help="Devices on each host.")] = 1,
+    osds_per_device: Annotated[
+        int,
+        typer.Option(metavar="N", help="OSDs on each device, which share its limits evenly."),
+    ] = 1,
+    wal_db: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MEDIA",
+            help="A device of its own for WAL and DB, beside each data device: ssd, nvme or "
+            "optane (default: with the data).",
+        ),
+    ] = None,
+    objectstore: Annotated[
+        str, typer.Option(metavar="STORE", help="What its OSDs keep objects in: bluestore.")
+    ] = "bluestore",
+    thread_cache_mib: Annotated[
+        int | None,
+        typer.Option(
+            metavar="MIB", help="TCMalloc's cache of all threads of an OSD (default 128)."
+        ),
+    ] = None,
+    cores_per_host: Annotated[
+        float | None,
+        typer.Option(
+            metavar="CORES",
+            help="Cores that its OSDs of a host share evenly (default: two for each).",
+        ),
+    ] = None,
+    size: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE", help="Size of each OSD, a sparse file (default: as the first ones)."
+        ),
+    ] = None,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Add OSDs to every host, and a pool that is on them alone; `lab up` brings them back."""
+    session = LabSession(lab)
+    with session.breaking_lab(), session.progress:
+        service, spec = lab_osd_sets(session), session.require_lab()
+        asked_bytes = None if size is None else parse_bytes(size, what="OSD size")
+        if asked_bytes is not None and asked_bytes < MIN_OSD_SIZE_BYTES:
+            raise UsageError(f"An OSD of {size} is too small.", "Give it at least 4G (--size).")
+        found = service.find(name)
+        osds = len(spec.osd_hosts) * max(devices_per_host * osds_per_device, 1)
+        free_bytes = shutil.disk_usage(session.home.root).free
+        osd_set = OsdSet(
+            name=name,
+            media=require_media(media) or spec.media,
+            # The same command again means the same set, whatever the disk has room for now.
+            size_bytes=found.size_bytes
+            if found is not None and asked_bytes is None
+            else decide_osd_bytes(asked_bytes, spec, osds, free_bytes),
+            devices_per_host=devices_per_host,
+            osds_per_device=osds_per_device,
+            wal_db_media=None if wal_db is None else _word(wal_db, WAL_DB_MEDIA, "WAL/DB media"),
+            objectstore=_word(objectstore, STORES, "object store"),
+            thread_cache_mib=thread_cache_mib,
+            cores_per_host=cores_per_host,
+        )
+        require_possible(osd_set, machine_cores=os.cpu_count() or 1)
+        service.require_addable(osd_set)
+        service.require_room(osd_set)
+        if dry_run:
+            show_plan(output_format, service.describe_add(osd_set))
+            return
+        service.add(osd_set)
+        (view,) = [one for one in service.observe() if one.osd_set.name == name]
+    make_output(output_format).details(
+        osd_set_document(view),
+        {
+            "osd set": f"{name} ({view.state})",
+            "on each host": describe_osd_set(osd_set),
+            "osds": _osds(view),
+            "pool": osd_set.pool,
+            "use": f"grampus volume create NAME --size 4G --pool {osd_set.pool}",
+        },
+    )
+
+
+@command(osd_set_app, "list", "grampus lab osd-set list")
+def osd_set_list(
+    lab: LabOption = LAB_DEFAULT, output_format: FormatOption = FORMAT_DEFAULT
+) -> None:
+    """The lab's OSD sets, with their OSDs and the pools on them."""
+    session = LabSession(lab)
+    views = lab_osd_sets(session).observe()
+    make_output(output_format).table(
+        {"osd_sets": [osd_set_document(view) for view in views]},
+        ["name", "state", "on each host", "osds", "pools"],
+        [
+            [
+                view.osd_set.name,
+                view.state,
+                describe_osd_set(view.osd_set),
+                _osds(view),
+                ", ".join(view.pools) or "-",
+            ]
+            for view in views
+        ],
+        "The lab has its first OSDs alone. `grampus lab osd-set add` adds a set.",
+    )
+
+
+@command(osd_set_app, "remove", "grampus lab osd-set remove disks")
+def osd_set_remove(
+    name: Annotated[str, typer.Argument(help="Name of the set.")],
+    lab: LabOption = LAB_DEFAULT,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Remove the set's OSDs and its pool, which must hold no image."""
+    session = LabSession(lab)
+    service = lab_osd_sets(session)
+    plan = service.describe_remove(service.get(name))
+    if dry_run:
+        show_plan(output_format, plan)
+        return
+    confirm(f"This removes the OSD set '{name}' and its pool. Go on?", yes=yes)
+    with session.breaking_lab(), session.progress:
+        lab_osd_sets(session).remove(name)
+    make_output(output_format).text({"lab": lab, "osd_set": name}, f"The OSD set '{name}' is gone.")
+
+
+def osd_set_document(view: OsdSetView) -> dict[str, Any]:
+    """The JSON document of a set."""
+    return {
+        **view.osd_set.model_dump(mode="json"),
+        "state": view.state,
+        "osds": [{"id": osd, "up": is_up} for osd, is_up in view.osds.items()],
+        "pool": view.osd_set.pool,
+        "pools": list(view.pools),
+    }
+
+
+def _osds(view: OsdSetView) -> str:
+    named = [f"osd-{osd}" if is_up else f"osd-{osd} (down)" for osd, is_up in view.osds.items()]
+    return ", ".join(named) or "-"
+
+
+def _word(text: str, words: tuple[WordT, ...], noun: str) -> WordT:
+    for word in words:
+        if text == word:
+            return word
+    suggestion = closest_name(text, words)
+    hint = f"Did you mean '{suggestion}'? " if suggestion else ""
+    raise UsageError(f"There is no {noun} '{text}'.", f"{hint}Choose one of {', '.join(words)}.")

@@ -1,0 +1,272 @@
+"""The OSD sets of a lab, added and removed as journaled operations."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from grampus.ceph.cluster import CephCluster
+from grampus.core.clock import Clock
+from grampus.core.errors import GrampusError, RefusedError, UsageError, not_found
+from grampus.core.names import require_name
+from grampus.core.progress import Progress
+from grampus.core.units import MIB, format_bytes
+from grampus.hosts.any_host import AnyReachableHost
+from grampus.hosts.lab_host import LabFleet
+from grampus.lab.model import MAX_OSDS_PER_HOST, LabSpec
+from grampus.lab.osd_plans import WAL_DB_BYTES
+from grampus.lab.osd_set import OSD_SET_RECORD, OsdSet, find_osd_sets
+from grampus.lab.osd_sets import LabOsdSet
+from grampus.lab.osds import LabOsds, object_store
+from grampus.lab.waiting import ClusterWaits
+from grampus.state.home import Home
+from grampus.state.operations import Operation, OperationJournal, Step
+from grampus.state.store import Store
+
+ADD, REMOVE = "osd-set.add", "osd-set.remove"
+# Beside the names of the CRUSH map and of pools that are made of it (`h1-NAME`).
+MAX_SET_NAME_LENGTH = 24
+# The names of pools with fewer copies: `databases-1-copy`, `databases-2-copies`.
+_COPIES_NAME = re.compile(r"\d+-cop(y|ies)")
+MAX_SET_OSDS_PER_HOST = 2 * MAX_OSDS_PER_HOST
+MIN_THREAD_CACHE_MIB, MAX_THREAD_CACHE_MIB = 1, 4096
+
+
+@dataclass(frozen=True)
+class OsdSetView:
+    """A set as observed: its OSDs by id with whether each is up, and the pools on them."""
+
+    osd_set: OsdSet
+    osds: dict[int, bool]
+    pools: tuple[str, ...]
+    unfinished: str | None  # the operation that was cut off
+
+    @property
+    def state(self) -> str:
+        """up (all OSDs are), degraded, down, or what was begun and not finished."""
+        if self.unfinished is not None:
+            return self.unfinished
+        if self.osds and all(self.osds.values()):
+            return "up"
+        return "degraded" if any(self.osds.values()) else "down"
+
+
+def require_possible(osd_set: OsdSet, *, machine_cores: int) -> OsdSet:
+    """The set, if a lab can have it. Raises UsageError otherwise."""
+    require_name("OSD set", osd_set.name)
+    if len(osd_set.name) > MAX_SET_NAME_LENGTH or _COPIES_NAME.fullmatch(osd_set.name):
+        raise UsageError(
+            f"'{osd_set.name}' cannot name an OSD set.",
+            f"Use at most {MAX_SET_NAME_LENGTH} characters, and no name of a number of copies.",
+            code="invalid-name",
+        )
+    if min(osd_set.devices_per_host, osd_set.osds_per_device) < 1 or (
+        osd_set.osds_per_host > MAX_SET_OSDS_PER_HOST
+    ):
+        raise UsageError(
+            f"A host has 1 to {MAX_SET_OSDS_PER_HOST} OSDs of a set, not {osd_set.osds_per_host}.",
+            "Choose --devices-per-host and --osds-per-device by that.",
+        )
+    cores = osd_set.cores_per_host
+    if cores is not None and not 0.1 * osd_set.osds_per_host <= cores <= machine_cores:
+        raise UsageError(
+            f"{osd_set.osds_per_host} OSDs of a host cannot have {cores:g} cores: this machine has "
+            f"{machine_cores}.",
+            "Choose at least a tenth of a core for each OSD, and no more than the machine has.",
+        )
+    cache = osd_set.thread_cache_mib
+    if cache is not None and not MIN_THREAD_CACHE_MIB <= cache <= MAX_THREAD_CACHE_MIB:
+        raise UsageError(
+            f"A thread cache of {cache} MiB cannot be had.",
+            f"Choose {MIN_THREAD_CACHE_MIB} to {MAX_THREAD_CACHE_MIB} MiB.",
+        )
+    object_store(osd_set.objectstore)
+    return osd_set
+
+
+def require_room(osd_set: OsdSet, hosts: int, free_bytes: int) -> None:
+    """Raise GrampusError (`disk-too-small`) unless the set's sparse files may all grow full."""
+    each_bytes = osd_set.size_bytes + (WAL_DB_BYTES if osd_set.wal_db_media is not None else 0)
+    osds = hosts * osd_set.osds_per_host
+    if osds * each_bytes > free_bytes * 8 // 10:
+        raise GrampusError(
+            f"{osds} OSDs of {format_bytes(each_bytes)} do not fit: {format_bytes(free_bytes)} are "
+            "free on the disk.",
+            "Free some space, or ask for fewer or smaller OSDs (--size).",
+            code="disk-too-small",
+        )
+
+
+class OsdSetService:
+    """The sets of one lab. The caller holds the lab, which is up."""
+
+    def __init__(
+        self,
+        lab: LabSpec,
+        home: Home,
+        store: Store,
+        journal: OperationJournal,
+        fleet: LabFleet,
+        clock: Clock,
+        progress: Progress,
+    ) -> None:
+        self._lab = lab
+        self._home = home
+        self._store = store
+        self._journal = journal
+        self._fleet = fleet
+        self._clock = clock
+        self._progress = progress
+
+    def all(self) -> list[OsdSet]:
+        """Every set of the lab by name, also those that are leaving."""
+        return find_osd_sets(self._store, self._lab.name)
+
+    def find(self, name: str) -> OsdSet | None:
+        """The set of that name, or None."""
+        return self._store.get(OSD_SET_RECORD, self._lab.name, name, OsdSet)
+
+    def get(self, name: str) -> OsdSet:
+        """The set of that name. Raises NotFoundError with a suggestion."""
+        found = self.find(name)
+        if found is None:
+            known = [one.name for one in self.all()]
+            raise not_found("OSD set", name, known, list_command="grampus lab osd-set list")
+        return found
+
+    def require_addable(self, osd_set: OsdSet) -> None:
+        """Raise RefusedError when a set of that name is there and another, or is leaving."""
+        found = self.find(osd_set.name)
+        if found is None:
+            return
+        if found.is_leaving:
+            raise RefusedError(
+                f"The removal of the OSD set '{osd_set.name}' was begun and is not finished.",
+                f"Finish it first: `grampus lab osd-set remove {osd_set.name}`.",
+                code="leaving",
+            )
+        if found != osd_set:
+            raise RefusedError(
+                f"There is an OSD set named '{osd_set.name}' already, and it is another one.",
+                "Choose another name, or remove that one first.",
+                code="name-taken",
+            )
+
+    def require_room(self, osd_set: OsdSet) -> None:
+        """Raise GrampusError (`disk-too-small`) unless its files may all grow full."""
+        if self.find(osd_set.name) is None:
+            free_bytes = shutil.disk_usage(self._home.root).free
+            require_room(osd_set, len(self._lab.osd_hosts), free_bytes)
+
+    def describe_add(self, osd_set: OsdSet) -> list[str]:
+        """What `add` would do, one line a step."""
+        return [step.title for step in self._add_steps(osd_set)]
+
+    def add(self, osd_set: OsdSet) -> None:
+        """The set, with all its OSDs up. What fails is undone, unless the set was there before.
+
+        Raises RefusedError as `require_addable`, and GrampusError.
+        """
+        self.require_addable(osd_set)
+        begun = self._unfinished(osd_set.name)
+        # One that was cut off never was a whole set; one without that may be in use.
+        is_new = self.find(osd_set.name) is None or bool(begun)
+        self._run(ADD, osd_set, self._add_steps(osd_set), begun, undo_on_failure=is_new)
+
+    def describe_remove(self, osd_set: OsdSet) -> list[str]:
+        """What `remove` would do, one line a step."""
+        return [step.title for step in self._remove_steps(osd_set)]
+
+    def remove(self, name: str) -> None:
+        """The set gone with all its OSDs; cut off, it is called again.
+
+        Raises NotFoundError, and RefusedError (`in-use`) while images or pools are on it.
+        """
+        osd_set = self.get(name)
+        if not osd_set.is_leaving:
+            self._set(osd_set).require_removable()
+        begun = self._unfinished(name)
+        self._run(REMOVE, osd_set, self._remove_steps(osd_set), begun, undo_on_failure=False)
+
+    def observe(self) -> list[OsdSetView]:
+        """Every set as it is now; of a lab that is down, what it would have.
+
+        Raises GrampusError when the cluster of one that is up does not answer.
+        """
+        is_up = any(host.is_up() for host in self._fleet.lab_hosts())
+        return [self._view(osd_set, is_up=is_up) for osd_set in self.all()]
+
+    def ensure_all(self) -> None:
+        """The OSDs of every set running; what is half removed, gone. For a lab that comes up."""
+        for osd_set in self.all():
+            one = self._set(osd_set)
+            # Nobody can look into a pool before its OSDs run: with one, the removal waits.
+            if osd_set.is_leaving and not one.observe_pools():
+                one.finish_leaving(self._forgetting(osd_set))
+            else:
+                one.ensure_rule()
+                one.ensure_osds()
+
+    def _view(self, osd_set: OsdSet, *, is_up: bool) -> OsdSetView:
+        unfinished = None
+        if osd_set.is_leaving:
+            unfinished = "leaving"
+        elif self._unfinished(osd_set.name):
+            unfinished = "unfinished"
+        if not is_up:
+            return OsdSetView(osd_set, {}, (), unfinished)
+        one = self._set(osd_set)
+        return OsdSetView(osd_set, one.observe_osds(), tuple(one.observe_pools()), unfinished)
+
+    def _unfinished(self, name: str) -> list[Operation]:
+        found = self._journal.unfinished(self._lab.name, kind_prefix="osd-set.")
+        return [operation for operation in found if operation.subject == name]
+
+    def _run(
+        self,
+        kind: str,
+        osd_set: OsdSet,
+        steps: list[Step],
+        begun: list[Operation],
+        *,
+        undo_on_failure: bool,
+    ) -> None:
+        document = osd_set.model_dump(mode="json")
+        operation = self._journal.begin(kind, self._lab.name, osd_set.name, document)
+        for older in begun:
+            self._journal.close_unapplied(older, f"taken over by operation {operation.id}")
+        self._journal.apply(operation, steps, self._progress, undo_on_failure=undo_on_failure)
+
+    def _add_steps(self, osd_set: OsdSet) -> list[Step]:
+        return self._set(osd_set).add_steps(lambda: self._keep(osd_set), self._forgetting(osd_set))
+
+    def _remove_steps(self, osd_set: OsdSet) -> list[Step]:
+        leaving = osd_set.model_copy(update={"is_leaving": True})
+        return self._set(osd_set).remove_steps(
+            lambda: self._keep(leaving), self._forgetting(osd_set)
+        )
+
+    def _keep(self, osd_set: OsdSet) -> None:
+        self._store.put(OSD_SET_RECORD, self._lab.name, osd_set.name, osd_set)
+
+    def _forgetting(self, osd_set: OsdSet) -> Callable[[], None]:
+        return lambda: self._store.remove(OSD_SET_RECORD, self._lab.name, osd_set.name)
+
+    def _set(self, osd_set: OsdSet) -> LabOsdSet:
+        cluster = CephCluster(AnyReachableHost(self._fleet))
+        waits = ClusterWaits(self._fleet, cluster, self._clock)
+        osds = LabOsds(self._lab, self._fleet, cluster, waits)
+        return LabOsdSet(self._lab, osd_set, cluster, osds, waits)
+
+
+def decide_osd_bytes(asked: int | None, lab: LabSpec, osds: int, free_bytes: int) -> int:
+    """The size of each OSD of a set: as asked, else that of the first ones or what the disk bears.
+
+    In whole MiB. Raises UsageError below the least that a lab's OSDs have.
+    """
+    if asked is not None:
+        return asked // MIB * MIB
+    bearable = free_bytes * 8 // 10 // osds // MIB * MIB
+    return min(lab.osd_size_bytes, bearable)

@@ -1,0 +1,212 @@
+"""OSDs of a lab made, started and taken away, as planned (`osd_plans.py`).
+
+Every function is idempotent: it looks at what is there and does the rest.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import PurePosixPath
+
+from grampus.ceph.cluster import CephCluster
+from grampus.core.errors import GrampusError
+from grampus.hosts.lab_host import LabFleet
+from grampus.hosts.loop_devices import FilePart, ensure_loop_device, ensure_loop_device_absent
+from grampus.hosts.port import BlockLimit, Host
+from grampus.lab.ceph_daemons import osd_daemon, osd_spec
+from grampus.lab.making import in_parallel, new_key
+from grampus.lab.media import block_limit
+from grampus.lab.model import LabSpec
+from grampus.lab.object_stores import OBJECT_STORES, ObjectStore, OsdPlace
+from grampus.lab.osd_plans import DeviceSlice, OsdPlan, decide_first_osds
+from grampus.lab.osd_set import ObjectStoreName
+from grampus.lab.waiting import ClusterWaits
+
+UP_TIMEOUT_S = 120.0
+SET = 'echo "$2" > "$1"'
+
+
+class LabOsds:
+    """Makes and removes them, on hosts that are up, while the MONs have a quorum."""
+
+    def __init__(
+        self, spec: LabSpec, fleet: LabFleet, cluster: CephCluster, waits: ClusterWaits
+    ) -> None:
+        self._spec = spec
+        self._fleet = fleet
+        self._cluster = cluster
+        self._waits = waits
+
+    def ensure(self, plans: Sequence[OsdPlan], *, what: str) -> None:
+        """Every OSD made, started, up and in; `what` they are called when they do not come up."""
+        # One after the other: the MONs give out ids in order, so that osd.0 stands on h1.
+        ids = [self._ensure_id(plan) for plan in plans]
+        in_parallel(self._ensure_osd, list(zip(plans, ids, strict=True)))
+        self._waits.until(
+            lambda: self._are_up(ids), f"{what} to be up and in", "osd-", timeout_s=UP_TIMEOUT_S
+        )
+
+    def ensure_absent(self, plans: Sequence[OsdPlan]) -> None:
+        """None of them is left, nor anything on its host or in the cluster's map."""
+        ids = {osd["uuid"]: int(osd["osd"]) for osd in self._cluster.query("osd", "dump")["osds"]}
+        found = [(plan, ids.get(plan.uuid)) for plan in plans]
+        # All first: the devices of one may be slices of another's file.
+        in_parallel(self._stop, found)
+        # Of one host one after the other: they look for the same loop devices.
+        for item in found:
+            self._remove_store(item)
+        for plan, osd_id in found:
+            if osd_id is not None:
+                self._cluster.ceph("osd", "down", str(osd_id))
+                self._cluster.ceph(
+                    *("osd", "purge", str(osd_id), "--force", "--yes-i-really-mean-it")
+                )
+            # Only now: what is in them finds the OSD again.
+            host = self._fleet.host(plan.host)
+            directory = _directory(host)
+            files = [plan.data.file, *([] if plan.wal_db is None else [plan.wal_db.file])]
+            names = (*files, _record(plan), _secret(plan))
+            host.run(["rm", "-f", *(str(directory / name) for name in names)])
+
+    def observe(self, plans: Sequence[OsdPlan]) -> dict[int, bool]:
+        """Those that the cluster knows, by id: whether each is up."""
+        wanted = {plan.uuid for plan in plans}
+        dump = self._cluster.query("osd", "dump")["osds"]
+        return {int(osd["osd"]): bool(osd["up"]) for osd in dump if osd["uuid"] in wanted}
+
+    def _are_up(self, ids: Sequence[int]) -> bool:
+        dump = self._cluster.query("osd", "dump")["osds"]
+        return set(ids) <= {int(osd["osd"]) for osd in dump if osd["up"] and osd["in"]}
+
+    def _ensure_id(self, plan: OsdPlan) -> int:
+        host = self._fleet.host(plan.host)
+        directory = _directory(host)
+        record = host.read_file(directory / _record(plan))
+        if record is not None:
+            return int(json.loads(record)["id"])
+        secret = host.read_file(directory / _secret(plan))
+        if secret is None:
+            # Kept before it is used: `osd new` answers alike only to the same secret.
+            secret = json.dumps({"cephx_secret": new_key(host)})
+            host.write_file(directory / _secret(plan), secret, mode=0o600)
+        made = self._cluster.ceph("osd", "new", plan.uuid, "-i", "-", stdin=secret)
+        osd_id = int(made.stdout)
+        record = json.dumps({"id": osd_id, "uuid": plan.uuid})
+        host.write_file(directory / _record(plan), record)
+        return osd_id
+
+    def _ensure_osd(self, item: tuple[OsdPlan, int]) -> None:
+        plan, osd_id = item
+        host = self._fleet.host(plan.host)
+        device = self._ensure_device(host, plan.data, osd_reference(self._spec, osd_id))
+        blocks = [_limit(plan.data, device)]
+        wal_db_device = None
+        if plan.wal_db is not None:
+            reference = wal_db_reference(self._spec, osd_id)
+            wal_db_device = self._ensure_device(host, plan.wal_db, reference)
+            blocks.append(_limit(plan.wal_db, wal_db_device))
+        secret = json.loads(host.read_file(_directory(host) / _secret(plan)) or "{}")
+        place = OsdPlace(osd_id, plan.uuid, device, wal_db_device, secret.get("cephx_secret"))
+        store = object_store(plan.objectstore)
+        store.ensure_made(host, place)
+        store.ensure_ready(host, place)
+        location = plan.crush_location
+        host.ensure_daemon(
+            osd_spec(
+                osd_id,
+                tuple(blocks),
+                host.data_dir,
+                cpus=plan.cpus,
+                thread_cache_mib=plan.thread_cache_mib,
+                arguments=(
+                    *(() if location is None else ("--crush-location", location)),
+                    *store.arguments(place),
+                ),
+            )
+        )
+
+    def _ensure_device(self, host: Host, part: DeviceSlice, reference: str) -> str:
+        file = _directory(host) / part.file
+        host.run(["truncate", "--size", str(part.device_bytes), str(file)])
+        whole = part.shared_by == 1
+        device = ensure_loop_device(
+            host,
+            file,
+            reference=reference,
+            part=None if whole else FilePart(part.offset_bytes, part.size_bytes),
+        )
+        # What Ceph goes by: on a disk that rotates small writes are deferred to the WAL, and so on.
+        # A loop device says what the machine's own disk says, whenever it is set up.
+        setting = f"/sys/block/{PurePosixPath(device).name}/queue/rotational"
+        host.run(["sh", "-c", SET, "sh", setting, "1" if part.media == "hdd" else "0"])
+        return device
+
+    def _stop(self, item: tuple[OsdPlan, int | None]) -> None:
+        plan, osd_id = item
+        if osd_id is not None:
+            self._fleet.host(plan.host).ensure_daemon_absent(osd_daemon(osd_id))
+
+    def _remove_store(self, item: tuple[OsdPlan, int | None]) -> None:
+        plan, osd_id = item
+        if osd_id is None:
+            return
+        host = self._fleet.host(plan.host)
+        object_store(plan.objectstore).ensure_absent(host, osd_id)
+        references: list[tuple[DeviceSlice | None, Callable[[LabSpec, int], str]]] = [
+            (plan.data, osd_reference),
+            (plan.wal_db, wal_db_reference),
+        ]
+        for part, reference in references:
+            if part is not None:
+                file = _directory(host) / part.file
+                ensure_loop_device_absent(host, file, reference=reference(self._spec, osd_id))
+
+
+def object_store(name: ObjectStoreName) -> ObjectStore:
+    """The object store of that name. Raises GrampusError when no lab can make it."""
+    store = OBJECT_STORES.get(name)
+    if store is None:
+        raise GrampusError(
+            f"The OSDs of a lab cannot keep their objects in {name}.",
+            f"Choose one of {', '.join(OBJECT_STORES)}.",
+            code="no-objectstore",
+        )
+    return store
+
+
+def find_first_osd(spec: LabSpec, host: Host, osd_id: int) -> OsdPlan | None:
+    """The plan of an OSD on that host, if it is one that the lab was made with."""
+    for plan in decide_first_osds(spec):
+        record = (
+            host.read_file(_directory(host) / _record(plan)) if plan.host == host.name else None
+        )
+        if record is not None and json.loads(record)["id"] == osd_id:
+            return plan
+    return None
+
+
+def osd_reference(spec: LabSpec, osd_id: int) -> str:
+    """What marks the loop device of an OSD."""
+    return f"grampus/{spec.tag}/osd-{osd_id}"
+
+
+def wal_db_reference(spec: LabSpec, osd_id: int) -> str:
+    """What marks the loop device of an OSD's WAL and DB."""
+    return f"{osd_reference(spec, osd_id)}-db"
+
+
+def _limit(part: DeviceSlice, device: str) -> BlockLimit:
+    return block_limit(part.media, device, shared_by=part.shared_by)
+
+
+def _directory(host: Host) -> PurePosixPath:
+    return host.data_dir / "osd"
+
+
+def _record(plan: OsdPlan) -> str:
+    return f"{plan.slot}.json"
+
+
+def _secret(plan: OsdPlan) -> str:
+    return f"{plan.slot}.secret.json"

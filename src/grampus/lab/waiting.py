@@ -1,0 +1,67 @@
+"""Waiting for a lab's cluster, with the daemon that ended as the reason when it is in vain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from grampus.ceph.cluster import CephCluster
+from grampus.core.clock import Clock, wait_until
+from grampus.core.errors import GrampusError
+from grampus.hosts.lab_host import LabFleet
+
+
+class ClusterWaits:
+    """Waits of one lab."""
+
+    def __init__(self, fleet: LabFleet, cluster: CephCluster, clock: Clock) -> None:
+        self._fleet = fleet
+        self._cluster = cluster
+        self._clock = clock
+
+    def until(
+        self, condition: Callable[[], bool], what: str, daemons: str, *, timeout_s: float
+    ) -> None:
+        """Wait; a failure names one of the daemons (their names' beginning) that have ended."""
+        try:
+            wait_until(self._clock, condition, what=what, timeout_s=timeout_s, interval_s=0.3)
+        except GrampusError as error:
+            if error.code != "timeout":
+                raise
+            raise GrampusError(
+                f"{error.problem} {self._why(daemons)}".strip(),
+                "`grampus lab status` shows the daemons; `grampus lab up` goes on from here.",
+                code="timeout",
+            ) from error
+
+    def until_healthy(self, *, timeout_s: float = 120) -> None:
+        """HEALTH_OK, with every placement group clean."""
+        self.until(self._is_healthy, "the cluster to be healthy", "", timeout_s=timeout_s)
+
+    def until_clean(self, *, timeout_s: float = 120) -> None:
+        """Every placement group active and clean, whatever else health complains of."""
+        self.until(self._is_clean, "the placement groups to be clean", "osd-", timeout_s=timeout_s)
+
+    def _is_clean(self) -> bool:
+        status = self._cluster.observe_status()
+        return status.placement_groups == status.placement_groups_clean
+
+    def _is_healthy(self) -> bool:
+        status = self._cluster.observe_status()
+        return (
+            status.health == "HEALTH_OK"
+            and status.placement_groups == status.placement_groups_clean
+            and status.placement_groups > 0
+        )
+
+    def _why(self, daemons: str) -> str:
+        stopped = [
+            f"{status.name} on {host.name} ended: {host.daemon_log(status.name, last_lines=1)}"
+            for host in self._fleet.hosts()
+            for status in host.observe_daemons()
+            # After a restart those of later steps have ended too, and are not to blame.
+            if status.state != "running" and status.name.startswith(daemons)
+        ]
+        if stopped:
+            return stopped[0]
+        result = self._cluster.ceph("health", check=False)
+        return f"It says {result.stdout.strip()}." if result.returncode == 0 else ""
