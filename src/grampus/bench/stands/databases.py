@@ -147,6 +147,8 @@ class DatabaseStands:
             full_threads=point.threads,
             asked_rate_per_s=None if each_rate is None else float(each_rate * len(clients)),
             servers=tuple(servers),
+            databases={name: self._client(name) for name in names},
+            volumes=names,
         )
 
     def settle(self, stands: list[BenchStand]) -> None:

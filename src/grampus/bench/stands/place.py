@@ -10,7 +10,7 @@ from grampus.bench.matrix.cells import Cell
 from grampus.bench.stands.clients import end_clients
 from grampus.bench.stands.databases import DatabaseStands
 from grampus.bench.stands.fitness import why_cluster_unfit, why_disk_unfit
-from grampus.bench.stands.measuring import measure_load
+from grampus.bench.stands.measuring import Machine, measure_load
 from grampus.bench.stands.plan import (
     StandPlan,
     StandTarget,
@@ -119,7 +119,7 @@ class StandsPlace:
             load,
             warmup_s=warmup_s,
             measure_s=measure_s,
-            cores=self._observe_cores(),
+            machine=self._observe_machine(cell),
         )
 
     def dismantle(self) -> None:
@@ -211,11 +211,12 @@ class StandsPlace:
             if self._ports.fleet.is_reachable(host.name):
                 end_clients(host)
 
-    def _observe_cores(self) -> float:
+    def _observe_machine(self, cell: Cell) -> Machine:
+        host = self._ports.fleet.hosts()[0]
         if self._cores is None:
-            host = self._ports.fleet.hosts()[0]
             self._cores = float(host.run(["getconf", "_NPROCESSORS_ONLN"]).stdout)
-        return self._cores
+        osd_cores = cell.point.osd_cores_per_host
+        return Machine(host.name, self._cores, None if osd_cores == "all" else float(osd_cores))
 
     def _find(self, name: str) -> BenchStand | None:
         return self._ports.store.get(STAND_RECORD, self._ports.lab, name, BenchStand)

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from grampus.bench.matrix.capabilities import Capabilities
 from grampus.bench.ports import DevicesPort
+from grampus.bench.stands.monitors import Monitors
 from grampus.bench.stands.quiet import QuietableCluster
 from grampus.bench.stands.records import BenchStand
 from grampus.core.clock import Clock
@@ -132,6 +133,7 @@ class StandPorts:
     pools: StandPools
     cluster: StandCluster
     devices: DevicesPort
+    monitors: Monitors
     capabilities: Callable[[], Capabilities]
     facts: Callable[[], list[Setting]]
     disk_room: Callable[[], tuple[int, int]]

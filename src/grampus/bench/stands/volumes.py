@@ -134,6 +134,7 @@ class VolumeStands:
             loop="closed",
             threads=point.threads,
             warms_up=False,
+            volumes=member_names(stand.plan.name, point.volumes),
             bytes_per_operation=block_bytes,
         )
 

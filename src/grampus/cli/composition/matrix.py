@@ -12,6 +12,7 @@ from typing import Any
 from grampus.bench.counters import parse_memory
 from grampus.bench.environment import observe_machine
 from grampus.bench.matrix.capabilities import Capabilities
+from grampus.bench.stands.monitors import HostMonitors
 from grampus.bench.stands.offers import LabFeatures, decide_capabilities
 from grampus.bench.stands.place import StandsPlace
 from grampus.bench.stands.ports import StandPorts
@@ -54,6 +55,7 @@ class LabPlace(StandsPlace):
                 pools=LabStandPools(session),
                 cluster=LabStandCluster(session),
                 devices=LabDevices(session),
+                monitors=HostMonitors(session.fleet(), session.clock),
                 capabilities=facts.capabilities,
                 facts=facts.facts,
                 disk_room=facts.disk_room,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -13,6 +14,7 @@ from grampus.bench.matrix.capabilities import Capabilities
 from grampus.bench.matrix.cells import Cell
 from grampus.bench.matrix.dimensions import Point, canonical_point
 from grampus.bench.ports import IoDevice
+from grampus.bench.stands.monitors import Seen, Watch
 from grampus.bench.stands.place import StandsPlace
 from grampus.bench.stands.ports import StandPorts
 from grampus.bench.stands.records import BenchStand
@@ -20,6 +22,7 @@ from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.units import GIB, MIB
 from grampus.databases.model import DatabaseRecord, DatabaseSpec, Endpoint
 from grampus.hosts.port import CommandFailedError, CommandResult
+from grampus.state.matrix_layers import SeriesPoint
 from grampus.state.runs import Setting
 from grampus.state.store import Store
 from grampus.volumes.model import Attachment, VolumeRecord, VolumeSpec
@@ -175,6 +178,7 @@ class StandWorld:
         self.pools = FakeStandPools(self)
         self.cluster = FakeStandCluster(self)
         self.devices = FakeDevices()
+        self.monitors = FakeMonitors()
         self.free_bytes = 100 * GIB
         self._directory = directory
 
@@ -194,6 +198,7 @@ class StandWorld:
                 pools=self.pools,
                 cluster=self.cluster,
                 devices=self.devices,
+                monitors=self.monitors,
                 capabilities=lambda: Capabilities(place=f"lab {LAB}"),
                 facts=lambda: [Setting(group="versions", name="ceph", value="20.2.4")],
                 disk_room=lambda: (250 * GIB, self.free_bytes),
@@ -220,6 +225,23 @@ class StandWorld:
         """An OSD's device, whose counters never change."""
         self.devices.devices.append(IoDevice("daemon", "osd-0", "h1", "/dev/loop3"))
         self.hosts[0].files["/sys/class/block/loop3/stat"] = "1 0 8 5 2 0 16 9 0 11 14 0 0 0 0"
+
+
+class FakeMonitors:
+    """Sees what it is told to, and remembers what it was asked to watch."""
+
+    def __init__(self) -> None:
+        self.watches: list[Watch] = []
+        self.points: list[SeriesPoint] = []
+        self.gaps: list[str] = []
+
+    @contextmanager
+    def watching(self, watch: Watch) -> Iterator[Seen]:
+        self.watches.append(watch)
+        seen = Seen()
+        yield seen
+        seen.points.extend(self.points)
+        seen.gaps.extend(self.gaps)
 
 
 class FakeStandDatabases:
