@@ -151,6 +151,11 @@ class DatabaseStands:
             volumes=names,
         )
 
+    def drop_caches(self, cell: Cell, stand: BenchStand) -> None:
+        """Empty the buffer pools of the databases under load. Raises GrampusError."""
+        names = member_names(stand.plan.name, cell.point.databases)
+        _for_each(self._ports.databases.restart, names, at_once=SET_AT_ONCE)
+
     def settle(self, stands: list[BenchStand]) -> None:
         """Wait, not for long, until no database of any stand writes out what it holds."""
         daemons = []

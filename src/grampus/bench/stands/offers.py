@@ -87,6 +87,8 @@ def decide_capabilities(lab: LabFeatures) -> Capabilities:
         ),
         "trx_commit": Offer(values=(0, 1, 2)),
         "doublewrite": Offer(values=("default", "disabled", "detect-only", "single", "parallel")),
+        "caches": Offer(values=("keep", "osd", "all")),
+        "monitors": Offer(values=("all", "none")),
     }
     for dimension, because in ONE_FORM.items():
         offers[dimension] = Offer(values=(default_of(dimension),), because=because)

@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 
 from grampus.bench.matrix.capabilities import Capabilities
 from grampus.bench.matrix.cells import Cell
+from grampus.bench.stands.caches import drop_storage_caches
 from grampus.bench.stands.clients import end_clients
 from grampus.bench.stands.databases import DatabaseStands
 from grampus.bench.stands.fitness import why_cluster_unfit, why_disk_unfit
@@ -112,6 +113,7 @@ class StandsPlace:
                 load = self._volumes.load(cell, stand, warmup_s=warmup_s)
             case "pool":
                 load = self._pools.load(cell, stand)
+        self._drop_caches(cell, stand)
         stands = self._all().values()
         self._databases.settle([one for one in stands if one.plan.target == "database"])
         return measure_load(
@@ -120,7 +122,15 @@ class StandsPlace:
             warmup_s=warmup_s,
             measure_s=measure_s,
             machine=self._observe_machine(cell),
+            monitored=cell.point.monitors == "all",
         )
+
+    def _drop_caches(self, cell: Cell, stand: BenchStand) -> None:
+        """The servers' first: a server that ends writes, and reads at its start."""
+        if cell.point.caches == "all" and stand.plan.target == "database":
+            self._databases.drop_caches(cell, stand)
+        if cell.point.caches != "keep":
+            drop_storage_caches(self._ports.cluster, self._ports.fleet)
 
     def dismantle(self) -> None:
         """See `CellPlace`. Everything is tried; the first failure is raised in the end."""

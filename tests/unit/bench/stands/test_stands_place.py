@@ -390,3 +390,47 @@ def test_monitors_know_limits_and_drivers(tmp_path: Path) -> None:
     assert watched.subjects.limits == {"osd-0@h1": limit}
     assert watched.subjects.volumes == {name: f"volumed-{name}@h1"}
     assert watched.subjects.cores == 2
+
+
+@pytest.mark.parametrize(
+    ("cell", "restarts", "dropped"),
+    [
+        (make_cell(workload="point-select"), 0, 0),
+        (make_cell(workload="point-select", caches="osd"), 0, 1),
+        (make_cell(workload="point-select", databases=2, caches="all"), 2, 1),
+        (make_cell(workload="rados-read", caches="all"), 0, 1),
+    ],
+)
+def test_caches_are_dropped_before_a_visit(
+    tmp_path: Path, cell: Cell, restarts: int, dropped: int
+) -> None:
+    world = _world(tmp_path)
+    world.place().prepare([cell])
+    # The first visit brings the servers to their settings.
+    _measured(world, cell)
+    before = len(world.databases.restarts)
+    _measured(world, cell)
+    assert len(world.databases.restarts) - before == restarts
+    assert world.cluster.dropped == 2 * dropped
+    assert {host.dropped for host in world.hosts} == {2 * dropped}
+
+
+def test_a_server_whose_pool_shall_be_empty_reads_none_at_its_start(tmp_path: Path) -> None:
+    world = _world(tmp_path)
+    cell = make_cell(workload="point-select", caches="all")
+    world.place().prepare([cell])
+    _measured(world, cell)
+    (record,) = world.databases.records.values()
+    assert record.started_parameters["innodb_buffer_pool_load_at_startup"] == "OFF"
+    assert record.started_parameters["innodb_buffer_pool_dump_at_shutdown"] == "OFF"
+
+
+def test_monitors_are_left_out_where_a_cell_says_so(tmp_path: Path) -> None:
+    world = _world(tmp_path)
+    cell = make_cell(workload="point-select", monitors="none")
+    assert stand_name(cell) == stand_name(make_cell(workload="point-select"))
+    world.place().prepare([cell])
+    measured = _measured(world, cell)
+    assert measured.watched is None
+    assert measured.client is not None
+    assert world.monitors.watches == []

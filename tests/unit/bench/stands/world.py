@@ -80,6 +80,7 @@ class StandHost(FakeHost):
         }
         self.clients: list[list[str]] = []
         self.ended_clients = 0
+        self.dropped = 0  # how often its page cache was
 
     def run(
         self,
@@ -103,6 +104,9 @@ class StandHost(FakeHost):
         done = CommandResult(tuple(argv), 0, "", "")
         if argv[0] == "getconf":
             return CommandResult(tuple(argv), 0, "2\n", "")
+        if argv[:2] == ["sh", "-c"] and "drop_caches" in argv[2]:
+            self.dropped += 1
+            return done
         if argv[0] == "bash" and "end-clients" in argv:
             self.ended_clients += 1
             return done
@@ -418,6 +422,7 @@ class FakeStandCluster:
             "pgmap": {"pgs_by_state": [{"state_name": "active+clean", "count": 33}]},
         }
         self.error: GrampusError | None = None
+        self.dropped = 0  # how often the OSDs' caches were
 
     def ceph(self, *arguments: str) -> object:
         self._world.fuse.burn()
@@ -431,6 +436,8 @@ class FakeStandCluster:
             case ("osd", "pool", "set", pool, "pg_autoscale_mode", mode):
                 assert pool in self.scaling
                 self.scaling[pool] = mode
+            case ("tell", "osd.*", "cache", "drop"):
+                self.dropped += 1
             case _:
                 raise AssertionError(f"unexpected: ceph {arguments}")
         self._world.fuse.burn()
