@@ -144,6 +144,7 @@ class DatabaseStands:
             read=read_sysbench,
             loop="closed" if rate is None else "open",
             threads=point.threads,
+            client_count=len(clients),
             full_threads=point.threads,
             asked_rate_per_s=None if each_rate is None else float(each_rate * len(clients)),
             servers=tuple(servers),

@@ -54,8 +54,8 @@ class Server:
 
 @dataclass(frozen=True)
 class Machine:
-    """Where a visit is made: cores of each machine, the host that the counters of the whole machine
-    are read on, and cores that the OSDs of a host may use (None: all)."""
+    """Where a visit is made: cores of each machine, the host that stands for it where there is no
+    server, and cores that the OSDs of a host may use (None: all)."""
 
     host: str
     cores: float
@@ -67,15 +67,17 @@ class VisitLoad:
     """The load of one cell. `clients` makes it for so many seconds; `read` makes a client's end its
     result, and says when its load began.
 
-    `threads` are those of each client. `warms_up`: a run of its own comes before; otherwise the
-    clients see to it themselves. `databases` are clients of the servers, by the database's name,
-    and `volumes` the names of those that the load is on. `note` is for whoever reads the figures.
+    `threads` are those of each of `client_count` clients. `warms_up`: a run of its own comes
+    before; otherwise the clients see to it themselves. `databases` are clients of the servers, by
+    the database's name, and `volumes` the names of those that the load is on. `note` is for whoever
+    reads the figures.
     """
 
     clients: Callable[[int], Sequence[ClientLoad]]
     read: Callable[[ClientEnd], tuple[DriverResult | DriverFailure, float]]
     loop: Loop
     threads: int
+    client_count: int = 1
     warms_up: bool = True
     full_threads: int | None = None
     asked_rate_per_s: float | None = None
@@ -131,9 +133,9 @@ def decide_watch(ports: StandPorts, load: VisitLoad, machine: Machine, *, lasts_
         if device.kind == "volume" and device.name == name and device.control_socket
     }
     subjects = Subjects(
-        machine=machine.host,
+        machine=load.servers[0].host if load.servers else machine.host,
         cores=machine.cores,
-        threads=load.threads,
+        threads=load.threads * load.client_count,
         servers={f"{one.daemon}@{one.host}": one.cpus for one in load.servers},
         volumes={name: served.get(name) for name in load.volumes},
         limits={

@@ -12,6 +12,7 @@ import json
 import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import resources
@@ -92,13 +93,14 @@ class HostMonitors:
     def watching(self, watch: Watch) -> Iterator[Seen]:
         """See `Monitors`."""
         seen = Seen()
+        parts: list[_Part] = []
         with ExitStack() as stack:
+            stack.callback(_finish_all, parts, seen)
             hosts = [host for host in self._fleet.hosts() if self._fleet.is_reachable(host.name)]
-            parts: list[_Part] = [_Daemons(hosts, self._clock)]
+            parts.append(_Daemons(hosts, self._clock))
             parts += [_Probe(host, watch) for host in hosts]
             parts += [_Status(name, one, watch) for name, one in watch.databases.items()]
             for part in parts:
-                stack.callback(_finish, part, seen)
                 _start(part, seen)
             yield seen
         seen.points.sort(key=lambda point: point.at_s)
@@ -119,6 +121,13 @@ def _start(part: _Part, seen: Seen) -> None:
         part.start()
     except (GrampusError, OSError) as error:
         seen.gaps.append(f"{part.what} could not be watched: {error}")
+
+
+def _finish_all(parts: Sequence[_Part], seen: Seen) -> None:
+    """All at once: some take a moment to end."""
+    with ThreadPoolExecutor(max_workers=max(len(parts), 1)) as pool:
+        for done in [pool.submit(_finish, part, seen) for part in parts]:
+            done.result()
 
 
 def _finish(part: _Part, seen: Seen) -> None:

@@ -371,6 +371,8 @@ def test_what_the_monitors_saw_comes_with_a_visit(tmp_path: Path) -> None:
         assert told == {f"{name}.1" for name in names}
     update, fio = world.monitors.watches
     assert len(update.subjects.servers) == len(update.databases) == 2
+    assert update.subjects.threads == 2 * UPDATE.point.threads
+    assert fio.subjects.threads == 2 * FIO.point.threads
     assert (fio.subjects.servers, fio.databases) == ({}, {})
     assert update.lasts_s >= UPDATE.warmup_s + UPDATE.measure_s
 
