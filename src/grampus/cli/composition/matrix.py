@@ -10,8 +10,13 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from grampus.bench.counters import parse_memory
-from grampus.bench.environment import observe_machine
+from grampus.bench.environment import decide_environment, observe_machine
 from grampus.bench.matrix.capabilities import Capabilities
+from grampus.bench.stands.manifest import (
+    describe_components,
+    describe_configuration,
+    describe_limit,
+)
 from grampus.bench.stands.monitors import HostMonitors
 from grampus.bench.stands.offers import LabFeatures, decide_capabilities
 from grampus.bench.stands.place import StandsPlace
@@ -31,6 +36,7 @@ from grampus.databases.model import DatabaseRecord, Endpoint
 from grampus.databases.request import CreateRequest
 from grampus.lab.bootstrap import decide_placement_groups
 from grampus.lab.copies_pools import CopiesPools
+from grampus.lab.media import block_limit
 from grampus.lab.model import DATABASE_POOL
 from grampus.state.runs import Setting
 from grampus.volumes.drivers.volumed import VolumedProgram
@@ -99,7 +105,15 @@ class LabMatrixFacts:
     def facts(self) -> list[Setting]:
         session = self._session
         host = session.fleet().hosts()[0]
-        return [*describe_lab(session, DATABASE_POOL, {}), *observe_machine(host)]
+        media = session.require_lab().media
+        found = decide_environment(
+            describe_lab(session, DATABASE_POOL, {}),
+            observe_machine(host),
+            describe_components(self._versions()),
+            [describe_limit(media, block_limit(media, ""))],
+            describe_configuration(session.cluster().query("config", "dump")),
+        )
+        return list(found)
 
     def disk_room(self) -> tuple[int, int]:
         usage = shutil.disk_usage(self._session.home.root)
