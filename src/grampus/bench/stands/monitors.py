@@ -1,9 +1,9 @@
 """The monitors of a visit: a probe on each host, the servers' status, the daemons' CPU.
 
 A probe is one process a host that prints a line a second, the status of a server one client for the
-whole visit, and the daemons' control groups are read by one thread here: together they cost less
-than a hundredth of a core (`suites/harness-cost.yaml` measures it). What cannot be read is a gap
-that is told, never a failure.
+whole visit, and the daemons' control groups are read by one thread here. What they take of the
+throughput is measured by `suites/checks/harness-cost.yaml`. What cannot be read is a gap that is
+told, never a failure.
 """
 
 from __future__ import annotations
