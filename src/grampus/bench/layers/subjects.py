@@ -26,14 +26,14 @@ class UsageReading:
 class Subjects:
     """What a visit puts under load.
 
-    `servers` have the CPUs that each may use, by `DAEMON@HOST`; `volumes` are names, with the
-    daemon that serves each (None: the kernel). `limits` are those of the OSDs' devices. `machine`
-    is the host that the counters of the whole machine are read on. `osd_cores_per_host` is None
-    where the OSDs may use all cores.
+    All clients together may use `client_cores` of their host. `servers` have the CPUs that each may
+    use, by `DAEMON@HOST`; `volumes` are names, with the daemon that serves each (None: the kernel).
+    `limits` are those of the OSDs' devices. `machine` is the host that the counters of the whole
+    machine are read on. `osd_cores_per_host` is None where the OSDs may use all cores.
     """
 
     machine: str
-    cores: float
+    client_cores: float
     threads: int
     servers: Mapping[str, float] = field(default_factory=dict)
     volumes: Mapping[str, str | None] = field(default_factory=dict)

@@ -53,9 +53,15 @@ def decide_shares(points: Sequence[SeriesPoint], subjects: Subjects) -> list[Sha
         if point.kind == "daemon" and subjects.consumer_of(point.name) == "osd":
             host = point.name.rpartition("@")[2]
             osd_cores[point.at_s, host] += point.values.get("cpu_cores", 0.0)
-    limit = subjects.osd_cores_per_host or subjects.cores
+    limit = subjects.osd_cores_per_host or decide_cores(points, subjects)
     found["osd-cpu"] += [(at_s, cores / limit) for (at_s, _), cores in osd_cores.items()]
     return [Shares(layer, _busiest(found[layer])) for layer in LAYERS if found[layer]]
+
+
+def decide_cores(points: Sequence[SeriesPoint], subjects: Subjects) -> float:
+    """Those of the machine, or of the clients where nothing was seen of it."""
+    machine = [point for point in points if point.kind == "machine"]
+    return mean_of(machine, "cores") or subjects.client_cores
 
 
 def decide_uses(shares: Sequence[Shares], span: Span) -> tuple[LayerUse, ...]:
@@ -143,7 +149,7 @@ def _shares_of(point: SeriesPoint, subjects: Subjects) -> list[tuple[Layer, floa
     if point.kind == "machine":
         shares.append(("machine", values.get("cpu_share")))
     elif point.kind == "client" and "cpu_cores" in values:
-        shares.append(("client", values["cpu_cores"] / subjects.cores))
+        shares.append(("client", values["cpu_cores"] / subjects.client_cores))
     elif point.kind == "daemon" and point.name in subjects.servers and "cpu_cores" in values:
         shares.append(("server-cpu", values["cpu_cores"] / subjects.servers[point.name]))
     elif point.kind == "innodb":

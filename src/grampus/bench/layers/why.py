@@ -11,6 +11,7 @@ from grampus.bench.layers.subjects import Subjects
 from grampus.bench.layers.use import (
     Span,
     cores_by_consumer,
+    decide_cores,
     decide_shares,
     decide_throughput,
     decide_uses,
@@ -67,7 +68,7 @@ def decide_evidence(
     ]
     return LayerEvidence(
         threads=subjects.threads,
-        cores=subjects.cores,
+        cores=decide_cores(points, subjects),
         client=client,
         machine_share=shares.get("machine"),
         cpu_cores=cores_by_consumer(points, subjects),

@@ -19,6 +19,7 @@ from grampus.bench.drivers.start import ClockOffset
 from grampus.bench.drivers.together import ClientRun, JointSample, merge_clients
 from grampus.bench.layers.points import decide_client_points
 from grampus.bench.layers.subjects import Subjects
+from grampus.bench.matrix.cells import Cell
 from grampus.bench.ports import IoDevice
 from grampus.bench.stands.clients import ClientEnd, ClientLoad, run_together
 from grampus.bench.stands.devices import (
@@ -50,16 +51,6 @@ class Server:
     host: str
     daemon: str
     cpus: float
-
-
-@dataclass(frozen=True)
-class Machine:
-    """Where a visit is made: cores of each machine, the host that stands for it where there is no
-    server, and cores that the OSDs of a host may use (None: all)."""
-
-    host: str
-    cores: float
-    osd_cores_per_host: float | None = None
 
 
 @dataclass(frozen=True)
@@ -101,18 +92,22 @@ def measure_load(
     *,
     warmup_s: int,
     measure_s: int,
-    machine: Machine,
+    cores: float,
+    osd_cores: float | None = None,
     monitored: bool = True,
 ) -> Measured:
     """What came of it, with what the monitors saw unless not `monitored`.
 
+    The load generators may use `cores` of a host, and the OSDs `osd_cores` (None: all of them).
+
     Raises GrampusError when a host cannot be used; a client that fails does not: it is the outcome.
     """
     from_s = ports.clock.now().timestamp()
-    watch = decide_watch(ports, load, machine, lasts_s=warmup_s + measure_s + WINDOW_EXTRA_S)
+    lasts_s = warmup_s + measure_s + WINDOW_EXTRA_S
+    watch = decide_watch(ports, load, cores=cores, osd_cores=osd_cores, lasts_s=lasts_s)
     points: list[SeriesPoint] = []
     with ports.monitors.watching(watch) if monitored else nullcontext(Seen()) as seen:
-        measured = _measure(ports, load, warmup_s, measure_s, machine.cores, points)
+        measured = _measure(ports, load, warmup_s, measure_s, cores, points)
     if not monitored:
         return measured
     found = sorted([*seen.points, *points], key=lambda point: point.at_s)
@@ -120,7 +115,9 @@ def measure_load(
     return replace(measured, watched=watched)
 
 
-def decide_watch(ports: StandPorts, load: VisitLoad, machine: Machine, *, lasts_s: float) -> Watch:
+def decide_watch(
+    ports: StandPorts, load: VisitLoad, *, cores: float, osd_cores: float | None, lasts_s: float
+) -> Watch:
     """What the monitors look at while `load` lasts."""
     devices: list[IoDevice] = []
     with suppress(GrampusError, OSError):
@@ -133,8 +130,8 @@ def decide_watch(ports: StandPorts, load: VisitLoad, machine: Machine, *, lasts_
         if device.kind == "volume" and device.name == name and device.control_socket
     }
     subjects = Subjects(
-        machine=load.servers[0].host if load.servers else machine.host,
-        cores=machine.cores,
+        machine=load.servers[0].host if load.servers else ports.fleet.hosts()[0].name,
+        client_cores=cores,
         threads=load.threads * load.client_count,
         servers={f"{one.daemon}@{one.host}": one.cpus for one in load.servers},
         volumes={name: served.get(name) for name in load.volumes},
@@ -143,7 +140,7 @@ def decide_watch(ports: StandPorts, load: VisitLoad, machine: Machine, *, lasts_
             for device in devices
             if device.kind == "daemon" and device.limit is not None
         },
-        osd_cores_per_host=machine.osd_cores_per_host,
+        osd_cores_per_host=osd_cores,
     )
     return Watch(subjects, devices, load.databases, lasts_s)
 
@@ -194,6 +191,12 @@ def _measure(
         osd_device_latency_ms=None if device is None else device.latency_ms,
         raw=raw,
     )
+
+
+def decide_osd_cores(cell: Cell) -> float | None:
+    """Cores that the OSDs of a host may use; None: all of them."""
+    asked = cell.point.osd_cores_per_host
+    return None if asked == "all" else float(asked)
 
 
 class OsdDevices:

@@ -11,7 +11,7 @@ from grampus.bench.stands.caches import drop_storage_caches
 from grampus.bench.stands.clients import end_clients
 from grampus.bench.stands.databases import DatabaseStands
 from grampus.bench.stands.fitness import why_cluster_unfit, why_disk_unfit
-from grampus.bench.stands.measuring import Machine, measure_load
+from grampus.bench.stands.measuring import decide_osd_cores, measure_load
 from grampus.bench.stands.plan import (
     StandPlan,
     StandTarget,
@@ -121,7 +121,8 @@ class StandsPlace:
             load,
             warmup_s=warmup_s,
             measure_s=measure_s,
-            machine=self._observe_machine(cell),
+            cores=self._observe_cores(),
+            osd_cores=decide_osd_cores(cell),
             monitored=cell.point.monitors == "all",
         )
 
@@ -221,12 +222,11 @@ class StandsPlace:
             if self._ports.fleet.is_reachable(host.name):
                 end_clients(host)
 
-    def _observe_machine(self, cell: Cell) -> Machine:
-        host = self._ports.fleet.hosts()[0]
+    def _observe_cores(self) -> float:
         if self._cores is None:
+            host = self._ports.fleet.hosts()[0]
             self._cores = float(host.run(["getconf", "_NPROCESSORS_ONLN"]).stdout)
-        osd_cores = cell.point.osd_cores_per_host
-        return Machine(host.name, self._cores, None if osd_cores == "all" else float(osd_cores))
+        return self._cores
 
     def _find(self, name: str) -> BenchStand | None:
         return self._ports.store.get(STAND_RECORD, self._ports.lab, name, BenchStand)

@@ -25,7 +25,7 @@ from .made_readings import NET, STAT, block_stat, probe_line
 
 SUBJECTS = Subjects(
     machine="h1",
-    cores=2.0,
+    client_cores=2.0,
     threads=8,
     volumes={"db": "volumed-db@h1"},
     limits={"osd-0@h1": BlockLimit("/dev/loop0", read_iops=100, write_iops=150)},

@@ -12,7 +12,7 @@ from grampus.state.matrix_layers import SeriesKind, SeriesPoint
 
 SUBJECTS = Subjects(
     machine="h1",
-    cores=2.0,
+    client_cores=2.0,
     threads=8,
     servers={"mysqld-db@h1": 2.0},
     volumes={"db": "volumed-db@h1"},
@@ -78,7 +78,7 @@ def test_the_busiest_stands_for_a_layer():
     assert shares["server-cpu"][110.0] == 0.25
     # Both OSDs of h1, on two cores.
     assert shares["osd-cpu"][110.0] == pytest.approx(0.2)
-    few = Subjects(machine="h1", cores=2.0, threads=8, osd_cores_per_host=0.5)
+    few = Subjects(machine="h1", client_cores=2.0, threads=8, osd_cores_per_host=0.5)
     shares = {one.layer: dict(one.points) for one in decide_shares(_made(), few)}
     assert shares["osd-cpu"][110.0] == pytest.approx(0.8)
 

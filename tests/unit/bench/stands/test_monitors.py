@@ -66,7 +66,7 @@ class WatchedHost(FakeHost):
 
 
 def _watch(host: FakeHost | None = None, **changed: Any) -> Watch:
-    subjects = Subjects(machine="h1", cores=2.0, threads=8, volumes={"db": None})
+    subjects = Subjects(machine="h1", client_cores=2.0, threads=8, volumes={"db": None})
     databases = {}
     if host is not None:
         endpoint = make_endpoint("10.0.1.1", "mysqld-db")

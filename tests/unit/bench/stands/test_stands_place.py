@@ -391,7 +391,7 @@ def test_monitors_know_limits_and_drivers(tmp_path: Path) -> None:
     assert watched is not None
     assert watched.subjects.limits == {"osd-0@h1": limit}
     assert watched.subjects.volumes == {name: f"volumed-{name}@h1"}
-    assert watched.subjects.cores == 2
+    assert watched.subjects.client_cores == 2
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def made_watched(seconds: int) -> Watched:
         SeriesPoint(at_s=1000.0 + at, kind="machine", name="machine", values={"cpu_share": 0.66})
         for at in range(1, seconds + 1)
     ]
-    return Watched(tuple(points), Subjects(machine="h1", cores=2.0, threads=8), from_s=998.0)
+    return Watched(tuple(points), Subjects(machine="h1", client_cores=2.0, threads=8), from_s=998.0)
 
 
 class MadePlace:

@@ -139,7 +139,7 @@ def test_nothing_after_the_warm_up_is_no_figure() -> None:
 
 
 def _watched(**values: float) -> Watched:
-    subjects = Subjects(machine="h1", cores=2.0, threads=8, servers={"mysqld-db@h1": 2.0})
+    subjects = Subjects(machine="h1", client_cores=2.0, threads=8, servers={"mysqld-db@h1": 2.0})
     points = [
         SeriesPoint(at_s=999.0 + second, kind=kind, name=name, values={metric: value})
         for second in range(1, 8)
