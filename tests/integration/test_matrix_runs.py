@@ -27,6 +27,7 @@ scales:
   small: {warmup_s: 15, measure_s: 60, rounds: 5, dataset_bytes: 1G, environment_s: 240}
   full: {warmup_s: 60, measure_s: 300, rounds: 6, dataset_bytes: 10G, environment_s: 600}
 """
+KINDS = {"client", "machine", "daemon", "innodb", "volume", "osd", "device", "monitor"}
 FLAGS = {"noscrub", "nodeep-scrub"}
 
 
@@ -41,6 +42,22 @@ def _visits(lab: CommandLine, known: set[Path]) -> list[dict[str, Any]]:
 
 def _flags(machine: LabMachine) -> set[str]:
     return FLAGS & set(machine.ceph("osd", "dump")["flags_set"])
+
+
+def _check_watched(lab: CommandLine, run_id: str, visits: list[dict[str, Any]]) -> None:
+    """Each visit has a bottleneck, and series of all that there is in a lab, on one clock."""
+    for visit in visits:
+        why = visit["figures"]["why"]
+        assert why["bottleneck"] != "unknown", why
+        assert why["gaps"] == [], why
+        series = lab.home / "runs" / run_id / "series" / visit["cell_id"]
+        lines = (series / f"{visit['round']}.jsonl").read_text().splitlines()
+        points = [json.loads(line) for line in lines]
+        assert {point["kind"] for point in points} >= KINDS
+        daemons = {point["name"].partition("-")[0] for point in points if point["kind"] == "daemon"}
+        assert {"mysqld", "osd", "mon"} <= daemons
+        assert {point["name"] for point in points if point["kind"] == "osd"} > {"osd.0"}
+        assert all(why["from_s"] < point["at_s"] < why["to_s"] + 30 for point in points)
 
 
 def test_a_killed_run_goes_on_and_leaves_nothing(lab: CommandLine, tmp_path: Path) -> None:
@@ -64,6 +81,7 @@ def test_a_killed_run_goes_on_and_leaves_nothing(lab: CommandLine, tmp_path: Pat
     assert len(after) == 4
     assert [visit.get("marked") for visit in after] == [None] * 4
     assert len({(visit["cell_id"], visit["round"]) for visit in after}) == 4
+    _check_watched(lab, document["run_id"], after)
     assert document == lab.json("bench", "show", "latest")
     assert lab.json("db", "list") == databases
     assert _flags(machine) == flags

@@ -58,6 +58,24 @@ class ArmClient:
         )
         return [line.split("\t") for line in result.stdout.splitlines()]
 
+    def gather(self, statements: str, *, timeout_s: float) -> list[list[str]]:
+        """The rows of those statements that succeed, until the connection ends.
+
+        Raises GrampusError on a time-out, and when the host cannot be reached.
+        """
+        result = self.host.run(
+            [
+                _CLIENT_PROGRAMS[self.flavour],
+                f"--defaults-file={self.endpoint.option_file}",
+                *("--batch", "--raw", "--skip-column-names", "--force", "--skip-reconnect"),
+            ],
+            stdin=statements,
+            timeout_s=timeout_s,
+            check=False,
+            daemon=self.endpoint.daemon,
+        )
+        return [line.split("\t") for line in result.stdout.splitlines()]
+
 
 def ensure_client_files(
     host: Host, endpoint: Endpoint, flavour: FlavourName, directory: PurePosixPath

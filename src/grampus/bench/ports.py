@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from grampus.databases.model import DatabaseRecord, Endpoint
+from grampus.hosts.port import BlockLimit
 from grampus.state.runs import Setting
 
 
@@ -33,13 +34,16 @@ class DatabasePort(Protocol):
 class IoDevice:
     """A block device whose I/O belongs to a daemon (an OSD) or to a volume.
 
-    `device` is its path on `host`, such as /dev/loop3.
+    `device` is its path on `host`, such as /dev/loop3. `limit` is what its medium is limited to,
+    and `control_socket` that of the volumed which serves the volume (a path on the host).
     """
 
     kind: Literal["daemon", "volume"]
     name: str
     host: str
     device: str
+    limit: BlockLimit | None = None
+    control_socket: str | None = None
 
 
 class DevicesPort(Protocol):

@@ -6,7 +6,20 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from grampus.cli.bench_matrix_tables import cell_table, comparison_row, figure_row, remarks, words
+from grampus.cli.bench_matrix_tables import (
+    cell_table,
+    comparison_row,
+    figure_row,
+    layer_table,
+    remarks,
+    words,
+)
+
+LAYERS_SAID = (
+    "What each cell used of the limit of each layer, on average over its rounds. Of InnoDB it is "
+    "the share of threads that waited for a row lock, or of the time in which a log was written; "
+    "of a volume, of the time in which requests were under way."
+)
 
 
 def render_markdown(document: Mapping[str, Any]) -> str:
@@ -33,6 +46,9 @@ def render_markdown(document: Mapping[str, Any]) -> str:
         ]
     blocks += ["## Cells", _table(*cell_table(document["cells"]))]
     blocks.append(_list(line for line in remarks(document["cells"]) if line))
+    headings, rows = layer_table(document["cells"])
+    if rows:
+        blocks += ["## Layers", LAYERS_SAID, _table(headings, rows)]
     if document["source"] is not None:
         blocks += _source_blocks(document["source"])
     environment = [[one["group"], one["name"], one["value"]] for one in document["environment"]]

@@ -22,12 +22,31 @@ _BOUNDS = {
 }
 
 
+# How layers are called, in the order of their columns.
+LAYER_WORDS = {
+    "client": "client",
+    "server-cpu": "server CPU",
+    "innodb": "InnoDB",
+    "volume": "volume",
+    "osd-cpu": "OSD CPU",
+    "osd-device": "OSD device",
+    "network": "network",
+    "machine": "machine",
+    "none": "none",
+    "unknown": "unknown",
+}
+
+
 def show_findings(output: Output, document: Mapping[str, Any]) -> None:
     """The tables of one run (`findings/documents.py` says what `document` holds)."""
     output.text(None, "\n".join(_heading(document)))
     headings, rows = cell_table(document["cells"])
     output.table(None, headings, rows, "The run has no cell.")
     output.text(None, "\n".join(remarks(document["cells"])))
+    headings, rows = layer_table(document["cells"])
+    if rows:
+        output.table(None, headings, rows, "")
+        output.text(None, "")
     if document["comparisons"]:
         output.table(
             None,
@@ -65,7 +84,8 @@ def cell_table(cells: Sequence[Mapping[str, Any]]) -> tuple[Row, list[Row]]:
     spreads = [one for one in _SPREADS if any(cell[one[1]] is not None for cell in cells)]
     headings = ["cell", "rounds", "tps" if _are_databases(cells) else "ops/s", "lowest to highest"]
     headings += [name for name, _ in spreads]
-    headings += ["p50", "p99", "p99.99", "remark"]
+    has_bottleneck = any(cell["bottleneck"] != "unknown" for cell in cells)
+    headings += ["p50", "p99", "p99.99", *["bottleneck"] * has_bottleneck, "remark"]
     rows = [
         [
             cell["name"],
@@ -74,11 +94,37 @@ def cell_table(cells: Sequence[Mapping[str, Any]]) -> tuple[Row, list[Row]]:
             format_range(cell["operations_per_s"]),
             *(format_rate(cell[key]) for _, key in spreads),
             *_percentiles(cell["latency"]),
+            *[bottleneck(cell)] * has_bottleneck,
             remark(cell),
         ]
         for cell in cells
     ]
-    return _right_aligned(headings, rows, first=1, last=-1)
+    return _right_aligned(headings, rows, first=1, last=-2 if has_bottleneck else -1)
+
+
+def bottleneck(cell: Mapping[str, Any]) -> str:
+    """The layer, and in how many of the rounds it was that one; a dash when it is not known."""
+    if cell["bottleneck"] == "unknown":
+        return "-"
+    named, measured = len(cell["bottleneck_rounds"]), cell["measured"]
+    word = LAYER_WORDS[cell["bottleneck"]]
+    return word if named == measured else f"{word} ({named} of {measured} rounds)"
+
+
+def layer_table(cells: Sequence[Mapping[str, Any]]) -> tuple[Row, list[Row]]:
+    """What each cell used of each layer on average: a column for every layer that is known."""
+    known = [
+        layer
+        for layer in LAYER_WORDS
+        if any(one["layer"] == layer for cell in cells for one in cell["layers"])
+    ]
+    rows = []
+    for cell in cells:
+        shares = {one["layer"]: f"{100 * one['share']:.0f}%" for one in cell["layers"]}
+        if shares:
+            rows.append([cell["name"], *(shares.get(layer, "-") for layer in known)])
+    headings = ["used of", *(LAYER_WORDS[layer] for layer in known)]
+    return _right_aligned(headings, rows, first=1, last=len(headings))
 
 
 def remark(cell: Mapping[str, Any]) -> str:
@@ -194,6 +240,9 @@ def remarks(cells: Sequence[Mapping[str, Any]]) -> list[str]:
                 lines[f"Marked, {name}, round {rounds}: {reason['text']}"] = None
         if cell["client_bound"] == "yes" and cell["evidence"]:
             lines[f"Client-bound, {name}: {cell['evidence'][0]}"] = None
+        elif cell["bottleneck_evidence"]:
+            word = LAYER_WORDS[cell["bottleneck"]]
+            lines[f"Bottleneck {word}, {name}: {' '.join(cell['bottleneck_evidence'])}"] = None
         for reason in cell["unsteady_reasons"][:1]:
             what = "Unsteady" if cell["steady"] is False else "Not known to be steady"
             lines[f"{what}, {name}: {reason}"] = None

@@ -18,6 +18,7 @@ from grampus.report.drawing import (
     PLOT_TOP,
 )
 from grampus.report.matrix.forest import FOREST_WIDTH
+from grampus.report.matrix.layer_strips import LINE_HEIGHT, STRIP_WIDTH
 from grampus.report.matrix.page import MatrixPage
 from grampus.report.matrix.visit_series import SERIES_HEIGHT, SERIES_WIDTH
 from grampus.report.page import RESULT_COLUMNS, Page
@@ -85,6 +86,7 @@ def render_matrix_page(page: MatrixPage) -> str:
             "bottom": PLOT_BOTTOM,
         },
         series_size={"width": SERIES_WIDTH, "height": SERIES_HEIGHT},
+        strip_size={"width": STRIP_WIDTH, "line": LINE_HEIGHT},
         forest_width=FOREST_WIDTH,
         policy=_STILL_POLICY,
         styles=_trusted(f"{_source('report.css')}\n{_source('matrix.css')}"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -18,6 +18,7 @@ from pydantic import BaseModel
 
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.state.home import write_atomically
+from grampus.state.matrix_layers import SeriesPoint
 from grampus.state.matrix_runs import MatrixRun, Moment, Visit
 from grampus.state.run_directories import RunDirectories
 from grampus.state.runs import MATRIX_KIND
@@ -96,6 +97,23 @@ class MatrixArchive:
         with self._explained():
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")
+
+    def write_series(
+        self, run_id: str, cell_id: str, round_: int, points: Iterable[SeriesPoint]
+    ) -> None:
+        """Keep what monitors saw of a visit, in place of what is there of one made before."""
+        lines = [point.model_dump_json().encode() + b"\n" for point in points]
+        file = self._series_file(run_id, cell_id, round_)
+        with self._explained():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(file, b"".join(lines))
+
+    def series(self, run_id: str, cell_id: str, round_: int) -> list[SeriesPoint]:
+        """What monitors saw of a visit, in the order of time; nothing where none ran."""
+        return _read_whole_lines(self._series_file(run_id, cell_id, round_), SeriesPoint)
+
+    def _series_file(self, run_id: str, cell_id: str, round_: int) -> Path:
+        return self.run_dir(run_id) / "series" / cell_id / f"{round_}.jsonl"
 
     def _write(self, run: MatrixRun) -> None:
         document = run.model_dump_json(indent=2).encode()

@@ -6,6 +6,7 @@ One directory a run, beside those of `runs.py`:
     visits.jsonl   one Visit a line, appended and flushed to disk as each visit ends
     moments.jsonl  one Moment a line: when processes worked on the run, for its budget
     raw/           what the drivers printed: raw/CELL_ID/ROUND/NAME
+    series/        what monitors saw: series/CELL_ID/ROUND.jsonl (`matrix_layers.py`)
 
 A run that was killed is one without `ended_at_s`. A last line that a kill cut off is no visit: that
 one is made again. All times are seconds since the Unix epoch.
@@ -18,6 +19,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from grampus.state.matrix_layers import Why
 from grampus.state.runs import Frozen, Setting
 
 MATRIX_SCHEMA_VERSION = 1
@@ -109,6 +111,7 @@ class Figures(Frozen):
     osd_device_busy_share: float | None = None
     osd_device_latency_ms: float | None = None
     seconds: tuple[VisitSecond, ...] = ()
+    why: Why | None = Field(default=None, description="None: no monitor ran")
 
 
 class Visit(Frozen):

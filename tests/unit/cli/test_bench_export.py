@@ -15,6 +15,7 @@ from grampus.cli.main import app
 from grampus.state.matrix_archive import MatrixArchive
 from grampus.state.runs import RunArchive
 from tests.unit.bench.findings.made_matrix import Seen, made_figures, made_matrix_run
+from tests.unit.bench.layers.made_why import made_why
 from tests.unit.report.made_paths import made_paths_run
 
 
@@ -90,3 +91,19 @@ def test_what_cannot_be_exported_is_said(
     code, _, errors = _invoke(*chosen)
     assert code == 2
     assert said in " ".join(errors.split())
+
+
+def test_markdown_says_why(home: Path) -> None:
+    _, run, visits = made_matrix_run(lambda *_: made_figures(100, why=made_why()))
+    archive = MatrixArchive(home / "runs")
+    archive.begin(run)
+    for visit in visits:
+        archive.append(run.run_id, visit)
+    page = _invoke(run.run_id)[1]
+    assert "| p99.99 | bottleneck | remark |" in page
+    assert "| OSD device |" in page
+    assert "## Layers" in page
+    assert "| used of | client | OSD device |" in page
+    assert "| 10% | 95% |" in page
+    assert "- Bottleneck OSD device, " in page
+    assert "The device of osd-0@h1 was busy 95 % of the time. So." in page

@@ -17,6 +17,7 @@ from tests.unit.bench.findings.made_matrix import (
     made_latency,
     made_matrix_run,
 )
+from tests.unit.bench.layers.made_why import made_why
 
 CATALOG = Path(__file__).parents[3] / "catalog"
 Made = tuple[MatrixRun, list[Visit], dict[str, Any]]
@@ -52,6 +53,7 @@ def figures_of(operations_per_s: float, **changed: Any) -> Figures:
     content = {
         "latency": made_latency(*[1000.0] * 98, 5000.0, 9000.0),
         "seconds": made_seconds(operations_per_s),
+        "why": made_why("client" if changed.get("client_bound") == "yes" else "osd-device"),
         **changed,
     }
     return made_figures(operations_per_s, **content)

@@ -279,8 +279,13 @@ def test_a_report_of_a_matrix_draws_everything_and_loads_nothing(
     page = opened(browser, file, watch, scheme, width)
     found = {
         kind: [one.bounding_box() for one in page.locator(kind).all()]
-        for kind in ("svg.lines", ".forest td svg", ".series svg", ".lines polyline")
+        for kind in ("svg.lines", ".forest td svg", ".series svg", ".lines polyline", ".strips svg")
     }
+    shades = page.locator(".strips path").evaluate_all(
+        "(paths) => paths.map((one) => getComputedStyle(one).opacity)"
+    )
+    lanes = page.locator(".strips li").all()
+    heights = {box["height"] for one in lanes if (box := one.bounding_box()) is not None}
     colours = page.locator(".heat td").evaluate_all(
         "(fields) => fields.map((one) => getComputedStyle(one).backgroundColor)"
     )
@@ -292,9 +297,15 @@ def test_a_report_of_a_matrix_draws_everything_and_loads_nothing(
         ".forest td svg": 4,
         ".series svg": 4,
         ".lines polyline": 6,
+        ".strips svg": 4,
     }
+    # Two lanes in each, of which one is at its limit; they stand beside their titles.
+    assert sorted(shades) == ["0.12"] * 4 + ["1"] * 4
+    assert (len(lanes), heights) == (8, {14})
     for kind in ("svg.lines", ".forest td svg", ".series svg"):
         assert all(box is not None and box["width"] > 190 for box in found[kind]), kind
+    assert all(box is not None and box["width"] > 150 for box in found[".strips svg"])
+    assert all(box is not None and box["height"] == 34 + 2 * 14 for box in found[".strips svg"])
     assert all(box is not None and box["width"] > 20 for box in found[".lines polyline"])
     assert len(set(colours)) == 4
     assert overflow <= 0

@@ -24,8 +24,10 @@ from grampus.report.matrix.page import (
     describe_conclusions,
     describe_matrix_page,
 )
+from grampus.state.matrix_layers import LAYERS, LayerUse
 from grampus.state.runs import Setting
 from tests.unit.bench.findings.made_matrix import made_text
+from tests.unit.bench.layers.made_why import made_why
 
 from .made_findings import (
     Made,
@@ -48,6 +50,12 @@ MANY = {
     "databases": [1, 2],
 }
 
+# Every layer, of another shade in each part.
+BUSY_LAYERS = tuple(
+    LayerUse(layer=layer, share=0.5, peak=1.0, over_time=(0.1, 0.3, 0.5, 0.7, 0.95) * 8)
+    for layer in LAYERS
+)
+
 
 def page_of(made: Made) -> MatrixPage:
     return describe_matrix_page(made[0], made[1], found_in(made), DETAILS[0])
@@ -68,6 +76,10 @@ def test_a_report_is_written(tmp_path: Path) -> None:
         "An OSD was down.",
         "It used all of its cores.",
         "Second by second",
+        "Use by layer",
+        "The device of osd-0@h1 was busy 95 % of the time.",
+        '<th scope="col">Bottleneck</th>',
+        "series/CELL/ROUND.jsonl",
         "visits.jsonl",
     ):
         assert words in html, words
@@ -178,6 +190,7 @@ def test_five_hundred_cells_stay_small() -> None:
             seconds=made_seconds(97.3 * cell.point.threads, 300),
             measured_s=290,
             notes=(f"{number} of {cell.cell_id} operations were outside of the window.",),
+            why=made_why(layers=BUSY_LAYERS),
         ),
         text=text,
     )
@@ -185,7 +198,7 @@ def test_five_hundred_cells_stay_small() -> None:
     html = render_matrix_run(*made)
     assert len(html.encode()) < MAX_REPORT_BYTES
     page = page_of(made)
-    assert len(page.series) == len(page.cells) == 504
+    assert len(page.series) == len(page.cells) == len(page.strips) == 504
     assert len(page.percentiles.drawn) == DETAILS[0].charts
     assert page.percentiles.note == "360 more cells are not drawn; the table has their figures."
     assert len(page.forests[0].rows) == 252

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.state.matrix_archive import MatrixArchive
+from grampus.state.matrix_layers import LayerUse, SeriesPoint, Why
 from grampus.state.matrix_runs import (
     Figures,
     MatrixRun,
@@ -218,3 +219,36 @@ def test_a_directory_that_is_none_is_told(tmp_path: Path):
     with pytest.raises(GrampusError) as failed:
         MatrixArchive(tmp_path / "runs").begin(made_run("a"))
     assert failed.value.code == "archive-unusable"
+
+
+def test_series_are_replaced_and_read_back(archive: MatrixArchive):
+    archive.begin(made_run("r"))
+    assert archive.series("r", "ab", 1) == []
+    points = [
+        SeriesPoint(at_s=at_s, kind="osd", name="osd.0", values={"write_ms": 2.5})
+        for at_s in (1000.5, 1001.5)
+    ]
+    archive.write_series("r", "ab", 1, [points[0]])
+    archive.write_series("r", "ab", 1, points)
+    assert archive.series("r", "ab", 1) == points
+    assert archive.series("r", "ab", 2) == []
+    assert (archive.run_dir("r") / "series" / "ab" / "1.jsonl").read_text().count("\n") == 2
+
+
+def test_a_visit_says_why(archive: MatrixArchive):
+    archive.begin(made_run("r"))
+    use = LayerUse(layer="osd-device", share=0.95, peak=1.0, over_time=(None, 0.5))
+    why = Why(
+        bottleneck="osd-device",
+        evidence=("It was busy.",),
+        layers=(use,),
+        from_s=998,
+        measured_from_s=1000,
+        to_s=1006,
+        throughput=(None, 100.0),
+    )
+    visit = made_visit(1)
+    assert visit.figures is not None
+    visit = visit.model_copy(update={"figures": visit.figures.model_copy(update={"why": why})})
+    archive.append("r", visit)
+    assert archive.visits("r") == [visit]

@@ -18,6 +18,7 @@ from grampus.bench.findings.rounds import (
 )
 from grampus.bench.latency.histogram import PERCENTS, merge_histograms
 from grampus.bench.latency.percentile import Percentile
+from grampus.state.matrix_layers import LAYERS, LayerUse, Why
 from grampus.state.matrix_runs import MatrixRun, Visit
 
 
@@ -51,6 +52,15 @@ class CellLatency:
 
 
 @dataclass(frozen=True)
+class LayerFinding:
+    """How far a layer was used of its limit (0 to 1): the rounds' mean, and the highest second."""
+
+    layer: str
+    share: float
+    peak: float
+
+
+@dataclass(frozen=True)
 class CellFinding:
     """One cell over its rounds. `no_figure` is why there is none at all; then figures are None.
 
@@ -58,6 +68,10 @@ class CellFinding:
     `queries_per_s` of all else. `errors` and `reconnects` are those of all rounds together.
     `steady` is None where it is not known of any round and none was unsteady; `client_bound` is
     `yes` as soon as it was so in one round.
+
+    `bottleneck` is the layer that most rounds name (`none`: no layer was at its limit; `unknown`:
+    too little was seen), with the evidence of the first of them. `monitor_cpu_cores` is what seeing
+    all that took.
     """
 
     cell_id: str
@@ -86,6 +100,11 @@ class CellFinding:
     notes: tuple[str, ...]
     osd_device_busy_share: Spread | None
     osd_device_latency_ms: Spread | None
+    bottleneck: str
+    bottleneck_rounds: tuple[int, ...]
+    bottleneck_evidence: tuple[str, ...]
+    layers: tuple[LayerFinding, ...]
+    monitor_cpu_cores: float | None
 
 
 def decide_cells(run: MatrixRun, visits: Sequence[Visit]) -> list[CellFinding]:
@@ -113,6 +132,8 @@ def _decide_cell(rounds: CellRounds, names: Sequence[str]) -> CellFinding:
     figures = [one.figures for one in measured]
     operations_per_s = spread_of([one.operations_per_s for one in figures])
     bound = rounds.client_bound
+    bottleneck, bottleneck_rounds = _bottleneck(rounds)
+    whys = [one.why for one in figures if one.why is not None]
     return CellFinding(
         cell_id=cell.cell_id,
         name=describe_cell(cell, names),
@@ -151,7 +172,49 @@ def _decide_cell(rounds: CellRounds, names: Sequence[str]) -> CellFinding:
         notes=tuple(distinct(note for one in figures for note in one.notes)),
         osd_device_busy_share=spread_of(_known([one.osd_device_busy_share for one in figures])),
         osd_device_latency_ms=spread_of(_known([one.osd_device_latency_ms for one in figures])),
+        bottleneck=bottleneck,
+        bottleneck_rounds=bottleneck_rounds,
+        bottleneck_evidence=_evidence(rounds, bottleneck_rounds),
+        layers=_layers(whys),
+        monitor_cpu_cores=_mean(_known([one.monitor_cpu_cores for one in whys])),
     )
+
+
+def _bottleneck(rounds: CellRounds) -> tuple[str, tuple[int, ...]]:
+    """What most rounds name, and which these are; of as many, what the first one names."""
+    named: dict[str, list[int]] = {}
+    for number, one in rounds.measured.items():
+        if one.figures.why is not None and one.figures.why.bottleneck != "unknown":
+            named.setdefault(one.figures.why.bottleneck, []).append(number)
+    if not named:
+        return "unknown", ()
+    word = max(named, key=lambda one: len(named[one]))
+    return word, tuple(named[word])
+
+
+def _evidence(rounds: CellRounds, numbers: Sequence[int]) -> tuple[str, ...]:
+    for number in numbers[:1]:
+        why = rounds.measured[number].figures.why
+        return why.evidence if why is not None else ()
+    return ()
+
+
+def _layers(whys: Sequence[Why]) -> tuple[LayerFinding, ...]:
+    uses: dict[str, list[LayerUse]] = {layer: [] for layer in LAYERS}
+    for why in whys:
+        for use in why.layers:
+            uses[use.layer].append(use)
+    return tuple(
+        LayerFinding(
+            layer, math.fsum(one.share for one in of) / len(of), max(one.peak for one in of)
+        )
+        for layer, of in uses.items()
+        if of
+    )
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return math.fsum(values) / len(values) if values else None
 
 
 def _reasons(rounds: CellRounds) -> tuple[Reason, ...]:

@@ -24,6 +24,13 @@ OVER_TIME = (
     "The two runs were made one after the other, not interleaved: what else changed in between is "
     "in these ratios, and the spread does not tell it. Compare arms within one run where you can."
 )
+_LEFT_OUT: Any = {
+    "figures": {
+        "latency": True,
+        "seconds": True,
+        "why": {"throughput": True, "layers": {"__all__": {"over_time"}}},
+    }
+}
 NOT_OUR_HARDWARE = (
     "The source's figures are those of its hardware: compare their ratios and shapes with ours, "
     "not the figures."
@@ -58,8 +65,8 @@ def matrix_document(
     """The document of `bench show`: the run, and all that follows from its visits.
 
     `cells`, `comparisons` and `conclusions` are lists of the findings' fields; `source` is null
-    for a suite without one. Of the visits the latencies and single seconds stay in the archive
-    (`directory`).
+    for a suite without one. Of the visits the latencies and what is second by second stay in the
+    archive (`directory`).
 
     Raises GrampusError with code `latency-document` for a latency that cannot be read.
     """
@@ -83,10 +90,7 @@ def matrix_document(
         "comparisons_line": comparisons.line,
         "conclusions": [conclusion_document(one) for one in decide_conclusions(suite, run, visits)],
         "source": source_document(suite, catalog),
-        "visits": [
-            one.model_dump(mode="json", exclude={"figures": {"latency", "seconds"}})
-            for one in visits
-        ],
+        "visits": [one.model_dump(mode="json", exclude=_LEFT_OUT) for one in visits],
         "dir": directory,
     }
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from grampus.bench.latency.documents import parse_histogram
 from grampus.bench.latency.histogram import PERCENTS
+from grampus.state.matrix_layers import LAYERS
 from grampus.state.matrix_runs import Figures, MatrixRun, Visit
 
 Value = str | int | float | bool | None
@@ -53,6 +54,7 @@ def visit_rows(run: MatrixRun, visits: Sequence[Visit]) -> list[dict[str, Value]
             "started_at_s": visit.started_at_s,
             "ended_at_s": visit.ended_at_s,
             **_figures(visit.figures),
+            **_layers(visit.figures),
             "marked": visit.marked,
         }
         for visit in visits
@@ -67,6 +69,16 @@ def render_csv(rows: Sequence[Mapping[str, Value]]) -> str:
         writer.writeheader()
         writer.writerows(rows)
     return text.getvalue()
+
+
+def _layers(figures: Figures | None) -> dict[str, Value]:
+    """The bottleneck, and of each layer what was used of its limit on average."""
+    why = None if figures is None else figures.why
+    uses = {} if why is None else {use.layer: use.share for use in why.layers}
+    shares: dict[str, Value] = {
+        f"{layer.replace('-', '_')}_share": uses.get(layer) for layer in LAYERS
+    }
+    return {"bottleneck": None if why is None else why.bottleneck, **shares}
 
 
 def _figures(figures: Figures | None) -> dict[str, Value]:

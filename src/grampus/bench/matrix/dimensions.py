@@ -189,6 +189,18 @@ class Point(Frozen):
             "one file for all threads, or a file for each",
         ),
     ] = "default"
+    caches: Annotated[
+        Literal["keep", "osd", "all"],
+        Dimension(
+            "load",
+            "what is dropped before each visit: nothing, the caches of OSDs and of their hosts' "
+            "kernels, or the servers' buffer pools too",
+        ),
+    ] = "keep"
+    monitors: Annotated[
+        Literal["all", "none"],
+        Dimension("load", "whether every layer is watched; none shows what watching costs"),
+    ] = "all"
 
 
 # Their order is that of `Point`.

@@ -75,12 +75,12 @@ def run_together(loads: Sequence[ClientLoad], clock: Clock) -> list[ClientEnd]:
 
 def end_clients(host: Host) -> None:
     """End the clients that a killed run left on the host."""
-    host.run(["bash", "-c", _END_MARKED, "end-clients", _mark(host)])
+    host.run(["bash", "-c", _END_MARKED, "end-clients", mark_of(host)])
 
 
 def marked_argv(load: ClientLoad) -> list[str]:
     """The client's command, marked and timed."""
-    return ["env", _mark(load.host), "bash", "-c", _TIMED, "bench-client", *load.argv]
+    return ["env", mark_of(load.host), "bash", "-c", _TIMED, "bench-client", *load.argv]
 
 
 def parse_cpu_s(stderr: str) -> tuple[str, float | None]:
@@ -95,7 +95,7 @@ def parse_cpu_s(stderr: str) -> tuple[str, float | None]:
     return "\n".join(lines[:-2]), cpu_s
 
 
-def _mark(host: Host) -> str:
+def mark_of(host: Host) -> str:
     """Of one lab's one host: processes of other labs may be seen on the same machine."""
     return f"{MARK}={host.data_dir}"
 

@@ -152,10 +152,18 @@ class DatabaseStands:
             read=read_sysbench,
             loop="closed" if rate is None else "open",
             threads=point.threads,
+            client_count=len(clients),
             full_threads=point.threads,
             asked_rate_per_s=None if each_rate is None else float(each_rate * len(clients)),
             servers=tuple(servers),
+            databases={name: self._client(name) for name in names},
+            volumes=names,
         )
+
+    def drop_caches(self, cell: Cell, stand: BenchStand) -> None:
+        """Empty the buffer pools of the databases under load. Raises GrampusError."""
+        names = member_names(stand.plan.name, cell.point.databases)
+        _for_each(self._ports.databases.restart, names, at_once=SET_AT_ONCE)
 
     def settle(self, stands: list[BenchStand]) -> None:
         """Wait, not for long, until no database of any stand writes out what it holds."""

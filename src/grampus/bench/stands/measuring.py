@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
+from grampus.bench.client import ArmClient
 from grampus.bench.drivers.client_bound import (
     ClientVerdict,
     LoadEvidence,
@@ -16,6 +17,10 @@ from grampus.bench.drivers.client_bound import (
 from grampus.bench.drivers.outcome import DriverFailure, DriverResult, Loop
 from grampus.bench.drivers.start import ClockOffset
 from grampus.bench.drivers.together import ClientRun, JointSample, merge_clients
+from grampus.bench.layers.points import decide_client_points
+from grampus.bench.layers.subjects import Subjects
+from grampus.bench.matrix.cells import Cell
+from grampus.bench.ports import IoDevice
 from grampus.bench.stands.clients import ClientEnd, ClientLoad, run_together
 from grampus.bench.stands.devices import (
     DeviceLoad,
@@ -23,10 +28,12 @@ from grampus.bench.stands.devices import (
     decide_device_load,
     parse_device_times,
 )
+from grampus.bench.stands.monitors import Seen, Watch
 from grampus.bench.stands.ports import StandPorts
-from grampus.bench.visits.place import Measured
+from grampus.bench.visits.place import Measured, Watched
 from grampus.core.errors import GrampusError
 from grampus.hosts.port import Fleet
+from grampus.state.matrix_layers import SeriesPoint
 
 # The window has whole seconds of the clock alone, and a busy sysbench leaves out its last line: of
 # so many more than wanted, enough are left for the latencies to be counted (`MAX_OUTSIDE_SHARE`).
@@ -35,6 +42,8 @@ WINDOW_EXTRA_S = 3
 MAX_WARM_UPS = 4
 # All hosts of a lab have the clock of one machine.
 SAME_CLOCK = ClockOffset(0.0, 0.0)
+# Drivers that answer for what they do (`IoDevice.control_socket`), as daemons of the host.
+DRIVER_DAEMONS = ("volumed",)
 
 
 @dataclass(frozen=True)
@@ -51,19 +60,23 @@ class VisitLoad:
     """The load of one cell. `clients` makes it for so many seconds; `read` makes a client's end its
     result, and says when its load began.
 
-    `threads` are those of each client. `warms_up`: a run of its own comes before; otherwise the
-    clients see to it themselves. `note` is for whoever reads the figures. `is_warm` says after a
-    warm-up whether it was long enough.
+    `threads` are those of each of `client_count` clients. `warms_up`: a run of its own comes
+    before; otherwise the clients see to it themselves. `is_warm` says after it whether it was long
+    enough. `databases` are clients of the servers, by the database's name, and `volumes` the names
+    of those that the load is on. `note` is for whoever reads the figures.
     """
 
     clients: Callable[[int], Sequence[ClientLoad]]
     read: Callable[[ClientEnd], tuple[DriverResult | DriverFailure, float]]
     loop: Loop
     threads: int
+    client_count: int = 1
     warms_up: bool = True
     full_threads: int | None = None
     asked_rate_per_s: float | None = None
     servers: tuple[Server, ...] = ()
+    databases: Mapping[str, ArmClient] = field(default_factory=dict)
+    volumes: tuple[str, ...] = ()
     note: str | None = None
     bytes_per_operation: float | None = None
     is_warm: Callable[[], bool] = lambda: True
@@ -77,16 +90,78 @@ class _Counters:
 
 
 def measure_load(
-    ports: StandPorts, load: VisitLoad, *, warmup_s: int, measure_s: int, cores: float
+    ports: StandPorts,
+    load: VisitLoad,
+    *,
+    warmup_s: int,
+    measure_s: int,
+    cores: float,
+    osd_cores: float | None = None,
+    monitored: bool = True,
 ) -> Measured:
-    """What came of it. Raises GrampusError when a host cannot be used; a client that fails does
-    not: it is the outcome.
+    """What came of it, with what the monitors saw unless not `monitored`.
+
+    The load generators may use `cores` of a host, and the OSDs `osd_cores` (None: all of them).
+
+    Raises GrampusError when a host cannot be used; a client that fails does not: it is the outcome.
     """
+    from_s = ports.clock.now().timestamp()
+    lasts_s = warmup_s + measure_s + WINDOW_EXTRA_S
+    watch = decide_watch(ports, load, cores=cores, osd_cores=osd_cores, lasts_s=lasts_s)
+    points: list[SeriesPoint] = []
+    with ports.monitors.watching(watch) if monitored else nullcontext(Seen()) as seen:
+        measured = _measure(ports, load, warmup_s, measure_s, cores, points)
+    if not monitored:
+        return measured
+    found = sorted([*seen.points, *points], key=lambda point: point.at_s)
+    watched = Watched(tuple(found), watch.subjects, from_s, tuple(seen.gaps))
+    return replace(measured, watched=watched)
+
+
+def decide_watch(
+    ports: StandPorts, load: VisitLoad, *, cores: float, osd_cores: float | None, lasts_s: float
+) -> Watch:
+    """What the monitors look at while `load` lasts."""
+    devices: list[IoDevice] = []
+    with suppress(GrampusError, OSError):
+        devices = list(ports.devices.io_devices())
+    drivers = {f"{driver}-{name}": name for name in load.volumes for driver in DRIVER_DAEMONS}
+    served = {
+        name: f"{daemon}@{device.host}"
+        for device in devices
+        for daemon, name in drivers.items()
+        if device.kind == "volume" and device.name == name and device.control_socket
+    }
+    subjects = Subjects(
+        machine=load.servers[0].host if load.servers else ports.fleet.hosts()[0].name,
+        client_cores=cores,
+        threads=load.threads * load.client_count,
+        servers={f"{one.daemon}@{one.host}": one.cpus for one in load.servers},
+        volumes={name: served.get(name) for name in load.volumes},
+        limits={
+            f"{device.name}@{device.host}": device.limit
+            for device in devices
+            if device.kind == "daemon" and device.limit is not None
+        },
+        osd_cores_per_host=osd_cores,
+    )
+    return Watch(subjects, devices, load.databases, lasts_s)
+
+
+def _measure(
+    ports: StandPorts,
+    load: VisitLoad,
+    warmup_s: int,
+    measure_s: int,
+    cores: float,
+    points: list[SeriesPoint],
+) -> Measured:
+    """Fills `points` with what the clients tell of themselves."""
     raw: dict[str, str] = {}
     watched = OsdDevices(ports)
     for _ in range(MAX_WARM_UPS if load.warms_up and warmup_s else 0):
         warm_ups = run_together(load.clients(warmup_s), ports.clock)
-        failure = _read_warm_ups(load, warm_ups, raw)
+        failure = _read_warm_ups(load, warm_ups, raw, points)
         if failure is not None:
             return Measured(failure, load.loop, raw=raw)
         if load.is_warm():
@@ -100,6 +175,7 @@ def measure_load(
         outcome, began_at_s = load.read(end)
         if isinstance(outcome, DriverResult):
             results.append(outcome)
+            points += decide_client_points(end.name, began_at_s, outcome.seconds)
         runs.append(ClientRun(end.name, SAME_CLOCK, began_at_s, outcome, threads=load.full_threads))
     joint = merge_clients(runs)
     if isinstance(joint, DriverFailure) or len(results) < len(runs):
@@ -120,6 +196,12 @@ def measure_load(
         osd_device_latency_ms=None if device is None else device.latency_ms,
         raw=raw,
     )
+
+
+def decide_osd_cores(cell: Cell) -> float | None:
+    """Cores that the OSDs of a host may use; None: all of them."""
+    asked = cell.point.osd_cores_per_host
+    return None if asked == "all" else float(asked)
 
 
 class OsdDevices:
@@ -145,14 +227,17 @@ class OsdDevices:
 
 
 def _read_warm_ups(
-    load: VisitLoad, ends: Sequence[ClientEnd], raw: dict[str, str]
+    load: VisitLoad, ends: Sequence[ClientEnd], raw: dict[str, str], points: list[SeriesPoint]
 ) -> DriverFailure | None:
-    """The first failure; that nothing was finished in so short a time is none. Fills `raw`."""
+    """The first failure; that nothing was finished in so short a time is none. Fills `raw` and
+    `points`."""
     failures = []
     for end in ends:
         raw |= _raw(end, "warm-up")
-        outcome, _ = load.read(end)
-        if isinstance(outcome, DriverFailure) and outcome.kind != "no-operations":
+        outcome, began_at_s = load.read(end)
+        if isinstance(outcome, DriverResult):
+            points += decide_client_points(end.name, began_at_s, outcome.seconds)
+        elif outcome.kind != "no-operations":
             reason = f"While {end.name} warmed up: {outcome.reason}"
             failures.append(DriverFailure(outcome.kind, reason))
     return failures[0] if failures else None

@@ -105,6 +105,8 @@ def decide_capabilities(lab: LabFeatures) -> Capabilities:
             else "all hosts of this lab have OSDs; `lab up --hosts 6 --osd-hosts 3` makes one "
             "with hosts of both kinds",
         ),
+        "caches": Offer(values=("keep", "osd", "all")),
+        "monitors": Offer(values=("all", "none")),
     }
     offers |= decide_osd_offers(lab)
     for dimension, because in ONE_FORM.items():

@@ -7,13 +7,14 @@ from contextlib import ExitStack, contextmanager
 
 from grampus.bench.matrix.capabilities import Capabilities
 from grampus.bench.matrix.cells import Cell
+from grampus.bench.stands.caches import drop_storage_caches
 from grampus.bench.stands.clients import end_clients
 from grampus.bench.stands.databases import DatabaseStands
 from grampus.bench.stands.fills import TOLERANCE_PERCENT, Fills, fill_pool
 from grampus.bench.stands.fitness import NEARLY_FULL_CHECKS, why_cluster_unfit, why_disk_unfit
 from grampus.bench.stands.images import ImageStands
 from grampus.bench.stands.layouts import Budgets
-from grampus.bench.stands.measuring import measure_load
+from grampus.bench.stands.measuring import decide_osd_cores, measure_load
 from grampus.bench.stands.osd_needs import (
     NEARLY_FULL_PERCENT,
     OsdNeeds,
@@ -156,6 +157,7 @@ class StandsPlace:
                 load = self._images.load(cell, stand)
             case "pool":
                 load = self._pools.load(cell, stand)
+        self._drop_caches(cell, stand)
         stands = self._all().values()
         self._databases.settle([one for one in stands if one.plan.target == "database"])
         cores, layout = self._observe_cores(), stand.plan.layout
@@ -169,7 +171,16 @@ class StandsPlace:
                 measure_s=measure_s,
                 # What the load generators may use.
                 cores=min(cores, sum(budgets.get(host, cores) for host in used)),
+                osd_cores=decide_osd_cores(cell),
+                monitored=cell.point.monitors == "all",
             )
+
+    def _drop_caches(self, cell: Cell, stand: BenchStand) -> None:
+        """The servers' first: a server that ends writes, and reads at its start."""
+        if cell.point.caches == "all" and stand.plan.target == "database":
+            self._databases.drop_caches(cell, stand)
+        if cell.point.caches != "keep":
+            drop_storage_caches(self._ports.cluster, self._ports.fleet)
 
     def dismantle(self) -> None:
         """See `CellPlace`. Everything is tried; the first failure is raised in the end."""

@@ -116,6 +116,7 @@ class PoolStands:
             read=read,
             loop="closed",
             threads=point.threads,
+            client_count=len(clients),
             note=None if writes else READ_NOTE,
             bytes_per_operation=plan.block_bytes,
         )

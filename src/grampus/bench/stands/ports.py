@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from grampus.bench.matrix.capabilities import Capabilities
 from grampus.bench.ports import DevicesPort
 from grampus.bench.stands.layouts import LayoutPort, decide_hosts
+from grampus.bench.stands.monitors import Monitors
 from grampus.bench.stands.osd_needs import OsdFill, OsdNeeds, PlaceOsds
 from grampus.bench.stands.profiles import TuningPort
 from grampus.bench.stands.quiet import QuietableCluster
@@ -174,6 +175,7 @@ class StandPorts:
     osd_sets: StandOsdSets
     cluster: StandCluster
     devices: DevicesPort
+    monitors: Monitors
     capabilities: Callable[[], Capabilities]
     facts: Callable[[], list[Setting]]
     disk_room: Callable[[], tuple[int, int]]

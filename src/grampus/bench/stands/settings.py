@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from grampus.bench.matrix.cells import Cell
+from grampus.bench.stands.caches import EMPTY_START
 from grampus.bench.stands.plan import StandPlan, decide_pool_bytes
 from grampus.bench.stands.profiles import PROFILES
 from grampus.databases.live.decide_parameters import is_same_value
@@ -65,6 +66,7 @@ def decide_parameters(cell: Cell, stand: StandPlan) -> dict[str, str]:
         POOL: str(pool_bytes),
         "innodb_flush_log_at_trx_commit": str(cell.point.trx_commit),
         **_DOUBLEWRITE[cell.point.doublewrite],
+        **(EMPTY_START if cell.point.caches == "all" else {}),
     }
 
 

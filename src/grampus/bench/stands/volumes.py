@@ -133,7 +133,9 @@ class VolumeStands:
             read=read,
             loop="closed",
             threads=point.threads,
+            client_count=len(members),
             warms_up=False,
+            volumes=member_names(stand.plan.name, point.volumes),
             bytes_per_operation=block_bytes,
         )
 

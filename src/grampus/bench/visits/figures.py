@@ -5,11 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from grampus.bench.drivers.client_bound import ClientVerdict
 from grampus.bench.drivers.outcome import DriverFailure
 from grampus.bench.drivers.together import MAX_OUTSIDE_SHARE, JointSample
 from grampus.bench.latency.documents import render_histogram
+from grampus.bench.layers.use import Span
+from grampus.bench.layers.why import decide_why
 from grampus.bench.statistics.steadiness import SteadyLimits, decide_measuring
 from grampus.bench.visits.place import Measured
+from grampus.state.matrix_layers import Why
 from grampus.state.matrix_runs import Figures, VisitSecond
 
 # What one extension measures, in measuring times of the scale. A driver's run cannot be made longer
@@ -66,6 +70,8 @@ def decide_figures(measured: Measured, sample: JointSample, state: SteadyState) 
         return "No client finished anything after the warm-up."
     operations_per_s = operations / len(kept)
     latency, notes = _decide_latency(sample, operations, state.leave_out_s)
+    why = _decide_why(measured, sample, state)
+    client = _decide_client(measured.client, why)
     return Figures(
         loop=measured.loop,
         measured_s=len(kept),
@@ -76,8 +82,8 @@ def decide_figures(measured: Measured, sample: JointSample, state: SteadyState) 
         errors=math.fsum(second.errors for second in kept),
         reconnects=math.fsum(second.reconnects for second in kept),
         latency=latency,
-        client_bound="unknown" if measured.client is None else measured.client.bound,
-        evidence=() if measured.client is None else measured.client.evidence,
+        client_bound="unknown" if client is None else client.bound,
+        evidence=() if client is None else client.evidence,
         steady=state.steady,
         unsteady_reason=state.reason,
         notes=(*sample.notes, *notes),
@@ -87,7 +93,24 @@ def decide_figures(measured: Measured, sample: JointSample, state: SteadyState) 
             VisitSecond(at_s=one.at_s, operations=one.operations, errors=one.errors)
             for one in sample.seconds
         ),
+        why=why,
     )
+
+
+def _decide_why(measured: Measured, sample: JointSample, state: SteadyState) -> Why | None:
+    watched = measured.watched
+    if watched is None:
+        return None
+    window = sample.window
+    span = Span(watched.from_s, float(window.begin_at_s + state.leave_out_s), window.end_at_s)
+    return decide_why(watched.points, watched.subjects, span, measured.client, watched.gaps)
+
+
+def _decide_client(client: ClientVerdict | None, why: Why | None) -> ClientVerdict | None:
+    """The client's own limit is one thing, that it took the machine's cores another."""
+    if why is None or why.bottleneck != "client" or (client is not None and client.bound == "yes"):
+        return client
+    return ClientVerdict("yes", why.evidence[:1])
 
 
 def _decide_latency(

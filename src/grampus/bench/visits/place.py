@@ -10,9 +10,22 @@ from typing import Protocol
 from grampus.bench.drivers.client_bound import ClientVerdict
 from grampus.bench.drivers.outcome import DriverFailure, Loop
 from grampus.bench.drivers.together import JointSample
+from grampus.bench.layers.subjects import Subjects
 from grampus.bench.matrix.capabilities import Capabilities
 from grampus.bench.matrix.cells import Cell
+from grampus.state.matrix_layers import SeriesPoint
 from grampus.state.runs import Setting
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What monitors saw of one visit from `from_s` (Unix time) on, warm-up and all; `gaps` say what
+    could not be read."""
+
+    points: tuple[SeriesPoint, ...]
+    subjects: Subjects
+    from_s: float
+    gaps: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -20,7 +33,7 @@ class Measured:
     """One visit as the place saw it: the clients' common sample, or why there is none.
 
     `queries_per_operation` is None without SQL, `bytes_per_operation` with it. `raw` holds what
-    the drivers printed, by file name.
+    the drivers printed, by file name; `watched` is None where no monitor ran.
     """
 
     outcome: JointSample | DriverFailure
@@ -31,6 +44,7 @@ class Measured:
     osd_device_busy_share: float | None = None
     osd_device_latency_ms: float | None = None
     raw: Mapping[str, str] = field(default_factory=dict)
+    watched: Watched | None = None
 
 
 class CellPlace(Protocol):

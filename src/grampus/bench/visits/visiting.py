@@ -109,6 +109,11 @@ class Visiting:
             self._archive.write_raw(
                 self._run.run_id, planned.cell_id, planned.round, f"{prefix}{name}", text
             )
+        if measured.watched is not None:
+            # Those of a longer measuring replace these, as its figures do.
+            self._archive.write_series(
+                self._run.run_id, planned.cell_id, planned.round, measured.watched.points
+            )
         sample = measured.outcome
         if isinstance(sample, DriverFailure):
             return sample.reason

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import PurePosixPath
 
 from grampus.bench.ports import IoDevice
 from grampus.cli.composition.lab import CHECKOUT, LabSession
 from grampus.cli.composition.session import Session
+from grampus.lab.media import block_limit
 from grampus.lab.osd_devices import observe_osd_devices
 from grampus.state.matrix_archive import MatrixArchive
 from grampus.state.runs import RunArchive, Setting
+from grampus.volumes.drivers.volumed import control_socket
+from grampus.volumes.model import Attachment
 from grampus.volumes.write_paths import describe_write_path
 
 SUITES = CHECKOUT / "suites"
@@ -32,16 +36,31 @@ class LabDevices:
         self._session = session
 
     def io_devices(self) -> list[IoDevice]:
+        spec = self._session.require_lab()
         osds = [
-            IoDevice("daemon", osd.daemon, osd.host, osd.device)
-            for osd in observe_osd_devices(self._session.require_lab(), self._session.fleet())
+            IoDevice(
+                "daemon", osd.daemon, osd.host, osd.device, block_limit(spec.media, osd.device)
+            )
+            for osd in observe_osd_devices(spec, self._session.fleet())
         ]
         volumes = [
-            IoDevice("volume", record.spec.name, attachment.host, attachment.device)
+            IoDevice(
+                "volume",
+                record.spec.name,
+                attachment.host,
+                attachment.device,
+                control_socket=_control_socket(attachment),
+            )
             for record in self._session.volumes().all()
             if (attachment := record.attachment) is not None
         ]
         return osds + volumes
+
+
+def _control_socket(attachment: Attachment) -> str | None:
+    if attachment.driver != "volumed" or attachment.export_path is None:
+        return None
+    return str(control_socket(PurePosixPath(attachment.export_path)))
 
 
 class LabFacts:

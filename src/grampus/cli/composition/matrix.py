@@ -10,8 +10,14 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from grampus.bench.counters import parse_memory
-from grampus.bench.environment import observe_machine
+from grampus.bench.environment import decide_environment, observe_machine
 from grampus.bench.matrix.capabilities import Capabilities
+from grampus.bench.stands.manifest import (
+    describe_components,
+    describe_configuration,
+    describe_limit,
+)
+from grampus.bench.stands.monitors import HostMonitors
 from grampus.bench.stands.offers import LabFeatures, decide_capabilities
 from grampus.bench.stands.place import StandsPlace
 from grampus.bench.stands.ports import StandPorts
@@ -30,6 +36,7 @@ from grampus.databases.live.live_changes import SET_PARAMETER, ParameterChange
 from grampus.databases.live.live_server import ensure_options, ensure_pool_size
 from grampus.databases.model import DatabaseRecord, Endpoint
 from grampus.databases.request import CreateRequest
+from grampus.lab.media import block_limit
 from grampus.lab.model import DATABASE_POOL
 from grampus.state.runs import Setting
 from grampus.volumes.decide_driver import decide_drivers
@@ -58,6 +65,7 @@ class LabPlace(StandsPlace):
                 osd_sets=LabStandOsdSets(session),
                 cluster=LabStandCluster(session),
                 devices=LabDevices(session),
+                monitors=HostMonitors(session.fleet(), session.clock),
                 capabilities=facts.capabilities,
                 facts=facts.facts,
                 disk_room=facts.disk_room,
@@ -107,7 +115,15 @@ class LabMatrixFacts:
     def facts(self) -> list[Setting]:
         session = self._session
         host = session.fleet().hosts()[0]
-        return [*describe_lab(session, DATABASE_POOL, {}), *observe_machine(host)]
+        media = session.require_lab().media
+        found = decide_environment(
+            describe_lab(session, DATABASE_POOL, {}),
+            observe_machine(host),
+            describe_components(self._versions()),
+            [describe_limit(media, block_limit(media, ""))],
+            describe_configuration(session.cluster().query("config", "dump")),
+        )
+        return list(found)
 
     def disk_room(self) -> tuple[int, int]:
         usage = shutil.disk_usage(self._session.home.root)

@@ -86,6 +86,9 @@ class Cell(Found):
     client_bound: str
     evidence: tuple[str, ...]
     notes: tuple[str, ...]
+    bottleneck: str = "unknown"
+    bottleneck_rounds: tuple[int, ...] = ()
+    bottleneck_evidence: tuple[str, ...] = ()
 
     @property
     def is_open(self) -> bool:

@@ -17,6 +17,7 @@ from grampus.report.figures import (
 from grampus.report.matrix.findings import Cell, Claim, Conclusion, Findings, Source
 from grampus.report.matrix.forest import Forest, decide_forests
 from grampus.report.matrix.heat_maps import HeatMaps, draw_heat_maps
+from grampus.report.matrix.layer_strips import LAYER_TITLES, Strip, draw_strips
 from grampus.report.matrix.load_curves import draw_load_curves
 from grampus.report.matrix.percentile_plots import draw_percentile_plots
 from grampus.report.matrix.source_figures import (
@@ -144,6 +145,7 @@ class MatrixPage:
     cells_line: str
     cell_remarks: tuple[Remark, ...]
     series: tuple[CellSeries, ...]
+    strips: tuple[Strip, ...]
     source: SourceSection | None
     environment: tuple[FactGroup, ...]
     raw_files: tuple[RawFile, ...]
@@ -175,12 +177,14 @@ def describe_matrix_page(
         cells_line=describe_cells(findings.cells),
         cell_remarks=cell_remarks(findings.cells),
         series=draw_series(findings.cells, visits, detail.points_a_round),
+        strips=draw_strips(findings.cells, visits, detail.points_a_round),
         source=_source_section(findings.source, findings.cells),
         environment=group_facts(run.environment),
         raw_files=(
             RawFile("run.json", "the suite as it was, the cells, and the order of the visits"),
             RawFile("visits.jsonl", "every visit with seconds and full histogram, or its reason"),
             RawFile("moments.jsonl", "when processes worked on the run"),
+            RawFile("series/CELL/ROUND.jsonl", "what monitors saw of every layer, where they ran"),
             RawFile("raw/CELL/ROUND/", "what the drivers printed, unchanged; CELL is a cell's id"),
         ),
     )
@@ -232,6 +236,8 @@ def cell_rows(cells: Sequence[Cell]) -> tuple[tuple[str, ...], tuple[CellRow, ..
     columns = ["Rounds", rate, "Lowest to highest"]
     columns += ["Queries/s"] * has_queries + ["MB/s"] * has_bytes
     columns += ["Average ms", "p50 ms", "p99 ms", "p99.99 ms"]
+    has_bottleneck = any(cell.bottleneck != "unknown" for cell in cells)
+    columns += ["Bottleneck"] * has_bottleneck
     rows = []
     for cell in cells:
         latency = cell.latency
@@ -245,6 +251,7 @@ def cell_rows(cells: Sequence[Cell]) -> tuple[tuple[str, ...], tuple[CellRow, ..
             format_percentile(latency.percentile(percent) if latency else None)
             for percent in (50.0, 99.0, 99.99)
         ]
+        figures += [_bottleneck(cell)] * has_bottleneck
         rows.append(
             CellRow(
                 cell_id=cell.cell_id,
@@ -255,6 +262,15 @@ def cell_rows(cells: Sequence[Cell]) -> tuple[tuple[str, ...], tuple[CellRow, ..
             )
         )
     return tuple(columns), tuple(rows)
+
+
+def _bottleneck(cell: Cell) -> str:
+    """The layer; in how many rounds it was that one, where they do not agree."""
+    if cell.bottleneck == "unknown":
+        return MISSING
+    title = LAYER_TITLES.get(cell.bottleneck, cell.bottleneck)
+    named = len(cell.bottleneck_rounds)
+    return title if named == cell.measured else f"{title} ({named} of {cell.measured})"
 
 
 def cell_badges(cell: Cell) -> tuple[Badge, ...]:

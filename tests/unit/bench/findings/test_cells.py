@@ -7,12 +7,14 @@ import pytest
 from grampus.bench.findings.cells import CellFinding, decide_cells, spread_of
 from grampus.bench.matrix.cells import Cell
 from grampus.core.errors import GrampusError
+from grampus.state.matrix_layers import Why
 from tests.unit.bench.findings.made_matrix import (
     Seen,
     made_figures,
     made_latency,
     made_matrix_run,
 )
+from tests.unit.bench.layers.made_why import made_why
 
 
 def _found(*rounds: Seen, **changed: object) -> CellFinding:
@@ -155,3 +157,36 @@ def test_a_latency_that_cannot_be_read_is_no_latency_left_out() -> None:
     with pytest.raises(GrampusError) as raised:
         _found(made_figures(100, latency={"format": "other"}))
     assert raised.value.code == "latency-document"
+
+
+def test_the_bottleneck_is_what_most_rounds_name() -> None:
+    found = _found(
+        made_figures(100, why=made_why("innodb", 0.5)),
+        made_figures(100, why=made_why(busy=0.9)),
+        made_figures(100, why=made_why(busy=1.0)),
+    )
+    assert (found.bottleneck, found.bottleneck_rounds) == ("osd-device", (2, 3))
+    assert found.bottleneck_evidence[0] == "The device of osd-0@h1 was busy 90 % of the time."
+    layers = {one.layer: (one.share, one.peak) for one in found.layers}
+    assert layers == {
+        "client": (pytest.approx(0.1), 0.2),
+        "osd-device": (pytest.approx(0.8), 1.0),
+    }
+    assert found.monitor_cpu_cores == pytest.approx(0.02)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "word", "numbers"),
+    [
+        ([None, None], "unknown", ()),
+        ([made_why("unknown"), None], "unknown", ()),
+        ([made_why("none"), made_why("unknown")], "none", (1,)),
+        ([made_why("volume"), made_why("none")], "volume", (1,)),
+    ],
+)
+def test_what_is_not_known_of_a_round_names_nothing(
+    rounds: list[Why | None], word: str, numbers: tuple[int, ...]
+) -> None:
+    found = _found(*(made_figures(100, why=why) for why in rounds))
+    assert (found.bottleneck, found.bottleneck_rounds) == (word, numbers)
+    assert bool(found.bottleneck_evidence) == bool(numbers)

@@ -7,12 +7,14 @@ import io
 
 from grampus.bench.findings.visit_rows import render_csv, visit_rows
 from grampus.bench.matrix.cells import Cell
+from grampus.state.matrix_layers import LAYERS
 from tests.unit.bench.findings.made_matrix import (
     Seen,
     made_figures,
     made_latency,
     made_matrix_run,
 )
+from tests.unit.bench.layers.made_why import made_why
 
 
 def _seen(cell: Cell, number: int) -> Seen:
@@ -50,3 +52,16 @@ def test_csv_gives_back_what_was_written() -> None:
         {name: "" if value is None else str(value) for name, value in row.items()} for row in rows
     ] == read
     assert render_csv([]) == ""
+
+
+def test_a_row_has_its_bottleneck_and_the_use_of_every_layer() -> None:
+    _, run, visits = made_matrix_run(
+        lambda _, number: made_figures(100, why=made_why() if number == 1 else None)
+    )
+    for row in visit_rows(run, visits):
+        assert len([name for name in row if name.endswith("_share")]) == len(LAYERS) + 1
+        if row["round"] == 1:
+            assert (row["bottleneck"], row["osd_device_share"]) == ("osd-device", 0.95)
+            assert row["network_share"] is None
+        else:
+            assert (row["bottleneck"], row["osd_device_share"]) == (None, None)

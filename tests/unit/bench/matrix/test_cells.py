@@ -51,6 +51,8 @@ OTHER: dict[str, Any] = {
     "profile": "defaults",
     "trx_commit": 0,
     "doublewrite": "parallel",
+    "caches": "osd",
+    "monitors": "none",
 }
 
 

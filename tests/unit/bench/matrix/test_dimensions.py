@@ -50,6 +50,8 @@ def test_defaults_belong_to_the_schema_of_ids() -> None:
         "profile": "grampus",
         "trx_commit": 1,
         "doublewrite": "default",
+        "caches": "keep",
+        "monitors": "all",
     }
 
 

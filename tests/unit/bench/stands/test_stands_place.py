@@ -10,12 +10,15 @@ import pytest
 from grampus.bench.drivers.outcome import DriverFailure
 from grampus.bench.drivers.together import JointSample
 from grampus.bench.matrix.cells import Cell
+from grampus.bench.ports import IoDevice
 from grampus.bench.stands.plan import stand_name
 from grampus.bench.stands.pools import READ_NOTE
 from grampus.bench.stands.records import STAND_RECORD, BenchStand
 from grampus.bench.visits.place import CellPlace, Measured
 from grampus.core.errors import GrampusError, NotFoundError
 from grampus.core.units import MIB
+from grampus.hosts.port import BlockLimit
+from grampus.state.matrix_layers import SeriesPoint
 from tests.unit.bench.fakes import FakeCommand
 from tests.unit.bench.stands.world import LAB, StandWorld, make_cell, option
 from tests.unit.interruption import stopped_runs
@@ -449,3 +452,87 @@ def test_unfit_is_said_and_never_raised(tmp_path: Path) -> None:
     assert "disk is nearly full" in (world.place().why_unfit() or "")
     world.cluster.error = GrampusError("No MON answers.")
     assert world.place().why_unfit() == "The cluster does not answer: No MON answers."
+
+
+def test_what_the_monitors_saw_comes_with_a_visit(tmp_path: Path) -> None:
+    world = _world(tmp_path)
+    world.place().prepare([UPDATE, FIO])
+    world.add_device()
+    point = SeriesPoint(at_s=1, kind="machine", name="machine", values={"cpu_share": 0.5})
+    world.monitors.points, world.monitors.gaps = [point], ["A gap."]
+    for cell in (UPDATE, FIO):
+        watched = _measured(world, cell).watched
+        assert watched is not None
+        assert point in watched.points
+        assert watched.gaps == ("A gap.",)
+        (names,) = {tuple(sorted(watched.subjects.volumes))}
+        assert names == tuple(f"{stand_name(cell)}-{number}" for number in (1, 2))
+        told = {one.name for one in watched.points if one.kind == "client"}
+        assert told == {f"{name}.1" for name in names}
+    update, fio = world.monitors.watches
+    assert len(update.subjects.servers) == len(update.databases) == 2
+    assert update.subjects.threads == 2 * UPDATE.point.threads
+    assert fio.subjects.threads == 2 * FIO.point.threads
+    assert (fio.subjects.servers, fio.databases) == ({}, {})
+    assert update.lasts_s >= UPDATE.warmup_s + UPDATE.measure_s
+
+
+def test_monitors_know_limits_and_drivers(tmp_path: Path) -> None:
+    world = _world(tmp_path)
+    cell = make_cell(workload="fio-randwrite")
+    world.place().prepare([cell])
+    name = f"{stand_name(cell)}-1"
+    limit = BlockLimit("/dev/loop3", write_iops=150)
+    world.devices.devices += [
+        IoDevice("daemon", "osd-0", "h1", "/dev/loop3", limit),
+        IoDevice("volume", name, "h1", "/dev/loop4", control_socket="/control"),
+    ]
+    watched = _measured(world, cell).watched
+    assert watched is not None
+    assert watched.subjects.limits == {"osd-0@h1": limit}
+    assert watched.subjects.volumes == {name: f"volumed-{name}@h1"}
+    assert watched.subjects.client_cores == 2
+
+
+@pytest.mark.parametrize(
+    ("cell", "restarts", "dropped"),
+    [
+        (make_cell(workload="point-select"), 0, 0),
+        (make_cell(workload="point-select", caches="osd"), 0, 1),
+        (make_cell(workload="point-select", databases=2, caches="all"), 2, 1),
+        (make_cell(workload="rados-read", caches="all"), 0, 1),
+    ],
+)
+def test_caches_are_dropped_before_a_visit(
+    tmp_path: Path, cell: Cell, restarts: int, dropped: int
+) -> None:
+    world = _world(tmp_path)
+    world.place().prepare([cell])
+    # The first visit brings the servers to their settings.
+    _measured(world, cell)
+    before = len(world.databases.restarts)
+    _measured(world, cell)
+    assert len(world.databases.restarts) - before == restarts
+    assert world.cluster.dropped == 2 * dropped
+    assert {host.dropped for host in world.hosts} == {2 * dropped}
+
+
+def test_a_server_whose_pool_shall_be_empty_reads_none_at_its_start(tmp_path: Path) -> None:
+    world = _world(tmp_path)
+    cell = make_cell(workload="point-select", caches="all")
+    world.place().prepare([cell])
+    _measured(world, cell)
+    (record,) = world.databases.records.values()
+    assert record.started_parameters["innodb_buffer_pool_load_at_startup"] == "OFF"
+    assert record.started_parameters["innodb_buffer_pool_dump_at_shutdown"] == "OFF"
+
+
+def test_monitors_are_left_out_where_a_cell_says_so(tmp_path: Path) -> None:
+    world = _world(tmp_path)
+    cell = make_cell(workload="point-select", monitors="none")
+    assert stand_name(cell) == stand_name(make_cell(workload="point-select"))
+    world.place().prepare([cell])
+    measured = _measured(world, cell)
+    assert measured.watched is None
+    assert measured.client is not None
+    assert world.monitors.watches == []

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -13,6 +14,7 @@ from grampus.bench.matrix.capabilities import Capabilities
 from grampus.bench.matrix.cells import Cell
 from grampus.bench.matrix.dimensions import Point, canonical_point
 from grampus.bench.ports import IoDevice
+from grampus.bench.stands.monitors import Seen, Watch
 from grampus.bench.stands.osd_needs import OsdFill, OsdNeeds, PlaceOsds
 from grampus.bench.stands.place import StandsPlace
 from grampus.bench.stands.ports import StandPorts
@@ -21,6 +23,7 @@ from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.units import GIB, MIB
 from grampus.databases.model import DatabaseRecord, DatabaseSpec, Endpoint
 from grampus.hosts.port import CommandFailedError, CommandResult
+from grampus.state.matrix_layers import SeriesPoint
 from grampus.state.runs import Setting
 from grampus.state.store import Store
 from grampus.volumes.model import Attachment, DriverName, VolumeRecord, VolumeSpec
@@ -81,6 +84,7 @@ class StandHost(FakeHost):
         self.wrote: Callable[[str, int], None] = lambda _pool, _data_bytes: None
         self.clients: list[list[str]] = []
         self.ended_clients = 0
+        self.dropped = 0  # how often its page cache was
 
     def run(
         self,
@@ -104,6 +108,9 @@ class StandHost(FakeHost):
         done = CommandResult(tuple(argv), 0, "", "")
         if argv[0] == "getconf":
             return CommandResult(tuple(argv), 0, "2\n", "")
+        if argv[:2] == ["sh", "-c"] and "drop_caches" in argv[2]:
+            self.dropped += 1
+            return done
         if argv[0] == "bash" and "end-clients" in argv:
             self.ended_clients += 1
             return done
@@ -202,6 +209,7 @@ class StandWorld:
         self.devices = FakeDevices()
         self.tuning = FakeTuning(self.fuse)
         self.layout = FakeLayout(self.fuse)
+        self.monitors = FakeMonitors()
         self.free_bytes = 100 * GIB
         self._directory = directory
 
@@ -222,6 +230,7 @@ class StandWorld:
                 osd_sets=self.osd_sets,
                 cluster=self.cluster,
                 devices=self.devices,
+                monitors=self.monitors,
                 capabilities=lambda: Capabilities(place=f"lab {LAB}"),
                 facts=lambda: [Setting(group="versions", name="ceph", value="20.2.4")],
                 disk_room=lambda: (250 * GIB, self.free_bytes),
@@ -261,6 +270,23 @@ class StandWorld:
         """An OSD's device, whose counters never change."""
         self.devices.devices.append(IoDevice("daemon", "osd-0", "h1", "/dev/loop3"))
         self.hosts[0].files["/sys/class/block/loop3/stat"] = "1 0 8 5 2 0 16 9 0 11 14 0 0 0 0"
+
+
+class FakeMonitors:
+    """Sees what it is told to, and remembers what it was asked to watch."""
+
+    def __init__(self) -> None:
+        self.watches: list[Watch] = []
+        self.points: list[SeriesPoint] = []
+        self.gaps: list[str] = []
+
+    @contextmanager
+    def watching(self, watch: Watch) -> Iterator[Seen]:
+        self.watches.append(watch)
+        seen = Seen()
+        yield seen
+        seen.points.extend(self.points)
+        seen.gaps.extend(self.gaps)
 
 
 class FakeStandDatabases:
@@ -504,6 +530,7 @@ class FakeStandCluster:
             "pgmap": {"pgs_by_state": [{"state_name": "active+clean", "count": 33}]},
         }
         self.error: GrampusError | None = None
+        self.dropped = 0  # how often the OSDs' caches were
 
     def ceph(self, *arguments: str) -> object:
         self._world.fuse.burn()
@@ -517,6 +544,8 @@ class FakeStandCluster:
             case ("osd", "pool", "set", pool, "pg_autoscale_mode", mode):
                 assert pool in self.scaling
                 self.scaling[pool] = mode
+            case ("tell", "osd.*", "cache", "drop"):
+                self.dropped += 1
             case _:
                 raise AssertionError(f"unexpected: ceph {arguments}")
         self._world.fuse.burn()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,14 +12,16 @@ from grampus.bench.drivers.client_bound import ClientVerdict
 from grampus.bench.drivers.outcome import DriverFailure
 from grampus.bench.drivers.together import JointSample, SampleSecond, Window
 from grampus.bench.latency.histogram import LatencyHistogram, histogram_of_latencies
+from grampus.bench.layers.subjects import Subjects
 from grampus.bench.matrix.capabilities import Capabilities, Offer
 from grampus.bench.matrix.cells import Cell
 from grampus.bench.matrix.suite import ScaleName
-from grampus.bench.visits.place import Measured
+from grampus.bench.visits.place import Measured, Watched
 from grampus.bench.visits.plan import plan_run
 from grampus.bench.visits.runner import MatrixRunner
 from grampus.core.errors import GrampusError
 from grampus.state.matrix_archive import MatrixArchive
+from grampus.state.matrix_layers import SeriesPoint
 from grampus.state.matrix_runs import MatrixRun, Moment, Visit
 from grampus.state.runs import Setting
 from tests.unit.bench.matrix.made_suites import made_content, made_suite
@@ -66,6 +68,15 @@ def made_sample(
     )
 
 
+def made_watched(seconds: int) -> Watched:
+    """The machine at work for two thirds, in as many seconds as were measured."""
+    points = [
+        SeriesPoint(at_s=1000.0 + at, kind="machine", name="machine", values={"cpu_share": 0.66})
+        for at in range(1, seconds + 1)
+    ]
+    return Watched(tuple(points), Subjects(machine="h1", client_cores=2.0, threads=8), from_s=998.0)
+
+
 class MadePlace:
     """Cells can be measured when they were prepared and while it is quiet, and never otherwise.
 
@@ -84,6 +95,7 @@ class MadePlace:
         self.unfit: Callable[[], str | None] = lambda: None
         self.series: Series = lambda _: 100.0
         self.client: ClientVerdict | None = None
+        self.is_watched = True
         self.made: set[str] = set()
         self.is_quiet = False
         self.dismantled = 0
@@ -137,7 +149,13 @@ class MadePlace:
         self._world.burn()
         series = [self.series(second) for second in range(measure_s)]
         raw = {"sysbench.txt": f"{measure_s} s of {cell.cell_id}"}
-        return Measured(failure or made_sample(series), "closed", client=self.client, raw=raw)
+        return Measured(
+            failure or made_sample(series),
+            "closed",
+            client=self.client,
+            raw=raw,
+            watched=made_watched(measure_s) if self.is_watched else None,
+        )
 
     def dismantle(self) -> None:
         self._world.burn()
@@ -187,6 +205,13 @@ class FusedArchive(MatrixArchive):
     def write_raw(self, run_id: str, cell_id: str, round_: int, name: str, text: str) -> None:
         self._world.burn()
         super().write_raw(run_id, cell_id, round_, name, text)
+        self._world.burn()
+
+    def write_series(
+        self, run_id: str, cell_id: str, round_: int, points: Iterable[SeriesPoint]
+    ) -> None:
+        self._world.burn()
+        super().write_series(run_id, cell_id, round_, points)
         self._world.burn()
 
     def _stop_in_the_middle(self, file: Path, line: str) -> None:

@@ -10,13 +10,15 @@ import pytest
 from grampus.bench.drivers.client_bound import ClientVerdict
 from grampus.bench.drivers.outcome import DriverFailure
 from grampus.bench.latency.documents import parse_histogram
+from grampus.bench.layers.subjects import Subjects
 from grampus.bench.visits.figures import (
     SteadyState,
     decide_figures,
     decide_steady_state,
     why_no_figure,
 )
-from grampus.bench.visits.place import Measured
+from grampus.bench.visits.place import Measured, Watched
+from grampus.state.matrix_layers import SeriesPoint
 from grampus.state.matrix_runs import Figures
 from tests.unit.bench.visits.made_place import made_latency, made_sample
 
@@ -134,3 +136,54 @@ def test_nothing_after_the_warm_up_is_no_figure() -> None:
     state = SteadyState(steady=False, reason="It fell.", leave_out_s=10)
     found = decide_figures(Measured(sample, "closed"), sample, state)
     assert found == "No client finished anything after the warm-up."
+
+
+def _watched(**values: float) -> Watched:
+    subjects = Subjects(machine="h1", client_cores=2.0, threads=8, servers={"mysqld-db@h1": 2.0})
+    points = [
+        SeriesPoint(at_s=999.0 + second, kind=kind, name=name, values={metric: value})
+        for second in range(1, 8)
+        for kind, name, metric, value in (
+            ("machine", "machine", "cpu_share", 0.99),
+            ("machine", "machine", "cpu_cores", 1.98),
+            ("client", "clients@h1", "cpu_cores", values["client"]),
+            ("daemon", "mysqld-db@h1", "cpu_cores", values["server"]),
+        )
+    ]
+    return Watched(tuple(points), subjects, from_s=998.0, gaps=("A gap.",))
+
+
+@pytest.mark.parametrize(
+    ("client", "server", "bottleneck", "bound"),
+    [(0.5, 1.4, "server-cpu", "no"), (1.2, 0.7, "client", "yes")],
+)
+def test_who_took_the_cores_is_the_bottleneck(
+    client: float, server: float, bottleneck: str, bound: str
+) -> None:
+    sample = made_sample([100.0] * 6)
+    verdict = ClientVerdict("no", ("The client used 60 % of its CPU limit.",))
+    watched = _watched(client=client, server=server)
+    measured = Measured(sample, "closed", client=verdict, watched=watched)
+    figures = decide_figures(measured, sample, STEADY)
+    assert isinstance(figures, Figures)
+    assert figures.why is not None
+    assert (figures.why.bottleneck, figures.client_bound) == (bottleneck, bound)
+    assert (figures.evidence == verdict.evidence) == (bound == "no")
+    assert figures.why.gaps == ("A gap.",)
+    assert (figures.why.from_s, figures.why.measured_from_s, figures.why.to_s) == (998, 1000, 1006)
+
+
+def test_what_is_left_out_is_no_evidence() -> None:
+    sample = made_sample([100.0] * 6)
+    measured = Measured(sample, "closed", watched=_watched(client=0.5, server=1.4))
+    figures = decide_figures(measured, sample, SteadyState(True, None, leave_out_s=2))
+    assert isinstance(figures, Figures)
+    assert figures.why is not None
+    assert figures.why.measured_from_s == 1002
+
+
+def test_without_monitors_nothing_is_said_of_layers() -> None:
+    sample = made_sample([100.0] * 6)
+    figures = decide_figures(Measured(sample, "closed"), sample, STEADY)
+    assert isinstance(figures, Figures)
+    assert figures.why is None

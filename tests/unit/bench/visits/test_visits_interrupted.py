@@ -46,6 +46,7 @@ def _check_whole(world: World, run: MatrixRun) -> None:
     assert all(one.figures is not None for one in visits)
     file = world.archive.run_dir(run.run_id) / "visits.jsonl"
     assert file.read_bytes().count(b"\n") == VISITS
+    assert all(world.archive.series(run.run_id, one.cell_id, one.round) for one in visits)
     assert run.ended_at_s is not None
     assert world.archive.load(run.run_id) == run
     assert not world.place.is_quiet

@@ -307,6 +307,19 @@ def test_a_series_that_is_not_steady_is_measured_once_more_for_twice_as_long(wor
         raw = world.archive.run_dir(run.run_id) / "raw" / visit.cell_id / "1"
         assert (raw / "sysbench.txt").read_text().startswith("60 s")
         assert (raw / "extended-sysbench.txt").read_text().startswith("120 s")
+        # The series are those of the figures.
+        assert len(world.archive.series(run.run_id, visit.cell_id, 1)) == 120
+        assert visit.figures.why is not None
+        assert visit.figures.why.to_s == 1120
+
+
+def test_where_no_monitor_runs_there_are_no_series(world: World) -> None:
+    world.place.is_watched = False
+    run = world.run(world.plan(rounds=1))
+    for visit in world.visits(run):
+        assert visit.figures is not None
+        assert visit.figures.why is None
+        assert world.archive.series(run.run_id, visit.cell_id, 1) == []
 
 
 def test_a_series_that_is_steady_when_measured_longer_is_called_so(world: World) -> None:

@@ -1,0 +1,1 @@
+"""Every layer under a visit on one clock, and which of them was its bottleneck."""

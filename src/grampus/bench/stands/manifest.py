@@ -1,0 +1,51 @@
+"""What a run records beside the machine: versions, configuration, limits. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from grampus.core.units import format_bytes
+from grampus.hosts.port import BlockLimit
+from grampus.state.runs import Setting
+
+# Options of mgr modules can hold passwords and keys: nothing of them is worth that.
+_SECRET_WORDS = ("key", "secret", "password", "passwd", "token", "cert")
+
+
+def describe_components(versions: Mapping[str, Sequence[str]]) -> list[Setting]:
+    """The versions of all programs that a load may meet, as far as there are any."""
+    return [
+        Setting(group="versions", name=name, value=", ".join(found))
+        for name, found in versions.items()
+        if found
+    ]
+
+
+def describe_configuration(dump: Sequence[Mapping[str, Any]]) -> list[Setting]:
+    """What `ceph config dump` says was set, without anything that may be a secret."""
+    settings = []
+    for option in dump:
+        name, value = str(option.get("name", "")), option.get("value")
+        if value is None or any(word in name.lower() for word in _SECRET_WORDS):
+            continue
+        mask = f" of {option['mask']}" if option.get("mask") else ""
+        where = f"{option.get('section', 'global')}{mask}"
+        settings.append(
+            Setting(group="Ceph configuration", name=f"{where}: {name}", value=str(value))
+        )
+    return settings
+
+
+def describe_limit(media: str, limit: BlockLimit) -> Setting:
+    """What the devices of the OSDs are limited to."""
+    known = [
+        (limit.read_iops, "{:,} reads/s"),
+        (limit.write_iops, "{:,} writes/s"),
+    ]
+    words = [form.format(value) for value, form in known if value is not None]
+    rates = ((limit.read_bytes_per_s, "read"), (limit.write_bytes_per_s, "written"))
+    words += [f"{format_bytes(value)}/s {what}" for value, what in rates if value is not None]
+    return Setting(
+        group="limits", name=f"an OSD's device ({media})", value=", ".join(words) or "none"
+    )

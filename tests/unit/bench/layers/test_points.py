@@ -1,0 +1,187 @@
+"""From counters to points of series."""
+
+from __future__ import annotations
+
+import pytest
+
+from grampus.bench.drivers.outcome import Second
+from grampus.bench.layers.points import (
+    decide_client_points,
+    decide_probe_points,
+    decide_status_points,
+    decide_usage_points,
+)
+from grampus.bench.layers.readings import (
+    LOG_FILES,
+    ProbeReading,
+    StatusReading,
+    parse_probe_line,
+)
+from grampus.bench.layers.subjects import Subjects, UsageReading
+from grampus.hosts.port import BlockLimit, Usage
+from grampus.state.matrix_layers import METRICS, SeriesPoint
+
+from .made_readings import NET, STAT, block_stat, probe_line
+
+SUBJECTS = Subjects(
+    machine="h1",
+    client_cores=2.0,
+    threads=8,
+    volumes={"db": "volumed-db@h1"},
+    limits={"osd-0@h1": BlockLimit("/dev/loop0", read_iops=100, write_iops=150)},
+)
+
+
+def _readings(*lines: str) -> list[ProbeReading]:
+    parsed = [parse_probe_line(line) for line in lines]
+    assert None not in parsed
+    return [one for one in parsed if one is not None]
+
+
+def _of(points: list[SeriesPoint], kind: str) -> dict[str, dict[str, float]]:
+    return {point.name: dict(point.values) for point in points if point.kind == kind}
+
+
+def _made_probe(seconds: float, **ends: object) -> list[SeriesPoint]:
+    """Of a start with all counters at 0, and an end with these."""
+    first = {
+        "devices": {"osd-0@h1": block_stat(), "db": block_stat()},
+        "osds": {"0": {"op_w": 0, "op_w_latency": {"avgcount": 0, "sum": 0.0}}},
+        "volumes": {"db": {"flush": {"in_flight": 0, "count": 0, "sum_us": 0.0}}},
+    }
+    lines = probe_line(100.0, **first), probe_line(100.0 + seconds, **{**first, **ends})
+    return decide_probe_points("h1", _readings(*lines), SUBJECTS)
+
+
+def test_a_device_is_held_against_its_limit():
+    devices = {"osd-0@h1": block_stat(reads=10, writes=240, waited_ms=500, busy_ms=1000)}
+    values = _of(_made_probe(2.0, devices=devices), "device")["osd-0@h1"]
+    assert values["read_iops"] == 5
+    assert values["write_bytes_per_s"] == 240 * 4096 / 2
+    assert values["busy_share"] == 0.5
+    assert values["in_flight"] == 0.25
+    assert values["latency_ms"] == 2
+    # 120 of 150 writes a second is nearer to the limit than 5 of 100 reads.
+    assert values["limit_share"] == 0.8
+
+
+def test_a_volume_has_its_flushes_and_what_volumed_says():
+    values = _of(
+        _made_probe(
+            2.0,
+            devices={"db": block_stat(writes=4, waited_ms=8, flushes=100, flush_ms=1500)},
+            volumes={"db": {"flush": {"in_flight": 2, "count": 100, "sum_us": 1_200_000.0}}},
+        ),
+        "volume",
+    )["db"]
+    assert (values["flushes_per_s"], values["flush_busy_share"], values["flush_ms"]) == (
+        50,
+        0.75,
+        15,
+    )
+    assert (values["served_in_flight"], values["served_flush_ms"]) == (2, 12)
+    assert "limit_share" not in values
+
+
+def test_an_osd_says_how_long_a_write_took():
+    osds = {"0": {"op_w": 50, "op_w_latency": {"avgcount": 50, "sum": 0.1}}}
+    values = _of(_made_probe(2.0, osds=osds), "osd")["osd.0"]
+    assert values == {"writes_per_s": 25, "write_ms": 2}
+
+
+def test_clients_monitor_and_machine():
+    points = _made_probe(
+        2.0,
+        own_cpu_s=0.01,
+        client_ticks=50,
+        stat=STAT.format(busy=300, idle=50, waiting=50),
+    )
+    assert _of(points, "monitor") == {"h1": {"cpu_cores": 0.005}}
+    assert _of(points, "client") == {"clients@h1": {"cpu_cores": 0.25}}
+    machine = _of(points, "machine")["machine"]
+    assert (machine["cores"], machine["cpu_cores"], machine["cpu_share"]) == (2, 1.5, 0.75)
+    assert machine["iowait_share"] == 0.125
+    assert machine["memory_bytes"] == pytest.approx(1024**3, rel=1e-5)
+
+
+@pytest.mark.parametrize(("speeds", "share"), [({"eth0": 8}, 0.5), ({}, None)])
+def test_a_link_is_held_against_its_speed(speeds: dict[str, int], share: float | None):
+    network = NET.format(received=1_000_000, sent=10)
+    values = _of(_made_probe(2.0, network=network, link_speeds=speeds), "network")["eth0@h1"]
+    assert values["received_bytes_per_s"] == 500_000
+    assert values.get("limit_share") == share
+
+
+def test_a_quiet_link_is_left_out():
+    assert _of(_made_probe(2.0, network=NET.format(received=2047, sent=0)), "network") == {}
+
+
+def test_what_went_back_gives_no_values():
+    high = {"osd-0@h1": block_stat(reads=9)}
+    low = {"osd-0@h1": block_stat(reads=1)}
+    lines = probe_line(1.0, devices=high, client_ticks=9), probe_line(2.0, devices=low)
+    points = decide_probe_points("h1", _readings(*lines), SUBJECTS)
+    assert _of(points, "device") == {}
+    assert _of(points, "client") == {}
+
+
+@pytest.mark.parametrize("later_s", [1.0, 0.5])
+def test_a_clock_that_stands_or_goes_back_gives_no_points(later_s: float):
+    assert (
+        decide_probe_points("h1", _readings(probe_line(1.0), probe_line(later_s)), SUBJECTS) == []
+    )
+
+
+def test_only_one_host_tells_of_the_machine():
+    lines = probe_line(1.0), probe_line(2.0, stat=STAT.format(busy=100, idle=100, waiting=0))
+    assert "machine" not in _of(decide_probe_points("h2", _readings(*lines), SUBJECTS), "machine")
+
+
+def test_daemons():
+    readings = [
+        UsageReading(1.0, {"osd-0@h1": Usage(1_000_000, 5, 0, 0, 0, 0)}),
+        UsageReading(
+            3.0,
+            {
+                "osd-0@h1": Usage(2_000_000, 7, 0, 0, 0, 0),
+                "new@h1": Usage(2_000_000, 7, 0, 0, 0, 0),
+            },
+        ),
+    ]
+    (point,) = decide_usage_points(readings)
+    assert (point.at_s, point.kind, point.name) == (3.0, "daemon", "osd-0@h1")
+    assert point.values == {"cpu_cores": 0.5, "memory_bytes": 7}
+
+
+def test_the_status_of_a_server():
+    before = {"threads_running": 1.0, "innodb_row_lock_time": 0.0, "innodb_os_log_fsyncs": 10.0}
+    after = {"threads_running": 9.0, "innodb_row_lock_time": 8000.0, "innodb_os_log_fsyncs": 110.0}
+    (point,) = decide_status_points(
+        "db",
+        [
+            StatusReading(10.0, before, {LOG_FILES: 1.0}),
+            StatusReading(12.0, after, {LOG_FILES: 2.5}),
+        ],
+        ahead_s=0.5,
+    )
+    assert point.at_s == 11.5
+    assert point.values == {
+        "threads_running": 9,
+        "row_lock_waiting": 4,
+        "log_fsyncs_per_s": 50,
+        "log_busy_share": 0.75,
+    }
+
+
+def test_clients_tell_of_their_seconds():
+    points = decide_client_points("db.1", 50.0, [Second(1.0, 1.0, 10), Second(3.0, 2.0, 10, 4)])
+    assert [(point.at_s, dict(point.values)) for point in points] == [
+        (51.0, {"operations_per_s": 10, "errors_per_s": 0}),
+        (53.0, {"operations_per_s": 5, "errors_per_s": 2}),
+    ]
+
+
+def test_a_metric_that_no_kind_has_is_refused():
+    with pytest.raises(ValueError, match="speed is no metric of osd"):
+        SeriesPoint(at_s=1, kind="osd", name="osd.0", values={"speed": 1})
+    assert set(METRICS["volume"]) > set(METRICS["device"]) - {"limit_share"}

@@ -1,0 +1,135 @@
+"""From the points of a visit to its bottleneck and the course of each layer."""
+
+from __future__ import annotations
+
+import pytest
+
+from grampus.bench.drivers.client_bound import ClientVerdict
+from grampus.bench.layers.subjects import Subjects
+from grampus.bench.layers.use import PARTS, Span, cores_by_consumer, decide_shares, over_time
+from grampus.bench.layers.why import decide_evidence, decide_why
+from grampus.state.matrix_layers import SeriesKind, SeriesPoint
+
+SUBJECTS = Subjects(
+    machine="h1",
+    client_cores=2.0,
+    threads=8,
+    servers={"mysqld-db@h1": 2.0},
+    volumes={"db": "volumed-db@h1"},
+)
+# Two seconds of warm-up, eight of measuring.
+SPAN = Span(100.0, 102.0, 110.0)
+
+
+def _point(at_s: float, kind: SeriesKind, name: str, **values: float) -> SeriesPoint:
+    return SeriesPoint(at_s=at_s, kind=kind, name=name, values=values)
+
+
+def _made(busy: float = 0.95) -> list[SeriesPoint]:
+    """Ten seconds in which the device was idle first, and then busy."""
+    points = []
+    for second in range(1, 11):
+        at_s = 100.0 + second
+        share = 0.0 if second <= 2 else busy
+        points += [
+            _point(at_s, "device", "osd-0@h1", busy_share=share, limit_share=0.2),
+            _point(at_s, "device", "osd-1@h2", busy_share=0.1, limit_share=0.1),
+            _point(at_s, "daemon", "osd-0@h1", cpu_cores=0.3),
+            _point(at_s, "daemon", "osd-3@h1", cpu_cores=0.1),
+            _point(at_s, "daemon", "osd-1@h2", cpu_cores=0.2),
+            _point(at_s, "daemon", "mysqld-db@h1", cpu_cores=0.5),
+            _point(at_s, "daemon", "volumed-db@h1", cpu_cores=0.25),
+            _point(at_s, "daemon", "mon-h1@h1", cpu_cores=0.05),
+            _point(at_s, "client", "clients@h1", cpu_cores=0.25),
+            _point(at_s + 0.2, "client", "db.1", operations_per_s=100.0 * second),
+            _point(at_s, "machine", "machine", cpu_cores=1.8, cpu_share=0.9),
+            _point(at_s, "monitor", "h1", cpu_cores=0.01),
+            _point(at_s, "monitor", "h2", cpu_cores=0.005),
+        ]
+    return points
+
+
+def test_only_what_was_measured_decides():
+    why = decide_why(_made(), SUBJECTS, SPAN, None, ["A gap."])
+    assert why.bottleneck == "osd-device"
+    assert why.evidence[0] == "The device of osd-0@h1 was busy 95 % of the time."
+    device = next(use for use in why.layers if use.layer == "osd-device")
+    assert (device.share, device.peak) == (0.95, 0.95)
+    assert (why.from_s, why.measured_from_s, why.to_s) == (100, 102, 110)
+    assert why.gaps == ("A gap.",)
+    assert why.monitor_cpu_cores == pytest.approx(0.015)
+
+
+def test_the_course_has_the_warm_up_too():
+    why = decide_why(_made(), SUBJECTS, SPAN, None)
+    device = next(use for use in why.layers if use.layer == "osd-device")
+    assert len(device.over_time) == PARTS
+    assert device.over_time[0] == 0.2
+    assert device.over_time[-1] == 0.95
+    assert None not in device.over_time
+    assert why.throughput[0] == 100
+    assert why.throughput[-5:-3] == (900, 1000)
+
+
+def test_the_busiest_stands_for_a_layer():
+    shares = {one.layer: dict(one.points) for one in decide_shares(_made(), SUBJECTS)}
+    assert list(shares) == ["client", "server-cpu", "osd-cpu", "osd-device", "machine"]
+    assert shares["osd-device"][110.0] == 0.95
+    assert shares["server-cpu"][110.0] == 0.25
+    # Both OSDs of h1, on two cores.
+    assert shares["osd-cpu"][110.0] == pytest.approx(0.2)
+    few = Subjects(machine="h1", client_cores=2.0, threads=8, osd_cores_per_host=0.5)
+    shares = {one.layer: dict(one.points) for one in decide_shares(_made(), few)}
+    assert shares["osd-cpu"][110.0] == pytest.approx(0.8)
+
+
+def test_cores_by_consumer():
+    used = cores_by_consumer(_made(), SUBJECTS)
+    assert {who: round(cores, 2) for who, cores in used.items()} == {
+        "osd": 0.6,
+        "server": 0.5,
+        "volume": 0.25,
+        "client": 0.25,
+        # The MON, and what no daemon of ours did.
+        "other": 0.2,
+    }
+
+
+def test_evidence_of_several_subjects():
+    points = [
+        _point(1, "volume", "a", busy_share=0.5, in_flight=2.0, flush_ms=1.0, flushes_per_s=10),
+        _point(1, "volume", "b", busy_share=0.25, in_flight=3.0, flush_ms=3.0, flushes_per_s=20),
+        _point(1, "innodb", "a", row_lock_waiting=1.0, log_busy_share=0.1, binlog_busy_share=0.3),
+        _point(1, "innodb", "b", row_lock_waiting=2.0),
+        _point(1, "osd", "osd.0", write_ms=2.0),
+        _point(1, "osd", "osd.1", write_ms=4.0, read_ms=1.0),
+    ]
+    client = ClientVerdict("no", ())
+    seen = decide_evidence(points, SUBJECTS, client)
+    assert (seen.volume_busy_share, seen.volume_in_flight) == (0.5, 5)
+    assert (seen.flush_ms, seen.flushes_per_s) == (2, 30)
+    assert (seen.lock_waiting, seen.log_busy_share) == (3, 0.3)
+    assert (seen.osd_write_ms, seen.osd_read_ms) == (3, 1)
+    assert (seen.device, seen.device_busy_share, seen.machine_share) == (None, None, None)
+    assert seen.client is client
+
+
+def test_nothing_was_seen():
+    why = decide_why([], SUBJECTS, SPAN, None)
+    assert (why.bottleneck, why.layers, why.monitor_cpu_cores) == ("unknown", (), None)
+    assert set(why.throughput) == {None}
+
+
+@pytest.mark.parametrize(
+    ("points", "part", "value"),
+    [
+        ([(100.1, 1.0), (100.2, 3.0)], 0, 2.0),
+        # A point is of the time before it.
+        ([(101.0, 5.0)], 0, 5.0),
+        ([(101.0, 5.0)], PARTS - 1, None),
+        ([(110.0, 5.0)], PARTS - 1, 5.0),
+        ([(100.0, 5.0), (110.1, 5.0)], 0, None),
+    ],
+)
+def test_parts_of_a_visit(points: list[tuple[float, float]], part: int, value: float | None):
+    assert over_time(points, SPAN)[part] == value

@@ -1,0 +1,59 @@
+"""What a run records of versions, configuration and limits."""
+
+from __future__ import annotations
+
+import pytest
+
+from grampus.bench.stands.manifest import (
+    describe_components,
+    describe_configuration,
+    describe_limit,
+)
+from grampus.core.units import MIB
+from grampus.hosts.port import BlockLimit
+
+
+def test_only_what_there_is_has_a_version():
+    found = describe_components({"ceph": ("20.2.4",), "mysql": ("9.7.4", "8.4"), "percona": ()})
+    assert [(one.group, one.name, one.value) for one in found] == [
+        ("versions", "ceph", "20.2.4"),
+        ("versions", "mysql", "9.7.4, 8.4"),
+    ]
+
+
+def test_the_configuration_that_was_set():
+    dump = [
+        {"section": "osd", "name": "osd_memory_target", "value": "1073741824", "mask": ""},
+        {"section": "osd", "name": "osd_op_num_shards", "value": "2", "mask": "class:hdd"},
+        {"name": "mon_lease", "value": "2"},
+        {"section": "osd", "name": "odd"},
+    ]
+    assert [(one.name, one.value) for one in describe_configuration(dump)] == [
+        ("osd: osd_memory_target", "1073741824"),
+        ("osd of class:hdd: osd_op_num_shards", "2"),
+        ("global: mon_lease", "2"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["mgr/dashboard/PASSWORD", "rgw_keystone_token", "mgr/x/ssl_cert", "a_secret", "mgr/y/API_KEY"],
+)
+def test_what_may_be_a_secret_is_left_out(name: str):
+    assert describe_configuration([{"section": "mgr", "name": name, "value": "x"}]) == []
+
+
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [
+        (BlockLimit("/dev/loop0", read_iops=500_000), "500,000 reads/s"),
+        (
+            BlockLimit("/dev/loop0", write_iops=150, write_bytes_per_s=200 * MIB),
+            "150 writes/s, 200 MiB/s written",
+        ),
+        (BlockLimit("/dev/loop0"), "none"),
+    ],
+)
+def test_limits_of_a_medium(limit: BlockLimit, words: str):
+    found = describe_limit("hdd", limit)
+    assert (found.group, found.name, found.value) == ("limits", "an OSD's device (hdd)", words)
