@@ -184,13 +184,18 @@ def decide_samples(before: Reading, after: Reading) -> list[ResourceSample]:
     return samples
 
 
-def classify_calm(before: Usage, after: Usage, elapsed_s: float) -> bool:
-    """Whether an instance did next to nothing between two readings: it is not flushing."""
+def classify_calm(
+    before: Usage, after: Usage, elapsed_s: float, *, idle_cores: float = CALM_CPU_CORES
+) -> bool:
+    """Whether an instance did next to nothing between two readings: it is not flushing.
+
+    `idle_cores` is what doing nothing takes at most.
+    """
     cores = cpu_cores(before, after, elapsed_s)
     rates = block_rates(before, after, elapsed_s)
     if cores is None or rates is None:
         return False
-    return cores < CALM_CPU_CORES and rates.write_iops < CALM_WRITE_IOPS
+    return cores < idle_cores and rates.write_iops < CALM_WRITE_IOPS
 
 
 def _rates_of(

@@ -7,10 +7,10 @@ never stopped for it, since a cold buffer pool would be a worse difference.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from grampus.bench.counters import classify_calm
+from grampus.bench.counters import CALM_CPU_CORES, classify_calm
 from grampus.core.clock import Clock
 from grampus.hosts.port import Fleet, Usage
 
@@ -26,11 +26,17 @@ class Settled:
 
 
 def wait_until_calm(
-    fleet: Fleet, daemons: Sequence[tuple[str, str]], *, clock: Clock, max_s: float
+    fleet: Fleet,
+    daemons: Sequence[tuple[str, str]],
+    *,
+    clock: Clock,
+    max_s: float,
+    idle_cores: Mapping[tuple[str, str], float] | None = None,
 ) -> Settled:
     """Poll the (host, daemon) pairs until all are calm or `max_s` seconds have passed.
 
-    With `max_s` zero nothing is read and nothing is known. Raises what the hosts raise.
+    `idle_cores` are for those that take more than others when they do nothing. With `max_s` zero
+    nothing is read and nothing is known. Raises what the hosts raise.
     """
     if max_s <= 0:
         return Settled(waited_s=0.0, calm=False)
@@ -41,7 +47,12 @@ def wait_until_calm(
         after, after_s = _observe(fleet, daemons), clock.monotonic_s()
         elapsed_s = after_s - before_s
         calm = all(
-            key in before and key in after and classify_calm(before[key], after[key], elapsed_s)
+            key in before
+            and key in after
+            and classify_calm(
+                *(before[key], after[key], elapsed_s),
+                idle_cores=(idle_cores or {}).get(key, CALM_CPU_CORES),
+            )
             for key in daemons
         )
         if calm or after_s - began_s >= max_s:

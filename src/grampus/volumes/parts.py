@@ -29,6 +29,7 @@ from grampus.volumes.fencing import Fencing
 from grampus.volumes.journals import Journals
 from grampus.volumes.key_rotating import KeyRotating
 from grampus.volumes.kinds import build_kinds
+from grampus.volumes.lending import Lending
 from grampus.volumes.migrating import Migrating
 from grampus.volumes.migrations import VolumeKeyRotation, VolumeMigrations
 from grampus.volumes.operations import VolumeOperations
@@ -59,6 +60,7 @@ class VolumeParts:
     migrations: VolumeMigrations
     key_rotation: VolumeKeyRotation
     encrypting: Encrypting
+    lending: Lending
 
 
 def build_parts(
@@ -122,4 +124,5 @@ def build_parts(
         encrypting=encrypting,
         migrations=VolumeMigrations(records, migrating, journals, operations),
         key_rotation=VolumeKeyRotation(records, rotating, operations),
+        lending=Lending(records, fleet, attacher, operations),
     )

@@ -90,6 +90,7 @@ class VolumeService:
         self.exporting, self.importing = parts.transfers.exporting, parts.transfers.importing
         self.trash, self.encryption = parts.trash, parts.encrypting
         self.migrations, self.key_rotation = parts.migrations, parts.key_rotation
+        self.lending = parts.lending
 
     def all(self) -> list[VolumeRecord]:
         """Every volume, by name."""

@@ -161,3 +161,23 @@ def test_waiting_for_calm_is_bounded(
     )
     assert settled.calm is calm
     assert settled.waited_s == pytest.approx(waited_s)
+
+
+@pytest.mark.parametrize(("idle_cores", "calm"), [(None, False), ({("h1", "vm-demo"): 0.2}, True)])
+def test_what_takes_more_when_it_does_nothing_can_be_calm(
+    idle_cores: dict[tuple[str, str], float] | None, calm: bool
+) -> None:
+    clock = FakeClock()
+
+    class Idle(FakeHost):
+        def observe_usage(self) -> dict[str, Usage]:
+            return {"vm-demo": usage(round(0.1 * clock.passed_s * 1_000_000), 0)}
+
+    settled = wait_until_calm(
+        FakeFleet(Idle("h1")),  # type: ignore[arg-type]
+        [("h1", "vm-demo")],
+        clock=clock,
+        max_s=1.0,
+        idle_cores=idle_cores,
+    )
+    assert settled.calm is calm

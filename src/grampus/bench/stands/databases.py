@@ -12,6 +12,7 @@ from grampus.bench.dataset import ensure_datasets
 from grampus.bench.drivers.outcome import DriverFailure, DriverResult
 from grampus.bench.drivers.sysbench_command import SysbenchLoad, sysbench_argv
 from grampus.bench.drivers.sysbench_result import parse_sysbench
+from grampus.bench.guests.plan import IDLE_CORES, guest_daemon_name
 from grampus.bench.matrix.cells import Cell
 from grampus.bench.matrix.workloads import WorkloadName
 from grampus.bench.plan import SysbenchTables
@@ -24,6 +25,8 @@ from grampus.bench.stands.records import BenchStand
 from grampus.bench.stands.settings import LIVE, base_parameters, decide_change, decide_parameters
 from grampus.bench.sysbench_output import STARTED_LINE
 from grampus.core.errors import GrampusError, NotFoundError
+from grampus.databases.instance import observe_daemon_state
+from grampus.databases.model import DatabaseRecord, Endpoint
 
 # Before each visit, until all stands have written out what they still hold.
 SETTLE_S = 4.0
@@ -60,6 +63,7 @@ class DatabaseStands:
     def __init__(self, ports: StandPorts) -> None:
         self._ports = ports
         self._clients: dict[str, ArmClient] = {}
+        self._in_guests: set[str] = set()  # databases whose server this process found in one
 
     def ensure(self, stand: BenchStand) -> None:
         """All databases of the stand, running, with their data. Raises GrampusError."""
@@ -68,7 +72,11 @@ class DatabaseStands:
         hosts = self._ports.hosts_for(plan.layout)
         # Without hosts of both kinds the product knows best.
         is_free = not self._ports.layout.other_hosts
+        if plan.runtime == "vm":
+            self._ports.guests.ensure_image()
         for at, name in enumerate(names):
+            if plan.runtime == "vm":
+                self._remove_guest(name)
             databases.settle(name)
             if databases.find(name) is None:
                 self._ports.progress.phase(f"Make the database {name}")
@@ -88,11 +96,17 @@ class DatabaseStands:
             )
 
         _for_each(fill, names, at_once=LOADED_AT_ONCE)
+        if plan.runtime == "vm":
+            # Filled in a container, which is faster. The machine is started by the first load.
+            for name in names:
+                databases.ensure_stopped(name)
 
     def ensure_absent(self, stand: BenchStand) -> None:
         """All of them removed, with what their clients had on hosts."""
         for name in member_names(stand.plan.name, stand.plan.count):
             self._clients.pop(name, None)
+            if stand.plan.runtime == "vm":
+                self._remove_guest(name)
             self._ports.databases.ensure_absent(name)
             for host in self._ports.fleet.hosts():
                 if self._ports.fleet.is_reachable(host.name):
@@ -104,16 +118,16 @@ class DatabaseStands:
         names = member_names(stand.plan.name, point.databases)
         parameters = decide_parameters(cell, stand.plan)
         servers = []
-        _for_each(lambda name: self._set(name, parameters), names, at_once=SET_AT_ONCE)
+        in_guests = stand.plan.runtime == "vm"
+        set_server = self._set_in_guest if in_guests else self._set
+        _for_each(lambda name: set_server(name, parameters), names, at_once=SET_AT_ONCE)
         for name in names:
             # A server that had to be started was attached as the product would.
             self._ensure_driver(stand.plan, name)
         for name in names:
-            record = self._ports.databases.find(name)
-            if record is None:
-                raise _not_there(name)
-            endpoint = self._ports.databases.endpoint(name)
-            servers.append(Server(endpoint.host, endpoint.daemon, record.spec.cpus))
+            endpoint = self._endpoint(name)
+            cpus = self._record(name).spec.cpus
+            servers.append(Server(endpoint.host, endpoint.daemon, cpus))
         clients = [
             (f"{name}.{number}", self._client(name))
             for name in names
@@ -158,32 +172,49 @@ class DatabaseStands:
             servers=tuple(servers),
             databases={name: self._client(name) for name in names},
             volumes=names,
+            note=self._ports.guests.note(servers[0].host) if in_guests else None,
         )
 
     def drop_caches(self, cell: Cell, stand: BenchStand) -> None:
         """Empty the buffer pools of the databases under load. Raises GrampusError."""
         names = member_names(stand.plan.name, cell.point.databases)
+        if stand.plan.runtime == "vm":
+            parameters = decide_parameters(cell, stand.plan)
+            for name in names:
+                self._remove_guest(name)
+                self._set_in_guest(name, parameters)
+            return
         _for_each(self._ports.databases.restart, names, at_once=SET_AT_ONCE)
 
     def settle(self, stands: list[BenchStand]) -> None:
         """Wait, not for long, until no database of any stand writes out what it holds."""
-        daemons = []
+        daemons, guests = [], {}
         for stand in stands:
             for name in member_names(stand.plan.name, stand.plan.count):
-                if self._ports.databases.find(name) is not None:
-                    endpoint = self._ports.databases.endpoint(name)
-                    daemons.append((endpoint.host, endpoint.daemon))
-        wait_until_calm(self._ports.fleet, daemons, clock=self._ports.clock, max_s=SETTLE_S)
+                if self._ports.databases.find(name) is None:
+                    continue
+                endpoint = self._ports.databases.endpoint(name)
+                key = (endpoint.host, endpoint.daemon)
+                if stand.plan.runtime == "vm":
+                    key = (endpoint.host, guest_daemon_name(name))
+                    if not self._runs(*key):
+                        continue  # it has not been visited yet
+                    guests[key] = IDLE_CORES
+                daemons.append(key)
+        wait_until_calm(
+            self._ports.fleet,
+            daemons,
+            clock=self._ports.clock,
+            max_s=SETTLE_S,
+            idle_cores=guests,
+        )
 
     def _ensure_driver(self, plan: StandPlan, name: str) -> None:
         if plan.driver is not None:
             self._ports.databases.ensure_driver(name, plan.driver)
 
     def _set(self, name: str, parameters: Mapping[str, str]) -> None:
-        databases = self._ports.databases
-        record = databases.find(name)
-        if record is None:
-            raise _not_there(name)
+        databases, record = self._ports.databases, self._record(name)
         try:
             running = databases.observe_variables(name, LIVE)
         except GrampusError:
@@ -200,10 +231,39 @@ class DatabaseStands:
         elif change.live:
             databases.set_live(name, change.live)
 
+    def _set_in_guest(self, name: str, parameters: Mapping[str, str]) -> None:
+        """What differs takes a start of the server: its administrator is known in it alone."""
+        spec = self._record(name).spec
+        changed = spec.model_copy(update={"parameters": dict(parameters)})
+        self._ports.guests.ensure_serving(changed)
+        if name not in self._in_guests:
+            self._clients.pop(name, None)
+            self._in_guests.add(name)
+
+    def _remove_guest(self, name: str) -> None:
+        self._ports.guests.ensure_absent(name)
+        self._clients.pop(name, None)
+        self._in_guests.discard(name)
+
+    def _record(self, name: str) -> DatabaseRecord:
+        record = self._ports.databases.find(name)
+        if record is None:
+            raise _not_there(name)
+        return record
+
+    def _endpoint(self, name: str) -> Endpoint:
+        endpoint = self._ports.databases.endpoint(name)
+        if name not in self._in_guests:
+            return endpoint
+        return endpoint.model_copy(update={"daemon": guest_daemon_name(name)})
+
+    def _runs(self, host: str, daemon: str) -> bool:
+        return observe_daemon_state(self._ports.fleet.host(host), daemon) == "running"
+
     def _client(self, name: str) -> ArmClient:
         client = self._clients.get(name)
         if client is None:
-            endpoint = self._ports.databases.endpoint(name)
+            endpoint = self._endpoint(name)
             host = self._ports.fleet.host(endpoint.host)
             directory = self._directory(host.name, name)
             client = ensure_client_files(host, endpoint, "mysql", directory)

@@ -58,6 +58,7 @@ class LabFeatures:
     cores: int
     other_hosts: int = 0  # without OSDs
     drivers: tuple[DriverName, ...] = ()  # that its hosts can attach volumes through
+    guest_absence: str | None = None  # why servers run in no virtual machine; None: they do
 
 
 def decide_capabilities(lab: LabFeatures) -> Capabilities:
@@ -86,17 +87,16 @@ def decide_capabilities(lab: LabFeatures) -> Capabilities:
         "doublewrite": Offer(values=("default", "disabled", "detect-only", "single", "parallel")),
         "profile": Offer(values=tuple(PROFILES)),
         "runtime": Offer(
-            values=("bare", "container"),
-            because="a lab's servers run in containers, or on their host itself",
+            values=("bare", "container", *(() if lab.guest_absence else ("vm",))),
+            because=lab.guest_absence,
         ),
         "erasure_code": Offer(
             values=(NO_CODE, *decide_codes(lab.hosts)),
             because=f"each chunk needs a host of its own, and {lab.hosts} hosts have OSDs",
         ),
         "driver": Offer(
-            values=("auto", *lab.drivers),
-            because="they are those that this machine's kernel and programs allow, and librbd is "
-            "QEMU's own",
+            values=("auto", *lab.drivers, *(() if lab.guest_absence else ("librbd",))),
+            because="they are those that this machine's kernel and programs allow",
         ),
         "layout": Offer(
             values=("decoupled", "hyperconverged") if lab.other_hosts else ("decoupled",),

@@ -205,9 +205,10 @@ class StandsPlace:
             found, plan = None, wanted
         if plan is None:
             raise AssertionError("a stand is used, or made anew")
-        # Whoever was filled once is not written again.
+        # Whoever was filled once is not written again; and to look at the data in a virtual
+        # machine would take its server out of it.
         is_filled = found is not None and found.ready and found.plan == plan
-        if is_filled and plan.target in ("pool", "image"):
+        if is_filled and (plan.target in ("pool", "image") or plan.runtime == "vm"):
             return
         self._require_free(plan, ours=0 if found is None else found.plan.count)
         if plan.osds is not None:

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 
 from grampus.bench.declared import canonical_json
 from grampus.bench.matrix.cells import Cell
-from grampus.bench.matrix.dimensions import default_of
+from grampus.bench.matrix.dimensions import Point, default_of
 from grampus.bench.matrix.workloads import WORKLOADS
 from grampus.bench.plan import DATA_BYTES_PER_ROW, VOLUME_BYTES_PER_ROW
 from grampus.bench.stands.osd_needs import OsdNeeds, decide_name_on
@@ -56,11 +56,9 @@ class StandPlan(BaseModel):
     """A stand as it shall be, with what its cells need at most.
 
     `memory_bytes`, `max_connections`, `chunk_bytes` (of the buffer pool), `tables` and
-    `rows_per_table` are those of each database and 0 otherwise; `size_bytes` is a volume's, and
-    `block_bytes` the size of an operation on a pool. `osds`: those that it stands on, if the place
-    does not have them itself.
     `rows_per_table` are those of each database and 0 otherwise; `size_bytes` is a volume's or
-    an image's, and `block_bytes` the size of an operation on a pool.
+    an image's, and `block_bytes` the size of an operation on a pool. `runtime` is what servers
+    run in. `osds`: those that it stands on, if the place does not have them itself.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -127,6 +125,8 @@ def decide_driver(cell: Cell) -> DriverName | None:
     """
     driver = cell.point.driver
     if driver == "librbd":
+        if cell.point.runtime == "vm":
+            return None  # to be filled, its database is attached as any
         raise _no_stand("librbd is QEMU's own way to an image: it attaches no volume to a host.")
     return None if driver == "auto" else driver
 
@@ -170,7 +170,7 @@ def decide_stand(cell: Cell) -> StandPlan:
         )
     if target == "volume":
         if point.runtime != "container":
-            raise _no_stand("fio runs on the hosts, beside no server.")
+            raise _no_stand("fio runs on the hosts, beside no server and in no virtual machine.")
         return StandPlan(
             name=name,
             target="volume",
@@ -183,6 +183,7 @@ def decide_stand(cell: Cell) -> StandPlan:
             erasure_code=point.erasure_code,
             driver=decide_driver(cell),
         )
+    _require_driver(point)
     pool_bytes = decide_pool_bytes(cell)
     tables = cell.tables or 1
     rows = rows_per_table(cell)
@@ -281,6 +282,15 @@ def decide_memory_bytes(pool_bytes: int, connections: int, *, size_bytes: int) -
         f"A server with {connections} connections and a buffer pool of {format_bytes(pool_bytes)} "
         "is too big."
     )
+
+
+def _require_driver(point: Point) -> None:
+    """A virtual machine opens its image itself, by librbd."""
+    if point.runtime == "vm" and (point.driver != "librbd" or point.write_path != "direct"):
+        raise _no_stand(
+            "A virtual machine has its image by QEMU's librbd, so its driver is librbd and its "
+            "write path direct."
+        )
 
 
 def _joined(one: StandPlan, other: StandPlan) -> StandPlan:

@@ -17,7 +17,7 @@ from grampus.bench.stands.quiet import QuietableCluster
 from grampus.bench.stands.records import BenchStand
 from grampus.core.clock import Clock
 from grampus.core.progress import Progress
-from grampus.databases.model import DatabaseRecord, Endpoint
+from grampus.databases.model import DatabaseRecord, DatabaseSpec, Endpoint
 from grampus.hosts.port import Fleet, Host
 from grampus.state.runs import Setting
 from grampus.state.store import Store
@@ -52,6 +52,10 @@ class StandDatabases(Protocol):
         """Its volume attached through that driver, and the server running on it."""
         ...
 
+    def ensure_stopped(self, name: str) -> None:
+        """Stop it, with its volume closed; nothing happens when it is stopped."""
+        ...
+
     def endpoint(self, name: str) -> Endpoint:
         """How its user reaches it."""
         ...
@@ -74,6 +78,26 @@ class StandDatabases(Protocol):
 
     def ensure_absent(self, name: str) -> None:
         """Remove it, protected or not; nothing happens when it is not there."""
+        ...
+
+
+class StandGuests(Protocol):
+    """Virtual machines in which servers of databases run instead. All raise GrampusError."""
+
+    def ensure_image(self) -> None:
+        """What machines are made of, built if need be."""
+        ...
+
+    def ensure_serving(self, spec: DatabaseSpec) -> None:
+        """The server of a stopped database in a virtual machine, with the spec's parameters."""
+        ...
+
+    def ensure_absent(self, name: str) -> None:
+        """End it with all that it has on hosts; nothing happens when there is none."""
+        ...
+
+    def note(self, host: str) -> str | None:
+        """What must stand beside figures of a virtual machine on that host, as a sentence."""
         ...
 
 
@@ -170,6 +194,7 @@ class StandPorts:
     store: Store
     fleet: Fleet
     databases: StandDatabases
+    guests: StandGuests
     volumes: StandVolumes
     pools: StandPools
     osd_sets: StandOsdSets

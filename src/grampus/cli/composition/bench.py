@@ -9,7 +9,10 @@ from grampus.bench.ports import IoDevice
 from grampus.cli.composition.lab import CHECKOUT, LabSession
 from grampus.cli.composition.session import Session
 from grampus.lab.media import block_limit
+from grampus.lab.model import LabSpec
 from grampus.lab.osd_devices import observe_osd_devices
+from grampus.lab.osd_plans import DeviceSlice, decide_first_osds, decide_set_osds
+from grampus.lab.osd_set import find_osd_sets
 from grampus.state.matrix_archive import MatrixArchive
 from grampus.state.runs import RunArchive, Setting
 from grampus.volumes.drivers.volumed import control_socket
@@ -37,11 +40,14 @@ class LabDevices:
 
     def io_devices(self) -> list[IoDevice]:
         spec = self._session.require_lab()
+        slices = self._slices(spec)
         osds = [
             IoDevice(
-                "daemon", osd.daemon, osd.host, osd.device, block_limit(spec.media, osd.device)
+                *("daemon", osd.daemon, osd.host, osd.device),
+                block_limit(part.media, osd.device, shared_by=part.shared_by),
             )
             for osd in observe_osd_devices(spec, self._session.fleet())
+            if (part := slices.get(osd.daemon)) is not None
         ]
         volumes = [
             IoDevice(
@@ -55,6 +61,15 @@ class LabDevices:
             if (attachment := record.attachment) is not None
         ]
         return osds + volumes
+
+    def _slices(self, spec: LabSpec) -> dict[str, DeviceSlice]:
+        """What each OSD's data stands on, by its daemon: those of sets have media of their own."""
+        plans = decide_first_osds(spec)
+        for osd_set in find_osd_sets(self._session.store, spec.name):
+            plans += decide_set_osds(spec, osd_set)
+        data = {plan.uuid: plan.data for plan in plans}
+        found = self._session.cluster().query("osd", "dump")["osds"]
+        return {f"osd-{osd['osd']}": data[osd["uuid"]] for osd in found if osd["uuid"] in data}
 
 
 def _control_socket(attachment: Attachment) -> str | None:

@@ -11,6 +11,8 @@ from typing import Any
 
 from grampus.bench.counters import parse_memory
 from grampus.bench.environment import decide_environment, observe_machine
+from grampus.bench.guests.machines import observe_guest_machine
+from grampus.bench.guests.plan import why_no_guest
 from grampus.bench.matrix.capabilities import Capabilities
 from grampus.bench.stands.manifest import (
     describe_components,
@@ -24,6 +26,7 @@ from grampus.bench.stands.ports import StandPorts
 from grampus.bench.stands.records import BenchStand
 from grampus.bench.stands.settings import POOL
 from grampus.cli.composition.bench import LabDevices, describe_lab
+from grampus.cli.composition.guests import guest_versions, lab_guests
 from grampus.cli.composition.live import live_settings
 from grampus.cli.composition.matrix_layout import LabLayout
 from grampus.cli.composition.matrix_pools import LabStandPools
@@ -60,6 +63,7 @@ class LabPlace(StandsPlace):
                 store=session.store,
                 fleet=session.fleet(),
                 databases=LabStandDatabases(session),
+                guests=lab_guests(session),
                 volumes=LabStandVolumes(session),
                 pools=LabStandPools(session),
                 osd_sets=LabStandOsdSets(session),
@@ -109,6 +113,7 @@ class LabMatrixFacts:
                 cores=os.cpu_count() or 1,
                 other_hosts=len(spec.other_hosts),
                 drivers=tuple(choice.driver for choice in attaches),
+                guest_absence=why_no_guest(observe_guest_machine(host)),
             )
         )
 
@@ -139,7 +144,7 @@ class LabMatrixFacts:
             "mysql": tuple(session.server_images().versions("mysql")),
             "mariadb": (),
             "percona": (),
-            "qemu": (),
+            **guest_versions(session),
             "sysbench": (sysbench[-1],) if sysbench else (),
             "fio": (fio,),
         }
@@ -195,6 +200,10 @@ class LabStandDatabases:
         self._volumes.ensure_attached(name, host, driver=driver)
         # It takes the attachment that is there.
         self._databases.start(name)
+
+    def ensure_stopped(self, name: str) -> None:
+        if self._databases.get(name).desired == "running":
+            self._databases.stop(name)
 
     def endpoint(self, name: str) -> Endpoint:
         return self._databases.endpoint(name)

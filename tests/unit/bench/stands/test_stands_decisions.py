@@ -201,6 +201,7 @@ LAB = LabFeatures(
         {"erasure_code": "k2m1"},
         {"driver": "volumed", "workload": "fio-randread", "write_path": "journal"},
         {"profile": "redhat-2016", "workload": "rados-read"},
+        {"runtime": "vm", "driver": "librbd"},
     ],
 )
 def test_a_lab_can_do_what_it_is_made_for(point: dict[str, Any]) -> None:
@@ -213,17 +214,14 @@ def test_a_lab_can_do_what_it_is_made_for(point: dict[str, Any]) -> None:
         ({"workload": "tpcc-like"}, "TPC-C"),
         ({"objectstore": "filestore"}, "BlueStore alone"),
         ({"layout": "hyperconverged"}, "--osd-hosts 3"),
-        ({"runtime": "vm"}, "containers"),
         ({"fill_percent": 95}, "holds up writes"),
         ({"osds_per_device": 8}, "takes memory"),
         ({"osd_devices_per_host": 5}, "takes memory"),
-        ({"runtime": "vm"}, "containers, or"),
         ({"erasure_code": "k2m2"}, "3 hosts have OSDs"),
         ({"copies": 4}, "keeps 3 copies"),
         ({"databases": 11}, "1 to 10"),
         ({"osd_cores_per_host": 5}, "cores"),
         ({"driver": "nbd"}, "kernel"),
-        ({"driver": "librbd"}, "QEMU's own"),
         ({"threads": 1024}, "1 to 512"),
         ({"rate": 0.5}, "whole rates"),
     ],
@@ -257,3 +255,11 @@ def test_without_volumed_no_volume_has_a_journal() -> None:
 def test_codes_whose_chunks_have_hosts_of_their_own(hosts: int, codes: tuple[str, ...]) -> None:
     assert decide_codes(hosts) == codes
     assert all(parse_value("erasure_code", code) == code for code in decide_codes(9))
+
+
+def test_a_lab_without_virtual_machines_says_why() -> None:
+    lab = LabFeatures(**{**LAB.__dict__, "guest_absence": "the kernel has no TUN device"})
+    cell = make_cell(runtime="vm", driver="librbd")
+    reason = why_not_runnable(cell, decide_capabilities(lab))
+    assert reason is not None
+    assert "runtime vm (only bare or container: the kernel has no TUN device)" in reason

@@ -29,7 +29,8 @@ WRITE = make_cell(workload="rados-write")
 FIO = make_cell(workload="fio-randwrite", volumes=2, threads=32, block_bytes=4096)
 CODED = make_cell(workload="fio-read", erasure_code="k2m1", block_bytes=4096)
 IMAGE = make_cell(workload="rbd-randwrite", volumes=2, threads=4, block_bytes=4096)
-ALL = (UPDATE, READ, WRITE, FIO, CODED, IMAGE)
+GUEST = make_cell(workload="update-index", runtime="vm", driver="librbd", databases=2)
+ALL = (UPDATE, READ, WRITE, FIO, CODED, IMAGE, GUEST)
 
 
 def _world(directory: Path) -> StandWorld:
@@ -360,7 +361,8 @@ def test_everything_made_is_removed(tmp_path: Path) -> None:
 
 
 def test_a_kill_at_any_moment_of_preparing_is_gone_on_from(tmp_path: Path) -> None:
-    cells = (make_cell(workload="update-index", copies=2, databases=2, driver="qsd"), WRITE, FIO)
+    driven = make_cell(workload="update-index", copies=2, databases=2, driver="qsd")
+    cells = (driven, WRITE, FIO, GUEST)
     runs = stopped_runs(
         lambda _: _world(tmp_path), lambda world: world.place().prepare(cells), more_than=40
     )
@@ -369,7 +371,7 @@ def test_a_kill_at_any_moment_of_preparing_is_gone_on_from(tmp_path: Path) -> No
         for cell in cells:
             _sample(_measured(world, cell))
         stands = world.store.all(STAND_RECORD, LAB, BenchStand)
-        assert len(stands) == 3
+        assert len(stands) == 4
         assert all(stand.ready for stand in stands.values())
         world.place().dismantle()
         assert world.is_empty, point

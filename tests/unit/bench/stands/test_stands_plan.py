@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from grampus.bench.stands.plan import (
+    StandPlan,
     decide_chunk_bytes,
     decide_grown,
     decide_memory_bytes,
@@ -38,6 +39,7 @@ from tests.unit.bench.stands.world import make_cell
         ({"dataset_bytes": 128 * MIB}, False),
         ({"tables": 3}, False),
         ({"workload": "rados-write"}, False),
+        ({"runtime": "vm"}, False),
     ],
 )
 def test_cells_share_what_a_visit_cannot_change(other: dict[str, Any], same: bool) -> None:
@@ -116,3 +118,30 @@ def test_a_stand_that_is_there_grows_in_number_alone() -> None:
 def test_objects_of_a_pool_have_the_size_of_an_operation() -> None:
     plan = decide_stand(make_cell(workload="rados-read", clients=4, copies=2))
     assert (plan.count, plan.block_bytes, plan.copies) == (4, 4 * MIB, 2)
+
+
+@pytest.mark.parametrize(
+    ("point", "said"),
+    [
+        ({}, None),
+        ({"runtime": "vm", "driver": "librbd"}, None),
+        ({"runtime": "vm"}, "its driver is librbd"),
+        ({"runtime": "vm", "driver": "librbd", "write_path": "journal"}, "write path direct"),
+        ({"driver": "librbd"}, "attaches no volume"),
+        ({"workload": "fio-read", "runtime": "vm", "driver": "librbd"}, "fio runs on the hosts"),
+    ],
+)
+def test_a_virtual_machine_has_its_image_by_librbd_and_nothing_else_has(
+    point: dict[str, Any], said: str | None
+) -> None:
+    cell = make_cell(**point)
+    if said is None:
+        assert decide_stand(cell).runtime == cell.point.runtime
+        return
+    with pytest.raises(RefusedError, match=said):
+        decide_stand(cell)
+
+
+def test_a_stand_recorded_before_there_were_runtimes_is_in_containers() -> None:
+    document = decide_stand(make_cell()).model_dump(exclude={"runtime"})
+    assert StandPlan.model_validate(document).runtime == "container"

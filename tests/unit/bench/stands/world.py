@@ -22,7 +22,7 @@ from grampus.bench.stands.records import BenchStand
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.units import GIB, MIB
 from grampus.databases.model import DatabaseRecord, DatabaseSpec, Endpoint
-from grampus.hosts.port import CommandFailedError, CommandResult
+from grampus.hosts.port import CommandFailedError, CommandResult, DaemonStatus
 from grampus.state.matrix_layers import SeriesPoint
 from grampus.state.runs import Setting
 from grampus.state.store import Store
@@ -38,6 +38,7 @@ from tests.unit.bench.fakes import (
     RecordedProgress,
     make_endpoint,
 )
+from tests.unit.bench.stands.fake_guests import FakeStandGuests
 from tests.unit.bench.stands.fake_hosts import QUOTAS, FakeLayout, FakeTuning
 from tests.unit.interruption import Fuse
 
@@ -83,6 +84,8 @@ class StandHost(FakeHost):
         }
         self.wrote: Callable[[str, int], None] = lambda _pool, _data_bytes: None
         self.clients: list[list[str]] = []
+        self.daemons: list[str] = []  # that run
+        self.asked_daemons: set[str | None] = set()  # in which commands were run
         self.ended_clients = 0
         self.dropped = 0  # how often its page cache was
 
@@ -96,6 +99,7 @@ class StandHost(FakeHost):
         daemon: str | None = None,
     ) -> CommandResult:
         self.fuse.burn()
+        self.asked_daemons.add(daemon)
         result = self._run_here(list(argv))
         if result is None:
             result = super().run(argv, stdin=stdin, timeout_s=timeout_s, check=check, daemon=daemon)
@@ -103,6 +107,9 @@ class StandHost(FakeHost):
         if check and result.returncode:
             raise CommandFailedError(self.name, result)
         return result
+
+    def observe_daemons(self) -> list[DaemonStatus]:
+        return [DaemonStatus(name, "running") for name in self.daemons]
 
     def _run_here(self, argv: list[str]) -> CommandResult | None:
         done = CommandResult(tuple(argv), 0, "", "")
@@ -202,6 +209,7 @@ class StandWorld:
         for host in self.hosts:
             host.wrote = lambda pool, data_bytes: self.osd_sets.written(pool, data_bytes)
         self.databases = FakeStandDatabases(self)
+        self.guests = FakeStandGuests(self.fuse, self.hosts[0], self.databases.stopped)
         self.volumes = FakeStandVolumes(self)
         self.pools = FakeStandPools(self)
         self.osd_sets = FakeStandOsdSets(self)
@@ -225,6 +233,7 @@ class StandWorld:
                 store=self.store,
                 fleet=FakeFleet(*self.hosts),
                 databases=self.databases,
+                guests=self.guests,
                 volumes=self.volumes,
                 pools=self.pools,
                 osd_sets=self.osd_sets,
@@ -261,7 +270,7 @@ class StandWorld:
             or self.pools.pools != {"databases": 3}
             or self.osd_sets.sets
             or self.pools.codes
-            or any(host.files for host in self.hosts)
+            or any(host.files or host.daemons for host in self.hosts)
             or not self.tuning.is_as_made
             or self.layout.quotas != QUOTAS
         )
@@ -350,6 +359,7 @@ class FakeStandDatabases:
         self._world.fuse.burn()
 
     def ensure_running(self, name: str) -> None:
+        assert name not in self._world.guests.running, "two servers would have its image open"
         self._world.fuse.burn()
         self.stopped.discard(name)
 
@@ -361,6 +371,11 @@ class FakeStandDatabases:
         self.drivers[name] = driver
         self._world.fuse.burn()
         self.stopped.discard(name)
+
+    def ensure_stopped(self, name: str) -> None:
+        self._world.fuse.burn()
+        self.stopped.add(name)
+        self._world.fuse.burn()
 
     def endpoint(self, name: str) -> Endpoint:
         return make_endpoint(self.records[name].spec.address, f"mysqld-{name}")
@@ -390,8 +405,10 @@ class FakeStandDatabases:
         }
 
     def ensure_absent(self, name: str) -> None:
+        assert name not in self._world.guests.running, "its image is open"
         self._world.fuse.burn()
         self.cut_off.discard(name)
+        self.stopped.discard(name)
         self.records.pop(name, None)
         self._world.fuse.burn()
 

@@ -37,6 +37,7 @@ def test_the_definitions_of_the_repository() -> None:
         "bookworm-mariadb": ("bookworm", ("mariadb",)),
         "sid": ("sid", ("mysql",)),
         "sid-gateway": ("sid", ()),
+        "sid-guest": ("sid", ()),
         "trixie": ("trixie", ("mariadb",)),
     }
     assert {name for name, d in definitions.items() if d.runs_hosts} == {"sid", "trixie"}

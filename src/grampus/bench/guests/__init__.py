@@ -1,0 +1,1 @@
+"""A database's server in a virtual machine under QEMU, its disk an RBD image."""
