@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from grampus.bench.matrix.capabilities import Capabilities, Offer
 from grampus.bench.matrix.dimensions import default_of
 from grampus.bench.stands.osd_needs import MAX_FILL_PERCENT
+from grampus.ceph.releases import explain_no_filestore
 from grampus.core.units import MIB
 from grampus.volumes.model import WritePath
 
@@ -34,7 +35,6 @@ WORKLOADS = (
 # What a lab has in one form alone, and why.
 ONE_FORM: Mapping[str, str] = {
     "erasure_code": "the pools of a lab keep whole copies",
-    "objectstore": "this Ceph has BlueStore alone",
     "layout": "all hosts of a lab are one machine, so databases and OSDs are never apart",
     "runtime": "a lab's servers run in containers",
     "driver": "the driver is the best one of the host",
@@ -84,6 +84,7 @@ def decide_capabilities(lab: LabFeatures) -> Capabilities:
         "doublewrite": Offer(values=("default", "disabled", "detect-only", "single", "parallel")),
     }
     offers |= decide_osd_offers(lab)
+    offers["objectstore"] = decide_objectstores(lab.versions.get("ceph", ()))
     for dimension, because in ONE_FORM.items():
         offers[dimension] = Offer(values=(default_of(dimension),), because=because)
     return Capabilities(place=f"lab {lab.name}", offers=offers, versions=lab.versions)
@@ -112,3 +113,14 @@ def decide_osd_offers(lab: LabFeatures) -> dict[str, Offer]:
             because="Ceph holds up writes at 95%, and the load itself writes",
         ),
     }
+
+
+def decide_objectstores(ceph_versions: Sequence[str]) -> Offer:
+    """FileStore too, where the cluster still has it (ADR 29)."""
+    whys = [explain_no_filestore(version) for version in ceph_versions]
+    because = next((why for why in whys if why), None)
+    if whys and because is None:
+        return Offer(values=("bluestore", "filestore"))
+    told = because or "the version of Ceph is not known"
+    lab = "`grampus lab up --lab NAME --image bookworm` makes a lab that has it"
+    return Offer(values=("bluestore",), because=f"{told}; {lab}")
