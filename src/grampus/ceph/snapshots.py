@@ -21,18 +21,19 @@ SNAPSHOT_TIMEOUT_S = 120.0
 # These copy or free as much data as the image holds.
 DATA_TIMEOUT_S = 12 * 3600.0
 # The namespace and the clone over one connection. Version 2: the snapshot need not be protected
-# (Ceph 13 and later), and the clone may be in another namespace.
+# (Ceph 13 and later), and the clone may be in another namespace. By the setting, since Ceph 16's
+# `clone` does not take the version.
 CLONE_IMAGE = f"""
 import sys, rados, rbd
 {ENTER_NAMESPACE}
 parent_namespace, _, parent = sys.argv[2].rpartition("/")
 namespace, _, name = sys.argv[5].rpartition("/")
-with rados.Rados(conffile="") as cluster:
+with rados.Rados(conffile="", conf={{"rbd_default_clone_format": "2"}}) as cluster:
     with cluster.open_ioctx(sys.argv[1]) as source, cluster.open_ioctx(sys.argv[4]) as pool:
         source.set_namespace(parent_namespace)
         enter(pool, namespace)
         try:
-            rbd.RBD().clone(source, parent, sys.argv[3], pool, name, clone_format=2)
+            rbd.RBD().clone(source, parent, sys.argv[3], pool, name)
         except rbd.ImageExists as error:
             print(error, file=sys.stderr)
             sys.exit({EEXIST})

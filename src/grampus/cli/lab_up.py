@@ -60,7 +60,9 @@ def lab_up(
     image: Annotated[
         str | None,
         typer.Option(
-            metavar="IMAGE", help="Host image: sid or trixie (default: the first that can be had)."
+            metavar="IMAGE",
+            help="Host image: sid, trixie, or bookworm with Ceph 16 "
+            "(default: the first of sid and trixie that can be had).",
         ),
     ] = None,
     secure: Annotated[

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from grampus.core.errors import GrampusError
+from grampus.hosts.loop_scripts import ATTACH_LOOP, LIST_LOOPS
 from grampus.hosts.port import Host
 from grampus.hosts.process import run_command
 
@@ -42,12 +43,29 @@ def ensure_loop_device(
     """
     device = find_loop_device(host, reference, file=file)
     if device is None:
-        options = ["--find", "--show", "--direct-io=on", f"--loop-ref={reference}"]
-        if part is not None:
-            options += [f"--offset={part.offset_bytes}", f"--sizelimit={part.size_bytes}"]
-        device = host.run(["losetup", *options, str(file)]).stdout.strip()
+        device = _attach(host, file, reference, part)
     _ensure_flushes_pass(host, device)
     return device
+
+
+def _attach(host: Host, file: PurePosixPath, reference: str, part: FilePart | None) -> str:
+    options = ["--find", "--show", "--direct-io=on", f"--loop-ref={reference}"]
+    if part is not None:
+        options += [f"--offset={part.offset_bytes}", f"--sizelimit={part.size_bytes}"]
+    argv = ["losetup", *options, str(file)]
+    made = host.run(argv, check=False)
+    if knows_no_references(made.returncode, made.stderr):
+        place = (0, 0) if part is None else (part.offset_bytes, part.size_bytes)
+        arguments = (str(file), reference, *map(str, place))
+        made = host.run(["python3", "-c", ATTACH_LOOP, *arguments])
+    elif made.returncode != 0:
+        made = host.run(argv)  # once more, so that the host raises its own error
+    return made.stdout.strip()
+
+
+def knows_no_references(returncode: int, stderr: str) -> bool:
+    """Whether losetup refused to be asked for, or given, a reference: it is too old."""
+    return returncode != 0 and ("unknown column" in stderr or "unrecognized option" in stderr)
 
 
 def _ensure_flushes_pass(host: Host, device: str) -> None:
@@ -107,8 +125,13 @@ def _may_be_over(device: Mapping[str, str | None], file: PurePosixPath) -> bool:
 
 
 def _observe_loop_devices(host: Host) -> list[dict[str, str | None]]:
-    listed = host.run(["losetup", "--list", "--json", "--output", "NAME,REF,BACK-FILE"]).stdout
-    devices: list[dict[str, str | None]] = json.loads(listed or "{}").get("loopdevices", [])
+    argv = ["losetup", "--list", "--json", "--output", "NAME,REF,BACK-FILE"]
+    listed = host.run(argv, check=False)
+    if knows_no_references(listed.returncode, listed.stderr):
+        listed = host.run(["python3", "-c", LIST_LOOPS])
+    elif listed.returncode != 0:
+        listed = host.run(argv)  # once more, so that the host raises its own error
+    devices: list[dict[str, str | None]] = json.loads(listed.stdout or "{}").get("loopdevices", [])
     return devices
 
 

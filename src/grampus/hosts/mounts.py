@@ -1,12 +1,13 @@
-"""The machine's mount table: parsing it, and mounting and unmounting in order."""
+"""Mounts of this machine, in order, and what a host has mounted."""
 
 from __future__ import annotations
 
 import os
 import re
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
+from grampus.hosts.port import Host
 from grampus.hosts.process import run_command
 
 MOUNT_TABLE = Path("/proc/self/mountinfo")
@@ -57,6 +58,14 @@ def mounts_below(directory: Path) -> list[Mount]:
 def is_mounted(target: Path) -> bool:
     """Whether something is mounted exactly at `target`."""
     return any(mount.target == str(target) for mount in mounts_below(target))
+
+
+def observe_mounted_source(host: Host, path: PurePosixPath) -> str | None:
+    """The device mounted at `path` of the host, or None."""
+    result = host.run(
+        ["findmnt", "--noheadings", "--output", "SOURCE", "--mountpoint", str(path)], check=False
+    )
+    return result.stdout.strip() or None if result.returncode == 0 else None
 
 
 def ensure_unmounted_below(directory: Path, *, lazy: bool = False) -> None:

@@ -7,12 +7,14 @@ lab up, up again after a crash, and up after a reboot are the same steps.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import PurePosixPath
 
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.conf import CephConf, mon_address_vector, render_ceph_conf
 from grampus.core.clock import Clock
+from grampus.core.errors import GrampusError
 from grampus.hosts.any_host import AnyReachableHost
 from grampus.hosts.lab_host import LabFleet, LabHost
 from grampus.hosts.port import Host
@@ -24,6 +26,9 @@ from grampus.lab.osds import LabOsds
 from grampus.lab.waiting import ClusterWaits
 
 ADMIN_KEYRING = "ceph.client.admin.keyring"
+# MONs of at least this release need not be ready to go back to those before it.
+NEWEST_MIN_MON_RELEASE = 18
+_RELEASE = re.compile(r"\bceph version (\d+)\.")
 
 
 class ClusterBootstrap:
@@ -117,10 +122,11 @@ class ClusterBootstrap:
             host.run(["rm", "-rf", str(directory)])
             host.run(["mkdir", "-p", str(directory)])
             monmap = "/run/grampus-monmap"
+            release = decide_min_mon_release(host.run(["ceph-mon", "--version"]).stdout)
             host.run(
                 [
                     *("monmaptool", "--create", "--clobber", "--fsid", self._spec.fsid),
-                    *("--set-min-mon-release", "18", *vectors, monmap),
+                    *("--set-min-mon-release", str(release), *vectors, monmap),
                 ]
             )
             keyring = _first_keyring(host)
@@ -163,6 +169,20 @@ def decide_placement_groups(osds: int, copies: int) -> int:
     """
     wanted = max(32, min(1024, osds * 100 // copies // 2))
     return 1 << (wanted.bit_length() - 1)
+
+
+def decide_min_mon_release(version: str) -> int:
+    """The oldest release (18: Reef) that the MONs' map is for, from `ceph-mon --version`.
+
+    A MON refuses a map for releases after its own. Raises GrampusError when it names none.
+    """
+    found = _RELEASE.search(version)
+    if found is None:
+        raise GrampusError(
+            f"The host image's ceph-mon does not say its release: {version.strip() or 'nothing'}.",
+            "Build the image anew: remove its directory, then `grampus lab up`.",
+        )
+    return min(int(found[1]), NEWEST_MIN_MON_RELEASE)
 
 
 def _first_keyring(host: Host) -> PurePosixPath:

@@ -58,12 +58,13 @@ def osd_spec(
     cpus: float,
     thread_cache_mib: int,
     arguments: tuple[str, ...] = (),
+    binds: tuple[Bind, ...] = (),
 ) -> DaemonSpec:
     """The OSD with that id, on block devices limited as their media."""
     return DaemonSpec(
         name=osd_daemon(osd_id),
         argv=("ceph-osd", *_FOREGROUND, "--id", str(osd_id), *arguments),
-        binds=_binds(data_dir),
+        binds=(*_binds(data_dir), *binds),
         env={
             **_environment(),
             "TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES": str(thread_cache_mib * MIB),

@@ -11,7 +11,14 @@ from pathlib import PurePosixPath
 from typing import Protocol
 
 from grampus.core.errors import GrampusError
-from grampus.hosts.port import Host
+from grampus.hosts.port import Bind, Host
+from grampus.lab.filestore import (
+    FILESTORE_OPTIONS,
+    ensure_filestore_mounted,
+    ensure_filestore_unmounted,
+    filestore_bind,
+    make_filestore,
+)
 from grampus.lab.making import MADE_MARKER, is_there, render_keyring
 from grampus.lab.osd_set import ObjectStoreName
 
@@ -36,7 +43,10 @@ class OsdPlace:
 
 
 class ObjectStore(Protocol):
-    """All but `arguments` change the host, and may be repeated from any state. OSD not running."""
+    """All but `arguments` and `binds` change the host, and may be repeated from any state.
+
+    The OSD does not run, or is left alone.
+    """
 
     def ensure_made(self, host: Host, place: OsdPlace) -> None:
         """A whole store, made anew unless its marker is there. Raises GrampusError."""
@@ -48,6 +58,10 @@ class ObjectStore(Protocol):
 
     def arguments(self, place: OsdPlace, /) -> tuple[str, ...]:
         """Arguments of `ceph-osd` beside those of every OSD."""
+        ...
+
+    def binds(self, host: Host, place: OsdPlace, /) -> tuple[Bind, ...]:
+        """What its daemon sees of the host beside what every OSD does."""
         ...
 
     def ensure_absent(self, host: Host, osd_id: int) -> None:
@@ -93,11 +107,56 @@ class BlueStore:
     def arguments(self, _place: OsdPlace, /) -> tuple[str, ...]:
         return ()
 
+    def binds(self, _host: Host, _place: OsdPlace, /) -> tuple[Bind, ...]:
+        return ()
+
     def ensure_absent(self, host: Host, osd_id: int) -> None:
         host.run(["rm", "-rf", f"/var/lib/ceph/osd/ceph-{osd_id}"])
 
 
-OBJECT_STORES: Mapping[ObjectStoreName, ObjectStore] = {"bluestore": BlueStore()}
+class FileStore:
+    """Files on an XFS on the device; the OSD's directory on the host holds the marker alone.
+
+    A device for WAL and DB holds its journal.
+    """
+
+    def ensure_made(self, host: Host, place: OsdPlace) -> None:
+        directory = place.directory
+        if is_there(host, directory / MADE_MARKER):
+            return
+        keyring = require_keyring(host, place)
+        host.run(["rm", "-rf", str(directory)])
+        host.run(["mkdir", "-p", str(directory)])
+        make_filestore(
+            host,
+            place.osd_id,
+            place.device,
+            uuid=place.uuid,
+            keyring=keyring,
+            journal_device=place.wal_db_device,
+        )
+        host.run(["touch", str(directory / MADE_MARKER)])
+
+    def ensure_ready(self, host: Host, place: OsdPlace) -> None:
+        ensure_filestore_mounted(
+            host, place.osd_id, place.device, journal_device=place.wal_db_device
+        )
+
+    def arguments(self, _place: OsdPlace, /) -> tuple[str, ...]:
+        return FILESTORE_OPTIONS
+
+    def binds(self, host: Host, place: OsdPlace, /) -> tuple[Bind, ...]:
+        return (filestore_bind(host, place.osd_id),)
+
+    def ensure_absent(self, host: Host, osd_id: int) -> None:
+        ensure_filestore_unmounted(host, osd_id)
+        host.run(["rm", "-rf", f"/var/lib/ceph/osd/ceph-{osd_id}"])
+
+
+OBJECT_STORES: Mapping[ObjectStoreName, ObjectStore] = {
+    "bluestore": BlueStore(),
+    "filestore": FileStore(),
+}
 
 
 def require_keyring(host: Host, place: OsdPlace) -> str:

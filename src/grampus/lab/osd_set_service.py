@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from grampus.ceph.cluster import CephCluster
+from grampus.ceph.releases import explain_no_filestore
 from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError, RefusedError, UsageError, not_found
 from grampus.core.names import require_name
@@ -137,9 +138,12 @@ class OsdSetService:
         return found
 
     def require_addable(self, osd_set: OsdSet) -> None:
-        """Raise RefusedError when a set of that name is there and another, or is leaving."""
+        """Raise RefusedError when a set of that name is there and another, or is leaving, or when
+        the lab's Ceph has no such object store.
+        """
         found = self.find(osd_set.name)
         if found is None:
+            self._require_object_store(osd_set)
             return
         if found.is_leaving:
             raise RefusedError(
@@ -153,6 +157,17 @@ class OsdSetService:
                 "Choose another name, or remove that one first.",
                 code="name-taken",
             )
+
+    def _require_object_store(self, osd_set: OsdSet) -> None:
+        if osd_set.objectstore == "filestore":
+            cluster = CephCluster(AnyReachableHost(self._fleet))
+            why = explain_no_filestore(cluster.observe_versions().split()[0])
+            if why is not None:
+                raise RefusedError(
+                    f"{why}.",
+                    "Make another lab for it: `grampus lab up --lab NAME --image bookworm`.",
+                    code="no-filestore",
+                )
 
     def require_room(self, osd_set: OsdSet) -> None:
         """Raise GrampusError (`disk-too-small`) unless its files may all grow full."""

@@ -123,6 +123,7 @@ class LabOsds:
                     *(() if location is None else ("--crush-location", location)),
                     *store.arguments(place),
                 ),
+                binds=store.binds(host, place),
             )
         )
 

@@ -52,6 +52,8 @@ MIN_OSD_SIZE_BYTES = 4 * GIB
 DEFAULT_OSD_SIZE_BYTES = 20 * GIB
 # The newest, and the one that stands in when it cannot be had.
 IMAGE_PREFERENCE = ("sid", "trixie")
+# Never taken unasked: the last one with FileStore.
+OLDER_CEPH_IMAGE = "bookworm"
 
 
 @dataclass(frozen=True)
@@ -258,7 +260,7 @@ class LabService:
         if not self._images.definition(name).runs_hosts:
             raise UsageError(
                 f"The image '{name}' runs no Ceph.",
-                f"Choose one for hosts: {' or '.join(IMAGE_PREFERENCE)}.",
+                f"Choose one for hosts: {', '.join(IMAGE_PREFERENCE)} or {OLDER_CEPH_IMAGE}.",
             )
 
     def fleet(self, spec: LabSpec) -> LabFleet:

@@ -14,6 +14,7 @@ from grampus.ceph.rbd import RbdImages
 from grampus.core.clock import Clock, wait_until
 from grampus.core.errors import GrampusError, RefusedError, UsageError
 from grampus.core.progress import Progress
+from grampus.hosts.mounts import observe_mounted_source
 from grampus.hosts.port import Fleet, Host, HostUnreachableError
 from grampus.volumes.decide_client import decide_client_address
 from grampus.volumes.decide_driver import (
@@ -48,12 +49,7 @@ from grampus.volumes.model import (
     VolumeSpec,
     WritePath,
 )
-from grampus.volumes.places import (
-    keyring_file,
-    mount_path,
-    observe_capabilities,
-    observe_mounted_source,
-)
+from grampus.volumes.places import keyring_file, mount_path, observe_capabilities
 from grampus.volumes.records import VolumeRecords
 from grampus.volumes.write_paths import JournalFacts, parse_journal_facts
 

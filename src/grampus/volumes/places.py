@@ -26,14 +26,6 @@ def keyring_file(host: Host, record: VolumeRecord) -> PurePosixPath:
     return host.data_dir / "etc-ceph" / f"ceph.client.{record.ceph_user}.keyring"
 
 
-def observe_mounted_source(host: Host, path: PurePosixPath) -> str | None:
-    """The device mounted at `path`, or None."""
-    result = host.run(
-        ["findmnt", "--noheadings", "--output", "SOURCE", "--mountpoint", str(path)], check=False
-    )
-    return result.stdout.strip() or None if result.returncode == 0 else None
-
-
 def observe_capabilities(
     host: Host, program: VolumedProgram, *, changes_nothing: bool = False
 ) -> HostCapabilities:

@@ -18,6 +18,8 @@ from grampus.hosts.loop_devices import (
     is_detached,
     parse_loop_reference,
 )
+from grampus.hosts.loop_scripts import ATTACH_LOOP, LIST_LOOPS
+from grampus.hosts.port import CommandResult
 
 from .fakes import FakeHost
 
@@ -217,3 +219,56 @@ def test_parts_of_a_file_are_devices_of_their_own() -> None:
     assert first != second
     assert ensure_loop_device(host, FILE, reference=f"{REFERENCE}-db", part=part) == second
     assert losetup.parts == [(), ("--offset=4294967296", "--sizelimit=2147483648")]
+
+
+class OldLosetup(FakeLosetup):
+    """That of util-linux 2.38, which knows of no references, on a host with Python."""
+
+    def __call__(self, argv: Sequence[str]) -> CommandResult | str:
+        match list(argv):
+            case ["losetup", "--list", *_]:
+                return self._refused(argv, "losetup: unknown column: REF,BACK-FILE")
+            case ["losetup", "--find", *_]:
+                return self._refused(argv, "losetup: unrecognized option '--loop-ref=x'")
+            case ["python3", "-c", script] if script == LIST_LOOPS:
+                return super().__call__(
+                    ["losetup", "--list", "--json", "--output", "NAME,REF,BACK-FILE"]
+                )
+            case ["python3", "-c", script, file, reference, *part] if script == ATTACH_LOOP:
+                options = ["--find", "--show", "--direct-io=on", f"--loop-ref={reference}"]
+                return super().__call__(["losetup", *options, *part, file])
+        return super().__call__(argv)
+
+    @staticmethod
+    def _refused(argv: Sequence[str], said: str) -> CommandResult:
+        return CommandResult(tuple(argv), 1, "", said)
+
+
+@pytest.mark.parametrize(
+    ("part", "place"), [(None, ("0", "0")), (FilePart(4096, 8192), ("4096", "8192"))]
+)
+def test_a_losetup_that_knows_no_references_is_done_without(
+    part: FilePart | None, place: tuple[str, ...]
+) -> None:
+    losetup = OldLosetup([DEVICE_0])
+    host = FakeHost("h1", losetup)
+    device = ensure_loop_device(host, FILE, reference=REFERENCE, part=part)
+    assert device == "/dev/loop91"
+    assert losetup.parts == [place]
+    assert ensure_loop_device(host, FILE, reference=REFERENCE, part=part) == device
+    assert len(losetup.devices) == 2
+    ensure_loop_device_absent(host, FILE, reference=REFERENCE)
+    assert losetup.devices == [DEVICE_0]
+
+
+def test_another_failure_of_losetup_is_its_own() -> None:
+    def answer(argv: Sequence[str]) -> CommandResult:
+        return CommandResult(tuple(argv), 1, "", "losetup: cannot open /dev/loop-control")
+
+    with pytest.raises(GrampusError, match="loop-control"):
+        find_loop_device(FakeHost("h1", answer), REFERENCE)
+
+
+@pytest.mark.parametrize("script", [LIST_LOOPS, ATTACH_LOOP])
+def test_the_scripts_are_python(script: str) -> None:
+    compile(script, "script", "exec")

@@ -41,6 +41,7 @@ class FakeCeph:
     users: dict[str, str] = field(default_factory=dict)
     pools: dict[str, dict[str, str]] = field(default_factory=dict)
     health: str = "HEALTH_OK"
+    version: str = "20.2.4"
     peering_looks: int = 0  # how often its groups are still seen not to serve
     crush: dict[str, str] = field(default_factory=dict)  # an OSD or bucket -> what it is in
     rules: list[str] = field(default_factory=lambda: ["replicated_rule"])
@@ -62,6 +63,8 @@ class FakeCeph:
             return 110, "[errno 110] RADOS timed out (error connecting to the cluster)"
         osds_up = len(self.running("osd"))
         match list(argv):
+            case ["version"]:
+                return 0, f"ceph version {self.version} (0123abcd) name (stable)\n"
             case ["quorum_status", *_]:
                 return 0, json.dumps({"quorum": list(range(len(self.running("mon"))))})
             case ["auth", "get-or-create", entity, *_]:
@@ -304,9 +307,14 @@ class FakeLabHost:
                 return 0, ""
             case ["ceph-authtool", "--gen-print-key"]:
                 return 0, f"secret-{uuid.uuid4().hex}\n"
-            case ["monmaptool", "--create", "--clobber", *_, monmap]:
+            case ["monmaptool", "--create", "--clobber", *options, monmap]:
+                release = options[options.index("--set-min-mon-release") + 1]
+                if int(release) > int(self.ceph.version.partition(".")[0]):
+                    return 22, f"a map for release {release}"
                 self.files[Path(monmap)] = "monmap"
                 return 0, ""
+            case ["ceph-mon", "--version"]:
+                return 0, f"ceph version {self.ceph.version} (0123abcd) name (stable)\n"
             case ["ceph-mon", "--mkfs", "--id", name, "--monmap", monmap, "--keyring", keyring]:
                 assert Path(monmap) in self.files
                 assert "[mon.]" in self.files[Path(keyring)]

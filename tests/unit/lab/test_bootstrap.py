@@ -8,7 +8,11 @@ import pytest
 from grampus.core.errors import GrampusError
 from grampus.core.units import GIB
 from grampus.hosts.lab_host import LabFleet
-from grampus.lab.bootstrap import ClusterBootstrap, decide_placement_groups
+from grampus.lab.bootstrap import (
+    ClusterBootstrap,
+    decide_min_mon_release,
+    decide_placement_groups,
+)
 from grampus.lab.making import MADE_MARKER, in_parallel
 from grampus.lab.model import LabSpec
 from grampus.lab.osds import osd_reference
@@ -87,6 +91,30 @@ def test_brings_up_a_cluster_with_osds_in_the_order_of_hosts() -> None:
     assert (
         lab.ceph.pools["databases"] | {"size": "3", "min_size": "2"} == lab.ceph.pools["databases"]
     )
+
+
+def test_brings_up_the_cluster_of_an_older_release() -> None:
+    lab = Lab()
+    lab.ceph.version = "16.2.15"
+    lab.up()
+    lab.require_whole()
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        ("ceph version 16.2.15 (618f440892) pacific (stable)\n", 16),
+        ("ceph version 18.2.7 (6b0e988052) reef (stable)\n", 18),
+        ("ceph version 20.2.4 (0123abcd) tentacle (stable - RelWithDebInfo)\n", 18),
+    ],
+)
+def test_the_release_that_the_first_map_is_for(version: str, expected: int) -> None:
+    assert decide_min_mon_release(version) == expected
+
+
+def test_a_mon_that_names_no_release_is_a_clear_error() -> None:
+    with pytest.raises(GrampusError, match="does not say its release: nothing"):
+        decide_min_mon_release("\n")
 
 
 def test_running_it_twice_changes_nothing() -> None:

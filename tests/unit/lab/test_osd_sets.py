@@ -41,13 +41,15 @@ FEW = DISKS.model_copy(update={"osds_per_device": 1})
 class World:
     """A lab that is up, and its state; each service is a new process."""
 
+    host_type = FakeLabHost
+
     def __init__(self, root: Path, osd_set: OsdSet = DISKS) -> None:
         self.osd_set = osd_set
         self.fuse = Fuse()
         self.ceph = FakeCeph()
         self.clock = FakeClock()
         self.ceph.hosts = [
-            FakeLabHost(name, LAB.host_address(name), self.ceph, self.fuse)
+            self.host_type(name, LAB.host_address(name), self.ceph, self.fuse)
             for name in LAB.host_names
         ]
         self.fleet = cast(LabFleet, FakeLabFleet(self.ceph.hosts))
@@ -79,7 +81,7 @@ class World:
         self.service().add(self.osd_set)
 
     def remove(self) -> None:
-        self.service().remove("disks")
+        self.service().remove(self.osd_set.name)
 
     def left(self) -> dict[str, object]:
         """All that a set is made of."""

@@ -194,8 +194,16 @@ def test_asking_for_another_lab_of_the_same_name(request_: LabRequest, sentence:
 
 
 def test_hosts_run_no_image_without_a_cluster(lab: Lab) -> None:
-    with pytest.raises(UsageError, match="runs no Ceph"):
+    with pytest.raises(UsageError, match="runs no Ceph") as caught:
         lab.service().plan_up(LabRequest("t", image="bookworm-mariadb"))
+    assert caught.value.remedy == "Choose one for hosts: sid, trixie or bookworm."
+
+
+def test_a_lab_of_an_older_ceph(lab: Lab) -> None:
+    spec = lab.service().plan_up(
+        LabRequest("t", image="bookworm", osd_size_bytes=MIN_OSD_SIZE_BYTES)
+    )
+    assert spec.image_name == "bookworm"
 
 
 def test_a_new_lab_with_defaults(lab: Lab) -> None:

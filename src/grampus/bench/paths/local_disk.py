@@ -9,9 +9,9 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 
 from grampus.hosts.loop_devices import ensure_loop_device, ensure_loop_device_absent
+from grampus.hosts.mounts import observe_mounted_source
 from grampus.hosts.port import Host
 from grampus.volumes.attaching import MOUNT_OPTIONS
-from grampus.volumes.places import observe_mounted_source
 
 MAKE_TIMEOUT_S = 300.0
 UNMOUNT_TIMEOUT_S = 300.0

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from grampus.bench.matrix.capabilities import Capabilities, Offer
-from grampus.bench.matrix.dimensions import default_of
 from grampus.bench.stands.osd_needs import MAX_FILL_PERCENT
 from grampus.bench.stands.plan import NO_CODE
 from grampus.bench.stands.profiles import PROFILES
+from grampus.ceph.releases import explain_no_filestore
 from grampus.core.units import MIB
 from grampus.volumes.model import DriverName, WritePath
 
@@ -38,10 +38,6 @@ WORKLOADS = (
     "fio-randwrite",
     "fio-randread",
 )
-# What a lab has in one form alone, and why.
-ONE_FORM: Mapping[str, str] = {
-    "objectstore": "this Ceph has BlueStore alone",
-}
 
 
 @dataclass(frozen=True)
@@ -109,8 +105,7 @@ def decide_capabilities(lab: LabFeatures) -> Capabilities:
         "monitors": Offer(values=("all", "none")),
     }
     offers |= decide_osd_offers(lab)
-    for dimension, because in ONE_FORM.items():
-        offers[dimension] = Offer(values=(default_of(dimension),), because=because)
+    offers["objectstore"] = decide_objectstores(lab.versions.get("ceph", ()))
     return Capabilities(place=f"lab {lab.name}", offers=offers, versions=lab.versions)
 
 
@@ -147,3 +142,14 @@ def decide_codes(hosts: int) -> tuple[str, ...]:
         for data in range(chunks - 1, 1, -1)
         if chunks - data <= MAX_CODING_CHUNKS
     )
+
+
+def decide_objectstores(ceph_versions: Sequence[str]) -> Offer:
+    """FileStore too, where the cluster still has it (ADR 29)."""
+    whys = [explain_no_filestore(version) for version in ceph_versions]
+    because = next((why for why in whys if why), None)
+    if whys and because is None:
+        return Offer(values=("bluestore", "filestore"))
+    told = because or "the version of Ceph is not known"
+    lab = "`grampus lab up --lab NAME --image bookworm` makes a lab that has it"
+    return Offer(values=("bluestore",), because=f"{told}; {lab}")

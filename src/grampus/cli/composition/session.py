@@ -56,9 +56,11 @@ class LabImages:
         return self._spec.image_id
 
     def _with_server(self, flavour: FlavourName) -> dict[str, str]:
-        """Definitions by the version of their server; the hosts' own stands for its version."""
+        """Definitions by the version of their server: the hosts' own, else one without Ceph."""
         definitions = load_definitions(IMAGE_DEFINITIONS).values()
-        ordered = sorted(definitions, key=lambda d: d.name == self._spec.image_name)
+        ordered = sorted(
+            definitions, key=lambda d: (d.name == self._spec.image_name, not d.runs_hosts)
+        )
         return {d.database_version: d.name for d in ordered if flavour in d.flavours}
 
 

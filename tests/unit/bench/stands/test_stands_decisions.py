@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -212,7 +213,7 @@ def test_a_lab_can_do_what_it_is_made_for(point: dict[str, Any]) -> None:
     ("point", "said"),
     [
         ({"workload": "tpcc-like"}, "TPC-C"),
-        ({"objectstore": "filestore"}, "BlueStore alone"),
+        ({"objectstore": "filestore"}, "--image bookworm"),
         ({"layout": "hyperconverged"}, "--osd-hosts 3"),
         ({"fill_percent": 95}, "holds up writes"),
         ({"osds_per_device": 8}, "takes memory"),
@@ -230,6 +231,15 @@ def test_what_a_lab_cannot_do_has_a_reason(point: dict[str, Any], said: str) -> 
     reason = why_not_runnable(make_cell(**point), decide_capabilities(LAB))
     assert reason is not None
     assert said in reason
+
+
+def test_filestore_is_offered_by_the_versions_of_ceph_that_have_it() -> None:
+    pacific = replace(LAB, versions={"ceph": ("16.2.15",)})
+    cell = make_cell(objectstore="filestore")
+    assert why_not_runnable(cell, decide_capabilities(pacific)) is None
+    for versions in ({"ceph": ("16.2.15", "18.2.7")}, {}):
+        lab = replace(LAB, versions=versions)
+        assert why_not_runnable(cell, decide_capabilities(lab)) is not None
 
 
 def test_every_dimension_has_an_offer() -> None:

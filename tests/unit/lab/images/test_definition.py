@@ -34,13 +34,18 @@ def tiny(**changes: Any) -> ImageDefinition:
 def test_the_definitions_of_the_repository() -> None:
     definitions = load_definitions(REPOSITORY / "images")
     assert {name: (d.suite, d.flavours) for name, d in definitions.items()} == {
+        "bookworm": ("bookworm", ("mariadb",)),
         "bookworm-mariadb": ("bookworm", ("mariadb",)),
         "sid": ("sid", ("mysql",)),
         "sid-gateway": ("sid", ()),
         "sid-guest": ("sid", ()),
         "trixie": ("trixie", ("mariadb",)),
     }
-    assert {name for name, d in definitions.items() if d.runs_hosts} == {"sid", "trixie"}
+    assert {name for name, d in definitions.items() if d.runs_hosts} == {
+        "bookworm",
+        "sid",
+        "trixie",
+    }
     for definition in definitions.values():
         assert set(definition.main_packages) <= set(definition.packages)
         users = [("mysql", 64050)] if definition.flavours else []

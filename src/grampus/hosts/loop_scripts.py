@@ -1,0 +1,61 @@
+"""Loop devices with references, for hosts whose losetup is too old to know of them.
+
+Debian 12's is (util-linux 2.38). The kernel has kept a reference in `lo_file_name` all along; these
+are Python programs that do as the newer losetup, without a moment in which a device has none.
+"""
+
+from __future__ import annotations
+
+# Prints what `losetup --list --json --output NAME,REF,BACK-FILE` does.
+LIST_LOOPS = """
+import fcntl, json, os, pathlib
+GET_STATUS64, NAME_AT, NAME_BYTES, INFO_BYTES = 0x4C05, 56, 64, 232
+found = []
+for attached in sorted(pathlib.Path("/sys/block").glob("loop*/loop")):
+    name = f"/dev/{attached.parent.name}"
+    info, reference = bytearray(INFO_BYTES), None
+    try:
+        file = (attached / "backing_file").read_text().strip()
+        device = os.open(name, os.O_RDONLY)
+    except OSError:
+        continue
+    try:
+        fcntl.ioctl(device, GET_STATUS64, info)
+        text = bytes(info[NAME_AT : NAME_AT + NAME_BYTES]).split(b"\\0", 1)[0]
+        reference = text.decode(errors="replace")
+    except OSError:
+        pass
+    finally:
+        os.close(device)
+    found.append({"name": name, "ref": reference, "back-file": file})
+print(json.dumps({"loopdevices": found}))
+"""
+# Arguments: file, reference, offset and size in bytes (0: to the end). Prints the device, which is
+# configured in one call (linux/loop.h: struct loop_config), with direct I/O to the file.
+ATTACH_LOOP = """
+import errno, fcntl, os, struct, sys
+CONFIGURE, GET_FREE, DIRECT_IO = 0x4C0A, 0x4C82, 16
+file = os.open(sys.argv[1], os.O_RDWR)
+control = os.open("/dev/loop-control", os.O_RDWR)
+info = struct.pack(
+    "=QQQQQIIII64s64s32s2Q",
+    *(0, 0, 0, int(sys.argv[3]), int(sys.argv[4]), 0, 0, 0, DIRECT_IO),
+    *(sys.argv[2].encode(), b"", b"", 0, 0),
+)
+config = struct.pack("=II", file, 0) + info + bytes(64)
+for _ in range(100):
+    name = f"/dev/loop{fcntl.ioctl(control, GET_FREE)}"
+    device = os.open(name, os.O_RDWR)
+    try:
+        fcntl.ioctl(device, CONFIGURE, config)
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise
+    else:
+        print(name)
+        break
+    finally:
+        os.close(device)
+else:
+    sys.exit("no loop device stayed free")
+"""
