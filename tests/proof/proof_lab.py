@@ -7,7 +7,7 @@ import json
 import os
 import platform
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,8 +63,11 @@ def observe_versions(machine: LabMachine) -> dict[str, str]:
 
 
 @contextmanager
-def own_lab(lab: str, directory: Path) -> Iterator[CommandLine]:
-    """A lab of that name, up, with its home in `directory`; gone afterwards whatever happened."""
+def own_lab(lab: str, directory: Path, arguments: Sequence[str] = ()) -> Iterator[CommandLine]:
+    """A lab of that name, up, with its home in `directory`; gone afterwards whatever happened.
+
+    `arguments` are further ones of `lab up`.
+    """
     home = directory / "home"
     home.mkdir(parents=True, exist_ok=True)
     images = home / "images"
@@ -73,7 +76,7 @@ def own_lab(lab: str, directory: Path) -> Iterator[CommandLine]:
     command_line = CommandLine(lab, home)
     command_line.run("lab", "down", "--yes")  # of a proof that was killed
     try:
-        command_line.ok("lab", "up", timeout_s=900)
+        command_line.ok("lab", "up", *arguments, timeout_s=900)
         yield command_line
     finally:
         command_line.ok("lab", "down", "--yes")

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
+from grampus.bench.matrix.loading import load_matrix_suites
+from grampus.bench.matrix.suite import MatrixSuite
+from tests.proof.experiments.labs import KINDS, decide_lab
 from tests.proof.experiments.pages import Line, decide_line, render_index, render_unmeasured
 from tests.proof.proof_lab import own_lab
 from tests.system.command_line import CHECKOUT, CommandLine
 
-LAB = "experiments"
 DIRECTORY = CHECKOUT / "build" / "experiments"
 PAGES = CHECKOUT / "docs" / "experiments"
+LINES = PAGES / "index.json"
+SUITES = CHECKOUT / "suites" / "sources"
 SCALE = "tiny"
 # Beside ten minutes of measuring, what cells stand on is made and removed.
 TIMEOUT_S = 3600
@@ -24,37 +30,50 @@ NOT_FOUND = 3
 def main() -> int:
     """Measure what is not measured yet, and write the pages; 1 when a suite ended in an error."""
     wanted = os.environ.get("GRAMPUS_EXPERIMENTS", "")
+    suites = load_matrix_suites(SUITES)
+    chosen = [one for one in suites if not wanted or one.name in wanted.split(",")]
     failed = []
-    with own_lab(LAB, DIRECTORY) as command_line:
-        listed = command_line.json("bench", "list")
-        suites = [one for one in listed["suites"] if one["source"] is not None]
-        chosen = [one for one in suites if not wanted or one["name"] in wanted.split(",")]
-        pages = PAGES if len(chosen) == len(suites) else DIRECTORY / "pages"
-        pages.mkdir(parents=True, exist_ok=True)
-        lines: list[Line] = []
-        for entry in chosen:
-            say(f"{entry['name']} ...")
-            try:
-                line, page = measure(command_line, entry)
-            except AssertionError as error:
-                failed.append(entry["name"])
-                say(f"  {error}")
-                continue
-            (pages / f"{entry['name']}.md").write_text(page)
-            lines.append(line)
-            say(f"  {'; '.join(f'{name}: {word}' for name, word in line.verdicts.items())}")
-        (pages / "README.md").write_text(render_index(lines))
-    say(f"The pages are in {pages}.")
+    for kind in KINDS:
+        on_it = [one for one in chosen if decide_lab(one) == kind]
+        if on_it:
+            with own_lab(kind.name, DIRECTORY, kind.arguments) as command_line:
+                failed += [one.name for one in on_it if not is_written(command_line, one, suites)]
+    say(f"The pages are in {PAGES}.")
     return 1 if failed else 0
 
 
-def measure(command_line: CommandLine, entry: Mapping[str, Any]) -> tuple[Line, str]:
+def is_written(
+    command_line: CommandLine, suite: MatrixSuite, suites: Sequence[MatrixSuite]
+) -> bool:
+    """Measure a suite, and write its page and the index anew."""
+    say(f"{suite.name} ...")
+    try:
+        line, page = measure(command_line, suite)
+    except AssertionError as error:
+        say(f"  {error}")
+        return False
+    PAGES.mkdir(parents=True, exist_ok=True)
+    (PAGES / f"{suite.name}.md").write_text(page)
+    lines = read_lines() | {suite.name: line}
+    LINES.write_text(json.dumps({name: asdict(lines[name]) for name in sorted(lines)}, indent=1))
+    (PAGES / "README.md").write_text(render_index([one.name for one in suites], lines))
+    say(f"  {'; '.join(f'{name}: {word}' for name, word in line.verdicts.items())}")
+    return True
+
+
+def read_lines() -> dict[str, Line]:
+    """The index as it is: what earlier calls measured stays in it."""
+    kept = json.loads(LINES.read_text()) if LINES.exists() else {}
+    return {name: Line(**line) for name, line in kept.items()}
+
+
+def measure(command_line: CommandLine, suite: MatrixSuite) -> tuple[Line, str]:
     """The suite's line and page, from a run that is kept, gone on with, or made now."""
-    name = entry["name"]
+    name = suite.name
     plan = command_line.json("bench", "run", name, "--scale", SCALE, "--dry-run")
     cells = len(plan["cells"])
     if all(cell["not_runnable"] is not None for cell in plan["cells"]):
-        return decide_line(name, None, cells, ""), render_unmeasured(entry, plan)
+        return decide_line(name, None, cells, ""), render_unmeasured(suite.title, plan)
     shown = find_finished(command_line, name) or run(command_line, name)
     when = f"{datetime.fromtimestamp(shown['started_at_s'], UTC):%Y-%m-%d %H:%M}"
     page = command_line.ok("bench", "export", shown["run_id"]).stdout

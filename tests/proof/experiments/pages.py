@@ -37,10 +37,14 @@ def decide_line(suite: str, shown: Mapping[str, Any] | None, cells: int, when: s
     return Line(suite, verdicts, measured, cells, when)
 
 
-def render_index(lines: Sequence[Line]) -> str:
-    """The page that names all others."""
+def render_index(suites: Sequence[str], lines: Mapping[str, Line]) -> str:
+    """The page that names all others; a suite without a line is not measured yet."""
     rows = []
-    for line in lines:
+    for suite in suites:
+        line = lines.get(suite)
+        if line is None:
+            rows.append(f"| {suite} | not measured yet | - | - |")
+            continue
         said = "; ".join(f"{name}: **{word}**" for name, word in line.verdicts.items())
         link = f"[{line.suite}]({line.suite}.md)"
         found = said or "not measured here"
@@ -48,12 +52,12 @@ def render_index(lines: Sequence[Line]) -> str:
     return _HEAD + "\n".join(rows) + "\n"
 
 
-def render_unmeasured(entry: Mapping[str, Any], plan: Mapping[str, Any]) -> str:
+def render_unmeasured(title: str, plan: Mapping[str, Any]) -> str:
     """The page of a suite none of whose cells can run; `plan` is the document of `--dry-run`."""
     reasons = dict.fromkeys(str(cell["not_runnable"]) for cell in plan["cells"])
     return "\n".join(
         [
-            f"# {entry['title']}",
+            f"# {title}",
             "",
             f"Not measured: {plan['place']} can run none of its {len(plan['cells'])} cells.",
             "",

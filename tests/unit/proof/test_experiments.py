@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from grampus.bench.matrix.loading import load_matrix_suites
+from tests.proof.experiments.labs import FILESTORE, LAYOUTS, PLAIN, decide_lab
 from tests.proof.experiments.pages import Line, decide_line, render_index, render_unmeasured
+from tests.system.command_line import CHECKOUT
 
 SHOWN = {
     "conclusions": [
@@ -29,12 +32,12 @@ VERDICTS = {"faster": "does not hold", "cheaper": "holds"}
 )
 def test_the_index_says_what_was_found(shown: dict[str, object], line: Line, row: str) -> None:
     assert decide_line("a", shown, 3, "now") == line
-    assert render_index([line]).splitlines()[-1] == row
+    assert render_index(["a"], {"a": line}).splitlines()[-1] == row
 
 
 def test_what_cannot_be_measured_says_each_reason_once() -> None:
     cells = [{"not_runnable": reason} for reason in ("No disk.", "No flash.", "No disk.")]
-    page = render_unmeasured({"title": "Disks"}, {"place": "lab x", "cells": cells})
+    page = render_unmeasured("Disks", {"place": "lab x", "cells": cells})
     assert page.splitlines() == [
         "# Disks",
         "",
@@ -43,3 +46,21 @@ def test_what_cannot_be_measured_says_each_reason_once() -> None:
         "- No disk.",
         "- No flash.",
     ]
+
+
+def test_what_is_not_measured_yet_is_in_the_index() -> None:
+    assert render_index(["b"], {}).splitlines()[-1] == "| b | not measured yet | - | - |"
+
+
+@pytest.mark.parametrize(
+    ("suite", "kind"),
+    [
+        ("redhat-2016-batch-flushing", PLAIN),
+        ("redhat-hci-2-write-media", LAYOUTS),
+        ("redhat-hci-2-write-objectstore", FILESTORE),
+        ("redhat-hci-2-write-layout", FILESTORE),
+    ],
+)
+def test_each_suite_has_a_lab_that_can_run_it(suite: str, kind: object) -> None:
+    suites = {one.name: one for one in load_matrix_suites(CHECKOUT / "suites" / "sources")}
+    assert decide_lab(suites[suite]) == kind
