@@ -8,46 +8,34 @@ from typing import Any
 import pytest
 
 from grampus.bench.drivers.outcome import DriverFailure
-from grampus.bench.drivers.together import JointSample
 from grampus.bench.matrix.cells import Cell
 from grampus.bench.ports import IoDevice
 from grampus.bench.stands.plan import stand_name
 from grampus.bench.stands.pools import READ_NOTE
 from grampus.bench.stands.records import STAND_RECORD, BenchStand
-from grampus.bench.visits.place import CellPlace, Measured
+from grampus.bench.visits.place import CellPlace
 from grampus.core.errors import GrampusError, NotFoundError
 from grampus.core.units import MIB
 from grampus.hosts.port import BlockLimit
 from grampus.state.matrix_layers import SeriesPoint
 from tests.unit.bench.fakes import FakeCommand
+from tests.unit.bench.stands.visited import (
+    ALL,
+    FIO,
+    GUEST,
+    IMAGE,
+    READ,
+    UPDATE,
+    WRITE,
+    sample_of,
+    visit,
+)
 from tests.unit.bench.stands.world import LAB, StandWorld, make_cell, option
 from tests.unit.interruption import stopped_runs
 
-UPDATE = make_cell(workload="update-index", copies=2, databases=2)
-READ = make_cell(workload="rados-read", clients=2)
-WRITE = make_cell(workload="rados-write")
-FIO = make_cell(workload="fio-randwrite", volumes=2, threads=32, block_bytes=4096)
-CODED = make_cell(workload="fio-read", erasure_code="k2m1", block_bytes=4096)
-IMAGE = make_cell(workload="rbd-randwrite", volumes=2, threads=4, block_bytes=4096)
-GUEST = make_cell(workload="update-index", runtime="vm", driver="librbd", databases=2)
-ALL = (UPDATE, READ, WRITE, FIO, CODED, IMAGE, GUEST)
-
-
-def _world(directory: Path) -> StandWorld:
-    return StandWorld(directory)
-
-
-def _measured(world: StandWorld, cell: Cell) -> Measured:
-    return world.place().measure(cell, warmup_s=cell.warmup_s, measure_s=cell.measure_s)
-
-
-def _sample(measured: Measured) -> JointSample:
-    assert isinstance(measured.outcome, JointSample), measured.outcome
-    return measured.outcome
-
 
 def test_it_is_a_cell_place(tmp_path: Path) -> None:
-    place: CellPlace = _world(tmp_path).place()
+    place: CellPlace = StandWorld(tmp_path).place()
     assert place.name == "lab dev"
     assert place.shape_only
     assert place.facts()[0].name == "ceph"
@@ -55,7 +43,7 @@ def test_it_is_a_cell_place(tmp_path: Path) -> None:
 
 
 def test_databases_are_made_in_a_pool_of_their_copies(tmp_path: Path) -> None:
-    world = _world(tmp_path)
+    world = StandWorld(tmp_path)
     assert world.place().prepare([UPDATE]) == {}
     name = stand_name(UPDATE)
     assert sorted(world.databases.records) == [f"{name}-1", f"{name}-2"]
@@ -68,18 +56,18 @@ def test_databases_are_made_in_a_pool_of_their_copies(tmp_path: Path) -> None:
 
 
 def test_what_is_there_is_used(tmp_path: Path) -> None:
-    world = _world(tmp_path)
+    world = StandWorld(tmp_path)
     world.place().prepare(ALL)
     loads = [len(host.spawned) for host in world.hosts]
     clients = [len(host.clients) for host in world.hosts]
     assert world.place().prepare(ALL) == {}
     assert [len(host.spawned) for host in world.hosts] == loads
     assert [len(host.clients) for host in world.hosts] == clients
-    assert _sample(_measured(world, UPDATE)).operations_per_s > 0
+    assert sample_of(visit(world, UPDATE)).operations_per_s > 0
 
 
 def test_a_stand_that_is_too_small_is_made_anew(tmp_path: Path) -> None:
-    world = _world(tmp_path)
+    world = StandWorld(tmp_path)
     world.place().prepare([make_cell(threads=1)])
     (first,) = world.databases.records.values()
     world.place().prepare([make_cell(threads=500)])
@@ -88,15 +76,15 @@ def test_a_stand_that_is_too_small_is_made_anew(tmp_path: Path) -> None:
 
 
 def test_a_visit_sets_the_servers_and_runs_one_sysbench_each(tmp_path: Path) -> None:
-    world = _world(tmp_path)
+    world = StandWorld(tmp_path)
     cells = [
         make_cell(workload="update-index", databases=2, trx_commit=0, buffer_ratio=4.0),
         make_cell(workload="mix-75-25", doublewrite="disabled"),
     ]
     world.place().prepare(cells)
     world.add_device()
-    measured = _measured(world, cells[0])
-    sample = _sample(measured)
+    measured = visit(world, cells[0])
+    sample = sample_of(measured)
     host = world.hosts[0]
     warm_ups, clients = host.clients[:2], host.clients[2:]
     assert len(clients) == 2
@@ -115,20 +103,20 @@ def test_a_visit_sets_the_servers_and_runs_one_sysbench_each(tmp_path: Path) -> 
     assert sample.window.duration_s >= 3
     assert any(name.startswith("measuring.") for name in measured.raw)
 
-    _measured(world, cells[1])
+    visit(world, cells[1])
     assert len(world.databases.restarts) == 1
     (argv,) = host.clients[-1:]
     assert "--point_selects=8" in argv
     assert any(word.endswith("/oltp_read_write.lua") for word in argv)
     # Back again: what was set goes.
-    _measured(world, cells[0])
+    visit(world, cells[0])
     assert len(world.databases.restarts) == 2
     record = world.databases.records[f"{stand_name(cells[0])}-1"]
     assert "innodb_doublewrite" not in record.started_parameters
 
 
 def test_volumes_are_attached_through_the_driver_of_their_cell(tmp_path: Path) -> None:
-    world = _world(tmp_path)
+    world = StandWorld(tmp_path)
     best = make_cell(workload="update-index")
     served = make_cell(workload="update-index", driver="qsd")
     fio = make_cell(workload="fio-randread", driver="volumed", block_bytes=4096)
@@ -136,29 +124,29 @@ def test_volumes_are_attached_through_the_driver_of_their_cell(tmp_path: Path) -
     assert world.databases.drivers == {f"{stand_name(served)}-1": "qsd"}
     assert world.volumes.drivers == {f"{stand_name(fio)}-1": "volumed"}
     for cell in (best, served, fio):
-        _sample(_measured(world, cell))
+        sample_of(visit(world, cell))
     # Started again as the product would.
     world.databases.drivers.clear()
-    _sample(_measured(world, served))
+    sample_of(visit(world, served))
     assert world.databases.drivers == {f"{stand_name(served)}-1": "qsd"}
 
 
 def test_coded_images_are_in_a_pool_of_their_own(tmp_path: Path) -> None:
-    world = _world(tmp_path)
+    world = StandWorld(tmp_path)
     coded = make_cell(workload="update-index", erasure_code="k2m1")
     objects = make_cell(workload="rados-read", erasure_code="k2m1")
     assert world.place().prepare([coded, objects]) == {}
     (record,) = world.databases.records.values()
     assert record.spec.pool == "databases-k2m1"
     assert world.pools.codes == {"databases-k2m1": "k2m1", stand_name(objects): "k2m1"}
-    _sample(_measured(world, coded))
-    _sample(_measured(world, objects))
+    sample_of(visit(world, coded))
+    sample_of(visit(world, objects))
     world.place().dismantle()
     assert world.is_empty
 
 
 def test_images_are_written_once_and_never_attached(tmp_path: Path) -> None:
-    world = _world(tmp_path)
+    world = StandWorld(tmp_path)
     world.place().prepare([IMAGE])
     name = stand_name(IMAGE)
     for number, host in enumerate(world.hosts, start=1):
@@ -172,11 +160,11 @@ def test_images_are_written_once_and_never_attached(tmp_path: Path) -> None:
 
 
 def test_rbd_bench_is_as_long_as_the_rate_before_it_says(tmp_path: Path) -> None:
-    world = _world(tmp_path)
+    world = StandWorld(tmp_path)
     world.place().prepare([IMAGE])
     place = world.place()
     measured = place.measure(IMAGE, warmup_s=2, measure_s=6)
-    sample = _sample(measured)
+    sample = sample_of(measured)
     first, second, run = world.hosts[0].clients[1:]
     # That was over too soon to tell a rate.
     assert int(option(first, "io-total")) == 2 * 200 * 4096
@@ -191,16 +179,16 @@ def test_rbd_bench_is_as_long_as_the_rate_before_it_says(tmp_path: Path) -> None
 
 
 def test_each_client_of_rbd_bench_has_an_image_of_its_own(tmp_path: Path) -> None:
-    world = _world(tmp_path)
+    world = StandWorld(tmp_path)
     cell = make_cell(workload="rbd-read", volumes=2, clients=2)
     world.place().prepare([cell])
-    _sample(_measured(world, cell))
+    sample_of(visit(world, cell))
     images = [argv[-1] for host in world.hosts for argv in host.clients]
     assert len(set(images)) == 4
 
 
 def test_an_image_that_cannot_be_written_has_its_reason(tmp_path: Path) -> None:
-    world = _world(tmp_path)
+    world = StandWorld(tmp_path)
     for host in world.hosts:
         host.plays["rbd"] = lambda argv: FakeCommand(
             argv, [], returncode=1, stderr="rbd: write error: (28) No space left on device\n"
@@ -210,35 +198,35 @@ def test_an_image_that_cannot_be_written_has_its_reason(tmp_path: Path) -> None:
 
 
 def test_servers_of_both_runtimes_are_side_by_side(tmp_path: Path) -> None:
-    world = _world(tmp_path)
+    world = StandWorld(tmp_path)
     cells = {name: make_cell(runtime=name) for name in ("bare", "container")}
     assert world.place().prepare([*cells.values()]) == {}
     for name, cell in cells.items():
         record = world.databases.records[f"{stand_name(cell)}-1"]
         assert record.spec.runtime == name
-        _sample(_measured(world, cell))
+        sample_of(visit(world, cell))
     fio = make_cell(workload="fio-read", runtime="bare", block_bytes=4096)
     assert "beside no server" in world.place().prepare([fio])[fio.cell_id]
 
 
 def test_librbd_attaches_no_volume(tmp_path: Path) -> None:
     cell = make_cell(driver="librbd")
-    assert "QEMU" in _world(tmp_path).place().prepare([cell])[cell.cell_id]
+    assert "QEMU" in StandWorld(tmp_path).place().prepare([cell])[cell.cell_id]
 
 
 def test_a_server_that_was_stopped_is_started(tmp_path: Path) -> None:
-    world = _world(tmp_path)
+    world = StandWorld(tmp_path)
     world.place().prepare([UPDATE])
     world.databases.stopped = set(world.databases.records)
-    _sample(_measured(world, UPDATE))
+    sample_of(visit(world, UPDATE))
     assert not world.databases.stopped
 
 
 def test_a_rate_is_shared_out_among_the_clients(tmp_path: Path) -> None:
-    world = _world(tmp_path)
+    world = StandWorld(tmp_path)
     cell = make_cell(databases=2, clients=2, rate=400.0)
     world.place().prepare([cell])
-    measured = _measured(world, cell)
+    measured = visit(world, cell)
     assert measured.loop == "open"
     assert len(world.hosts[0].clients) == 8
     assert {option(argv, "rate") for argv in world.hosts[0].clients} == {"100"}
@@ -246,7 +234,7 @@ def test_a_rate_is_shared_out_among_the_clients(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("phase", ["warm-up", "measuring"])
 def test_a_client_that_dies_is_a_failure_and_no_number(tmp_path: Path, phase: str) -> None:
-    world = _world(tmp_path)
+    world = StandWorld(tmp_path)
     world.place().prepare([UPDATE])
     host = world.hosts[0]
     ordinary = host.plays["sysbench"]
@@ -258,14 +246,14 @@ def test_a_client_that_dies_is_a_failure_and_no_number(tmp_path: Path, phase: st
         return ordinary(argv)
 
     host.plays["sysbench"] = play
-    measured = _measured(world, UPDATE)
+    measured = visit(world, UPDATE)
     assert isinstance(measured.outcome, DriverFailure)
     assert measured.outcome.kind == "killed"
     assert measured.client is None
 
 
 def test_objects_are_read_on_the_host_that_wrote_them(tmp_path: Path) -> None:
-    world = _world(tmp_path)
+    world = StandWorld(tmp_path)
     world.place().prepare([READ])
     pool = stand_name(READ)
     assert world.pools.pools[pool] == 3
@@ -273,8 +261,8 @@ def test_objects_are_read_on_the_host_that_wrote_them(tmp_path: Path) -> None:
         (fill,) = host.clients
         assert option(fill, "run-name") == name
         assert option(fill, "max-objects") == "16"
-    measured = _measured(world, READ)
-    sample = _sample(measured)
+    measured = visit(world, READ)
+    sample = sample_of(measured)
     for host, name in zip(world.hosts, ("client-1", "client-2"), strict=True):
         assert "rand" in host.clients[-1]
         assert option(host.clients[-1], "run-name") == name
@@ -285,9 +273,9 @@ def test_objects_are_read_on_the_host_that_wrote_them(tmp_path: Path) -> None:
 
 
 def test_written_objects_are_removed_after_each_run(tmp_path: Path) -> None:
-    world = _world(tmp_path)
+    world = StandWorld(tmp_path)
     world.place().prepare([WRITE])
-    _measured(world, WRITE)
+    visit(world, WRITE)
     cleanups = [argv for argv in world.hosts[0].ran if "cleanup" in argv]
     assert len(cleanups) == 2, "the warm-up and the run"
     assert all(option(argv, "prefix") == "benchmark_data_h1_42_object" for argv in cleanups)
@@ -296,13 +284,13 @@ def test_written_objects_are_removed_after_each_run(tmp_path: Path) -> None:
 
 
 def test_fio_writes_into_a_file_of_the_data_sets_size(tmp_path: Path) -> None:
-    world = _world(tmp_path)
+    world = StandWorld(tmp_path)
     world.place().prepare([FIO])
     name = stand_name(FIO)
     assert world.hosts[0].sizes == {f"/mnt/{name}-1/bench.data": 64 * MIB}
     assert world.hosts[1].sizes == {f"/mnt/{name}-2/bench.data": 64 * MIB}
-    measured = _measured(world, FIO)
-    _sample(measured)
+    measured = visit(world, FIO)
+    sample_of(measured)
     assert measured.bytes_per_operation == 4096
     job = world.hosts[0].files[f"/data/bench/stands/{name}-1/1/load.fio"]
     for line in ("rw=randwrite", "bs=4096", "iodepth=32", "ramp_time=2s", "runtime=9s"):
@@ -311,34 +299,34 @@ def test_fio_writes_into_a_file_of_the_data_sets_size(tmp_path: Path) -> None:
 
 
 def test_a_cell_without_a_stand_is_refused(tmp_path: Path) -> None:
-    world = _world(tmp_path)
+    world = StandWorld(tmp_path)
     with pytest.raises(NotFoundError, match="is not there"):
-        _measured(world, UPDATE)
+        visit(world, UPDATE)
     world.place().prepare([UPDATE])
     world.databases.records.popitem()
     with pytest.raises(NotFoundError, match="is not there"):
-        _measured(world, UPDATE)
+        visit(world, UPDATE)
 
 
 def test_what_cannot_be_made_leaves_the_others_as_they_are(tmp_path: Path) -> None:
-    world = _world(tmp_path)
+    world = StandWorld(tmp_path)
     small = make_cell(buffer_ratio=50.0)
     world.databases.failing = f"{stand_name(UPDATE)}-2"
     reasons = world.place().prepare([small, UPDATE, WRITE])
     assert set(reasons) == {small.cell_id, UPDATE.cell_id}
     assert "InnoDB" in reasons[small.cell_id]
     assert "does not start" in reasons[UPDATE.cell_id]
-    _sample(_measured(world, WRITE))
+    sample_of(visit(world, WRITE))
     with pytest.raises(NotFoundError):
-        _measured(world, UPDATE)
+        visit(world, UPDATE)
     world.databases.failing = None
     assert world.place().prepare([UPDATE]) == {}
-    _sample(_measured(world, UPDATE))
+    sample_of(visit(world, UPDATE))
 
 
 @pytest.mark.parametrize("cell", ALL, ids=lambda cell: cell.point.workload)
 def test_what_no_benchmark_made_is_left_alone(tmp_path: Path, cell: Cell) -> None:
-    world = _world(tmp_path)
+    world = StandWorld(tmp_path)
     # As another home's benchmark would leave it: the state knows nothing of it.
     world.place().prepare([cell])
     world.store.remove(STAND_RECORD, LAB, stand_name(cell))
@@ -350,11 +338,11 @@ def test_what_no_benchmark_made_is_left_alone(tmp_path: Path, cell: Cell) -> Non
 
 
 def test_everything_made_is_removed(tmp_path: Path) -> None:
-    world = _world(tmp_path)
+    world = StandWorld(tmp_path)
     world.place().dismantle()
     world.place().prepare(ALL)
     for cell in ALL:
-        _measured(world, cell)
+        visit(world, cell)
     assert not world.is_empty
     world.place().dismantle()
     assert world.is_empty
@@ -364,12 +352,12 @@ def test_a_kill_at_any_moment_of_preparing_is_gone_on_from(tmp_path: Path) -> No
     driven = make_cell(workload="update-index", copies=2, databases=2, driver="qsd")
     cells = (driven, WRITE, FIO, GUEST)
     runs = stopped_runs(
-        lambda _: _world(tmp_path), lambda world: world.place().prepare(cells), more_than=40
+        lambda _: StandWorld(tmp_path), lambda world: world.place().prepare(cells), more_than=40
     )
     for point, world in runs:
         assert world.place().prepare(cells) == {}, point
         for cell in cells:
-            _sample(_measured(world, cell))
+            sample_of(visit(world, cell))
         stands = world.store.all(STAND_RECORD, LAB, BenchStand)
         assert len(stands) == 4
         assert all(stand.ready for stand in stands.values())
@@ -381,7 +369,7 @@ def test_a_kill_at_any_moment_of_preparing_leaves_nothing_that_is_not_removed(
     tmp_path: Path,
 ) -> None:
     runs = stopped_runs(
-        lambda _: _world(tmp_path), lambda world: world.place().prepare(ALL), more_than=50
+        lambda _: StandWorld(tmp_path), lambda world: world.place().prepare(ALL), more_than=50
     )
     for point, world in runs:
         world.place().dismantle()
@@ -390,7 +378,7 @@ def test_a_kill_at_any_moment_of_preparing_leaves_nothing_that_is_not_removed(
 
 def test_a_kill_at_any_moment_of_dismantling_is_gone_on_from(tmp_path: Path) -> None:
     def start(_: int) -> StandWorld:
-        world = _world(tmp_path)
+        world = StandWorld(tmp_path)
         world.place().prepare(ALL)
         return world
 
@@ -401,7 +389,7 @@ def test_a_kill_at_any_moment_of_dismantling_is_gone_on_from(tmp_path: Path) -> 
 
 def test_a_failure_while_preparing_is_told_for_its_cells(tmp_path: Path) -> None:
     error = GrampusError("The cluster does not answer.")
-    world = _world(tmp_path)
+    world = StandWorld(tmp_path)
     world.fuse.left, world.fuse.error = 12, error
     reasons = world.place().prepare(ALL)
     assert any("The cluster does not answer." in reason for reason in reasons.values())
@@ -414,7 +402,7 @@ def _run_quietly(world: StandWorld) -> None:
 
 
 def test_the_cluster_is_quiet_for_a_run_and_then_as_it_was(tmp_path: Path) -> None:
-    world = _world(tmp_path)
+    world = StandWorld(tmp_path)
     before = world.cluster.switches
     with world.place().quiet():
         assert {"noscrub", "nodeep-scrub"} <= world.cluster.flags
@@ -424,8 +412,8 @@ def test_the_cluster_is_quiet_for_a_run_and_then_as_it_was(tmp_path: Path) -> No
 
 
 def test_a_kill_at_any_moment_of_being_quiet_is_undone_by_the_next(tmp_path: Path) -> None:
-    before: Any = _world(tmp_path).cluster.switches
-    for point, world in stopped_runs(lambda _: _world(tmp_path), _run_quietly, more_than=8):
+    before: Any = StandWorld(tmp_path).cluster.switches
+    for point, world in stopped_runs(lambda _: StandWorld(tmp_path), _run_quietly, more_than=8):
         if point % 2:
             _run_quietly(world)
         else:
@@ -435,20 +423,20 @@ def test_a_kill_at_any_moment_of_being_quiet_is_undone_by_the_next(tmp_path: Pat
 
 
 def test_a_pool_that_has_gone_meanwhile_is_not_looked_for(tmp_path: Path) -> None:
-    world = _world(tmp_path)
+    world = StandWorld(tmp_path)
     with world.place().quiet():
         del world.cluster.scaling[".mgr"]
     assert world.cluster.balancer
 
 
 def test_clients_of_a_killed_run_are_ended_first(tmp_path: Path) -> None:
-    world = _world(tmp_path)
+    world = StandWorld(tmp_path)
     with world.place().quiet():
         assert [host.ended_clients for host in world.hosts] == [1, 1]
 
 
 def test_unfit_is_said_and_never_raised(tmp_path: Path) -> None:
-    world = _world(tmp_path)
+    world = StandWorld(tmp_path)
     assert world.place().why_unfit() is None
     world.free_bytes = MIB
     assert "disk is nearly full" in (world.place().why_unfit() or "")
@@ -457,13 +445,13 @@ def test_unfit_is_said_and_never_raised(tmp_path: Path) -> None:
 
 
 def test_what_the_monitors_saw_comes_with_a_visit(tmp_path: Path) -> None:
-    world = _world(tmp_path)
+    world = StandWorld(tmp_path)
     world.place().prepare([UPDATE, FIO])
     world.add_device()
     point = SeriesPoint(at_s=1, kind="machine", name="machine", values={"cpu_share": 0.5})
     world.monitors.points, world.monitors.gaps = [point], ["A gap."]
     for cell in (UPDATE, FIO):
-        watched = _measured(world, cell).watched
+        watched = visit(world, cell).watched
         assert watched is not None
         assert point in watched.points
         assert watched.gaps == ("A gap.",)
@@ -480,7 +468,7 @@ def test_what_the_monitors_saw_comes_with_a_visit(tmp_path: Path) -> None:
 
 
 def test_monitors_know_limits_and_drivers(tmp_path: Path) -> None:
-    world = _world(tmp_path)
+    world = StandWorld(tmp_path)
     cell = make_cell(workload="fio-randwrite")
     world.place().prepare([cell])
     name = f"{stand_name(cell)}-1"
@@ -489,7 +477,7 @@ def test_monitors_know_limits_and_drivers(tmp_path: Path) -> None:
         IoDevice("daemon", "osd-0", "h1", "/dev/loop3", limit),
         IoDevice("volume", name, "h1", "/dev/loop4", control_socket="/control"),
     ]
-    watched = _measured(world, cell).watched
+    watched = visit(world, cell).watched
     assert watched is not None
     assert watched.subjects.limits == {"osd-0@h1": limit}
     assert watched.subjects.volumes == {name: f"volumed-{name}@h1"}
@@ -508,33 +496,33 @@ def test_monitors_know_limits_and_drivers(tmp_path: Path) -> None:
 def test_caches_are_dropped_before_a_visit(
     tmp_path: Path, cell: Cell, restarts: int, dropped: int
 ) -> None:
-    world = _world(tmp_path)
+    world = StandWorld(tmp_path)
     world.place().prepare([cell])
     # The first visit brings the servers to their settings.
-    _measured(world, cell)
+    visit(world, cell)
     before = len(world.databases.restarts)
-    _measured(world, cell)
+    visit(world, cell)
     assert len(world.databases.restarts) - before == restarts
     assert world.cluster.dropped == 2 * dropped
     assert {host.dropped for host in world.hosts} == {2 * dropped}
 
 
 def test_a_server_whose_pool_shall_be_empty_reads_none_at_its_start(tmp_path: Path) -> None:
-    world = _world(tmp_path)
+    world = StandWorld(tmp_path)
     cell = make_cell(workload="point-select", caches="all")
     world.place().prepare([cell])
-    _measured(world, cell)
+    visit(world, cell)
     (record,) = world.databases.records.values()
     assert record.started_parameters["innodb_buffer_pool_load_at_startup"] == "OFF"
     assert record.started_parameters["innodb_buffer_pool_dump_at_shutdown"] == "OFF"
 
 
 def test_monitors_are_left_out_where_a_cell_says_so(tmp_path: Path) -> None:
-    world = _world(tmp_path)
+    world = StandWorld(tmp_path)
     cell = make_cell(workload="point-select", monitors="none")
     assert stand_name(cell) == stand_name(make_cell(workload="point-select"))
     world.place().prepare([cell])
-    measured = _measured(world, cell)
+    measured = visit(world, cell)
     assert measured.watched is None
     assert measured.client is not None
     assert world.monitors.watches == []
