@@ -18,6 +18,7 @@ from grampus.core.names import require_name
 from grampus.core.progress import Progress
 from grampus.core.units import GIB, MIB, format_bytes
 from grampus.hosts.any_host import AnyReachableHost
+from grampus.hosts.kernel_limits import ensure_aio_limit
 from grampus.hosts.lab_host import LabFleet, LabHost, LabHostPlace
 from grampus.hosts.port import DaemonStatus
 from grampus.lab.bootstrap import ClusterBootstrap
@@ -498,6 +499,7 @@ class LabService:
         return [Step("gateway", f"Start the gateway on {gateway.host}", steps.ensure_daemon)]
 
     def _ensure_hosts(self, fleet: LabFleet) -> None:
+        ensure_aio_limit()
         for host in fleet.lab_hosts():
             host.ensure_up()
 
