@@ -164,8 +164,8 @@ class DatabaseWork:
         try:
             ensure_stopping(administrator_of(self._ports, self._spec))
         except GrampusError as error:
-            # It can be stopped all the same, two seconds later.
-            if error.code not in ("secrets-missing", "timeout"):
+            # It has ended, or can be stopped all the same, two seconds later.
+            if error.code not in ("daemon-absent", "secrets-missing", "timeout"):
                 raise
         self.host().ensure_daemon_absent(self._names().daemon)
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from grampus.core.errors import NotFoundError, RefusedError
+from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.databases.layout import VOLUME_IN_DAEMON
 from grampus.databases.model import FlavourName
 from grampus.databases.stopping import DISMISS
@@ -68,6 +68,7 @@ class FakeHost:
         }
         self.directories: set[PurePosixPath] = set()
         self.daemons: dict[str, FakeDaemon] = {}
+        self.left_bundles: set[str] = set()  # of daemons that a crash has ended
         self.dismissed: list[bool] = []  # whether clients were sent away, for each stop
         self.addresses: set[str] = set()
         self.commands: list[tuple[str, ...]] = []
@@ -102,6 +103,8 @@ class FakeHost:
         self._require_up()
         self.commands.append(tuple(argv))
         if daemon is not None:
+            if daemon not in self.daemons and daemon not in self.left_bundles:
+                raise GrampusError(f"The daemon {daemon} is not there.", code="daemon-absent")
             if DISMISS in argv:
                 code, text = self._shut_down(stdin or "", self.daemons.get(daemon))
                 return self._answer(argv, code, text, check=check)
@@ -160,6 +163,7 @@ class FakeHost:
         self._require_up()
         self._fuse.burn()
         self.daemons.pop(name, None)
+        self.left_bundles.discard(name)
         self._fuse.burn()
 
     def observe_daemons(self) -> list[DaemonStatus]:
@@ -186,6 +190,7 @@ class FakeHost:
 
     def crash(self) -> None:
         """As a power cut and a boot: daemons and further addresses are gone, files stay."""
+        self.left_bundles |= self.daemons.keys()
         self.daemons.clear()
         self.addresses.clear()
 
