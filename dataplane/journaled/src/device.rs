@@ -166,17 +166,20 @@ impl JournaledDevice {
         })
     }
 
-    /// Bring what is held into the image, until no more than `held_bytes` are left or `patience` is
-    /// over: changes are let in meanwhile, but only half as fast. A [`Self::quiesce`] right after
-    /// it holds them up for a moment only.
+    /// Bring what is held into the image, until all that was sealed before is in it and no more
+    /// than `held_bytes` are left, or `patience` is over: changes are let in meanwhile, but only
+    /// half as fast. A [`Self::quiesce`] right after it holds them up for a moment only.
     pub fn draw_down(&self, held_bytes: u64, patience: Duration) {
         let start = Instant::now();
+        // By bytes alone a thousand discards would be next to nothing.
+        let sealed = self.status().sealed;
+        let is_down = |status: Status| status.held_bytes <= held_bytes && status.applied >= sealed;
         self.engine.act(Some(&self.ports), |core, now, _| {
             core.drawers += 1;
             core.handle(now, Event::DrawDown(true));
         });
         // A look now and then, not a waiter: nobody waits for this but a snapshot.
-        while self.status().held_bytes > held_bytes && start.elapsed() < patience {
+        while !is_down(self.status()) && start.elapsed() < patience {
             let core = self.engine.lock();
             if core.is_stopped() || core.failed().is_some() {
                 break;

@@ -273,7 +273,10 @@ impl Commands for Daemon {
                 flushed.map(|()| json!({"flushed": true})).map_err(|error| flush_refused(&error))
             }
             Command::DrawDown { timeout } => {
-                let held_bytes = self.ready()?.seat.draw_down(timeout)?;
+                let ready = self.ready()?;
+                // What no flush has sealed yet is not the journal's to apply.
+                ready.gate.flush(timeout).map_err(|error| flush_refused(&error))?;
+                let held_bytes = ready.seat.draw_down(timeout)?;
                 Ok(json!({"held_bytes": held_bytes}))
             }
             Command::Pause => {

@@ -58,7 +58,11 @@ def osd_set_add(
         ),
     ] = None,
     objectstore: Annotated[
-        str, typer.Option(metavar="STORE", help="What its OSDs keep objects in: bluestore.")
+        str,
+        typer.Option(
+            metavar="STORE",
+            help="What its OSDs keep objects in: bluestore, or filestore up to Ceph 17.",
+        ),
     ] = "bluestore",
     thread_cache_mib: Annotated[
         int | None,
@@ -91,6 +95,7 @@ def osd_set_add(
         if asked_bytes is not None and asked_bytes < MIN_OSD_SIZE_BYTES:
             raise UsageError(f"An OSD of {size} is too small.", "Give it at least 4G (--size).")
         found = service.find(name)
+        wal_db_media = None if wal_db is None else _word(wal_db, WAL_DB_MEDIA, "WAL/DB media")
         osds = len(spec.osd_hosts) * max(devices_per_host * osds_per_device, 1)
         free_bytes = shutil.disk_usage(session.home.root).free
         osd_set = OsdSet(
@@ -99,10 +104,10 @@ def osd_set_add(
             # The same command again means the same set, whatever the disk has room for now.
             size_bytes=found.size_bytes
             if found is not None and asked_bytes is None
-            else decide_osd_bytes(asked_bytes, spec, osds, free_bytes),
+            else decide_osd_bytes(asked_bytes, spec, osds, free_bytes, wal_db_media),
             devices_per_host=devices_per_host,
             osds_per_device=osds_per_device,
-            wal_db_media=None if wal_db is None else _word(wal_db, WAL_DB_MEDIA, "WAL/DB media"),
+            wal_db_media=wal_db_media,
             objectstore=_word(objectstore, STORES, "object store"),
             thread_cache_mib=thread_cache_mib,
             cores_per_host=cores_per_host,

@@ -18,7 +18,7 @@ from grampus.hosts.any_host import AnyReachableHost
 from grampus.hosts.lab_host import LabFleet
 from grampus.lab.model import MAX_OSDS_PER_HOST, LabSpec
 from grampus.lab.osd_plans import WAL_DB_BYTES
-from grampus.lab.osd_set import OSD_SET_RECORD, OsdSet, find_osd_sets
+from grampus.lab.osd_set import OSD_SET_RECORD, OsdSet, WalDbMediaName, find_osd_sets
 from grampus.lab.osd_sets import LabOsdSet
 from grampus.lab.osds import LabOsds, object_store
 from grampus.lab.waiting import ClusterWaits
@@ -89,7 +89,7 @@ def require_possible(osd_set: OsdSet, *, machine_cores: int) -> OsdSet:
 
 def require_room(osd_set: OsdSet, hosts: int, free_bytes: int) -> None:
     """Raise GrampusError (`disk-too-small`) unless the set's sparse files may all grow full."""
-    each_bytes = osd_set.size_bytes + (WAL_DB_BYTES if osd_set.wal_db_media is not None else 0)
+    each_bytes = osd_set.size_bytes + _wal_db_bytes(osd_set.wal_db_media)
     osds = hosts * osd_set.osds_per_host
     if osds * each_bytes > free_bytes * 8 // 10:
         raise GrampusError(
@@ -276,12 +276,23 @@ class OsdSetService:
         return LabOsdSet(self._lab, osd_set, cluster, osds, waits)
 
 
-def decide_osd_bytes(asked: int | None, lab: LabSpec, osds: int, free_bytes: int) -> int:
+def _wal_db_bytes(media: WalDbMediaName | None) -> int:
+    """What an OSD's device for WAL and DB takes besides."""
+    return 0 if media is None else WAL_DB_BYTES
+
+
+def decide_osd_bytes(
+    asked: int | None,
+    lab: LabSpec,
+    osds: int,
+    free_bytes: int,
+    wal_db_media: WalDbMediaName | None = None,
+) -> int:
     """The size of each OSD of a set: as asked, else that of the first ones or what the disk bears.
 
     In whole MiB. Raises UsageError below the least that a lab's OSDs have.
     """
     if asked is not None:
         return asked // MIB * MIB
-    bearable = free_bytes * 8 // 10 // osds // MIB * MIB
+    bearable = (free_bytes * 8 // 10 // osds - _wal_db_bytes(wal_db_media)) // MIB * MIB
     return min(lab.osd_size_bytes, bearable)

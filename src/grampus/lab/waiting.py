@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from grampus.ceph.cluster import CephCluster
+from grampus.ceph.cluster import CephCluster, ClusterStatus
 from grampus.core.clock import Clock, wait_until
 from grampus.core.errors import GrampusError
 from grampus.hosts.lab_host import LabFleet
@@ -42,16 +42,18 @@ class ClusterWaits:
         self.until(self._is_clean, "the placement groups to be clean", "osd-", timeout_s=timeout_s)
 
     def _is_clean(self) -> bool:
-        status = self._cluster.observe_status()
-        return status.placement_groups == status.placement_groups_clean
+        return self._are_groups_clean(self._cluster.observe_status())
 
     def _is_healthy(self) -> bool:
         status = self._cluster.observe_status()
-        return (
-            status.health == "HEALTH_OK"
-            and status.placement_groups == status.placement_groups_clean
-            and status.placement_groups > 0
+        return status.health == "HEALTH_OK" and self._are_groups_clean(status)
+
+    def _are_groups_clean(self, status: ClusterStatus) -> bool:
+        # The MGR counts groups, and hears of a new pool's seconds after the MONs have made it.
+        made = sum(
+            int(pool["pg_num"]) for pool in self._cluster.query("osd", "pool", "ls", "detail")
         )
+        return status.placement_groups_clean == status.placement_groups == made > 0
 
     def _why(self, daemons: str) -> str:
         stopped = [

@@ -68,4 +68,4 @@ class VolumeTrims:
         return record, record.host
 
     def _used_bytes(self, record: VolumeRecord) -> int:
-        return self._images.used_bytes(record.spec.pool, record.spec.image).get(None, 0)
+        return self._images.occupied_bytes(record.spec.pool, record.spec.image)

@@ -101,6 +101,13 @@ def test_what_each_snapshot_added() -> None:
     assert snapshots.used_bytes("databases", "shop") == {"before": 67108864, None: 4194304}
 
 
+@pytest.mark.parametrize("snapshots_before", [[], [{"snapshot": "before", "used_size": 67108864}]])
+def test_what_the_image_itself_takes_to_the_byte(snapshots_before: list[dict[str, object]]) -> None:
+    document = {"images": [*snapshots_before, {"name": "shop", "used_size": 12288}]}
+    snapshots, _ = make_snapshots({"rbd du --exact --format json databases/shop": document})
+    assert snapshots.occupied_bytes("databases", "shop") == 12288
+
+
 @pytest.mark.parametrize(
     ("line", "method", "harmless"),
     [

@@ -42,6 +42,7 @@ class FakeCeph:
     pools: dict[str, dict[str, str]] = field(default_factory=dict)
     health: str = "HEALTH_OK"
     version: str = "20.2.4"
+    heard_groups: int = 0  # that the MGR counts
     peering_looks: int = 0  # how often its groups are still seen not to serve
     crush: dict[str, str] = field(default_factory=dict)  # an OSD or bucket -> what it is in
     rules: list[str] = field(default_factory=lambda: ["replicated_rule"])
@@ -82,7 +83,11 @@ class FakeCeph:
                 return 0, json.dumps({"osds": self._osd_dump()})
             case ["osd", "pool", "ls", "detail", *_]:
                 detail = [
-                    {"pool_name": pool, "crush_rule": self.rules.index(facts["rule"])}
+                    {
+                        "pool_name": pool,
+                        "pg_num": int(facts["pg_num"]),
+                        "crush_rule": self.rules.index(facts["rule"]),
+                    }
                     for pool, facts in self.pools.items()
                 ]
                 return 0, json.dumps(detail)
@@ -148,13 +153,16 @@ class FakeCeph:
     def _status(self, osds_up: int) -> dict[str, object]:
         state = "peering" if self.peering_looks else "active+clean"
         self.peering_looks = max(0, self.peering_looks - 1)
+        # The MGR is told of a new pool's groups after the first look.
+        heard, made = self.heard_groups, sum(int(p["pg_num"]) for p in self.pools.values())
+        self.heard_groups = made
         return {
             "health": {"status": self.health, "checks": {}},
             "quorum_names": self.running("mon"),
             "osdmap": {"num_osds": len(self.osds), "num_up_osds": osds_up, "num_in_osds": osds_up},
             "pgmap": {
-                "num_pgs": 32,
-                "pgs_by_state": [{"state_name": state, "count": 32}],
+                "num_pgs": heard,
+                "pgs_by_state": [{"state_name": state, "count": heard}],
                 "bytes_total": 1,
                 "bytes_avail": 1,
             },

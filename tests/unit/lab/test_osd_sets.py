@@ -14,7 +14,7 @@ from grampus.hosts.lab_host import LabFleet
 from grampus.lab.bootstrap import ClusterBootstrap
 from grampus.lab.lab_file import ensure_lab_file, find_lost_records, restore_lab
 from grampus.lab.model import LAB_RECORD
-from grampus.lab.osd_set import OsdSet, find_osd_sets
+from grampus.lab.osd_set import OsdSet, WalDbMediaName, find_osd_sets
 from grampus.lab.osd_set_service import (
     OsdSetService,
     decide_osd_bytes,
@@ -243,7 +243,7 @@ def test_a_set_in_use_stays(world: World) -> None:
         world.remove()
     world.require_whole()
     world.ceph.images.clear()
-    world.ceph.pools["scratch"] = {"rule": "osd-set-disks"}
+    world.ceph.pools["scratch"] = {"rule": "osd-set-disks", "pg_num": "8"}
     with pytest.raises(RefusedError, match="holds the pool scratch"):
         world.remove()
     del world.ceph.pools["scratch"]
@@ -313,6 +313,14 @@ def test_osds_are_as_big_as_the_first_unless_the_disk_is_small() -> None:
     assert decide_osd_bytes(6 * GIB, LAB, 3, 1) == 6 * GIB
     big = LAB.model_copy(update={"osd_size_bytes": 20 * GIB})
     assert decide_osd_bytes(None, big, 3, 30 * GIB) == 8 * GIB
+    assert decide_osd_bytes(None, big, 3, 30 * GIB, "nvme") == 6 * GIB
+
+
+@pytest.mark.parametrize("wal_db_media", [None, "nvme"])
+def test_the_size_that_nobody_asked_for_fits(wal_db_media: WalDbMediaName | None) -> None:
+    big = LAB.model_copy(update={"osd_size_bytes": 20 * GIB})
+    size_bytes = decide_osd_bytes(None, big, 3, 30 * GIB, wal_db_media)
+    require_room(make_set(size_bytes=size_bytes, wal_db_media=wal_db_media), 3, 30 * GIB)
 
 
 def test_a_set_keeps_its_meaning_in_the_state() -> None:
@@ -325,7 +333,7 @@ def test_a_set_without_a_pool_takes_those_of_others_and_stays_while_they_are_on_
     bare = DISKS.model_copy(update={"has_pool": False})
     world.service().add(bare)
     assert "databases-disks" not in world.ceph.pools
-    world.ceph.pools["scratch"] = {"rule": "osd-set-disks"}
+    world.ceph.pools["scratch"] = {"rule": "osd-set-disks", "pg_num": "8"}
     with pytest.raises(RefusedError, match="holds the pool scratch"):
         world.remove()
     # Cut off at its end, gone on with and failing: OSDs under somebody's pool are not undone.

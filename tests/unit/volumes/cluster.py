@@ -341,6 +341,9 @@ class FakeCluster:
                 return 0, json.dumps(
                     {"images": [*used, {"name": "x", "used_size": self.images[name].used_bytes}]}
                 )
+            case ["du", "--exact", "--format", "json", _]:
+                used = self.images[name].used_bytes
+                return 0, json.dumps({"images": [{"name": "x", "used_size": used}]})
             case ["children", "--all", "--format", "json", *words]:
                 of_one = words[1] if words[0] == "--snap" else None
                 found = self.children(name, of_one)

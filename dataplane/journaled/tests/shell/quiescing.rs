@@ -4,12 +4,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use grampus_blockdev::{DeviceError, Durability};
+use grampus_blockdev::{DeviceError, Durability, Request};
 use grampus_journal::{Config, State};
 use grampus_journaled::{QuiesceError, needs_replay};
 
 use crate::random::Random;
-use crate::user::{CACHE, CONFIG, LAZY, await_status, flush, opened, read, submit, write, writing};
+use crate::user::{
+    CACHE, CONFIG, LAZY, await_status, flush, opened, range, read, submit, write, writing,
+};
 use crate::world::{Kind, PATIENCE, World};
 
 const SIZE: usize = 64 << 10;
@@ -236,6 +238,10 @@ fn a_device_is_drawn_down_while_it_is_written_to() {
     device.draw_down(0, PATIENCE);
     assert_eq!(device.status().held_bytes, 0);
     assert_eq!(world.lock().image[..4096], [7; 4096]);
+    submit(&device, Request::Discard { range: range(0, 4096) }).result().unwrap();
+    flush(&device).result().unwrap();
+    device.draw_down(u64::MAX, PATIENCE);
+    assert_eq!(world.lock().image[..4096], [0; 4096], "a discard holds no bytes to speak of");
     write(&device, 0, &[8; 4096]).result().unwrap();
     flush(&device).result().unwrap();
     let start = Instant::now();
