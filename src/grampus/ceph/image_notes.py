@@ -118,7 +118,7 @@ def observe_images(cluster: CephCluster) -> list[FoundImage]:
 
 def observe_image_pools(cluster: CephCluster) -> list[str]:
     """Pools that are meant for images, by name."""
-    pools = cluster.query("osd", "pool", "ls", "detail")
+    pools = cluster.ask("osd pool ls", detail="detail")
     return sorted(
         pool["pool_name"] for pool in pools if "rbd" in pool.get("application_metadata", {})
     )

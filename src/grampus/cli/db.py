@@ -37,6 +37,7 @@ from grampus.databases.names.decide_labels import has_labels, parse_selectors
 from grampus.databases.records import render_labels
 from grampus.databases.request import CreateRequest, require_request
 from grampus.databases.view import CreatedDatabase, DatabaseView
+from grampus.lab.model import DATABASE_POOL
 from grampus.volumes.live import LiveVolume
 from grampus.volumes.write_paths import describe_write_path, explain_losses
 
@@ -105,6 +106,9 @@ def db_create(
         str | None,
         typer.Option(metavar="HOST", help="The host to run on (default: the least busy)."),
     ] = None,
+    pool: Annotated[
+        str, typer.Option(metavar="POOL", help="The pool for its volume.")
+    ] = DATABASE_POOL,
     protect: Annotated[
         bool,
         typer.Option("--protect", metavar="", help="Refuse to delete it until `db unprotect`."),
@@ -133,6 +137,7 @@ def db_create(
         cpus=cpus,
         flavour=flavour,
         host=host,
+        pool=pool,
         protect=protect,
         write_path=path,
         max_lag_ms=max_lag_ms,

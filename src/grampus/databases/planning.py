@@ -67,8 +67,9 @@ class CreatePlanner:
         asked: EncryptionName | None = "luks2" if request.encrypt else None
         encryption = like.encryption if like else asked
         write_path = self._choose_write_path(request.write_path, host, encryption)
+        pool = like.pool if like else request.pool or self._cluster.volume_pool()
         if like is None:
-            self._cluster.check_room(request.size_bytes)
+            self._cluster.check_room(pool, request.size_bytes)
         address = decide_address(self._fleet.database_addresses(), used_addresses)
         return DatabaseSpec(
             name=request.name,
@@ -76,7 +77,7 @@ class CreatePlanner:
             size_bytes=request.size_bytes,
             memory_bytes=request.memory_bytes,
             cpus=request.cpus,
-            pool=like.pool if like else self._cluster.volume_pool(),
+            pool=pool,
             host=host.name,
             address=address,
             # Last: it may take minutes.

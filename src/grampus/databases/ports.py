@@ -331,11 +331,14 @@ class ClusterPort(Protocol):
     """The cluster that holds the volumes."""
 
     def volume_pool(self) -> str:
-        """The pool that new volumes go to."""
+        """The pool that new volumes go to when nobody says which."""
         ...
 
-    def check_room(self, size_bytes: int) -> None:
-        """Raise RefusedError when the pool cannot take a volume of `size_bytes`."""
+    def check_room(self, pool: str, size_bytes: int) -> None:
+        """Raise RefusedError when the pool cannot take a volume of `size_bytes`.
+
+        Raises NotFoundError when it is not there, or not meant for images.
+        """
         ...
 
 

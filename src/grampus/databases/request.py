@@ -39,6 +39,7 @@ class CreateRequest:
     write_path: WritePath | None = None  # None: DEFAULT_WRITE_PATH
     max_lag_ms: int | None = None  # None: the default; with the write path `cache` alone
     version: str | None = None  # of the server, such as `10.11`; None: the newest there is
+    pool: str | None = None  # None: where new volumes go; a clone is in its source's
     encrypt: bool = False  # its volume, at rest; a clone is as its source
 
 

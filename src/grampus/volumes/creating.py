@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from grampus.ceph.cluster import CephCluster
+from grampus.ceph.image_notes import observe_image_pools
 from grampus.ceph.namespaces import join_image
 from grampus.ceph.rbd import RbdImages
 from grampus.ceph.snapshots import RbdSnapshots
 from grampus.core.errors import RefusedError
-from grampus.core.units import format_bytes
 from grampus.state.operations import Step
 from grampus.volumes.attaching import Attacher
 from grampus.volumes.decide_namespace import needs_namespace
+from grampus.volumes.decide_pool import require_pool, require_room
 from grampus.volumes.decide_snapshot import require_no_clones
 from grampus.volumes.encrypting import Encrypting
 from grampus.volumes.journals import Journals
@@ -54,15 +55,12 @@ class Creating:
             self.require_no_image(spec)
 
     def check_room(self, pool: str, size_bytes: int) -> None:
-        """Raise RefusedError when the pool cannot take a volume of that size now."""
-        available_bytes = self._cluster.observe_available_bytes(pool)
-        if size_bytes > available_bytes:
-            raise RefusedError(
-                f"The pool '{pool}' has room for {format_bytes(available_bytes)}, not for "
-                f"{format_bytes(size_bytes)}.",
-                "Ask for a smaller size, delete what is not needed, or add OSDs.",
-                code="pool-full",
-            )
+        """Raise RefusedError when the pool cannot take a volume of that size now.
+
+        Raises NotFoundError when it is not there, or not meant for images.
+        """
+        require_pool(pool, observe_image_pools(self._cluster))
+        require_room(pool, size_bytes, self._cluster.observe_available_bytes(pool))
 
     def require_new(self, name: str) -> None:
         """Raise RefusedError with code `exists` when there is such a volume."""

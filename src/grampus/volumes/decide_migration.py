@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from grampus.core.errors import NotFoundError, RefusedError
+from grampus.core.errors import RefusedError
 from grampus.volumes.model import VolumeRecord
-
-
-def require_pool(pool: str, pools: Sequence[str]) -> None:
-    """Raise NotFoundError when images cannot be in the pool. `pools` are those meant for images."""
-    if pool not in pools:
-        raise NotFoundError(
-            f"There is no pool '{pool}' for images.",
-            f"Choose one of {', '.join(pools)}; `ceph osd pool create` and `rbd pool init` make "
-            "another.",
-        )
 
 
 def require_exchangeable(record: VolumeRecord, *, exchanges_live: bool, is_alive: bool) -> None:

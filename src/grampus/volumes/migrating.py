@@ -23,9 +23,9 @@ from grampus.state.operations import Step
 from grampus.volumes.creating import Creating
 from grampus.volumes.decide_migration import (
     require_abortable,
-    require_pool,
     require_unfenced,
 )
+from grampus.volumes.decide_pool import require_pool
 from grampus.volumes.exchanging import ABORT_LIMIT_S, Exchanging
 from grampus.volumes.model import Migration, VolumeRecord
 from grampus.volumes.records import VolumeRecords

@@ -104,7 +104,7 @@ class VolumeService:
         return self._records.get(name)
 
     def check_room(self, pool: str, size_bytes: int) -> None:
-        """Raise RefusedError when the pool cannot take a volume of that size now."""
+        """Raise RefusedError or NotFoundError unless the pool can take a volume of that size."""
         self._creating.check_room(pool, size_bytes)
 
     def plan_create(

@@ -30,6 +30,7 @@ from grampus.hosts.port import (
     RunningCommand,
     Usage,
 )
+from grampus.volumes.decide_pool import require_pool
 from tests.unit.clock import FakeClock as FakeClock
 from tests.unit.interruption import Fuse as Fuse
 
@@ -450,9 +451,10 @@ class FakeCluster:
     def volume_pool(self) -> str:
         return "databases"
 
-    def check_room(self, size_bytes: int) -> None:
+    def check_room(self, pool: str, size_bytes: int) -> None:
+        require_pool(pool, ["databases", "databases-disks"])
         if self.full:
-            raise RefusedError("The pool databases is full.", code="pool-full")
+            raise RefusedError(f"The pool {pool} is full.", code="pool-full")
 
 
 class RecordingProgress:

@@ -139,6 +139,15 @@ def test_a_full_pool_an_unknown_host_and_a_host_that_is_down(world: World) -> No
         world.create()
 
 
+def test_a_database_goes_to_the_pool_that_is_named(world: World) -> None:
+    created = world.create("a", pool="databases-disks")
+    assert created.record.spec.pool == "databases-disks"
+    assert world.volumes.get("a").spec.pool == "databases-disks"
+    assert world.create("b").record.spec.pool == "databases"
+    with pytest.raises(NotFoundError, match="Did you mean 'databases-disks'"):
+        world.create("c", pool="databases-disk")
+
+
 def test_names_that_are_not_there(world: World) -> None:
     world.create()
     service = world.service()

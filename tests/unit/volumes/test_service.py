@@ -71,8 +71,11 @@ def test_room_is_what_the_pool_says(world: World, free_bytes: int) -> None:
 
 
 def test_unknown_pool_is_an_error(world: World) -> None:
-    with pytest.raises(GrampusError, match="no pool named 'other'"):
-        world.service().check_room("other", GIB)
+    with pytest.raises(NotFoundError, match="no pool 'archiv' for images") as caught:
+        world.service().check_room("archiv", GIB)
+    assert "Did you mean 'archive'?" in str(caught.value.remedy)
+    with pytest.raises(NotFoundError, match=r"no pool '\.mgr'"):
+        world.service().check_room(".mgr", GIB)
 
 
 def test_odd_sizes_are_rounded_up_so_that_the_export_has_that_size(world: World) -> None:

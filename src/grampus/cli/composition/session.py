@@ -73,8 +73,8 @@ class LabCluster:
     def volume_pool(self) -> str:
         return DATABASE_POOL
 
-    def check_room(self, size_bytes: int) -> None:
-        self._volumes.check_room(DATABASE_POOL, size_bytes)
+    def check_room(self, pool: str, size_bytes: int) -> None:
+        self._volumes.check_room(pool, size_bytes)
 
 
 class Session(LabSession):

@@ -11,6 +11,7 @@ from grampus.ceph.image_notes import LIST_NOTES, RECORDS_KEY, WRITE_NOTES
 from grampus.ceph.namespaces import split_image
 from grampus.core.errors import GrampusError
 from tests.unit.ceph.fakes import Output
+from tests.unit.mon_commands import as_ceph_command
 
 
 @dataclass
@@ -46,7 +47,7 @@ class NotedCluster:
         del timeout_s, check
         if self.is_down:
             raise GrampusError("The cluster does not answer.", code="timeout")
-        return Output(stdout=json.dumps(self._answer(list(argv), stdin)))
+        return Output(stdout=json.dumps(self._answer(as_ceph_command(argv), stdin)))
 
     def _answer(self, argv: list[str], stdin: str | None) -> Any:
         match argv:
