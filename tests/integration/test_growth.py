@@ -40,6 +40,29 @@ def fill(lab: CommandLine, name: str, *, leave_mib: int) -> None:
         os.posix_fallocate(file.fileno(), 0, size_bytes)
 
 
+def test_what_was_deleted_goes_back_to_the_pool(lab: CommandLine) -> None:
+    lab.ok("db", "create", NAME, "--size", "1G", "--cpus", "0.5")
+    try:
+        require_trimmed(lab)
+    finally:
+        lab.ok("db", "delete", NAME, "--yes", "--now")
+
+
+def require_trimmed(lab: CommandLine) -> None:
+    """On a clone of the golden volume, where what was discarded leaves empty objects behind."""
+    settled = lab.json("db", "trim", NAME)["used_after_bytes"]
+    assert settled < 700 * MIB
+    host = lab.json("db", "show", NAME)["host"]
+    large = lab.home / "labs" / lab.lab / "hosts" / host / "data" / "volumes" / NAME / "large"
+    with large.open("wb") as file:
+        file.write(os.urandom(96 * MIB))
+        os.fsync(file.fileno())
+    large.unlink()
+    trimmed = lab.json("db", "trim", NAME)
+    assert trimmed["used_before_bytes"] > settled + 90 * MIB, (settled, trimmed)
+    assert trimmed["used_after_bytes"] < settled + 16 * MIB, (settled, trimmed)
+
+
 def once(lab: CommandLine) -> list[tuple[str, str]]:
     """Kind and level of what one round of the controller met with this database."""
     events = [

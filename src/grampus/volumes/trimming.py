@@ -49,7 +49,6 @@ class VolumeTrims:
         before = self._used_bytes(record)
         place = self._fleet.host(host)
         place.run(["fstrim", str(mount_path(place, name))], timeout_s=TRIM_TIMEOUT_S)
-        self._volumes.draw_down(name)  # or the pool would not have heard of it yet
         return Trimmed(before, self._used_bytes(record))
 
     def _attached(self, name: str) -> tuple[VolumeRecord, str]:
@@ -68,4 +67,6 @@ class VolumeTrims:
         return record, record.host
 
     def _used_bytes(self, record: VolumeRecord) -> int:
+        # What is in the volume's journal still is not in the image yet.
+        self._volumes.draw_down(record.spec.name)
         return self._images.occupied_bytes(record.spec.pool, record.spec.image)
