@@ -291,7 +291,8 @@ def _figure(value: float) -> str:
 
 
 def _are_databases(cells: Sequence[Mapping[str, Any]]) -> bool:
-    return all(cell["iops"] is None for cell in cells)
+    measured = [cell for cell in cells if cell["operations_per_s"] is not None]
+    return all(cell["queries_per_s"] is not None for cell in measured)
 
 
 def _right_aligned(

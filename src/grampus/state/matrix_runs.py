@@ -110,6 +110,8 @@ class Figures(Frozen):
     notes: tuple[str, ...] = ()
     osd_device_busy_share: float | None = None
     osd_device_latency_ms: float | None = None
+    volume_iops: float | None = None
+    provisioned_bytes: float | None = None
     seconds: tuple[VisitSecond, ...] = ()
     why: Why | None = Field(default=None, description="None: no monitor ran")
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from grampus.bench.findings.quantities import MEGABYTE, is_database
+from grampus.bench.findings.quantities import MEGABYTE, is_database, read_quantity
 from grampus.bench.findings.rounds import (
     CellRounds,
     Round,
@@ -64,8 +64,9 @@ class LayerFinding:
 class CellFinding:
     """One cell over its rounds. `no_figure` is why there is none at all; then figures are None.
 
-    An operation is a transaction, a request or an I/O; `iops` is None of databases,
-    `queries_per_s` of all else. `errors` and `reconnects` are those of all rounds together.
+    An operation is a transaction, a request or an I/O; `iops` of a database are those
+    of its volumes, `queries_per_s` is None of all else. `iops_per_gb` are by room that is
+    provisioned (see `Measured`). `errors` and `reconnects` are those of all rounds together.
     `steady` is None where it is not known of any round and none was unsteady; `client_bound` is
     `yes` as soon as it was so in one round.
 
@@ -89,6 +90,7 @@ class CellFinding:
     queries_per_s: Spread | None
     mb_per_s: Spread | None
     iops: Spread | None
+    iops_per_gb: Spread | None
     latency: CellLatency | None
     errors: float
     reconnects: float
@@ -151,7 +153,12 @@ def _decide_cell(rounds: CellRounds, names: Sequence[str]) -> CellFinding:
         mb_per_s=spread_of(
             [moved / MEGABYTE for moved in _known([one.moved_bytes_per_s for one in figures])]
         ),
-        iops=None if is_database(cell.point) else operations_per_s,
+        iops=spread_of(_known([one.volume_iops for one in figures]))
+        if is_database(cell.point)
+        else operations_per_s,
+        iops_per_gb=spread_of(
+            _known([read_quantity("iops-per-gb", cell.point, one).value for one in measured])
+        ),
         latency=_merge_latency(measured),
         errors=sum(one.errors for one in figures),
         reconnects=sum(one.reconnects for one in figures),

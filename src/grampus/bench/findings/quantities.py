@@ -10,8 +10,10 @@ from grampus.bench.findings.rounds import CellRounds, Round, distinct, why_undec
 from grampus.bench.matrix.conclusions import OF_DATABASES, Quantity
 from grampus.bench.matrix.dimensions import Value
 from grampus.bench.matrix.workloads import WORKLOADS
+from grampus.state.matrix_runs import Figures
 
 MEGABYTE = 1_000_000
+GIGABYTE = 1_000_000_000
 _PERCENTS: Mapping[Quantity, float] = {"latency-p99": 99.0, "latency-p9999": 99.99}
 
 
@@ -97,10 +99,8 @@ def _read(quantity: Quantity, point: Mapping[str, Value], one: Round) -> Reading
         return Reading(average_us) if average_us is not None else _absent("average latency")
     if quantity in _PERCENTS:
         return _read_percentile(one, _PERCENTS[quantity])
-    if quantity == "iops" and not is_database(point):
-        return Reading(figures.operations_per_s)
     if quantity in ("iops", "iops-per-gb"):
-        return Reading(None, reason=f"The run does not record {_VOLUME_WORDS[quantity]}.")
+        return _read_iops(quantity, point, figures)
     if quantity == "mb-per-s":
         moved = figures.moved_bytes_per_s
         return Reading(moved / MEGABYTE) if moved is not None else _absent("bytes a second")
@@ -111,10 +111,15 @@ def _read(quantity: Quantity, point: Mapping[str, Value], one: Round) -> Reading
     return Reading(latency_ms) if latency_ms is not None else _absent("latency of OSDs' devices")
 
 
-_VOLUME_WORDS: Mapping[str, str] = {
-    "iops": "the I/O of a database's volumes",
-    "iops-per-gb": "the I/O of volumes for each GB of their size",
-}
+def _read_iops(quantity: Quantity, point: Mapping[str, Value], figures: Figures) -> Reading:
+    iops = figures.volume_iops if is_database(point) else figures.operations_per_s
+    if iops is None:
+        return _absent("I/O of the database's volumes")
+    if quantity == "iops":
+        return Reading(iops)
+    if not figures.provisioned_bytes:
+        return _absent("room that the volumes stand for")
+    return Reading(iops / (figures.provisioned_bytes / GIGABYTE))
 
 
 def _read_percentile(one: Round, percent: float) -> Reading:

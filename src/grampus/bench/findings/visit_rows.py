@@ -27,6 +27,8 @@ _FIGURES = (
     "unsteady_reason",
     "osd_device_busy_share",
     "osd_device_latency_ms",
+    "volume_iops",
+    "provisioned_bytes",
 )
 
 

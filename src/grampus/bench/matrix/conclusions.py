@@ -13,7 +13,9 @@ from grampus.bench.matrix.dimensions import Value, parse_dimension, parse_value
 from grampus.bench.names import LowerKebab
 from grampus.state.runs import Frozen
 
-# `iops` are those of the volumes; `iops-per-gb` divides them by their provisioned size. Latencies
+# `iops` are those of the volumes' block devices (of a load without a database: its requests);
+# `iops-per-gb` divides them by the room on the OSDs that is provisioned, before copies:
+# `fill_percent` of it, or all. Latencies
 # are those that the load generator saw; `osd-device-*` is what the OSDs' devices say of themselves.
 Quantity = Literal[
     "tps",

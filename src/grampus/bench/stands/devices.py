@@ -1,4 +1,4 @@
-"""How busy the OSDs' devices were between two readings of their kernel counters. Pure."""
+"""What block devices did between two readings of their kernel counters. Pure."""
 
 from __future__ import annotations
 
@@ -51,3 +51,13 @@ def decide_device_load(
         waited_ms += waited
         shares.append(min(busy / 1000 / elapsed_s, 1.0))
     return DeviceLoad(max(shares), waited_ms / operations if operations else None)
+
+
+def decide_operations(
+    before: Mapping[str, DeviceTimes], after: Mapping[str, DeviceTimes]
+) -> int | None:
+    """Reads and writes of all devices; None as `decide_device_load`."""
+    if not before or set(before) != set(after):
+        return None
+    done = [after[name].operations - first.operations for name, first in before.items()]
+    return None if min(done) < 0 else sum(done)

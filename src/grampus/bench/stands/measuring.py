@@ -26,6 +26,7 @@ from grampus.bench.stands.devices import (
     DeviceLoad,
     DeviceTimes,
     decide_device_load,
+    decide_operations,
     parse_device_times,
 )
 from grampus.bench.stands.monitors import Seen, Watch
@@ -86,6 +87,7 @@ class VisitLoad:
 class _Counters:
     at_s: float
     devices: Mapping[str, DeviceTimes]
+    volumes: Mapping[str, DeviceTimes]
     cpu_us: Mapping[Server, int]
 
 
@@ -158,7 +160,7 @@ def _measure(
 ) -> Measured:
     """Fills `points` with what the clients tell of themselves."""
     raw: dict[str, str] = {}
-    watched = OsdDevices(ports)
+    watched = WatchedDevices(ports, load.volumes)
     for _ in range(MAX_WARM_UPS if load.warms_up and warmup_s else 0):
         warm_ups = run_together(load.clients(warmup_s), ports.clock)
         failure = _read_warm_ups(load, warm_ups, raw, points)
@@ -185,6 +187,9 @@ def _measure(
     device = decide_device_load(before.devices, after.devices, after.at_s - before.at_s)
     client = _judge(load, ends, results, joint, before, after, device, cores)
     operations = sum(result.operations for result in results)
+    volume_operations = decide_operations(before.volumes, after.volumes)
+    # Not of the time between the readings: clients connect in it, and nothing is done.
+    elapsed_s = max(result.elapsed_s for result in results)
     queries = [result.queries for result in results]
     return Measured(
         joint,
@@ -194,6 +199,7 @@ def _measure(
         bytes_per_operation=load.bytes_per_operation,
         osd_device_busy_share=None if device is None else device.busy_share,
         osd_device_latency_ms=None if device is None else device.latency_ms,
+        volume_iops=None if volume_operations is None else volume_operations / elapsed_s,
         raw=raw,
     )
 
@@ -204,20 +210,29 @@ def decide_osd_cores(cell: Cell) -> float | None:
     return None if asked == "all" else float(asked)
 
 
-class OsdDevices:
-    """Counters of the devices of the OSDs; those that cannot be read are left out."""
+class WatchedDevices:
+    """Counters of the devices of the OSDs and of the volumes under load; those that cannot be read
+    are left out, and so are volumes that no host has a device of."""
 
-    def __init__(self, ports: StandPorts) -> None:
+    def __init__(self, ports: StandPorts, volumes: Sequence[str]) -> None:
         self._fleet: Fleet = ports.fleet
-        self._devices = []
+        found: Sequence[IoDevice] = ()
         with suppress(GrampusError, OSError):
-            found = ports.devices.io_devices()
-            self._devices = [device for device in found if device.kind == "daemon"]
+            found = list(ports.devices.io_devices())
+        self._osds = [device for device in found if device.kind == "daemon"]
+        self._volumes = [one for one in found if one.kind == "volume" and one.name in volumes]
 
-    def observe(self) -> dict[str, DeviceTimes]:
+    def observe_osds(self) -> dict[str, DeviceTimes]:
         """By daemon."""
+        return self._observe(self._osds)
+
+    def observe_volumes(self) -> dict[str, DeviceTimes]:
+        """By volume and host."""
+        return self._observe(self._volumes)
+
+    def _observe(self, devices: Sequence[IoDevice]) -> dict[str, DeviceTimes]:
         times: dict[str, DeviceTimes] = {}
-        for device in self._devices:
+        for device in devices:
             path = PurePosixPath("/sys/class/block", PurePosixPath(device.device).name, "stat")
             with suppress(GrampusError, OSError):
                 read = parse_device_times(self._fleet.host(device.host).read_file(path) or "")
@@ -243,7 +258,7 @@ def _read_warm_ups(
     return failures[0] if failures else None
 
 
-def _observe(ports: StandPorts, devices: OsdDevices, servers: Sequence[Server]) -> _Counters:
+def _observe(ports: StandPorts, devices: WatchedDevices, servers: Sequence[Server]) -> _Counters:
     cpu_us: dict[Server, int] = {}
     for host in sorted({server.host for server in servers}):
         with suppress(GrampusError, OSError):
@@ -253,7 +268,9 @@ def _observe(ports: StandPorts, devices: OsdDevices, servers: Sequence[Server]) 
                 for server in servers
                 if server.host == host and server.daemon in usages
             }
-    return _Counters(ports.clock.monotonic_s(), devices.observe(), cpu_us)
+    return _Counters(
+        ports.clock.monotonic_s(), devices.observe_osds(), devices.observe_volumes(), cpu_us
+    )
 
 
 def _judge(

@@ -63,6 +63,7 @@ class PlaceOsds:
 
     first: OsdNeeds
     hosts: int
+    first_bytes: int  # of each, and of others that are asked for without a size
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,27 @@ def decide_osd_needs(cell: Cell, place: PlaceOsds) -> OsdNeeds | None:
         osd_bytes=_filled_osd_bytes(cell, place) if point.fill_percent else 0,
     )
     return None if needs == place.first else needs
+
+
+def decide_provisioned_bytes(cell: Cell, place: PlaceOsds) -> float:
+    """The room of the cell's OSDs that is provisioned, before copies: `fill_percent`, or all of it.
+
+    What "IOPS per GB" of a cluster is divided by in Red Hat's study (2016, Figures 7 and 8): there
+    volumes take so much of the room, and more devices are more room.
+    """
+    needs = decide_osd_needs(cell, place) or place.first
+    osds = place.hosts * needs.osds_per_host
+    raw_bytes = osds * (needs.osd_bytes or place.first_bytes)
+    share = cell.point.fill_percent / 100 if cell.point.fill_percent else 1.0
+    return raw_bytes * share / decide_overhead(cell.point.erasure_code, cell.point.copies)
+
+
+def decide_overhead(erasure_code: str, copies: int) -> float:
+    """Bytes on OSDs for each byte of data: `k2m1` keeps three for two."""
+    if erasure_code == default_of("erasure_code"):
+        return float(copies)
+    data, coding = (int(number) for number in erasure_code.removeprefix("k").split("m"))
+    return (data + coding) / data
 
 
 def decide_name_on(stand: str, needs: OsdNeeds | None) -> str:

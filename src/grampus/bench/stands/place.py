@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 
 from grampus.bench.matrix.capabilities import Capabilities
 from grampus.bench.matrix.cells import Cell
@@ -20,6 +21,7 @@ from grampus.bench.stands.osd_needs import (
     OsdNeeds,
     decide_name_on,
     decide_osd_needs,
+    decide_provisioned_bytes,
 )
 from grampus.bench.stands.plan import (
     StandPlan,
@@ -164,7 +166,7 @@ class StandsPlace:
         with self._budgets.imposed(layout, cores) as budgets:
             hosts = [host.name for host in self._ports.hosts_for(layout)]
             used = hosts[: stand.plan.count]
-            return measure_load(
+            measured = measure_load(
                 self._ports,
                 load,
                 warmup_s=warmup_s,
@@ -174,6 +176,8 @@ class StandsPlace:
                 osd_cores=decide_osd_cores(cell),
                 monitored=cell.point.monitors == "all",
             )
+        room_bytes = decide_provisioned_bytes(cell, self._ports.osd_sets.place_osds())
+        return replace(measured, provisioned_bytes=room_bytes)
 
     def _drop_caches(self, cell: Cell, stand: BenchStand) -> None:
         """The servers' first: a server that ends writes, and reads at its start."""

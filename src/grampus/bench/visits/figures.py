@@ -89,6 +89,8 @@ def decide_figures(measured: Measured, sample: JointSample, state: SteadyState) 
         notes=(*sample.notes, *notes),
         osd_device_busy_share=measured.osd_device_busy_share,
         osd_device_latency_ms=measured.osd_device_latency_ms,
+        volume_iops=measured.volume_iops,
+        provisioned_bytes=measured.provisioned_bytes,
         seconds=tuple(
             VisitSecond(at_s=one.at_s, operations=one.operations, errors=one.errors)
             for one in sample.seconds

@@ -33,7 +33,9 @@ class Measured:
     """One visit as the place saw it: the clients' common sample, or why there is none.
 
     `queries_per_operation` is None without SQL, `bytes_per_operation` with it. `raw` holds what
-    the drivers printed, by file name; `watched` is None where no monitor ran.
+    the drivers printed, by file name; `watched` is None where no monitor ran. `volume_iops` are
+    reads and writes of the volumes' block devices, of all together; `provisioned_bytes` is the room
+    on the cell's OSDs, before copies, that they stand for.
     """
 
     outcome: JointSample | DriverFailure
@@ -43,6 +45,8 @@ class Measured:
     bytes_per_operation: float | None = None
     osd_device_busy_share: float | None = None
     osd_device_latency_ms: float | None = None
+    volume_iops: float | None = None
+    provisioned_bytes: float | None = None
     raw: Mapping[str, str] = field(default_factory=dict)
     watched: Watched | None = None
 

@@ -29,7 +29,7 @@ class LabStandOsdSets:
     def place_osds(self) -> PlaceOsds:
         spec = self._session.require_lab()
         first = OsdNeeds(media=spec.media, osd_devices_per_host=spec.osds_per_host)
-        return PlaceOsds(first, len(spec.osd_hosts))
+        return PlaceOsds(first, len(spec.osd_hosts), spec.osd_size_bytes)
 
     def is_there(self, name: str) -> bool:
         return lab_osd_sets(self._session).find(name) is not None

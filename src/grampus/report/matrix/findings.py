@@ -78,6 +78,7 @@ class Cell(Found):
     queries_per_s: Spread | None
     mb_per_s: Spread | None
     iops: Spread | None
+    iops_per_gb: Spread | None = None
     latency: Latency | None
     errors: float
     reconnects: float

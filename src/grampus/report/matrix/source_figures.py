@@ -87,6 +87,7 @@ _OURS: Mapping[str, tuple[str, Read]] = {
     "tps": ("Transactions a second", _transactions),
     "qps": ("Queries a second", lambda cell: _mean(cell.queries_per_s)),
     "iops": ("I/O operations a second", lambda cell: _mean(cell.iops)),
+    "iops-per-gb": ("IOPS a GB", lambda cell: _mean(cell.iops_per_gb)),
     "mb-per-s": ("MB a second", lambda cell: _mean(cell.mb_per_s)),
     "latency-avg": ("Average latency, ms", _average_ms),
     "latency-p99": ("99th percentile, ms", _percentile_ms(99.0)),

@@ -343,7 +343,43 @@ def test_of_databases_there_are_no_iops_that_could_be_taken_for_transactions(qua
     suite, run, visits = made_matrix_run(lambda cell, number: made_figures(100), text=text)
     (found,) = decide_conclusions(suite, run, visits)
     assert found.word == "not-tested"
-    assert "The run does not record" in found.sentence
+    assert "The run has no I/O of the database's volumes" in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("quantity", "hdd", "nvme", "word"),
+    [
+        ("iops", {"volume_iops": 100.0}, {"volume_iops": 250.0}, "holds"),
+        ("iops", {"volume_iops": 100.0}, {"volume_iops": 110.0}, "does-not-hold"),
+        (
+            "iops-per-gb",
+            {"volume_iops": 100.0, "provisioned_bytes": 4e9},
+            {"volume_iops": 100.0, "provisioned_bytes": 1e9},
+            "holds",
+        ),
+        (
+            "iops-per-gb",
+            {"volume_iops": 100.0, "provisioned_bytes": 1e9},
+            {"volume_iops": 300.0, "provisioned_bytes": 4e9},
+            "does-not-hold",
+        ),
+        ("iops-per-gb", {"volume_iops": 100.0}, {"volume_iops": 300.0}, "not-tested"),
+    ],
+)
+def test_iops_of_databases_are_those_of_their_volumes(
+    quantity: str, hdd: dict[str, float], nvme: dict[str, float], word: str
+) -> None:
+    text = made_text(
+        dimensions={"media": ["hdd", "nvme"]},
+        conclusions=[{**RATIO, "quantity": quantity, "at_least": 2}],
+    )
+    suite, run, visits = made_matrix_run(
+        lambda cell, number: made_figures(100, **(nvme if cell.point.media == "nvme" else hdd)),
+        text=text,
+        rounds=6,
+    )
+    (found,) = decide_conclusions(suite, run, visits)
+    assert found.word == word
 
 
 def test_of_each_database_is_a_share_of_all() -> None:

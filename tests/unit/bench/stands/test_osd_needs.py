@@ -15,6 +15,7 @@ from grampus.bench.stands.osd_needs import (
     decide_fill_bytes,
     decide_name_on,
     decide_osd_needs,
+    decide_provisioned_bytes,
     require_disk_room,
 )
 from grampus.bench.stands.plan import decide_stand, merge_stands, place_on
@@ -23,7 +24,7 @@ from grampus.core.names import require_name
 from grampus.core.units import GIB, MIB
 from tests.unit.bench.stands.world import make_cell
 
-PLACE = PlaceOsds(OsdNeeds(media="nvme"), hosts=3)
+PLACE = PlaceOsds(OsdNeeds(media="nvme"), hosts=3, first_bytes=6 * GIB)
 
 
 def needs_of(**point: Any) -> OsdNeeds | None:
@@ -67,9 +68,28 @@ def test_each_dimension_of_osds_makes_a_set_of_its_own(point: dict[str, Any]) ->
 
 
 def test_of_a_place_of_hard_disks_the_flash_is_what_is_added() -> None:
-    disks = PlaceOsds(OsdNeeds(media="hdd", osd_devices_per_host=2), hosts=3)
+    disks = PlaceOsds(OsdNeeds(media="hdd", osd_devices_per_host=2), 3, 6 * GIB)
     assert decide_osd_needs(make_cell(media="hdd", osd_devices_per_host=2), disks) is None
     assert decide_osd_needs(make_cell(media="nvme", osd_devices_per_host=2), disks) is not None
+
+
+@pytest.mark.parametrize(
+    ("point", "gib"),
+    [
+        ({"copies": 3}, 6),
+        ({"copies": 2}, 9),
+        ({"erasure_code": "k2m1"}, 12),
+        ({"copies": 2, "osd_devices_per_host": 2}, 18),
+        ({"copies": 2, "media": "hdd", "osds_per_device": 3}, 27),
+        ({"copies": 2, "fill_percent": 50}, 3),  # of 4 GiB an OSD: they are made as small as can be
+        ({"copies": 2, "fill_percent": 25}, 1.5),
+    ],
+)
+def test_what_is_provisioned_is_a_share_of_the_room_before_copies(
+    point: dict[str, Any], gib: float
+) -> None:
+    cell = make_cell(**point)
+    assert decide_provisioned_bytes(cell, PLACE) == pytest.approx(gib * GIB)
 
 
 def test_a_stand_on_other_osds_is_another_stand() -> None:

@@ -10,7 +10,7 @@ import pytest
 from grampus.bench.matrix.capabilities import why_not_runnable
 from grampus.bench.matrix.dimensions import DIMENSIONS, parse_value
 from grampus.bench.stands.clients import parse_cpu_s
-from grampus.bench.stands.devices import decide_device_load, parse_device_times
+from grampus.bench.stands.devices import decide_device_load, decide_operations, parse_device_times
 from grampus.bench.stands.fitness import why_cluster_unfit, why_disk_unfit
 from grampus.bench.stands.offers import LabFeatures, decide_capabilities, decide_codes
 from grampus.bench.stands.plan import decide_stand
@@ -147,6 +147,9 @@ def test_devices_are_as_busy_as_the_busiest_one() -> None:
     idle = decide_device_load(before, before, 2.0)
     assert idle is not None
     assert (idle.busy_share, idle.latency_ms) == (0.0, None)
+    assert decide_operations(before, after) == 10 + 30 + 10
+    for was, then in ((after, before), (before, {"a": after["a"]}), ({}, {})):
+        assert decide_operations(was, then) is None
     assert decide_device_load(after, before, 2.0) is None, "a counter went back"
     assert decide_device_load(before, {"a": after["a"]}, 2.0) is None, "a device is gone"
     assert decide_device_load({}, {}, 2.0) is None

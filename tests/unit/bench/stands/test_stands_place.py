@@ -15,7 +15,7 @@ from grampus.bench.stands.pools import READ_NOTE
 from grampus.bench.stands.records import STAND_RECORD, BenchStand
 from grampus.bench.visits.place import CellPlace
 from grampus.core.errors import GrampusError, NotFoundError
-from grampus.core.units import MIB
+from grampus.core.units import GIB, MIB
 from grampus.hosts.port import BlockLimit
 from grampus.state.matrix_layers import SeriesPoint
 from tests.unit.bench.fakes import FakeCommand
@@ -83,6 +83,10 @@ def test_a_visit_sets_the_servers_and_runs_one_sysbench_each(tmp_path: Path) -> 
     ]
     world.place().prepare(cells)
     world.add_device()
+    for number in (1, 2):
+        name = f"{stand_name(cells[0])}-{number}"
+        world.add_device(IoDevice("volume", name, "h1", f"/dev/loop{5 + number}"), reads=600)
+    world.add_device(IoDevice("volume", "somebody-elses", "h1", "/dev/loop8"), reads=9)
     measured = visit(world, cells[0])
     sample = sample_of(measured)
     host = world.hosts[0]
@@ -100,6 +104,9 @@ def test_a_visit_sets_the_servers_and_runs_one_sysbench_each(tmp_path: Path) -> 
     assert measured.queries_per_operation == pytest.approx(20, rel=0.3)
     assert measured.bytes_per_operation is None
     assert measured.osd_device_busy_share == 0.0
+    # As long as the recorded sysbench took.
+    assert measured.volume_iops == pytest.approx(2 * 600 / 4.1562)
+    assert measured.provisioned_bytes == 2 * 6 * GIB / cells[0].point.copies
     assert sample.window.duration_s >= 3
     assert any(name.startswith("measuring.") for name in measured.raw)
 

@@ -33,11 +33,11 @@ from tests.unit.bench.fakes import (
     FakeCommand,
     FakeDevices,
     FakeFleet,
-    FakeHost,
     FakeServer,
     RecordedProgress,
     make_endpoint,
 )
+from tests.unit.bench.stands.counting_host import CountingHost
 from tests.unit.bench.stands.fake_guests import FakeStandGuests
 from tests.unit.bench.stands.fake_hosts import QUOTAS, FakeLayout, FakeTuning
 from tests.unit.interruption import Fuse
@@ -68,7 +68,10 @@ def make_cell(
     )
 
 
-class StandHost(FakeHost):
+OSD_DEVICE = IoDevice("daemon", "osd-0", "h1", "/dev/loop3")
+
+
+class StandHost(CountingHost):
     """Besides what a host of bench does: clients under their mark, files on volumes."""
 
     def __init__(self, name: str, fuse: Fuse, clock: FakeClock) -> None:
@@ -275,10 +278,10 @@ class StandWorld:
             or self.layout.quotas != QUOTAS
         )
 
-    def add_device(self) -> None:
-        """An OSD's device, whose counters never change."""
-        self.devices.devices.append(IoDevice("daemon", "osd-0", "h1", "/dev/loop3"))
-        self.hosts[0].files["/sys/class/block/loop3/stat"] = "1 0 8 5 2 0 16 9 0 11 14 0 0 0 0"
+    def add_device(self, device: IoDevice = OSD_DEVICE, *, reads: int = 0) -> None:
+        """A block device of h1, read from so often between two looks at it."""
+        self.devices.devices.append(device)
+        self.hosts[0].busy[f"/sys/class/block/{PurePosixPath(device.device).name}/stat"] = reads
 
 
 class FakeMonitors:
@@ -502,7 +505,7 @@ class FakeStandOsdSets:
         self.failing = False
 
     def place_osds(self) -> PlaceOsds:
-        return PlaceOsds(OsdNeeds(media="nvme"), hosts=2)
+        return PlaceOsds(OsdNeeds(media="nvme"), hosts=2, first_bytes=6 * GIB)
 
     def is_there(self, name: str) -> bool:
         return name in self.sets

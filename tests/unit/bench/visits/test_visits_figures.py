@@ -81,6 +81,8 @@ def test_the_figures_are_those_of_the_sample() -> None:
         queries_per_operation=20.0,
         osd_device_busy_share=0.5,
         osd_device_latency_ms=1.5,
+        volume_iops=250.0,
+        provisioned_bytes=5e9,
     )
     found = decide_figures(measured, sample, STEADY)
     assert isinstance(found, Figures)
@@ -94,6 +96,7 @@ def test_the_figures_are_those_of_the_sample() -> None:
     assert found.evidence == ("The client used 0.99 of its 1 cores (99 %).",)
     assert (found.steady, found.unsteady_reason, found.notes) == (True, None, ("A note.",))
     assert (found.osd_device_busy_share, found.osd_device_latency_ms) == (0.5, 1.5)
+    assert (found.volume_iops, found.provisioned_bytes) == (250.0, 5e9)
     assert [(one.at_s, one.operations) for one in found.seconds] == [(1000, 100.0), (1001, 140.0)]
 
 
