@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 from grampus.core.errors import GrampusError
 from grampus.core.shell import in_one_shell
 from grampus.databases.credentials import render_option_file
-from grampus.databases.database_work import DatabaseWork, discard
+from grampus.databases.database_work import SWITCH_CPUS, DatabaseWork, discard
 from grampus.databases.kinds import OperationType
 from grampus.databases.layout import (
     MYSQL_GID,
@@ -30,9 +30,6 @@ from grampus.databases.step_ports import StepPorts
 from grampus.hosts.port import HostUnreachableError
 from grampus.state.operations import Step
 
-# What a server gets at least while it stops and starts: clients wait for both, and with half a CPU
-# a start takes three times as long (measured).
-SWITCH_CPUS = 2.0
 # The server's certificate last: with it, certificates count as whole (`ensure_certificates`).
 _TLS_FILES = ("ca.pem", "client-cert.pem", "client-key.pem", "server-key.pem", "server-cert.pem")
 
@@ -105,9 +102,11 @@ class MoveWork:
 
     def stop(self) -> None:
         self._stopped_s = self._ports.clock.monotonic_s()
-        self._here.stop_server()
+        self._here.stop_server_out_of_reach()
 
     def return_here(self) -> None:
+        # Told to send everybody away, it would go on doing so.
+        self._here.stop_server()
         bring_up(self._ports, self._move.former)
 
     def detach_here(self) -> None:
