@@ -39,8 +39,11 @@ CLIENTS_HOST, HOME = "h3", "h1"
 # sysbench's tables, with indexes, in InnoDB's pages: see bench/plan.py.
 BYTES_PER_ROW = 248
 TABLES = 4
-# A volume for the data, its binary logs while it is loaded, and room to work in.
-VOLUME_RATIO, VOLUME_ROOM_BYTES = 2.2, 2**30
+# A volume for the data, a redo log of an eighth of it, and room to work in.
+VOLUME_RATIO, VOLUME_ROOM_BYTES = 1.35, 2**30
+# The load's binary logs take as much as its tables, three times over, and a lab has one disk: each
+# that is full drops those before it.
+FEW_BINARY_LOGS = {EXPIRY: "1", "max_binlog_size": str(64 * 2**20)}
 REST_S = 3.0  # between operations, so that one's end does not count for the next
 
 
@@ -96,6 +99,8 @@ def try_size(machine: LabMachine, size: str, operations: list[Operation]) -> Siz
     client = RemoteClient(machine, DATABASE)
     client.refresh()
     load = SteadyLoad(client, data_bytes // BYTES_PER_ROW // TABLES)
+    for name, value in FEW_BINARY_LOGS.items():
+        command_line.ok("db", "parameter", "set", DATABASE, name, value)
     load.prepare()
     drop_binary_logs(command_line)
     held = format_bytes(load.data_bytes())
@@ -119,10 +124,10 @@ def try_size(machine: LabMachine, size: str, operations: list[Operation]) -> Siz
 
 
 def drop_binary_logs(command_line: CommandLine) -> None:
-    """Those of the load take as much as the tables, three times over, and a lab has one disk."""
-    command_line.ok("db", "parameter", "set", DATABASE, EXPIRY, "1")
+    """The last ones of the load; those of the operations stay."""
     command_line.ok("db", "restart", DATABASE)  # expired ones go as it starts
-    command_line.ok("db", "parameter", "reset", DATABASE, EXPIRY)
+    for name in FEW_BINARY_LOGS:
+        command_line.ok("db", "parameter", "reset", DATABASE, name)
     say(command_line.ok("db", "trim", DATABASE).stdout.strip())
 
 
