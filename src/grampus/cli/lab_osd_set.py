@@ -24,10 +24,10 @@ from grampus.cli.options import (
 from grampus.cli.output import make_output, show_plan
 from grampus.core.errors import UsageError, closest_name
 from grampus.core.units import parse_bytes
+from grampus.lab.model import MIN_OSD_SIZE_BYTES
 from grampus.lab.object_stores import OBJECT_STORES
 from grampus.lab.osd_set import ObjectStoreName, OsdSet, WalDbMediaName, describe_osd_set
 from grampus.lab.osd_set_service import OsdSetView, decide_osd_bytes, require_possible
-from grampus.lab.service import MIN_OSD_SIZE_BYTES
 
 WAL_DB_MEDIA: tuple[WalDbMediaName, ...] = ("ssd", "nvme", "optane")
 STORES: tuple[ObjectStoreName, ...] = tuple(OBJECT_STORES)

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from grampus.core.errors import GrampusError
 from grampus.databases.accounts import decide_user_name
-from grampus.databases.administrator import Administrator, administrator_of
+from grampus.databases.administrator import administrator_of
 from grampus.databases.clones.identity import begin_serving_as_new, finish_serving_as_new
 from grampus.databases.credentials import render_option_file
 from grampus.databases.instance import (
@@ -23,7 +23,7 @@ from grampus.databases.records import describe_facts
 from grampus.databases.scratch_work import ScratchWork
 from grampus.databases.settings import decide_server_settings
 from grampus.databases.step_ports import StepPorts
-from grampus.databases.stopping import dismiss_clients, ensure_stopping
+from grampus.databases.stopping import ensure_stopping
 from grampus.hosts.port import Host, Limits
 from grampus.volumes.model import VolumeSpec
 
@@ -170,27 +170,13 @@ class DatabaseWork:
         self._note_served(plan, version)
 
     def stop_server(self) -> None:
-        self._try_to_tell(ensure_stopping)
-        self.host().ensure_daemon_absent(self._names().daemon)
-
-    def stop_server_out_of_reach(self) -> None:
-        """As `stop_server`, and the address goes in between: clients that come back at once would
-        meet the server as it shuts down, which then sleeps for two seconds (`DISMISS`)."""
-        if self._spec.flavour != "mysql":
-            # Its clients would not hear of its end.
-            self.stop_server()
-            return
-        self._try_to_tell(dismiss_clients)
-        self.host().ensure_address_absent(self._spec.address)
-        self.host().ensure_daemon_absent(self._names().daemon)
-
-    def _try_to_tell(self, tell: Callable[[Administrator], None]) -> None:
         try:
-            tell(administrator_of(self._ports, self._spec))
+            ensure_stopping(administrator_of(self._ports, self._spec))
         except GrampusError as error:
             # It has ended, or can be stopped all the same, two seconds later.
             if error.code not in ("daemon-absent", "secrets-missing", "timeout"):
                 raise
+        self.host().ensure_daemon_absent(self._names().daemon)
 
     def kill_server(self) -> None:
         self.host().ensure_daemon_absent(self._names().daemon, kill=True)

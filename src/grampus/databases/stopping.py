@@ -18,22 +18,6 @@ _STOP = (
     "sleep 0.1; kill -TERM 1"
 )
 _TIMEOUT_S = 15.0
-# What they are told is on its way to them then.
-DISMISS_AND_WAIT = f"{DISMISS}; DO SLEEP(0.1)"
-
-
-def dismiss_clients(administrator: Administrator) -> None:
-    """Send the clients of a running MySQL server away; it lets nobody in until it starts anew.
-
-    Raises GrampusError with code `daemon-absent` or `timeout`, and HostUnreachableError.
-    """
-    administrator.host.run(
-        [CLIENT_PROGRAMS["mysql"], "--defaults-file=/dev/stdin", "--execute", DISMISS_AND_WAIT],
-        stdin=render_admin_options(administrator.password),
-        timeout_s=_TIMEOUT_S,
-        check=False,
-        daemon=administrator.daemon,
-    )
 
 
 def ensure_stopping(administrator: Administrator) -> None:

@@ -10,6 +10,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from grampus.core.units import GIB
 from grampus.state.home import Home
 
 MediaName = Literal["nvme", "ssd", "hdd"]
@@ -21,6 +22,7 @@ MGR_COUNT = 2
 MIN_HOSTS = 3  # three copies, no two on one host
 MAX_HOSTS = 9
 MAX_OSDS_PER_HOST = 8
+MIN_OSD_SIZE_BYTES = 4 * GIB
 FIRST_HOST_ADDRESS = 11
 FIRST_DATABASE_ADDRESS = 100
 LAST_DATABASE_ADDRESS = 249

@@ -16,7 +16,7 @@ from grampus.core.progress import Progress
 from grampus.core.units import MIB, format_bytes
 from grampus.hosts.any_host import AnyReachableHost
 from grampus.hosts.lab_host import LabFleet
-from grampus.lab.model import MAX_OSDS_PER_HOST, LabSpec
+from grampus.lab.model import MAX_OSDS_PER_HOST, MIN_OSD_SIZE_BYTES, LabSpec
 from grampus.lab.osd_plans import WAL_DB_BYTES
 from grampus.lab.osd_set import OSD_SET_RECORD, OsdSet, WalDbMediaName, find_osd_sets
 from grampus.lab.osd_sets import LabOsdSet
@@ -290,9 +290,16 @@ def decide_osd_bytes(
 ) -> int:
     """The size of each OSD of a set: as asked, else that of the first ones or what the disk bears.
 
-    In whole MiB. Raises UsageError below the least that a lab's OSDs have.
+    In whole MiB. Raises GrampusError (`disk-too-small`) when the disk bears less than the least.
     """
     if asked is not None:
         return asked // MIB * MIB
     bearable = (free_bytes * 8 // 10 // osds - _wal_db_bytes(wal_db_media)) // MIB * MIB
+    if bearable < MIN_OSD_SIZE_BYTES:
+        raise GrampusError(
+            f"The machine's disk has {format_bytes(free_bytes)} free, too little for {osds} more "
+            f"OSDs of {format_bytes(MIN_OSD_SIZE_BYTES)}, the least.",
+            "Free some space, or ask for fewer OSDs.",
+            code="disk-too-small",
+        )
     return min(lab.osd_size_bytes, bearable)

@@ -34,6 +34,7 @@ from grampus.lab.model import (
     MAX_HOSTS,
     MAX_OSDS_PER_HOST,
     MIN_HOSTS,
+    MIN_OSD_SIZE_BYTES,
     LabSpec,
     MediaName,
     lab_tag,
@@ -49,7 +50,6 @@ from grampus.state.store import Store
 DEFAULT_HOSTS = 3
 DEFAULT_OSDS_PER_HOST = 1
 DEFAULT_MEDIA: MediaName = "nvme"
-MIN_OSD_SIZE_BYTES = 4 * GIB
 DEFAULT_OSD_SIZE_BYTES = 20 * GIB
 # The newest, and the one that stands in when it cannot be had.
 IMAGE_PREFERENCE = ("sid", "trixie")

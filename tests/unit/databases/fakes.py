@@ -16,7 +16,7 @@ from pathlib import PurePosixPath
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.databases.layout import VOLUME_IN_DAEMON
 from grampus.databases.model import FlavourName
-from grampus.databases.stopping import DISMISS, DISMISS_AND_WAIT
+from grampus.databases.stopping import DISMISS
 from grampus.databases.upgrades.decide_server import choose_version
 from grampus.databases.upgrades.upgrade_steps import SLOW_SHUTDOWN
 from grampus.hosts.port import (
@@ -71,8 +71,6 @@ class FakeHost:
         self.directories: set[PurePosixPath] = set()
         self.daemons: dict[str, FakeDaemon] = {}
         self.left_bundles: set[str] = set()  # of daemons that a crash has ended
-        # Whether a daemon's clients could not come back as it was ended; by daemon.
-        self.kept_away: dict[str, bool] = {}
         self.dismissed: list[bool] = []  # whether clients were sent away, for each stop
         self.addresses: set[str] = set()
         self.commands: list[tuple[str, ...]] = []
@@ -172,8 +170,6 @@ class FakeHost:
     def ensure_daemon_absent(self, name: str, *, kill: bool = False) -> None:
         self._require_up()
         self._fuse.burn()
-        if name in self.daemons:
-            self.kept_away[name] = self.daemons[name].is_offline and not self.addresses
         self.daemons.pop(name, None)
         self.left_bundles.discard(name)
         self._fuse.burn()
@@ -350,11 +346,6 @@ class FakeHost:
             return 0, _version(daemon)
         if argv[-1] == SLOW_SHUTDOWN:
             self._fuse.burn()
-            return 0, ""
-        if argv[-1] == DISMISS_AND_WAIT:
-            self._fuse.burn()
-            daemon.is_offline = True
-            self.dismissed.append(True)
             return 0, ""
         answer = self.admin_answers.get(argv[-1])
         return (0, answer) if answer is not None else (1, "ERROR 1064 (42000): I do not know.")

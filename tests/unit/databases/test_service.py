@@ -139,6 +139,12 @@ def test_a_full_pool_an_unknown_host_and_a_host_that_is_down(world: World) -> No
         world.create()
 
 
+@pytest.mark.parametrize("cpus", [0.5, 2.0])
+def test_a_copied_server_has_its_own_cpus_once_it_answers(world: World, cpus: float) -> None:
+    spec = world.create("a", cpus=cpus).record.spec
+    assert world.hosts[spec.host].daemons["mysqld-a"].spec.limits.cpus == cpus
+
+
 def test_a_database_goes_to_the_pool_that_is_named(world: World) -> None:
     created = world.create("a", pool="databases-disks")
     assert created.record.spec.pool == "databases-disks"

@@ -79,7 +79,7 @@ class World:
                 f"{h.name}:{p}" for h in self.hosts.values() for p in sorted(h.directories)
             ],
             "daemons": [
-                f"{h.name}:{n}:{d.state}{':offline' if d.is_offline else ''}"
+                f"{h.name}:{n}:{d.state}"
                 for h in self.hosts.values()
                 for n, d in sorted(h.daemons.items())
             ],

@@ -316,6 +316,17 @@ def test_osds_are_as_big_as_the_first_unless_the_disk_is_small() -> None:
     assert decide_osd_bytes(None, big, 3, 30 * GIB, "nvme") == 6 * GIB
 
 
+@pytest.mark.parametrize(
+    ("free_bytes", "wal_db_media"), [(14 * GIB, None), (20 * GIB, "nvme"), (0, None), (0, "nvme")]
+)
+def test_a_disk_that_bears_no_osd_is_refused(
+    free_bytes: int, wal_db_media: WalDbMediaName | None
+) -> None:
+    with pytest.raises(GrampusError, match="too little for 3 more OSDs") as caught:
+        decide_osd_bytes(None, LAB, 3, free_bytes, wal_db_media)
+    assert caught.value.code == "disk-too-small"
+
+
 @pytest.mark.parametrize("wal_db_media", [None, "nvme"])
 def test_the_size_that_nobody_asked_for_fits(wal_db_media: WalDbMediaName | None) -> None:
     big = LAB.model_copy(update={"osd_size_bytes": 20 * GIB})

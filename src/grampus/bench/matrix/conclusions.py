@@ -15,8 +15,8 @@ from grampus.state.runs import Frozen
 
 # `iops` are those of the volumes' block devices (of a load without a database: its requests);
 # `iops-per-gb` divides them by the room on the OSDs that is provisioned, before copies:
-# `fill_percent` of it, or all. Latencies
-# are those that the load generator saw; `osd-device-*` is what the OSDs' devices say of themselves.
+# `fill_percent` of it, or all. Latencies are those that the load generator saw; `osd-device-*` is
+# what the OSDs' devices say of themselves.
 Quantity = Literal[
     "tps",
     "qps",

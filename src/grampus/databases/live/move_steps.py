@@ -102,11 +102,9 @@ class MoveWork:
 
     def stop(self) -> None:
         self._stopped_s = self._ports.clock.monotonic_s()
-        self._here.stop_server_out_of_reach()
+        self._here.stop_server()
 
     def return_here(self) -> None:
-        # Told to send everybody away, it would go on doing so.
-        self._here.stop_server()
         bring_up(self._ports, self._move.former)
 
     def detach_here(self) -> None:

@@ -14,7 +14,6 @@ from grampus.databases.live.live_settings import LiveSettings
 from grampus.databases.live.moving import DatabaseMoves
 from grampus.databases.live.parameters import DatabaseParameters
 from grampus.databases.request import CreateRequest
-from grampus.databases.stopping import DISMISS_AND_WAIT
 from grampus.databases.view import CreatedDatabase
 from grampus.hosts.port import DaemonSpec, Limits
 from tests.unit.databases.fake_volumes import FakeVolumes
@@ -147,8 +146,6 @@ class LiveHost(FakeHost):
     def _administrator(self, argv: Sequence[str], daemon: FakeDaemon | None) -> tuple[int, str]:
         if daemon is None or daemon.state != "running":
             return 255, "no such container"
-        if argv[-1] == DISMISS_AND_WAIT:
-            return super()._administrator(argv, daemon)
         return self.server(daemon.spec.name).answer(argv[-1])
 
     def _initialise(self, daemon: FakeDaemon) -> None:

@@ -67,13 +67,6 @@ def test_server_has_its_own_cpus_again_after_the_switch(world: LiveWorld) -> Non
     assert world.live_hosts["h2"].limits["mysqld-demo"].cpus == 0.5
 
 
-def test_clients_that_were_sent_away_cannot_come_back_while_it_stops(world: LiveWorld) -> None:
-    world.moves().move("demo", "h2")
-    assert world.hosts["h1"].kept_away["mysqld-demo"]
-    world.service().stop("demo")
-    assert not world.hosts["h2"].kept_away["mysqld-demo"], "it has the address for good"
-
-
 def test_journal_is_drawn_down_while_clients_are_served(world: LiveWorld) -> None:
     world.moves().move("demo", "h2")
     assert world.volumes.drawn_down == ["demo"]
