@@ -111,7 +111,9 @@ class CephCluster:
 
     def observe_pool(self, pool: str) -> PoolUsage:
         """Room in a pool. Raises GrampusError when there is no such pool."""
-        stats = self._pool_stats(pool)
+        stats = self._find_pool_stats(pool)
+        if stats is None:
+            raise GrampusError(f"The cluster has no pool named '{pool}'.", code="no-pool")
         copies = self.query("osd", "pool", "get", pool, "size")["size"]
         return PoolUsage(
             name=pool,
@@ -120,16 +122,20 @@ class CephCluster:
             copies=copies,
         )
 
-    def observe_available_bytes(self, pool: str) -> int:
-        """What a client may still store in a pool. Raises as `observe_pool`."""
-        return int(self._pool_stats(pool)["max_avail"])
+    def find_available_bytes(self, pool: str) -> int | None:
+        """What a client may still store in a pool; None when the MGR has not counted it.
 
-    def _pool_stats(self, pool: str) -> dict[str, Any]:
+        It counts a new pool seconds after the MONs know of it.
+        """
+        stats = self._find_pool_stats(pool)
+        return None if stats is None else int(stats["max_avail"])
+
+    def _find_pool_stats(self, pool: str) -> dict[str, Any] | None:
         for entry in self.ask("df", detail="detail")["pools"]:
             if entry["name"] == pool:
                 stats: dict[str, Any] = entry["stats"]
                 return stats
-        raise GrampusError(f"The cluster has no pool named '{pool}'.", code="no-pool")
+        return None
 
     def observe_versions(self) -> str:
         """The cluster's version, such as `20.2.4 tentacle`."""

@@ -76,8 +76,11 @@ class LabHost:
             image_root=image_root,
             clock=clock,
         )
+        containers = self._containers
         self._commands = CommandServers(
-            lambda argv: self._containers.exec_argv(HOST_CONTAINER, argv, ends_by_itself=True),
+            # Without a reference to this object: it goes, and its servers with it, when nobody
+            # uses it any more, and not at the next collection of cycles.
+            lambda argv: containers.exec_argv(HOST_CONTAINER, argv, ends_by_itself=True),
             where=place.name,
         )
 
@@ -127,6 +130,10 @@ class LabHost:
             return bool(int(flags.read_text(), 16) & 1)  # IFF_UP
         except FileNotFoundError:
             return False
+
+    def close(self) -> None:
+        """End the processes that wait for the next command. A later command starts them again."""
+        self._commands.close()
 
     def stop_all(self, *, kill: bool) -> None:
         """End every container of this host, the host container last; what they keep stays."""
@@ -352,3 +359,8 @@ class LabFleet:
 
     def database_addresses(self) -> Sequence[str]:
         return self._database_addresses
+
+    def close(self) -> None:
+        """End what waits on the hosts for the next command; the fleet can still be used."""
+        for host in self._hosts.values():
+            host.close()

@@ -9,6 +9,7 @@ from grampus.ceph.image_notes import observe_image_pools
 from grampus.ceph.namespaces import join_image
 from grampus.ceph.rbd import RbdImages
 from grampus.ceph.snapshots import RbdSnapshots
+from grampus.core.clock import Clock, wait_until
 from grampus.core.errors import RefusedError
 from grampus.state.operations import Step
 from grampus.volumes.attaching import Attacher
@@ -19,6 +20,10 @@ from grampus.volumes.encrypting import Encrypting
 from grampus.volumes.journals import Journals
 from grampus.volumes.model import VolumeRecord, VolumeSpec, whole_mib
 from grampus.volumes.records import VolumeRecords
+
+# The OSDs report to the MGR every 5 s (`mgr_stats_period`), and it reports to the MONs every 2 s
+# (`mgr_tick_period`); a busy machine takes longer.
+COUNTED_WITHIN_S = 60.0
 
 
 class Creating:
@@ -35,6 +40,7 @@ class Creating:
         journals: Journals,
         encrypting: Encrypting,
         make_namespace: Callable[[str], str],
+        clock: Clock,
     ) -> None:
         self._lab = lab
         self._records = records
@@ -45,6 +51,7 @@ class Creating:
         self._journals = journals
         self._encrypting = encrypting
         self._make_namespace = make_namespace
+        self._clock = clock
 
     def require_free(self, spec: VolumeSpec) -> None:
         """Raise RefusedError with code `image-exists` when a new image would meet another.
@@ -57,10 +64,26 @@ class Creating:
     def check_room(self, pool: str, size_bytes: int) -> None:
         """Raise RefusedError when the pool cannot take a volume of that size now.
 
-        Raises NotFoundError when it is not there, or not meant for images.
+        Raises NotFoundError when it is not there, or not meant for images, and GrampusError with
+        code `timeout` when the cluster does not say what room there is.
         """
         require_pool(pool, observe_image_pools(self._cluster))
-        require_room(pool, size_bytes, self._cluster.observe_available_bytes(pool))
+        counted: list[int] = []
+
+        def is_counted() -> bool:
+            available_bytes = self._cluster.find_available_bytes(pool)
+            counted.extend(() if available_bytes is None else (available_bytes,))
+            return bool(counted)
+
+        wait_until(
+            self._clock,
+            is_counted,
+            what=f"the cluster to say what room the pool '{pool}' has",
+            remedy="`ceph status` says whether a MGR is active, and `ceph df` what it knows.",
+            timeout_s=COUNTED_WITHIN_S,
+            interval_s=0.5,
+        )
+        require_room(pool, size_bytes, counted[0])
 
     def require_new(self, name: str) -> None:
         """Raise RefusedError with code `exists` when there is such a volume."""

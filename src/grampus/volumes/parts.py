@@ -91,7 +91,7 @@ def build_parts(
     journals = Journals(records, fleet, images, attacher, program)
     creating = Creating(
         *(lab, records, cluster, images, rbd_snapshots, attacher, journals, encrypting),
-        make_namespace,
+        *(make_namespace, clock),
     )
     snapshots = Snapshots(records, images, rbd_snapshots, attacher, journals, encrypting)
     cloning = Cloning(records, rbd_snapshots, attacher, creating, encrypting)

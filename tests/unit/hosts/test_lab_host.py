@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import stat
+import weakref
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -31,6 +33,18 @@ def make_host(directory: Path, name: str = "h1", *, link: str = NO_SUCH_LINK) ->
         cgroup_path=NO_CGROUP,
     )
     return LabHost(place, lambda image: directory / (image or "image"), FakeClock())
+
+
+def test_a_host_goes_with_its_last_user(tmp_path: Path) -> None:
+    """Its command servers end with it: in a cycle they would wait for a collection."""
+    host = make_host(tmp_path)
+    ended = weakref.ref(host)
+    gc.disable()
+    try:
+        del host
+        assert ended() is None
+    finally:
+        gc.enable()
 
 
 def test_file_is_written_with_its_mode_and_read_back(tmp_path: Path) -> None:

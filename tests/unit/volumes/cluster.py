@@ -107,6 +107,7 @@ class FakeCluster:
         self._snapshots = 0
         self.refuses_snapshots = False
         self.pools = [POOL, "archive"]  # for images
+        self.uncounted_looks: dict[str, int] = {}  # looks at a pool until the MGR has counted it
         self.moving: dict[str, Moving] = {}  # by the target of the migration
         self.refuses_migrations = False
         self.fails_copies = False
@@ -244,7 +245,8 @@ class FakeCluster:
                 return 0, json.dumps(self._sessions() if mon == "mon.h1" else [])
             case ["df", "detail", *_]:
                 stats = {"stored": 0, "max_avail": self.available_bytes}
-                return 0, json.dumps({"pools": [{"name": p, "stats": stats} for p in self.pools]})
+                counted = [pool for pool in self.pools if not self._is_uncounted(pool)]
+                return 0, json.dumps({"pools": [{"name": p, "stats": stats} for p in counted]})
             case ["osd", "pool", "ls", "detail", *_]:
                 rbd = {"application_metadata": {"rbd": {}}}
                 pools = [{"pool_name": pool, **rbd} for pool in self.pools]
@@ -252,6 +254,12 @@ class FakeCluster:
             case ["osd", "pool", "get", _, "size", *_]:
                 return 0, json.dumps({"size": 3})
         raise AssertionError(f"a command that no cluster was told of: {argv}")
+
+    def _is_uncounted(self, pool: str) -> bool:
+        """Whether the MGR has not counted a pool yet; each question brings that nearer."""
+        left = self.uncounted_looks.get(pool, 0)
+        self.uncounted_looks[pool] = max(0, left - 1)
+        return left > 0
 
     def _sessions(self) -> list[dict[str, object]]:
         living = [

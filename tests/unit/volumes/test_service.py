@@ -78,6 +78,19 @@ def test_unknown_pool_is_an_error(world: World) -> None:
         world.service().check_room(".mgr", GIB)
 
 
+@pytest.mark.parametrize(("looks", "is_told"), [(1, True), (5, True), (10**6, False)])
+def test_a_new_pool_is_waited_for_until_it_is_counted(
+    world: World, looks: int, is_told: bool
+) -> None:
+    world.cluster.uncounted_looks[POOL] = looks
+    if is_told:
+        world.service().check_room(POOL, GIB)
+        return
+    with pytest.raises(GrampusError, match=f"what room the pool '{POOL}' has") as caught:
+        world.service().check_room(POOL, GIB)
+    assert caught.value.code == "timeout"
+
+
 def test_odd_sizes_are_rounded_up_so_that_the_export_has_that_size(world: World) -> None:
     spec = VolumeSpec(name="demo", pool=POOL, image="demo", size_bytes=GIB + 1)
     assert world.service().ensure_created(spec).spec.size_bytes == GIB + MIB

@@ -52,6 +52,7 @@ class LabSession:
         self.clock = SystemClock()
         self.progress = progress or make_progress()
         self._store: Store | None = None
+        self._fleet: tuple[LabSpec, LabFleet] | None = None
 
     @property
     def store(self) -> Store:
@@ -67,7 +68,10 @@ class LabSession:
         return self._store
 
     def close(self) -> None:
-        """Release the store, for whoever makes many sessions."""
+        """Release the store and what waits on the hosts, for whoever makes many sessions."""
+        if self._fleet is not None:
+            self._fleet[1].close()
+            self._fleet = None
         if self._store is not None:
             self._store.close()
             self._store = None
@@ -102,7 +106,11 @@ class LabSession:
         return service.find_spec() or service.unfinished_spec() or service.spec()
 
     def fleet(self) -> LabFleet:
-        return self.lab().fleet(self.require_lab())
+        """The lab's hosts: always the same ones, which keep processes for further commands."""
+        spec = self.require_lab()
+        if self._fleet is None or self._fleet[0] != spec:
+            self._fleet = (spec, self.lab().fleet(spec))
+        return self._fleet[1]
 
     def cluster(self) -> CephCluster:
         return CephCluster(AnyReachableHost(self.fleet()))
