@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from grampus.core.clock import Clock, wait_until
-from grampus.hosts.port import Usage
+from grampus.hosts.port import BlockLimit, Usage
 
 CGROUP_ROOT = Path("/sys/fs/cgroup")
 CPU_PERIOD_US = 100_000
@@ -99,6 +99,33 @@ class Cgroups:
             if quota_us is not None:
                 _overwrite(group / "cpu.cfs_period_us", str(CPU_PERIOD_US))
             _overwrite(group / "cpu.cfs_quota_us", str(-1 if quota_us is None else quota_us))
+
+    def set_block_limit(self, relative: str, number: str, limit: BlockLimit) -> None:
+        """Limit what the group does on a block device (`MAJOR:MINOR`); None: no limit.
+
+        Nothing happens without the group.
+        """
+        with contextlib.suppress(FileNotFoundError):
+            if self._is_v2:
+                rates = {
+                    "riops": limit.read_iops,
+                    "wiops": limit.write_iops,
+                    "rbps": limit.read_bytes_per_s,
+                    "wbps": limit.write_bytes_per_s,
+                }
+                words = (f"{key}={'max' if rate is None else rate}" for key, rate in rates.items())
+                file = self._root / self._path / relative / "io.max"
+                _overwrite(file, " ".join((number, *words)))
+                return
+            for name, rate in (
+                ("read_iops", limit.read_iops),
+                ("write_iops", limit.write_iops),
+                ("read_bps", limit.read_bytes_per_s),
+                ("write_bps", limit.write_bytes_per_s),
+            ):
+                file = self._root / "blkio" / self._path / relative
+                # 0 takes the rule away.
+                _overwrite(file / f"blkio.throttle.{name}_device", f"{number} {rate or 0}")
 
     def _cpu_group(self, relative: str) -> Path:
         top = self._root / self._path if self._is_v2 else self._root / "cpu" / self._path

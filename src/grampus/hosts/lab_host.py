@@ -23,11 +23,12 @@ from grampus.core.streams import ByteReader, ByteWriter
 from grampus.hosts.arp import announce, render_announcement
 from grampus.hosts.cgroups import Cgroups
 from grampus.hosts.command_server.client import CommandServers
-from grampus.hosts.containers import HOST_CONTAINER, Containers
+from grampus.hosts.containers import HOST_CONTAINER, Containers, observe_block_device
 from grampus.hosts.loop_devices import ensure_no_loop_devices_below
 from grampus.hosts.mounts import ensure_shared_bind, ensure_unmounted_below, mounts_below
 from grampus.hosts.port import (
     Bind,
+    BlockLimit,
     CommandResult,
     DaemonSpec,
     DaemonStatus,
@@ -265,6 +266,15 @@ class LabHost:
     def set_cpu_quota(self, daemon: str, cores: float | None) -> None:
         """Limit a daemon that runs, or (as `""`) all of the host together; None: no limit."""
         self._cgroups.set_cpu_quota(daemon, cores)
+
+    def set_block_limit(self, daemon: str, limit: BlockLimit) -> None:
+        """Limit a daemon that runs on one of its block devices, from now on.
+
+        Raises HostUnreachableError, and GrampusError when there is no such device.
+        """
+        self._require_reachable()
+        device = observe_block_device(limit.device)
+        self._cgroups.set_block_limit(daemon, f"{device.major}:{device.minor}", limit)
 
     def observe_daemons(self) -> list[DaemonStatus]:
         return [status for status in self._containers.observe() if status.name != HOST_CONTAINER]

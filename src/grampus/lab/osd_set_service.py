@@ -213,6 +213,17 @@ class OsdSetService:
         is_up = any(host.is_up() for host in self._fleet.lab_hosts())
         return [self._view(osd_set, is_up=is_up) for osd_set in self.all()]
 
+    def lift_limits(self, name: str) -> None:
+        """The set's devices are as fast as the machine's, until `impose_limits` or the next start.
+
+        Raises NotFoundError.
+        """
+        self._set(self.get(name)).lift_limits()
+
+    def impose_limits(self, name: str) -> None:
+        """The set's devices are limited as their media; what was written before is on them."""
+        self._set(self.get(name)).impose_limits()
+
     def ensure_all(self) -> None:
         """The OSDs of every set running; what is half removed, gone. For a lab that comes up."""
         for osd_set in self.all():

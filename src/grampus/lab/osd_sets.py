@@ -159,6 +159,12 @@ class LabOsdSet:
             if rule_id is not None and pool["crush_rule"] == rule_id
         )
 
+    def lift_limits(self) -> None:
+        self._osds.lift_limits(self._plans)
+
+    def impose_limits(self) -> None:
+        self._osds.impose_limits(self._plans)
+
     def observe_osds(self) -> dict[int, bool]:
         """Its OSDs by id: whether each is up."""
         return self._osds.observe(self._plans)

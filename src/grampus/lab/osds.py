@@ -12,7 +12,12 @@ from pathlib import PurePosixPath
 from grampus.ceph.cluster import CephCluster
 from grampus.core.errors import GrampusError
 from grampus.hosts.lab_host import LabFleet
-from grampus.hosts.loop_devices import FilePart, ensure_loop_device, ensure_loop_device_absent
+from grampus.hosts.loop_devices import (
+    FilePart,
+    ensure_loop_device,
+    ensure_loop_device_absent,
+    find_loop_device,
+)
 from grampus.hosts.port import BlockLimit, Host
 from grampus.lab.ceph_daemons import osd_daemon, osd_spec
 from grampus.lab.making import in_parallel, new_key
@@ -24,6 +29,8 @@ from grampus.lab.osd_set import ObjectStoreName
 from grampus.lab.waiting import ClusterWaits
 
 UP_TIMEOUT_S = 120.0
+# What was written without limits is on the machine's disk by then.
+SYNC_TIMEOUT_S = 300.0
 SET = 'echo "$2" > "$1"'
 
 
@@ -68,6 +75,35 @@ class LabOsds:
             files = [plan.data.file, *([] if plan.wal_db is None else [plan.wal_db.file])]
             names = (*files, _record(plan), _secret(plan))
             host.run(["rm", "-f", *(str(directory / name) for name in names)])
+
+    def lift_limits(self, plans: Sequence[OsdPlan]) -> None:
+        """Their devices are as fast as the machine's, until `impose_limits` or their next start."""
+        self._set_limits(plans, lambda _, device: BlockLimit(device))
+
+    def impose_limits(self, plans: Sequence[OsdPlan]) -> None:
+        """Their devices are limited as their media again; what was written before is on them."""
+        for name in sorted({plan.host for plan in plans}):
+            # FileStore's writes may be in the file system's cache yet.
+            self._fleet.host(name).run(["sync"], timeout_s=SYNC_TIMEOUT_S)
+        self._set_limits(plans, _limit)
+
+    def _set_limits(
+        self, plans: Sequence[OsdPlan], limit_of: Callable[[DeviceSlice, str], BlockLimit]
+    ) -> None:
+        """Of the OSDs that are there: the others get their limits when they start."""
+        ids = {osd["uuid"]: int(osd["osd"]) for osd in self._cluster.query("osd", "dump")["osds"]}
+        for plan in plans:
+            osd_id = ids.get(plan.uuid)
+            if osd_id is None:
+                continue
+            parts = [(plan.data, osd_reference(self._spec, osd_id))]
+            if plan.wal_db is not None:
+                parts.append((plan.wal_db, wal_db_reference(self._spec, osd_id)))
+            host = self._fleet.lab_host(plan.host)
+            for part, reference in parts:
+                device = find_loop_device(host, reference)
+                if device is not None:
+                    host.set_block_limit(osd_daemon(osd_id), limit_of(part, device))
 
     def observe(self, plans: Sequence[OsdPlan]) -> dict[int, bool]:
         """Those that the cluster knows, by id: whether each is up."""

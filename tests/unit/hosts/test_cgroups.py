@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from grampus.hosts.cgroups import Cgroups, parse_key_values, parse_v1_blkio, parse_v2_io_stat
-from grampus.hosts.port import Usage
+from grampus.hosts.port import BlockLimit, Usage
 
 from .fakes import FakeClock
 
@@ -285,4 +285,42 @@ def test_a_group_that_is_gone_has_no_limit_and_gets_none(
     cgroups = harmless(f"{PATH}/h1", tmp_path)
     cgroups.set_cpu_quota("osd-9", 1.0)
     assert cgroups.observe_cpu_quota("osd-9") is None
+    assert not any("osd-9" in str(path) for path in tmp_path.rglob("*"))
+
+
+LIMITED = BlockLimit("/dev/loop7", read_iops=150, write_iops=140, write_bytes_per_s=1000)
+
+
+@pytest.mark.parametrize(
+    ("limit", "written"),
+    [
+        (LIMITED, ["7:7 150", "7:7 140", "7:7 0", "7:7 1000"]),
+        (BlockLimit("/dev/loop7"), ["7:7 0"] * 4),
+    ],
+)
+def test_limits_on_a_device_in_version_1(
+    tmp_path: Path, limit: BlockLimit, written: list[str]
+) -> None:
+    group = tmp_path / "blkio" / PATH.strip("/") / "h1/osd-3"
+    kinds = ("read_iops", "write_iops", "read_bps", "write_bps")
+    files = [group / f"blkio.throttle.{kind}_device" for kind in kinds]
+    write(dict.fromkeys(files, "7:7 99\n"))
+    harmless(f"{PATH}/h1", tmp_path).set_block_limit("osd-3", "7:7", limit)
+    assert [file.read_text() for file in files] == written
+
+
+@pytest.mark.parametrize(
+    ("limit", "written"),
+    [
+        (LIMITED, "7:7 riops=150 wiops=140 rbps=max wbps=1000"),
+        (BlockLimit("/dev/loop7"), "7:7 riops=max wiops=max rbps=max wbps=max"),
+    ],
+)
+def test_limits_on_a_device_in_version_2(tmp_path: Path, limit: BlockLimit, written: str) -> None:
+    file = tmp_path / PATH.strip("/") / "h1/osd-3/io.max"
+    write({tmp_path / "cgroup.controllers": "io\n", file: ""})
+    cgroups = harmless(f"{PATH}/h1", tmp_path)
+    cgroups.set_block_limit("osd-3", "7:7", limit)
+    assert file.read_text() == written
+    cgroups.set_block_limit("osd-9", "7:7", limit)  # it does not run
     assert not any("osd-9" in str(path) for path in tmp_path.rglob("*"))

@@ -19,6 +19,7 @@ from pathlib import PurePosixPath
 from grampus.ceph.pools import COUNT_IMAGES
 from grampus.core.errors import NotFoundError
 from grampus.hosts.port import (
+    BlockLimit,
     CommandFailedError,
     CommandResult,
     DaemonSpec,
@@ -187,6 +188,7 @@ class FakeLabHost:
     rotational: dict[str, str] = field(default_factory=dict)  # device -> 0 or 1
     labels: dict[Path, str] = field(default_factory=dict)  # file of an OSD -> uuid on it
     commands: list[tuple[str, ...]] = field(default_factory=list)
+    block_limits: dict[tuple[str, str], BlockLimit] = field(default_factory=dict)
     first_loop: int = 0
 
     @property
@@ -246,6 +248,10 @@ class FakeLabHost:
             self.fuse.burn()
             self.states.pop(name, None)
             self.fuse.burn()
+
+    def set_block_limit(self, daemon: str, limit: BlockLimit) -> None:
+        assert self.states[daemon] == "running"
+        self.block_limits[daemon, limit.device] = limit
 
     def _place(self, spec: DaemonSpec) -> None:
         """An OSD puts itself where it is told in the CRUSH map, else under its host."""
@@ -354,6 +360,8 @@ class FakeLabHost:
     def _file_command(self, argv: list[str]) -> tuple[int, str]:
         path = self.path(argv[-1])
         match argv:
+            case ["sync"]:
+                return 0, ""
             case ["rm", "-f", *names]:
                 for name in names:
                     self.files.pop(self.path(name), None)

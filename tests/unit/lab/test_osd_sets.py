@@ -11,6 +11,7 @@ from grampus.core.errors import GrampusError, NotFoundError, RefusedError, Usage
 from grampus.core.progress import SilentProgress
 from grampus.core.units import GIB
 from grampus.hosts.lab_host import LabFleet
+from grampus.hosts.port import BlockLimit
 from grampus.lab.bootstrap import ClusterBootstrap
 from grampus.lab.lab_file import ensure_lab_file, find_lost_records, restore_lab
 from grampus.lab.model import LAB_RECORD
@@ -356,3 +357,37 @@ def test_a_set_without_a_pool_takes_those_of_others_and_stays_while_they_are_on_
     del world.ceph.pools["scratch"]
     world.remove()
     assert world.left() == world.before
+
+
+def test_limits_of_the_media_are_lifted_and_imposed_again(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.add()
+    world.service().lift_limits(DISKS.name)
+    started = {
+        (name, limit.device): limit
+        for host in world.ceph.hosts
+        for name, spec in host.daemons.items()
+        for limit in spec.limits.block
+        if name.removeprefix("osd-") not in ("0", "1", "2")
+    }
+    assert len(started) == 2 * 3 * DISKS.osds_per_host, "data, and WAL and DB"
+    assert _limits(world) == {key: BlockLimit(key[1]) for key in started}
+    world.service().impose_limits(DISKS.name)
+    assert _limits(world) == started
+    assert all(("sync",) in host.commands for host in world.ceph.hosts)
+    with pytest.raises(NotFoundError):
+        world.service().lift_limits("disk")
+    world.close()
+
+
+def test_osds_that_are_not_there_are_given_no_limits(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.add()
+    world.ceph.osds = dict(list(world.ceph.osds.items())[:3])
+    world.service().impose_limits(DISKS.name)
+    assert _limits(world) == {}
+    world.close()
+
+
+def _limits(world: World) -> dict[tuple[str, str], BlockLimit]:
+    return {key: limit for host in world.ceph.hosts for key, limit in host.block_limits.items()}

@@ -115,19 +115,33 @@ class StandsPlace:
             except GrampusError as error:
                 reasons[cell.cell_id] = error.problem
         made = []
-        for stand in merge_stands(plans.values()).values():
-            try:
-                self._ensure(stand)
-                made.append(stand)
-            except GrampusError as error:
-                reasons |= _reasons(plans, error, stand=stand.name)
-        # When everything is made: no database is made on OSDs that are nearly full.
-        for needs in {one.osds.name: one.osds for one in made if one.osds is not None}.values():
-            try:
-                self._fill(needs)
-            except GrampusError as error:
-                reasons |= _reasons(plans, error, osd_set=needs.name)
+        with self._limits_lifted():
+            for stand in merge_stands(plans.values()).values():
+                try:
+                    self._ensure(stand)
+                    made.append(stand)
+                except GrampusError as error:
+                    reasons |= _reasons(plans, error, stand=stand.name)
+            # When everything is made: no database is made on OSDs that are nearly full.
+            for needs in {one.osds.name: one.osds for one in made if one.osds is not None}.values():
+                try:
+                    self._fill(needs)
+                except GrampusError as error:
+                    reasons |= _reasons(plans, error, osd_set=needs.name)
         return reasons
+
+    @contextmanager
+    def _limits_lifted(self) -> Iterator[None]:
+        """Until the end no own OSD set that `_ensure_osds` made ready is limited as its media.
+
+        At a disk's 150 requests a second loading takes many times as long as measuring. Whoever
+        was killed meanwhile imposes the limits with its next preparation.
+        """
+        try:
+            yield
+        finally:
+            for osd_set in self._all_osd_sets():
+                self._ports.osd_sets.impose_limits(osd_set.needs.name)
 
     def why_unfit(self) -> str | None:
         """Why nothing measured now would count, as a sentence. Raises nothing."""
@@ -285,6 +299,7 @@ class StandsPlace:
             )
         ports.store.put(OSD_SET_RECORD, ports.lab, needs.name, BenchOsdSet(needs=needs))
         ports.osd_sets.ensure(needs)
+        ports.osd_sets.lift_limits(needs.name)
 
     def _fill(self, needs: OsdNeeds) -> None:
         if needs.fill_percent == 0:

@@ -165,6 +165,17 @@ class StandOsdSets(Protocol):
         """The set `needs.name`, whole and up."""
         ...
 
+    def lift_limits(self, name: str) -> None:
+        """The set's devices are as fast as the machine's, until `impose_limits`."""
+        ...
+
+    def impose_limits(self, name: str) -> None:
+        """The set's devices are limited as their media again, with all that was written on them.
+
+        Nothing happens when it is not there.
+        """
+        ...
+
     def ensure_absent(self, name: str) -> None:
         """Remove the set; no pool is on it any more. Nothing happens when it is not there."""
         ...

@@ -48,6 +48,14 @@ class LabStandOsdSets:
                 self._require_memory(len(spec.osd_hosts) * needs.osds_per_host)
             service.add(osd_set)
 
+    def lift_limits(self, name: str) -> None:
+        lab_osd_sets(self._session).lift_limits(name)
+
+    def impose_limits(self, name: str) -> None:
+        service = lab_osd_sets(self._session)
+        if service.find(name) is not None:
+            service.impose_limits(name)
+
     def ensure_absent(self, name: str) -> None:
         service = lab_osd_sets(self._session)
         if service.find(name) is not None:

@@ -23,6 +23,7 @@ NEARLY_FULL = {"severity": "HEALTH_WARN", "summary": {"message": "2 nearfull osd
 
 
 def _is_measured(world: StandWorld) -> bool:
+    assert world.osd_sets.unlimited == set(), "measured at the machine's pace"
     place = world.place()
     return all(
         isinstance(

@@ -15,7 +15,6 @@ from grampus.bench.matrix.cells import Cell
 from grampus.bench.matrix.dimensions import Point, canonical_point
 from grampus.bench.ports import IoDevice
 from grampus.bench.stands.monitors import Seen, Watch
-from grampus.bench.stands.osd_needs import OsdFill, OsdNeeds, PlaceOsds
 from grampus.bench.stands.place import StandsPlace
 from grampus.bench.stands.ports import StandPorts
 from grampus.bench.stands.records import BenchStand
@@ -40,6 +39,7 @@ from tests.unit.bench.fakes import (
 from tests.unit.bench.stands.counting_host import CountingHost
 from tests.unit.bench.stands.fake_guests import FakeStandGuests
 from tests.unit.bench.stands.fake_hosts import QUOTAS, FakeLayout, FakeTuning
+from tests.unit.bench.stands.osd_sets import FakeStandOsdSets
 from tests.unit.interruption import Fuse
 
 LAB = "dev"
@@ -493,48 +493,6 @@ class FakeStandPools:
 
     def ensure_absent(self, pool: str) -> None:
         self.ensure_unused_absent(pool)
-
-
-class FakeStandOsdSets:
-    """Sets on two hosts; what is written to a pool for filling makes them fuller."""
-
-    def __init__(self, world: StandWorld) -> None:
-        self._world = world
-        self.sets: dict[str, OsdNeeds] = {}
-        self.used_bytes: dict[str, int] = {}
-        self.failing = False
-
-    def place_osds(self) -> PlaceOsds:
-        return PlaceOsds(OsdNeeds(media="nvme"), hosts=2, first_bytes=6 * GIB)
-
-    def is_there(self, name: str) -> bool:
-        return name in self.sets
-
-    def ensure(self, needs: OsdNeeds) -> None:
-        if self.failing:
-            raise GrampusError("No OSD of the set came up.")
-        self._world.fuse.burn()
-        self.sets[needs.name] = needs
-        self.used_bytes.setdefault(needs.name, GIB // 4)
-        self._world.fuse.burn()
-
-    def ensure_absent(self, name: str) -> None:
-        pools = self._world.pools
-        assert not [pool for pool in pools.pools if pools.on.get(pool) == name], "it is in use"
-        self._world.fuse.burn()
-        self.sets.pop(name, None)
-        self.used_bytes.pop(name, None)
-        self._world.fuse.burn()
-
-    def observe_fill(self, name: str) -> OsdFill:
-        needs = self.sets[name]
-        return OsdFill(2 * needs.osds_per_host * needs.osd_bytes, self.used_bytes[name])
-
-    def written(self, pool: str, data_bytes: int) -> None:
-        """As `rados bench` did it."""
-        name = pool.removesuffix("-fill")
-        if name in self.used_bytes:
-            self.used_bytes[name] += data_bytes * self._world.pools.pools[pool]
 
 
 class FakeStandCluster:
