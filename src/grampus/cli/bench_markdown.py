@@ -34,7 +34,10 @@ def render_markdown(document: Mapping[str, Any]) -> str:
             ["conclusion of the source", "here"],
             [[one["says"], f"**{words(one['word'])}**"] for one in document["conclusions"]],
         ),
-        _list(one["sentence"] for one in document["conclusions"]),
+        _list(
+            f"{one['sentence']} Seen: {one['why']}" if one["why"] else one["sentence"]
+            for one in document["conclusions"]
+        ),
     ]
     if document["comparisons"]:
         headings = ["arm over baseline", "where", "quantity", "ratio", "95% interval", "rounds"]

@@ -69,9 +69,11 @@ def show_findings(output: Output, document: Mapping[str, Any]) -> None:
         [[one["name"], one["says"], words(one["word"])] for one in document["conclusions"]],
         "The suite has no conclusion.",
     )
-    output.text(
-        None, "\n".join([*(f"{one['name']}: {one['sentence']}" for one in document["conclusions"])])
-    )
+    said = [
+        f"{one['name']}: {one['sentence']}" + (f" Seen: {one['why']}" if one["why"] else "")
+        for one in document["conclusions"]
+    ]
+    output.text(None, "\n".join(said))
     if document["source"] is not None:
         _show_source(output, document["source"])
     output.text(None, f"\nRaw data: {document['dir']}")

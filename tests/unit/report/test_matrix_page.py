@@ -233,7 +233,14 @@ def test_findings_that_are_none_are_explained() -> None:
     ],
 )
 def test_headline(words: list[str], sentence: str) -> None:
-    content = {"says": "", "test": "ratio", "quantity": "tps", "sentence": "", "claims": ()}
+    content = {
+        "says": "",
+        "test": "ratio",
+        "quantity": "tps",
+        "sentence": "",
+        "why": "",
+        "claims": (),
+    }
     found = [Conclusion(name="one", word=word, published=None, **content) for word in words]
     assert describe_conclusions(found) == sentence
 

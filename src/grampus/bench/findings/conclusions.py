@@ -74,7 +74,9 @@ class Claim:
 
 @dataclass(frozen=True)
 class ConclusionFinding:
-    """`sentence` gives our figures with their intervals, and the source's own where it has one."""
+    """`sentence` gives our figures with their intervals, and the source's own where it has one;
+    `why` is what was seen of the compared cells (`reasons.py`), empty where that is nothing.
+    """
 
     name: str
     says: str
@@ -84,6 +86,7 @@ class ConclusionFinding:
     sentence: str
     claims: tuple[Claim, ...]
     published: float | None
+    why: str = ""
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from grampus.bench.catalog import Catalog, Experiment, Figure, Source
 from grampus.bench.findings.cells import CellFinding, CellLatency, Spread, decide_cells
 from grampus.bench.findings.comparisons import Comparisons, decide_comparisons
 from grampus.bench.findings.conclusions import ConclusionFinding, decide_conclusions
+from grampus.bench.findings.reasons import explain
 from grampus.bench.matrix.expansion import estimate_s, expand_cells
 from grampus.bench.matrix.suite import SCALES, MatrixSuite
 from grampus.state.matrix_runs import MatrixRun, Visit
@@ -71,6 +72,7 @@ def matrix_document(
     Raises GrampusError with code `latency-document` for a latency that cannot be read.
     """
     points = {cell.cell_id: dict(cell.point) for cell in run.cells}
+    cells = decide_cells(run, visits)
     comparisons = decide_comparisons(suite, run, visits)
     planned = {(one.cell_id, one.round) for one in run.visits}
     done = planned & {(one.cell_id, one.round) for one in visits}
@@ -82,13 +84,13 @@ def matrix_document(
         "statement": SHAPE_ONLY if run.shape_only else None,
         "visits_planned": len(planned),
         "visits_done": len(done),
-        "cells": [
-            {**cell_document(one), "point": points[one.cell_id]}
-            for one in decide_cells(run, visits)
-        ],
+        "cells": [{**cell_document(one), "point": points[one.cell_id]} for one in cells],
         "comparisons": _comparison_documents(comparisons),
         "comparisons_line": comparisons.line,
-        "conclusions": [conclusion_document(one) for one in decide_conclusions(suite, run, visits)],
+        "conclusions": [
+            conclusion_document(replace(one, why=explain(one, cells)))
+            for one in decide_conclusions(suite, run, visits)
+        ],
         "source": source_document(suite, catalog),
         "visits": [one.model_dump(mode="json", exclude=_LEFT_OUT) for one in visits],
         "dir": directory,

@@ -146,6 +146,7 @@ class Conclusion(Found):
     sentence: str
     claims: tuple[Claim, ...]
     published: float | None
+    why: str
 
 
 class SourceFigure(Found):

@@ -74,6 +74,7 @@ class ConclusionRow:
     interval: str
     published: str
     sentence: str
+    why: str
     claims: tuple[ClaimRow, ...]
     claims_left_out: int
 
@@ -379,6 +380,7 @@ def _conclusion_row(conclusion: Conclusion) -> ConclusionRow:
         interval=_interval(only) if only else MISSING,
         published=format_ratio(conclusion.published),
         sentence=conclusion.sentence,
+        why=conclusion.why,
         claims=() if only else tuple(_claim_row(one) for one in claims[:_SHOWN_CLAIMS]),
         claims_left_out=0 if only else max(0, len(claims) - _SHOWN_CLAIMS),
     )
