@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,9 @@ from grampus.bench.latency.histogram import PERCENTS, merge_histograms
 from grampus.bench.latency.percentile import Percentile
 from grampus.state.matrix_layers import LAYERS, LayerUse, Why
 from grampus.state.matrix_runs import MatrixRun, Visit
+
+# A number as in sentences, not one that is a part of a name (`h1`, `osd-0`).
+_FIRST_FIGURE = re.compile(r"(?<![\w.-])\d+(\.\d+)?(?![\w.-])")
 
 
 @dataclass(frozen=True)
@@ -118,6 +122,25 @@ def decide_cells(run: MatrixRun, visits: Sequence[Visit]) -> list[CellFinding]:
     return [_decide_cell(rounds, names) for rounds in gather_rounds(run, visits).values()]
 
 
+def merge_notes(notes: Sequence[str]) -> list[str]:
+    """Each note once; those that differ in their first figure alone as one, with its range.
+
+    `10.1 % of ...` and `13.3 % of ...` are `10.1 to 13.3 % of ...`.
+    """
+    figures: dict[tuple[str, str], list[str]] = {}
+    for note in notes:
+        before, figure, after = note, "", ""
+        if found := _FIRST_FIGURE.search(note):
+            before, figure, after = note[: found.start()], found.group(), note[found.end() :]
+        figures.setdefault((before, after), []).append(figure)
+    return [f"{before}{_range_of(found)}{after}" for (before, after), found in figures.items()]
+
+
+def _range_of(figures: Sequence[str]) -> str:
+    ranked = sorted(set(figures), key=lambda figure: float(figure or 0))
+    return ranked[0] if len(ranked) == 1 else f"{ranked[0]} to {ranked[-1]}"
+
+
 def spread_of(values: Sequence[float]) -> Spread | None:
     """The spread of one figure a round; None without any."""
     if not values:
@@ -176,7 +199,7 @@ def _decide_cell(rounds: CellRounds, names: Sequence[str]) -> CellFinding:
                 for sentence in one.figures.evidence
             )
         ),
-        notes=tuple(distinct(note for one in figures for note in one.notes)),
+        notes=tuple(merge_notes([note for one in figures for note in one.notes])),
         osd_device_busy_share=spread_of(_known([one.osd_device_busy_share for one in figures])),
         osd_device_latency_ms=spread_of(_known([one.osd_device_latency_ms for one in figures])),
         bottleneck=bottleneck,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from grampus.bench.findings.cells import CellFinding, decide_cells, spread_of
+from grampus.bench.findings.cells import CellFinding, decide_cells, merge_notes, spread_of
 from grampus.bench.matrix.cells import Cell
 from grampus.core.errors import GrampusError
 from grampus.state.matrix_layers import Why
@@ -44,6 +44,24 @@ def test_geometric_mean(values: list[float], mean: float) -> None:
     spread = spread_of(values)
     assert spread is not None
     assert spread.mean == pytest.approx(mean)
+
+
+@pytest.mark.parametrize(
+    ("notes", "merged"),
+    [
+        ([], []),
+        (["It paused."] * 2, ["It paused."]),
+        (["13.3 % of it.", "9.3 % of it.", "10.1 % of it."], ["9.3 to 13.3 % of it."]),
+        (
+            ["Took 5 s of 10.", "Took 7 s of 10.", "Took 7 s of 9."],
+            ["Took 5 to 7 s of 10.", "Took 7 s of 9."],
+        ),
+        (["2 of it.", "2 of it."], ["2 of it."]),
+        (["The log of h1 is gone.", "That of h2."], ["The log of h1 is gone.", "That of h2."]),
+    ],
+)
+def test_notes_of_rounds_are_merged(notes: list[str], merged: list[str]) -> None:
+    assert merge_notes(notes) == merged
 
 
 def test_no_value_has_no_spread() -> None:
