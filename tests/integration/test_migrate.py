@@ -120,6 +120,10 @@ def test_an_exchange_ends_while_more_requests_wait_than_the_daemon_can_take(
         )
         try:
             wait_for(lambda: _closed_on_a_crowd(machine, "crowded"), "full queues", timeout_s=90)
+            # Meanwhile another volume comes and goes: nobody asks the device that cannot answer.
+            with attached_volume(lab, "beside"):
+                pass
+            assert _held(machine, "crowded", "held") >= CROWD
             lab.ok("volume", "rotate", "crowded")
             assert _held(machine, "crowded", "held") < CROWD
         finally:

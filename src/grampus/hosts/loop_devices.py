@@ -64,8 +64,8 @@ def _attach(host: Host, file: PurePosixPath, reference: str, part: FilePart | No
 
 
 def knows_no_references(returncode: int, stderr: str) -> bool:
-    """Whether losetup refused to be asked for, or given, a reference: it is too old."""
-    return returncode != 0 and ("unknown column" in stderr or "unrecognized option" in stderr)
+    """Whether losetup refused to be given a reference: it is too old."""
+    return returncode != 0 and "unrecognized option" in stderr
 
 
 def _ensure_flushes_pass(host: Host, device: str) -> None:
@@ -85,12 +85,21 @@ def _ensure_flushes_pass(host: Host, device: str) -> None:
         )
 
 
-def find_loop_device(
-    host: Host, reference: str, *, file: PurePosixPath | None = None
-) -> str | None:
-    """The device set up with `reference` (and over `file`, if that is given), or None."""
-    for device in _observe_loop_devices(host):
-        if device.get("ref") == reference and (file is None or _may_be_over(device, file)):
+def find_loop_device(host: Host, reference: str, *, file: PurePosixPath) -> str | None:
+    """The device set up with `reference` over `file`, or None.
+
+    Devices over other files are not asked: one may stand still.
+    """
+    for device in _observe_loop_devices(host, str(file)):
+        if device.get("ref") == reference and _may_be_over(device, file):
+            return str(device["name"])
+    return None
+
+
+def find_loop_device_below(host: Host, reference: str, *, directory: PurePosixPath) -> str | None:
+    """The device set up with `reference` over a file somewhere below `directory`, or None."""
+    for device in _observe_loop_devices(host, f"{directory}/"):
+        if device.get("ref") == reference:
             return str(device["name"])
     return None
 
@@ -100,7 +109,7 @@ def ensure_loop_device_absent(host: Host, file: PurePosixPath, *, reference: str
 
     The file counts too: a device whose FUSE server is gone can no longer say its reference.
     """
-    for device in _observe_loop_devices(host):
+    for device in _observe_loop_devices(host, str(file)):
         is_ours = device.get("ref") == reference and _may_be_over(device, file)
         if is_ours or device.get("back-file") == str(file):
             argv = ["losetup", "--detach", str(device["name"])]
@@ -124,14 +133,9 @@ def _may_be_over(device: Mapping[str, str | None], file: PurePosixPath) -> bool:
     return path in (None, str(file), f"{file} (deleted)", "/", "/ (deleted)")
 
 
-def _observe_loop_devices(host: Host) -> list[dict[str, str | None]]:
-    argv = ["losetup", "--list", "--json", "--output", "NAME,REF,BACK-FILE"]
-    listed = host.run(argv, check=False)
-    if knows_no_references(listed.returncode, listed.stderr):
-        listed = host.run(["python3", "-c", LIST_LOOPS])
-    elif listed.returncode != 0:
-        listed = host.run(argv)  # once more, so that the host raises its own error
-    devices: list[dict[str, str | None]] = json.loads(listed.stdout or "{}").get("loopdevices", [])
+def _observe_loop_devices(host: Host, where: str) -> list[dict[str, str | None]]:
+    listed = host.run(["python3", "-c", LIST_LOOPS, where])
+    devices: list[dict[str, str | None]] = json.loads(listed.stdout)["loopdevices"]
     return devices
 
 

@@ -1,14 +1,18 @@
-"""Loop devices with references, for hosts whose losetup is too old to know of them.
+"""What `losetup` cannot do, as Python programs for a host.
 
-Debian 12's is (util-linux 2.38). The kernel has kept a reference in `lo_file_name` all along; these
-are Python programs that do as the newer losetup, without a moment in which a device has none.
+Listing, `losetup` asks every loop device of the machine, and the kernel then asks the file under
+it: of one volume that stands still whoever looks for another would wait. And Debian 12's
+(util-linux 2.38) knows of no references, which the kernel has kept in `lo_file_name` all along.
 """
 
 from __future__ import annotations
 
-# Prints what `losetup --list --json --output NAME,REF,BACK-FILE` does.
+# Argument: a file, or a directory with a slash at its end. Prints, of the devices over it or over
+# files below it, what `losetup --list --json --output NAME,REF,BACK-FILE` does. Of a file that was
+# unmounted no path is left to compare.
 LIST_LOOPS = """
-import fcntl, json, os, pathlib
+import fcntl, json, os, pathlib, sys
+where, no_path = sys.argv[1], ("/", "/ (deleted)")
 GET_STATUS64, NAME_AT, NAME_BYTES, INFO_BYTES = 0x4C05, 56, 64, 232
 found = []
 for attached in sorted(pathlib.Path("/sys/block").glob("loop*/loop")):
@@ -16,6 +20,12 @@ for attached in sorted(pathlib.Path("/sys/block").glob("loop*/loop")):
     info, reference = bytearray(INFO_BYTES), None
     try:
         file = (attached / "backing_file").read_text().strip()
+        if where.endswith("/"):
+            is_meant = file.startswith(where)
+        else:
+            is_meant = file in (where, f"{where} (deleted)", *no_path)
+        if not is_meant:
+            continue
         device = os.open(name, os.O_RDONLY)
     except OSError:
         continue

@@ -29,7 +29,7 @@ from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.core.progress import Progress
 from grampus.hosts.any_host import AnyReachableHost
 from grampus.hosts.lab_host import LabFleet
-from grampus.hosts.loop_devices import find_loop_device
+from grampus.hosts.loop_devices import find_loop_device_below
 from grampus.hosts.port import Host
 from grampus.lab.ceph_daemons import osd_daemon, osd_spec
 from grampus.lab.decide_rot import (
@@ -42,7 +42,7 @@ from grampus.lab.media import block_limit
 from grampus.lab.model import LabSpec
 from grampus.lab.osd_devices import OsdDevice, observe_osd_devices
 from grampus.lab.osd_plans import OSD_CPUS, THREAD_CACHE_MIB
-from grampus.lab.osds import find_first_osd, osd_reference
+from grampus.lab.osds import find_first_osd, osd_directory, osd_reference
 
 # Arguments: device, place, and (to take it back) the digest of the chunk as the flip left it: then
 # nothing is done once somebody has written there. Prints the digest after the flip. Synchronised:
@@ -218,7 +218,7 @@ class BitRot:
             if not self._fleet.is_reachable(host.name):
                 continue
             running = {s.name for s in host.observe_daemons() if s.state == "running"}
-            listed = host.run(["find", str(host.data_dir / "osd"), "-name", "rot-*.json"])
+            listed = host.run(["find", str(osd_directory(host)), "-name", "rot-*.json"])
             for file in listed.stdout.splitlines():
                 osd = int(PurePosixPath(file).stem.removeprefix("rot-"))
                 if osd_daemon(osd) not in running and self._take_back(host, osd):
@@ -226,7 +226,8 @@ class BitRot:
         return said
 
     def _take_back(self, host: Host, osd: int) -> bool:
-        device = find_loop_device(host, osd_reference(self._spec, osd))
+        reference = osd_reference(self._spec, osd)
+        device = find_loop_device_below(host, reference, directory=osd_directory(host))
         notes = self._notes(host, osd)
         if device is None or not notes:
             return False

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from grampus.hosts.lab_host import LabFleet
-from grampus.hosts.loop_devices import find_loop_device
+from grampus.hosts.loop_devices import find_loop_device_below
 from grampus.lab.model import LabSpec
-from grampus.lab.osds import osd_reference
+from grampus.lab.osds import osd_directory, osd_reference
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,8 @@ def observe_osd_devices(spec: LabSpec, fleet: LabFleet) -> list[OsdDevice]:
         for status in host.observe_daemons():
             if not status.name.startswith("osd-"):
                 continue
-            device = find_loop_device(host, osd_reference(spec, int(status.name[4:])))
+            reference = osd_reference(spec, int(status.name[4:]))
+            device = find_loop_device_below(host, reference, directory=osd_directory(host))
             if device is not None:
                 found.append(OsdDevice(status.name, host.name, device))
     return found

@@ -71,7 +71,7 @@ class LabOsds:
                 )
             # Only now: what is in them finds the OSD again.
             host = self._fleet.host(plan.host)
-            directory = _directory(host)
+            directory = osd_directory(host)
             files = [plan.data.file, *([] if plan.wal_db is None else [plan.wal_db.file])]
             names = (*files, _record(plan), _secret(plan))
             host.run(["rm", "-f", *(str(directory / name) for name in names)])
@@ -101,7 +101,7 @@ class LabOsds:
                 parts.append((plan.wal_db, wal_db_reference(self._spec, osd_id)))
             host = self._fleet.lab_host(plan.host)
             for part, reference in parts:
-                device = find_loop_device(host, reference)
+                device = find_loop_device(host, reference, file=osd_directory(host) / part.file)
                 if device is not None:
                     host.set_block_limit(osd_daemon(osd_id), limit_of(part, device))
 
@@ -117,7 +117,7 @@ class LabOsds:
 
     def _ensure_id(self, plan: OsdPlan) -> int:
         host = self._fleet.host(plan.host)
-        directory = _directory(host)
+        directory = osd_directory(host)
         record = host.read_file(directory / _record(plan))
         if record is not None:
             return int(json.loads(record)["id"])
@@ -142,7 +142,7 @@ class LabOsds:
             reference = wal_db_reference(self._spec, osd_id)
             wal_db_device = self._ensure_device(host, plan.wal_db, reference)
             blocks.append(_limit(plan.wal_db, wal_db_device))
-        secret = json.loads(host.read_file(_directory(host) / _secret(plan)) or "{}")
+        secret = json.loads(host.read_file(osd_directory(host) / _secret(plan)) or "{}")
         place = OsdPlace(osd_id, plan.uuid, device, wal_db_device, secret.get("cephx_secret"))
         store = object_store(plan.objectstore)
         store.ensure_made(host, place)
@@ -164,7 +164,7 @@ class LabOsds:
         )
 
     def _ensure_device(self, host: Host, part: DeviceSlice, reference: str) -> str:
-        file = _directory(host) / part.file
+        file = osd_directory(host) / part.file
         host.run(["truncate", "--size", str(part.device_bytes), str(file)])
         whole = part.shared_by == 1
         device = ensure_loop_device(
@@ -196,7 +196,7 @@ class LabOsds:
         ]
         for part, reference in references:
             if part is not None:
-                file = _directory(host) / part.file
+                file = osd_directory(host) / part.file
                 ensure_loop_device_absent(host, file, reference=reference(self._spec, osd_id))
 
 
@@ -216,7 +216,7 @@ def find_first_osd(spec: LabSpec, host: Host, osd_id: int) -> OsdPlan | None:
     """The plan of an OSD on that host, if it is one that the lab was made with."""
     for plan in decide_first_osds(spec):
         record = (
-            host.read_file(_directory(host) / _record(plan)) if plan.host == host.name else None
+            host.read_file(osd_directory(host) / _record(plan)) if plan.host == host.name else None
         )
         if record is not None and json.loads(record)["id"] == osd_id:
             return plan
@@ -237,7 +237,8 @@ def _limit(part: DeviceSlice, device: str) -> BlockLimit:
     return block_limit(part.media, device, shared_by=part.shared_by)
 
 
-def _directory(host: Host) -> PurePosixPath:
+def osd_directory(host: Host) -> PurePosixPath:
+    """Where a host keeps what its OSDs stand on."""
     return host.data_dir / "osd"
 
 

@@ -18,6 +18,7 @@ from pathlib import PurePosixPath
 
 from grampus.ceph.pools import COUNT_IMAGES
 from grampus.core.errors import NotFoundError
+from grampus.hosts.loop_scripts import LIST_LOOPS
 from grampus.hosts.port import (
     BlockLimit,
     CommandFailedError,
@@ -351,6 +352,8 @@ class FakeLabHost:
                 return 0, ""
             case ["losetup", *rest]:
                 return self._losetup(rest)
+            case ["python3", "-c", script, where] if script == LIST_LOOPS:
+                return self._list_loops(where)
             case ["wipefs", "--all", "--quiet", device] | ["dd", _, device, *_]:
                 self.labels.pop(self.slice(device.removeprefix("of=")), None)
                 return 0, ""
@@ -402,14 +405,16 @@ class FakeLabHost:
         self.labels[file] = osd_uuid
         return self._make(str(store / "superblock"), osd_uuid)
 
+    def _list_loops(self, where: str) -> tuple[int, str]:
+        devices = [
+            {"name": device, "ref": reference, "back-file": str(file)}
+            for device, (file, reference) in self.loops.items()
+            if (str(file).startswith(where) if where.endswith("/") else str(file) == where)
+        ]
+        return 0, json.dumps({"loopdevices": devices})
+
     def _losetup(self, options: list[str]) -> tuple[int, str]:
         match options:
-            case ["--list", "--json", *_]:
-                devices = [
-                    {"name": device, "ref": reference, "back-file": str(file)}
-                    for device, (file, reference) in self.loops.items()
-                ]
-                return 0, json.dumps({"loopdevices": devices}) if devices else ""
             case ["--find", "--show", "--direct-io=on", reference, *part, name]:
                 assert Path(name) in self.files, "losetup over no file"
                 device = next(

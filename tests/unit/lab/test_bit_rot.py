@@ -14,6 +14,7 @@ from grampus.ceph.image_objects import LIST_OBJECTS
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.progress import SilentProgress
 from grampus.hosts.lab_host import LabFleet
+from grampus.hosts.loop_scripts import LIST_LOOPS
 from grampus.hosts.port import CommandResult, DaemonSpec, DaemonStatus
 from grampus.lab.bit_rot import FLIP_BIT, LIST_WRITES, BitRot
 from grampus.lab.osds import osd_reference
@@ -53,7 +54,8 @@ class RottenHost:
 
     def _answer(self, argv: list[str], stdin: str | None) -> Any:
         match argv:
-            case ["losetup", *_]:
+            case ["python3", "-c", script, where] if script == LIST_LOOPS:
+                assert where == f"{self.data_dir}/osd/"
                 reference = osd_reference(SPEC, 0)
                 return {"loopdevices": [{"name": str(self.device), "ref": reference}]}
             case ["python3", "-c", script, *_] if script == LIST_OBJECTS:

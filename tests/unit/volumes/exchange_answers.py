@@ -34,13 +34,13 @@ def answer_exchange(
 
 
 def heard_loops(loops: Mapping[str, Loop]) -> list[tuple[str, Loop]]:
-    """The loop devices, none of which may have a volumed without an image.
+    """Those loop devices that are asked, none of which may have a volumed without an image.
 
     The kernel asks the file, and a volumed whose queues are full of waiting requests never hears.
     """
     for loop in loops.values():
         is_held = loop.server.state == "running" and loop.server.client is None
-        assert not is_held, f"losetup waits for {loop.file}, which waits for its image"
+        assert not is_held, f"whoever asks {loop.file} waits, which waits for its image"
     return sorted(loops.items())
 
 

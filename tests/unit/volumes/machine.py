@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
+from grampus.hosts.loop_scripts import LIST_LOOPS
 from grampus.hosts.port import (
     CommandFailedError,
     CommandResult,
@@ -223,6 +224,8 @@ class FakeHost:
                 return 0, "write back\n"
             case ["losetup", *options]:
                 return self._losetup(options)
+            case ["python3", "-c", script, where] if script == LIST_LOOPS:
+                return self._list_loops(where)
             case ["findmnt", *_, "--mountpoint", target]:
                 source = self.mounts.get(Path(target))
                 return (1, "") if source is None else (0, f"{source}\n")
@@ -309,18 +312,20 @@ class FakeHost:
                 raise AssertionError(f"a command that no host was told of: {argv}")
         return 0, ""
 
+    def _list_loops(self, file: str) -> tuple[int, str]:
+        meant = {device: loop for device, loop in self.loops.items() if str(loop.file) == file}
+        devices = [
+            {
+                "name": device,
+                "ref": loop.reference if loop.server.state == "running" else None,
+                "back-file": str(loop.file),
+            }
+            for device, loop in heard_loops(meant)
+        ]
+        return 0, json.dumps({"loopdevices": devices})
+
     def _losetup(self, options: list[str]) -> tuple[int, str]:
         match options:
-            case ["--list", "--json", "--output", "NAME,REF,BACK-FILE"]:
-                devices = [
-                    {
-                        "name": device,
-                        "ref": loop.reference if loop.server.state == "running" else None,
-                        "back-file": str(loop.file),
-                    }
-                    for device, loop in heard_loops(self.loops)
-                ]
-                return 0, json.dumps({"loopdevices": devices}) if devices else ""
             case ["--find", "--show", "--direct-io=on", reference, name]:
                 file = Path(name)
                 servers = [d for d in self.daemons.values() if d.export == file]

@@ -41,7 +41,7 @@ def test_attach_again_asks_the_daemon_and_changes_nothing(built: World) -> None:
     before, commands = built.inventory(), len(built.h1.commands)
     assert built.service().ensure_attached("demo", "h1") == attachment
     assert built.inventory() == before
-    assert [argv[0] for argv in built.h1.commands[commands:]] == ["timeout", "losetup", "findmnt"]
+    assert [argv[0] for argv in built.h1.commands[commands:]] == ["timeout", "python3", "findmnt"]
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,11 @@ UNFIT_CHECKS = (
     "OBJECT_UNFOUND",
     "OBJECT_MISPLACED",
 )
-# What OSDs that were filled on purpose make Ceph say.
-NEARLY_FULL_CHECKS = frozenset({"OSD_NEARFULL", "POOL_NEARFULL"})
+# What OSDs that were filled on purpose make Ceph say: of those that are 87% full together one may
+# be above 90%, from where on nothing is moved to it. Whoever writes notices that from 95% on alone.
+NEARLY_FULL_CHECKS = frozenset(
+    {"OSD_NEARFULL", "POOL_NEARFULL", "OSD_BACKFILLFULL", "POOL_BACKFILLFULL"}
+)
 _MOVING = frozenset(
     {"degraded", "undersized", "recovering", "recovery_wait", "backfilling", "backfill_wait"}
 )

@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from grampus.bench.paths.ports import PathsPorts
 from grampus.core.errors import GrampusError, RefusedError
+from grampus.hosts.loop_scripts import LIST_LOOPS
 from grampus.hosts.port import CommandFailedError, CommandResult, DaemonSpec, DaemonStatus, Usage
 from grampus.state.home import Home
 from grampus.state.runs import Setting
@@ -87,6 +88,8 @@ class PathsHost(FakeHost):
             return 0, "write back\n"
         if program == "losetup":
             return 0, self._losetup(argv)
+        if LIST_LOOPS in argv:
+            return 0, self._list_loops(argv[-1])
         if program == "mount":
             self.mounted.add(argv[-1])
             self.way = "local"
@@ -111,13 +114,15 @@ class PathsHost(FakeHost):
             return self._fio(argv[-1])
         raise AssertionError(f"unexpected command {argv}")
 
+    def _list_loops(self, where: str) -> str:
+        devices = [
+            {"name": device, "ref": reference, "back-file": file}
+            for file, (device, reference) in self.loops.items()
+            if file == where
+        ]
+        return json.dumps({"loopdevices": devices})
+
     def _losetup(self, argv: list[str]) -> str:
-        if "--list" in argv:
-            devices = [
-                {"name": device, "ref": reference, "back-file": file}
-                for file, (device, reference) in self.loops.items()
-            ]
-            return json.dumps({"loopdevices": devices})
         if "--detach" in argv:
             self.loops = {file: dev for file, dev in self.loops.items() if dev[0] != argv[-1]}
             return ""

@@ -64,15 +64,18 @@ def test_osds_are_filled_with_what_stands_on_them_counted(tmp_path: Path) -> Non
     assert world.osd_sets.used_bytes[name] == filled
 
 
-def test_nearly_full_osds_are_fit_as_long_as_they_are_there(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("check", "is_fit"),
+    [("OSD_NEARFULL", True), ("OSD_BACKFILLFULL", True), ("OSD_FULL", False)],
+)
+def test_nearly_full_osds_are_fit_as_long_as_they_are_there(
+    tmp_path: Path, check: str, is_fit: bool
+) -> None:
     world = StandWorld(tmp_path)
-    world.cluster.status["health"] = {
-        "status": "HEALTH_WARN",
-        "checks": {"OSD_NEARFULL": NEARLY_FULL},
-    }
+    world.cluster.status["health"] = {"status": "HEALTH_WARN", "checks": {check: NEARLY_FULL}}
     assert "nearfull" in (world.place().why_unfit() or "")
     world.place().prepare([FULL])
-    assert world.place().why_unfit() is None
+    assert (world.place().why_unfit() is None) == is_fit
     world.place().dismantle()
     assert "nearfull" in (world.place().why_unfit() or "")
 
