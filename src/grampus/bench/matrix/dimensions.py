@@ -179,7 +179,11 @@ class Point(Frozen):
     trx_commit: Annotated[
         int,
         _whole(0, 2),
-        Dimension("database", "innodb_flush_log_at_trx_commit", "0, 1 or 2"),
+        Dimension(
+            "database",
+            "innodb_flush_log_at_trx_commit; the binary log is flushed at each commit with 1 alone",
+            "0, 1 or 2",
+        ),
     ] = 1
     doublewrite: Annotated[
         Literal["default", "disabled", "detect-only", "single", "parallel"],

@@ -13,7 +13,7 @@ from grampus.databases.live.decide_parameters import is_same_value
 
 POOL = "innodb_buffer_pool_size"
 # What the server takes while it runs; all others wait for its next start.
-LIVE = (POOL, "innodb_flush_log_at_trx_commit")
+LIVE = (POOL, "innodb_flush_log_at_trx_commit", "sync_binlog")
 # A minute of binary logs is all that a stand has room for.
 BINLOG_KEPT_S = 60
 # The server's default too: for each part of the buffer pool one file for its list of changed
@@ -65,6 +65,9 @@ def decide_parameters(cell: Cell, stand: StandPlan) -> dict[str, str]:
         **PROFILES[cell.point.profile].server,
         POOL: str(pool_bytes),
         "innodb_flush_log_at_trx_commit": str(cell.point.trx_commit),
+        # Whoever can lose the last second does not flush the binary log at each commit: with 1
+        # every transaction would wait for that flush instead.
+        "sync_binlog": "1" if cell.point.trx_commit == 1 else "0",
         **_DOUBLEWRITE[cell.point.doublewrite],
         **(EMPTY_START if cell.point.caches == "all" else {}),
     }

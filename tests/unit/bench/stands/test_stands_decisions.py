@@ -38,8 +38,17 @@ def test_parameters_are_what_the_cell_asks_for(doublewrite: str, expected: dict[
     assert own == {
         "innodb_buffer_pool_size": str(16 * MIB),
         "innodb_flush_log_at_trx_commit": "2",
+        "sync_binlog": "0",
         **expected,
     }
+
+
+@pytest.mark.parametrize(("trx_commit", "sync_binlog"), [(0, "0"), (1, "1"), (2, "0")])
+def test_the_binary_log_is_flushed_at_each_commit_where_the_redo_log_is(
+    trx_commit: int, sync_binlog: str
+) -> None:
+    cell = make_cell(trx_commit=trx_commit)
+    assert decide_parameters(cell, decide_stand(cell))["sync_binlog"] == sync_binlog
 
 
 def test_a_pool_in_bigger_steps_is_rounded_up_as_the_server_would() -> None:

@@ -358,6 +358,7 @@ class FakeStandDatabases:
         self.variables[name] = {
             "innodb_buffer_pool_size": str(32 * MIB),
             "innodb_flush_log_at_trx_commit": "1",
+            "sync_binlog": "1",
         }
         self._world.fuse.burn()
 
