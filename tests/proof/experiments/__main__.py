@@ -13,7 +13,13 @@ from typing import Any
 from grampus.bench.matrix.loading import load_matrix_suites
 from grampus.bench.matrix.suite import MatrixSuite
 from tests.proof.experiments.labs import KINDS, decide_lab
-from tests.proof.experiments.pages import Line, decide_line, render_index, render_unmeasured
+from tests.proof.experiments.pages import (
+    Line,
+    decide_line,
+    render_index,
+    render_measured,
+    render_unmeasured,
+)
 from tests.proof.proof_lab import own_lab
 from tests.system.command_line import CHECKOUT, CommandLine
 
@@ -77,7 +83,7 @@ def measure(command_line: CommandLine, suite: MatrixSuite) -> tuple[Line, str]:
     shown = find_finished(command_line, name) or run(command_line, name)
     when = f"{datetime.fromtimestamp(shown['started_at_s'], UTC):%Y-%m-%d %H:%M}"
     page = command_line.ok("bench", "export", shown["run_id"]).stdout
-    return decide_line(name, shown, cells, when), page
+    return decide_line(name, shown, cells, when), render_measured(page, suite.remarks)
 
 
 def find_finished(command_line: CommandLine, suite: str) -> dict[str, Any] | None:

@@ -15,6 +15,7 @@ that is smaller than the noise of seconds stays undecided.
 | experiment | of the source's conclusions | cells measured | when (UTC) |
 | --- | --- | --- | --- |
 """
+_CONCLUSIONS = "\n## Conclusions\n"
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,14 @@ def render_index(suites: Sequence[str], lines: Mapping[str, Line]) -> str:
         found = said or "not measured here"
         rows.append(f"| {link} | {found} | {line.measured} of {line.cells} | {line.when or '-'} |")
     return _HEAD + "\n".join(rows) + "\n"
+
+
+def render_measured(page: str, remarks: Sequence[str]) -> str:
+    """The page of a run, with the suite's remarks before its conclusions."""
+    if not remarks:
+        return page
+    said = "\n".join(f"- {remark}" for remark in remarks)
+    return page.replace(_CONCLUSIONS, f"\n## To bear in mind\n\n{said}\n{_CONCLUSIONS}", 1)
 
 
 def render_unmeasured(title: str, plan: Mapping[str, Any]) -> str:

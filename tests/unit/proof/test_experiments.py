@@ -6,7 +6,13 @@ import pytest
 
 from grampus.bench.matrix.loading import load_matrix_suites
 from tests.proof.experiments.labs import FILESTORE, LAYOUTS, PLAIN, decide_lab
-from tests.proof.experiments.pages import Line, decide_line, render_index, render_unmeasured
+from tests.proof.experiments.pages import (
+    Line,
+    decide_line,
+    render_index,
+    render_measured,
+    render_unmeasured,
+)
 from tests.system.command_line import CHECKOUT
 
 SHOWN = {
@@ -33,6 +39,15 @@ VERDICTS = {"faster": "does not hold", "cheaper": "holds"}
 def test_the_index_says_what_was_found(shown: dict[str, object], line: Line, row: str) -> None:
     assert decide_line("a", shown, 3, "now") == line
     assert render_index(["a"], {"a": line}).splitlines()[-1] == row
+
+
+def test_remarks_stand_before_the_conclusions() -> None:
+    page = "# Disks\n\nWhat?\n\n## Conclusions\n\n| a |\n"
+    assert render_measured(page, ()) == page
+    assert render_measured(page, ("It is so.", "So it is.")) == (
+        "# Disks\n\nWhat?\n\n## To bear in mind\n\n- It is so.\n- So it is.\n"
+        "\n## Conclusions\n\n| a |\n"
+    )
 
 
 def test_what_cannot_be_measured_says_each_reason_once() -> None:

@@ -21,7 +21,7 @@ from grampus.bench.matrix.workloads import WORKLOADS
 from grampus.bench.plan import DATA_BYTES_PER_ROW, VOLUME_BYTES_PER_ROW
 from grampus.bench.stands.osd_needs import OsdNeeds, decide_name_on
 from grampus.core.errors import RefusedError
-from grampus.core.units import GIB, MIB, format_bytes
+from grampus.core.units import GIB, KIB, MIB, format_bytes
 from grampus.databases.request import MIN_MEMORY_BYTES
 from grampus.databases.settings import decide_server_settings
 from grampus.volumes.model import DriverName, WritePath
@@ -44,18 +44,25 @@ MEMORY_STEP_BYTES = 64 * MIB
 MAX_MEMORY_BYTES = 1024 * GIB
 # Connections beside those of the load: the dataset's, the administrator's.
 SPARE_CONNECTIONS = 10
+# Each client of sysbench prepares its statements for every table: one where it does one thing, nine
+# in its mix (a select by key and four by range, two updates, DELETE, INSERT). One takes 31 KiB:
+# resident memory of mysqld 9.7.4 with 16 clients and 30 tables beside that with 4 (2026-11-23).
+# With 32 clients and 30 tables a server of 448 MiB was ended by its limit.
+STATEMENTS_OF_MIX = 9
+STATEMENT_BYTES = 32 * KIB
 # XFS's own, beside the file that fio writes to.
 FILE_SYSTEM_BYTES = 256 * MIB
 # rbd's own: an image of whole ones can be written to its last byte in steps of that size.
 OBJECT_BYTES = 4 * MIB
 # What one cell needs more of than another one on the same stand.
-_SIZES = ("size_bytes", "memory_bytes", "max_connections", "chunk_bytes")
+_SIZES = ("size_bytes", "memory_bytes", "max_connections", "chunk_bytes", "statements")
 
 
 class StandPlan(BaseModel):
     """A stand as it shall be, with what its cells need at most.
 
-    `memory_bytes`, `max_connections`, `chunk_bytes` (of the buffer pool), `tables` and
+    `memory_bytes`, `max_connections`, `statements` (prepared ones, of all clients together),
+    `chunk_bytes` (of the buffer pool), `tables` and
     `rows_per_table` are those of each database and 0 otherwise; `size_bytes` is a volume's or
     an image's, and `block_bytes` the size of an operation on a pool. `runtime` is what servers
     run in. `osds`: those that it stands on, if the place does not have them itself.
@@ -74,6 +81,7 @@ class StandPlan(BaseModel):
     memory_bytes: int = 0
     max_connections: int = 0
     chunk_bytes: int = 0
+    statements: int = 0
     tables: int = 0
     rows_per_table: int = 0
     osds: OsdNeeds | None = None
@@ -190,6 +198,7 @@ def decide_stand(cell: Cell) -> StandPlan:
     room_bytes = math.ceil(tables * rows * VOLUME_BYTES_PER_ROW / MAX_FILL) + SERVER_ROOM_BYTES
     size_bytes = _stepped(room_bytes, SIZE_STEP_BYTES)
     connections = point.clients * point.threads + SPARE_CONNECTIONS
+    statements = count_statements(cell)
     return StandPlan(
         name=name,
         target="database",
@@ -198,8 +207,11 @@ def decide_stand(cell: Cell) -> StandPlan:
         count=point.databases,
         dataset_bytes=cell.dataset_bytes,
         size_bytes=size_bytes,
-        memory_bytes=decide_memory_bytes(pool_bytes, connections, size_bytes=size_bytes),
+        memory_bytes=decide_memory_bytes(
+            pool_bytes, connections, size_bytes=size_bytes, statements=statements
+        ),
         max_connections=connections,
+        statements=statements,
         chunk_bytes=decide_chunk_bytes(pool_bytes),
         tables=tables,
         rows_per_table=rows,
@@ -267,8 +279,18 @@ def decide_chunk_bytes(pool_bytes: int) -> int:
     return chunk_bytes
 
 
-def decide_memory_bytes(pool_bytes: int, connections: int, *, size_bytes: int) -> int:
-    """The least memory with which Grampus itself would give a server that pool and connections.
+def count_statements(cell: Cell) -> int:
+    """Prepared statements that all clients of a database together have."""
+    share = WORKLOADS[cell.point.workload].read_share
+    each = 1 if share in (0.0, 1.0) else STATEMENTS_OF_MIX
+    return each * (cell.tables or 1) * cell.point.clients * cell.point.threads
+
+
+def decide_memory_bytes(
+    pool_bytes: int, connections: int, *, size_bytes: int, statements: int = 0
+) -> int:
+    """The least memory with which Grampus itself would give a server that pool and connections,
+    with room for so many prepared statements beside.
 
     Raises RefusedError with code `no-stand` when no machine has so much.
     """
@@ -276,7 +298,7 @@ def decide_memory_bytes(pool_bytes: int, connections: int, *, size_bytes: int) -
     while memory_bytes <= MAX_MEMORY_BYTES:
         settings = decide_server_settings("mysql", size_bytes, memory_bytes, 1.0)
         if settings.buffer_pool_bytes >= pool_bytes and settings.max_connections >= connections:
-            return memory_bytes
+            return memory_bytes + _stepped(statements * STATEMENT_BYTES, MEMORY_STEP_BYTES)
         memory_bytes += MEMORY_STEP_BYTES
     raise _no_stand(
         f"A server with {connections} connections and a buffer pool of {format_bytes(pool_bytes)} "

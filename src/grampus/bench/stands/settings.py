@@ -16,6 +16,8 @@ POOL = "innodb_buffer_pool_size"
 LIVE = (POOL, "innodb_flush_log_at_trx_commit", "sync_binlog")
 # A minute of binary logs is all that a stand has room for.
 BINLOG_KEPT_S = 60
+# The server's default.
+DEFAULT_STATEMENTS = 16_382
 # The server's default too: for each part of the buffer pool one file for its list of changed
 # pages, and one for that of pages to be given up (the manual, on innodb_doublewrite_files).
 PARALLEL_FILES = 2
@@ -46,6 +48,7 @@ def base_parameters(stand: StandPlan) -> dict[str, str]:
     """Parameters of every database of a stand, from its creation on."""
     return {
         "max_connections": str(stand.max_connections),
+        "max_prepared_stmt_count": str(max(stand.statements, DEFAULT_STATEMENTS)),
         "innodb_buffer_pool_chunk_size": str(stand.chunk_bytes),
         "innodb_buffer_pool_instances": "1",
         "binlog_expire_logs_seconds": str(BINLOG_KEPT_S),

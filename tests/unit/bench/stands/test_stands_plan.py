@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from grampus.bench.matrix.workloads import WorkloadName
 from grampus.bench.stands.plan import (
     StandPlan,
     decide_chunk_bytes,
@@ -17,6 +18,7 @@ from grampus.bench.stands.plan import (
     merge_stands,
     stand_name,
 )
+from grampus.bench.stands.settings import base_parameters
 from grampus.core.errors import RefusedError
 from grampus.core.names import require_name
 from grampus.core.units import GIB, MIB
@@ -73,6 +75,23 @@ def test_memory_is_the_least_that_is_enough() -> None:
     less = decide_server_settings("mysql", GIB, memory_bytes - 64 * MIB, 1.0)
     assert less.buffer_pool_bytes < 300 * MIB
     assert decide_memory_bytes(5 * MIB, 10, size_bytes=GIB) == 256 * MIB
+
+
+@pytest.mark.parametrize(
+    ("workload", "statements", "more_mib"),
+    [("mix-75-25", 30 * 9 * 32, 320), ("update-index", 30 * 32, 64), ("point-select", 30 * 32, 64)],
+)
+def test_prepared_statements_have_memory_beside(
+    workload: WorkloadName, statements: int, more_mib: int
+) -> None:
+    """448 MiB were not enough for 32 clients of the mix with 30 tables."""
+    plan = decide_stand(make_cell(workload=workload, threads=32, tables=30))
+    assert plan.statements == statements
+    few = decide_stand(make_cell(workload="update-index", threads=32, tables=1))
+    assert plan.memory_bytes - few.memory_bytes == (more_mib - 64) * MIB
+    assert int(base_parameters(plan)["max_prepared_stmt_count"]) == 16_382
+    many = plan.model_copy(update={"statements": 34_560})
+    assert int(base_parameters(many)["max_prepared_stmt_count"]) == 34_560
 
 
 @pytest.mark.parametrize(
