@@ -17,6 +17,7 @@ from grampus.cli.options import (
     LabOption,
     MaxLagOption,
     WritePathOption,
+    in_lab,
 )
 from grampus.cli.output import make_output, show_plan
 from grampus.cli.volume import (
@@ -162,7 +163,7 @@ def db_create(
             "address": f"{created.endpoint.address}:{created.endpoint.port}",
             "connection": created.connection_string,
             "client": created.client_command,
-            "or": f"grampus db connect {name}",
+            "or": in_lab(f"grampus db connect {name}", lab),
             "write path": chosen,
             **({"encryption": spec.encryption} if spec.encryption else {}),
             **({"lost if host fails": loss} if path == "cache" else {}),

@@ -18,6 +18,7 @@ from grampus.cli.options import (
     LabOption,
     MaxLagOption,
     WritePathOption,
+    in_lab,
 )
 from grampus.cli.output import make_output, show_plan
 from grampus.cli.volume import parse_write_options
@@ -94,7 +95,7 @@ def db_clone(
             "address": f"{created.endpoint.address}:{created.endpoint.port}",
             "connection": created.connection_string,
             "client": created.client_command,
-            "or": f"grampus db connect {name}",
+            "or": in_lab(f"grampus db connect {name}", lab),
         },
     )
 

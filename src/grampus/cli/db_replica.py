@@ -16,6 +16,7 @@ from grampus.cli.options import (
     FormatOption,
     LabOption,
     YesOption,
+    in_lab,
 )
 from grampus.cli.output import make_output, show_plan
 from grampus.cli.work import work_on_databases
@@ -116,7 +117,7 @@ def replica_add(
             "copies": explain_copies(held, primary),
             "connection": created.connection_string,
             "client": created.client_command,
-            "or": f"grampus db connect {primary} --read-only",
+            "or": in_lab(f"grampus db connect {primary} --read-only", lab),
         },
     )
 

@@ -23,6 +23,7 @@ from grampus.cli.options import (
     DryRunOption,
     FormatOption,
     LabOption,
+    in_lab,
 )
 from grampus.cli.output import make_output, show_plan
 from grampus.cli.work import work_on_databases
@@ -119,7 +120,7 @@ def db_restore(
             "restored": f"{manifest.id}, as of {moment or manifest.taken_at:%Y-%m-%d %H:%M:%S} UTC",
             "user": f"{reached.user} (as it was; its password is new)",
             "client": render_client_command(record.spec.flavour, str(option_file)),
-            "or": f"grampus db connect {name}",
+            "or": in_lab(f"grampus db connect {name}", lab),
         },
     )
 

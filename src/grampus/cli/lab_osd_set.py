@@ -20,6 +20,7 @@ from grampus.cli.options import (
     FormatOption,
     LabOption,
     YesOption,
+    in_lab,
 )
 from grampus.cli.output import make_output, show_plan
 from grampus.core.errors import UsageError, closest_name
@@ -127,7 +128,7 @@ def osd_set_add(
             "on each host": describe_osd_set(osd_set),
             "osds": _osds(view),
             "pool": osd_set.pool,
-            "use": f"grampus volume create NAME --size 4G --pool {osd_set.pool}",
+            "use": in_lab(f"grampus volume create NAME --size 4G --pool {osd_set.pool}", lab),
         },
     )
 

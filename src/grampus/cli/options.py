@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
 from typing import Annotated
 
@@ -11,12 +12,13 @@ from grampus.cli.output import OutputFormat
 from grampus.lab.model import DEFAULT_LAB
 from grampus.volumes.model import DriverName, TransportName
 
+LAB_VARIABLE = "GRAMPUS_LAB"
 LabOption = Annotated[
     str,
     typer.Option(
         "--lab",
         metavar="NAME",
-        envvar="GRAMPUS_LAB",
+        envvar=LAB_VARIABLE,
         help="The lab to work in.",
         show_default=True,
     ),
@@ -31,6 +33,12 @@ DryRunOption = Annotated[
     ),
 ]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", metavar="", help="Do not ask.")]
+
+
+def in_lab(command: str, lab: str) -> str:
+    """A command to be typed next, as it finds the same lab: by its name or by `GRAMPUS_LAB`."""
+    found = os.environ.get(LAB_VARIABLE) or DEFAULT_LAB
+    return command if lab == found else f"{command} --lab {lab}"
 
 
 class DriverWord(StrEnum):
