@@ -59,6 +59,9 @@ def test_all_parts_together_fit_into_the_memory_limit(memory_mib: int) -> None:
     )
     assert parts <= memory_bytes
     assert settings.max_connections >= 32
+    # Half a MiB of a connection is for these.
+    each = settings.max_prepared_statements / settings.max_connections
+    assert each <= 16 or settings.max_prepared_statements == 1200
 
 
 @pytest.mark.parametrize("size_bytes", [GIB, 3 * GIB, 10 * GIB, 100 * GIB, TIB, 64 * TIB])

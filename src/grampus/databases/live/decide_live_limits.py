@@ -16,6 +16,7 @@ from grampus.databases.settings import PERFORMANCE_SCHEMA_BYTES, ServerSettings
 _LIVE_OPTIONS: dict[FlavourName, tuple[str, ...]] = {
     "mysql": (
         "max_connections",
+        "max_prepared_stmt_count",
         "table_open_cache",
         "table_definition_cache",
         "tmp_table_size",
@@ -26,6 +27,7 @@ _LIVE_OPTIONS: dict[FlavourName, tuple[str, ...]] = {
     ),
     "mariadb": (
         "max_connections",
+        "max_prepared_stmt_count",
         "table_open_cache",
         "table_definition_cache",
         "tmp_table_size",

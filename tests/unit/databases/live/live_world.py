@@ -32,6 +32,7 @@ CATALOGUE = {
     "binlog_row_image": ("Enumeration", "0", "0", "FULL"),
     "slow_query_log": ("Boolean", "0", "0", "OFF"),
     "max_connections": ("Integer", "1", "100000", "151"),
+    "max_prepared_stmt_count": ("Integer", "0", "4194304", "16382"),
     "table_open_cache": ("Integer", "1", "524288", "4000"),
     "table_definition_cache": ("Integer", "400", "524288", "2000"),
     "tmp_table_size": ("Integer", "1024", "0", "16777216"),
