@@ -17,6 +17,7 @@ from grampus.cli.options import (
     FormatOption,
     LabOption,
     YesOption,
+    in_lab,
 )
 from grampus.cli.output import make_output, show_plan
 from grampus.core.errors import UsageError
@@ -113,7 +114,7 @@ def lab_up(
     output.text(
         document,
         f"The lab '{lab}' is up: {spec.host_count} hosts, {spec.osd_count} OSDs, {health}.\n"
-        f"Next: grampus db create demo --size 4G",
+        f"Next: {in_lab('grampus db create demo --size 4G', lab)}",
     )
 
 

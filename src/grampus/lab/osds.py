@@ -81,7 +81,10 @@ class LabOsds:
         self._set_limits(plans, lambda _, device: BlockLimit(device))
 
     def impose_limits(self, plans: Sequence[OsdPlan]) -> None:
-        """Their devices are limited as their media again; what was written before is on them."""
+        """Their devices are limited as their media again; what was written before is on them.
+
+        Raises GrampusError with code `no-device` rather than to leave one of them without limits.
+        """
         for name in sorted({plan.host for plan in plans}):
             # FileStore's writes may be in the file system's cache yet.
             self._fleet.host(name).run(["sync"], timeout_s=SYNC_TIMEOUT_S)
@@ -102,8 +105,13 @@ class LabOsds:
             host = self._fleet.lab_host(plan.host)
             for part, reference in parts:
                 device = find_loop_device(host, reference, file=osd_directory(host) / part.file)
-                if device is not None:
-                    host.set_block_limit(osd_daemon(osd_id), limit_of(part, device))
+                if device is None:
+                    raise GrampusError(
+                        f"{osd_daemon(osd_id)} on {plan.host} has lost a block device.",
+                        "`grampus lab up` starts what has ended.",
+                        code="no-device",
+                    )
+                host.set_block_limit(osd_daemon(osd_id), limit_of(part, device))
 
     def observe(self, plans: Sequence[OsdPlan]) -> dict[int, bool]:
         """Those that the cluster knows, by id: whether each is up."""

@@ -83,7 +83,8 @@ def measure(command_line: CommandLine, suite: MatrixSuite) -> tuple[Line, str]:
     shown = find_finished(command_line, name) or run(command_line, name)
     when = f"{datetime.fromtimestamp(shown['started_at_s'], UTC):%Y-%m-%d %H:%M}"
     page = command_line.ok("bench", "export", shown["run_id"]).stdout
-    return decide_line(name, shown, cells, when), render_measured(page, suite.remarks)
+    line = decide_line(name, shown, cells, when, has_remarks=bool(suite.remarks))
+    return line, render_measured(page, suite.remarks)
 
 
 def find_finished(command_line: CommandLine, suite: str) -> dict[str, Any] | None:

@@ -12,6 +12,9 @@ Written by `make experiments`: the scale `tiny` on one machine of two cores, who
 all disks. Figures of such a place tell shapes and ratios, not what hardware can do, and an effect
 that is smaller than the noise of seconds stays undecided.
 
+What is to be known before a page is read comes before its verdicts: of hard disks above all,
+which are emulated here.
+
 | experiment | of the source's conclusions | cells measured | when (UTC) |
 | --- | --- | --- | --- |
 """
@@ -27,15 +30,23 @@ class Line:
     measured: int
     cells: int
     when: str
+    has_remarks: bool = False
 
 
-def decide_line(suite: str, shown: Mapping[str, Any] | None, cells: int, when: str) -> Line:
+def decide_line(
+    suite: str,
+    shown: Mapping[str, Any] | None,
+    cells: int,
+    when: str,
+    *,
+    has_remarks: bool = False,
+) -> Line:
     """The index's line of a suite; `shown` is the document of `bench show`, None without a run."""
     if shown is None:
         return Line(suite, {}, 0, cells, "")
     verdicts = {one["name"]: str(one["word"]).replace("-", " ") for one in shown["conclusions"]}
     measured = sum(cell["measured"] > 0 for cell in shown["cells"])
-    return Line(suite, verdicts, measured, cells, when)
+    return Line(suite, verdicts, measured, cells, when, has_remarks)
 
 
 def render_index(suites: Sequence[str], lines: Mapping[str, Line]) -> str:
@@ -48,7 +59,12 @@ def render_index(suites: Sequence[str], lines: Mapping[str, Line]) -> str:
             continue
         said = "; ".join(f"{name}: **{word}**" for name, word in line.verdicts.items())
         link = f"[{line.suite}]({line.suite}.md)"
-        found = said or "not measured here"
+        mind = (
+            f" ([to know before reading]({line.suite}.md#to-know-before-reading))"
+            if line.has_remarks
+            else ""
+        )
+        found = f"{said or 'not measured here'}{mind}"
         rows.append(f"| {link} | {found} | {line.measured} of {line.cells} | {line.when or '-'} |")
     return _HEAD + "\n".join(rows) + "\n"
 
@@ -58,7 +74,7 @@ def render_measured(page: str, remarks: Sequence[str]) -> str:
     if not remarks:
         return page
     said = "\n".join(f"- {remark}" for remark in remarks)
-    return page.replace(_CONCLUSIONS, f"\n## To bear in mind\n\n{said}\n{_CONCLUSIONS}", 1)
+    return page.replace(_CONCLUSIONS, f"\n## To know before reading\n\n{said}\n{_CONCLUSIONS}", 1)
 
 
 def render_unmeasured(title: str, plan: Mapping[str, Any]) -> str:

@@ -389,5 +389,15 @@ def test_osds_that_are_not_there_are_given_no_limits(tmp_path: Path) -> None:
     world.close()
 
 
+def test_an_osd_without_its_device_is_not_left_without_limits(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.add()
+    host = world.ceph.hosts[1]
+    host.loops = {device: at for device, at in host.loops.items() if at[1].endswith("/osd-1")}
+    with pytest.raises(GrampusError, match=r"osd-\d+ on h2 has lost a block device"):
+        world.service().impose_limits(DISKS.name)
+    world.close()
+
+
 def _limits(world: World) -> dict[tuple[str, str], BlockLimit]:
     return {key: limit for host in world.ceph.hosts for key, limit in host.block_limits.items()}

@@ -45,9 +45,15 @@ def test_remarks_stand_before_the_conclusions() -> None:
     page = "# Disks\n\nWhat?\n\n## Conclusions\n\n| a |\n"
     assert render_measured(page, ()) == page
     assert render_measured(page, ("It is so.", "So it is.")) == (
-        "# Disks\n\nWhat?\n\n## To bear in mind\n\n- It is so.\n- So it is.\n"
+        "# Disks\n\nWhat?\n\n## To know before reading\n\n- It is so.\n- So it is.\n"
         "\n## Conclusions\n\n| a |\n"
     )
+
+
+def test_the_index_leads_to_what_is_to_be_known_before() -> None:
+    line = decide_line("a", SHOWN, 3, "now", has_remarks=True)
+    row = render_index(["a"], {"a": line}).splitlines()[-1]
+    assert "**holds** ([to know before reading](a.md#to-know-before-reading)) |" in row
 
 
 def test_what_cannot_be_measured_says_each_reason_once() -> None:

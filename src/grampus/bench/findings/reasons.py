@@ -29,7 +29,7 @@ _SPREAD = 1.05
 
 
 def explain(conclusion: ConclusionFinding, cells: Sequence[CellFinding]) -> str:
-    """One to three sentences; empty where nothing was compared, or too little was seen."""
+    """One or two sentences; empty where nothing was compared, or too little was seen."""
     tested = [claim for claim in conclusion.claims if claim.ratio is not None]
     # In the order of the run, which is that of the matrix.
     wanted = {one for claim in tested for one in (claim.over_cell_id, claim.under_cell_id)}

@@ -21,9 +21,9 @@ from grampus.bench.matrix.workloads import WORKLOADS
 from grampus.bench.plan import DATA_BYTES_PER_ROW, VOLUME_BYTES_PER_ROW
 from grampus.bench.stands.osd_needs import OsdNeeds, decide_name_on
 from grampus.core.errors import RefusedError
-from grampus.core.units import GIB, KIB, MIB, format_bytes
+from grampus.core.units import GIB, MIB, format_bytes
 from grampus.databases.request import MIN_MEMORY_BYTES
-from grampus.databases.settings import decide_server_settings
+from grampus.databases.settings import STATEMENT_BYTES, decide_server_settings
 from grampus.volumes.model import DriverName, WritePath
 
 StandTarget = Literal["database", "volume", "image", "pool"]
@@ -45,11 +45,8 @@ MAX_MEMORY_BYTES = 1024 * GIB
 # Connections beside those of the load: the dataset's, the administrator's.
 SPARE_CONNECTIONS = 10
 # Each client of sysbench prepares its statements for every table: one where it does one thing, nine
-# in its mix (a select by key and four by range, two updates, DELETE, INSERT). One takes 31 KiB:
-# resident memory of mysqld 9.7.4 with 16 clients and 30 tables beside that with 4 (2026-11-23).
-# With 32 clients and 30 tables a server of 448 MiB was ended by its limit.
+# in its mix (a select by key and four by range, two updates, DELETE, INSERT).
 STATEMENTS_OF_MIX = 9
-STATEMENT_BYTES = 32 * KIB
 # XFS's own, beside the file that fio writes to.
 FILE_SYSTEM_BYTES = 256 * MIB
 # rbd's own: an image of whole ones can be written to its last byte in steps of that size.
