@@ -27,12 +27,13 @@ from grampus.hosts.port import (
     CommandFailedError,
     CommandResult,
     DaemonSpec,
+    DaemonState,
     DaemonStatus,
     Limits,
     RunningCommand,
 )
 from grampus.hosts.process import read_command, run_command, spawn_command, write_command
-from grampus.hosts.runc_state import observe_running
+from grampus.hosts.runc_state import observe_first_process
 
 # A command must not outlive the Grampus process that started it (kill -9 included): the next
 # command would meet it half done. TERM, because `runc exec` passes it on to its process.
@@ -95,29 +96,26 @@ class Containers:
 
     def observe(self) -> list[DaemonStatus]:
         """Every container that was started here and not removed, sorted by name."""
-        # Without a root there is none; runc would make one, which nobody would remove.
-        has_root = self._runc_root.is_dir()
-        listed = self._runc("list", "--format", "json").stdout if has_root else ""
-        states = {entry["id"]: entry for entry in json.loads(listed or "null") or []}
-        names = {path.name for path in self._directory.glob("*") if path.is_dir()}
+        # One after the other: `runc list` fails as a whole when a container that it has just read
+        # the name of is removed meanwhile (seen with runc 1.1.5).
         statuses = []
-        for name in sorted(names):
-            entry = states.get(self._id(name))
-            running = entry is not None and entry["status"] == "running"
-            statuses.append(
-                DaemonStatus(name, "running", int(entry["pid"]))
-                if running and entry is not None
-                else DaemonStatus(name, "stopped")
-            )
+        for path in sorted(self._directory.glob("*")):
+            if path.is_dir():
+                pid = self._running_pid(path.name)
+                state: DaemonState = "stopped" if pid is None else "running"
+                statuses.append(DaemonStatus(path.name, state, pid))
         return statuses
 
     def is_running(self, name: str) -> bool:
         """Whether the container's first process is alive."""
-        running = observe_running(self._runc_root / self._id(name))
-        if running is not None:
-            return running
+        return self._running_pid(name) is not None
+
+    def _running_pid(self, name: str) -> int | None:
+        process = observe_first_process(self._runc_root / self._id(name))
+        if process is not None:
+            return process.pid if process.alive else None
         state = self._state(name)
-        return state is not None and state["status"] == "running"
+        return int(state["pid"]) if state is not None and state["status"] == "running" else None
 
     def ensure_running(self, spec: DaemonSpec) -> None:
         """Start the container unless it runs.
@@ -153,10 +151,10 @@ class Containers:
 
     def _host_pid(self) -> int:
         """The first process of the host container. Raises GrampusError with code `host-down`."""
-        state = self._state(HOST_CONTAINER)
-        if state is None or state["status"] != "running":
+        pid = self._running_pid(HOST_CONTAINER)
+        if pid is None:
             raise GrampusError(f"The host {self._hostname} does not run.", code="host-down")
-        return int(state["pid"])
+        return pid
 
     def restart(self, name: str, *, stop_signal: str, timeout_s: float) -> None:
         """End the container and start it once more, just as it was started the last time.

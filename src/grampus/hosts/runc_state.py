@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 # Fields of /proc/PID/stat behind the name in brackets, which may hold spaces (proc_pid_stat(5)).
@@ -10,8 +11,16 @@ _STATE, _START_TIME = 0, 19
 _ENDED = frozenset("ZXx")
 
 
-def observe_running(directory: Path, proc: Path = Path("/proc")) -> bool | None:
-    """Whether the first process of the container is alive; None when only runc can say.
+@dataclass(frozen=True)
+class FirstProcess:
+    """The first process of a container; `pid` counts for nothing once it has ended."""
+
+    pid: int
+    alive: bool
+
+
+def observe_first_process(directory: Path, proc: Path = Path("/proc")) -> FirstProcess | None:
+    """The first process of the container; None when only runc can say.
 
     `directory` is the container's in runc's root, as runc 1.x writes it. The process is the one
     that was started if it began at the same moment, as runc itself compares it.
@@ -26,5 +35,6 @@ def observe_running(directory: Path, proc: Path = Path("/proc")) -> bool | None:
     try:
         fields = (proc / str(pid) / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
-        return False
-    return fields[_STATE] not in _ENDED and int(fields[_START_TIME]) == began
+        return FirstProcess(pid, alive=False)
+    alive = fields[_STATE] not in _ENDED and int(fields[_START_TIME]) == began
+    return FirstProcess(pid, alive)

@@ -16,15 +16,10 @@ RUNC = """#!/bin/sh
 shift; root=$1; verb=$2; shift 2
 echo "$verb $*" >> "$FAKE/calls"
 case $verb in
-    state) printf '{"status": "%s", "pid": 1}' "$(cat "$root/$1/status")" ;;
-    list)
-        sep='['
-        for file in "$root"/*/status; do
-            id=$(basename "$(dirname "$file")")
-            printf '%s{"id": "%s", "status": "%s", "pid": 1}' "$sep" "$id" "$(cat "$file")"
-            sep=,
-        done
-        echo ']' ;;
+    state)
+        test -e "$root/$1/status" || { echo "container $1 does not exist" >&2; exit 1; }
+        printf '{"status": "%s", "pid": 1}' "$(cat "$root/$1/status")" ;;
+    list) echo "stat $root/h1.gone: no such file or directory" >&2; exit 1 ;;
     kill) test "$2" != TERM || exit 0; echo stopped > "$root/$1/status" ;;
 esac
 """
@@ -116,3 +111,16 @@ def test_looking_at_a_host_without_runc_state_makes_none(machine: Machine) -> No
     machine.host.stop_all(kill=True)
     assert not machine.runc_root.exists()
     assert not (machine.directory / "calls").exists()
+
+
+def test_looking_at_a_host_while_a_container_is_removed(machine: Machine) -> None:
+    """runc fails as a whole when it lists containers of which one goes away meanwhile."""
+    machine.run_container("osd-0")
+    machine.run_container("volumed-shop", "stopped")
+    machine.run_container("volumed-gone")
+    (machine.runc_root / "h1.volumed-gone" / "status").unlink()
+    assert machine.host.observe_daemons() == [
+        DaemonStatus("osd-0", "running", 1),
+        DaemonStatus("volumed-gone", "stopped"),
+        DaemonStatus("volumed-shop", "stopped"),
+    ]

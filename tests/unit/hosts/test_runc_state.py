@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from grampus.hosts.runc_state import observe_running
+from grampus.hosts.runc_state import FirstProcess, observe_first_process
 
 
 def _stat(state: str, began: int) -> str:
@@ -35,13 +35,14 @@ def test_it_runs_if_the_process_noted_is_alive(
     if noted is not None:
         text = noted if isinstance(noted, str) else json.dumps(noted)
         (tmp_path / "state.json").write_text(text)
-    assert observe_running(tmp_path, tmp_path / "proc") is expected
+    process_seen = observe_first_process(tmp_path, tmp_path / "proc")
+    assert (process_seen.alive if process_seen is not None else None) is expected
 
 
 def test_one_that_was_only_created_is_left_to_runc(tmp_path: Path) -> None:
     (tmp_path / "state.json").write_text('{"init_process_pid": 1, "init_process_start": 0}')
     (tmp_path / "exec.fifo").touch()
-    assert observe_running(tmp_path) is None
+    assert observe_first_process(tmp_path) is None
 
 
 def test_our_own_process_is_alive(tmp_path: Path) -> None:
@@ -49,4 +50,4 @@ def test_our_own_process_is_alive(tmp_path: Path) -> None:
     pid = Path("/proc/self").resolve().name
     noted = {"init_process_pid": int(pid), "init_process_start": int(fields[19])}
     (tmp_path / "state.json").write_text(json.dumps(noted))
-    assert observe_running(tmp_path) is True
+    assert observe_first_process(tmp_path) == FirstProcess(int(pid), alive=True)
