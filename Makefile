@@ -86,8 +86,8 @@ crashes: setup ## Real crashes of volumes and databases, into docs/proof (root; 
 	$(VENV)/python -m tests.proof
 
 .PHONY: harness-cost
-harness-cost: setup ## What watching takes of a benchmark's throughput, on a lab that is up (root; half an hour)
-	./grampus bench run suites/checks/harness-cost.yaml --scale small
+harness-cost: setup ## What watching takes of a benchmark's throughput, into docs/proof (root; an hour)
+	$(VENV)/python -m tests.proof.harness_cost
 
 .PHONY: operations
 operations: setup ## Each operation on a database under load, 200 MB and 5 GB, into docs/proof (root; an hour)

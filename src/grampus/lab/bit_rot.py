@@ -38,10 +38,10 @@ from grampus.lab.decide_rot import (
     decide_osd,
     require_whole,
 )
-from grampus.lab.media import block_limit
 from grampus.lab.model import LabSpec
 from grampus.lab.osd_devices import OsdDevice, observe_osd_devices
-from grampus.lab.osd_plans import OSD_CPUS, THREAD_CACHE_MIB
+from grampus.lab.osd_limits import observe_limits
+from grampus.lab.osd_plans import OSD_CPUS, THREAD_CACHE_MIB, OsdPlan
 from grampus.lab.osds import find_first_osd, osd_directory, osd_reference
 
 # Arguments: device, place, and (to take it back) the digest of the chunk as the flip left it: then
@@ -249,9 +249,12 @@ class BitRot:
     def _start(self, host: Host, plan: RotPlan) -> None:
         """Run the OSD again until it has caught up, without the flips if it ends by them."""
         self._progress.phase(f"Start {osd_daemon(plan.osd)}")
+        osd = self._require_first(plan.osd, host)
+        file = osd_directory(host) / osd.data.file
         daemon = osd_spec(
             plan.osd,
-            (block_limit(self._spec.media, plan.device),),
+            (plan.device,),
+            observe_limits(host, osd, file, plan.device, None),
             host.data_dir,
             cpus=OSD_CPUS,
             thread_cache_mib=THREAD_CACHE_MIB,
@@ -306,20 +309,22 @@ class BitRot:
     def _place(self, osd: int) -> OsdDevice:
         for place in observe_osd_devices(self._spec, self._fleet):
             if place.daemon == osd_daemon(osd):
-                self._require_first(osd, place)
+                self._require_first(osd, self._fleet.lab_host(place.host))
                 return place
         raise NotFoundError(
             f"The OSD {osd} does not run.", "Bring it back first: `grampus lab fault heal`."
         )
 
-    def _require_first(self, osd: int, place: OsdDevice) -> None:
-        if find_first_osd(self._spec, self._fleet.lab_host(place.host), osd) is None:
+    def _require_first(self, osd: int, host: Host) -> OsdPlan:
+        plan = find_first_osd(self._spec, host, osd)
+        if plan is None:
             raise RefusedError(
                 f"osd.{osd} belongs to an OSD set, and bits are flipped on the lab's first OSDs "
                 "alone.",
                 "Choose a volume in the pool for databases.",
                 code="of-osd-set",
             )
+        return plan
 
 
 def _notes_file(host: Host, osd: int) -> PurePosixPath:

@@ -52,6 +52,7 @@ def mgr_spec(host: str, data_dir: PurePosixPath, cpus: float) -> DaemonSpec:
 
 def osd_spec(
     osd_id: int,
+    devices: tuple[str, ...],
     blocks: tuple[BlockLimit, ...],
     data_dir: PurePosixPath,
     *,
@@ -60,7 +61,7 @@ def osd_spec(
     arguments: tuple[str, ...] = (),
     binds: tuple[Bind, ...] = (),
 ) -> DaemonSpec:
-    """The OSD with that id, on block devices limited as their media."""
+    """The OSD with that id, on block devices; `blocks` limit them, or what is below, as media."""
     return DaemonSpec(
         name=osd_daemon(osd_id),
         argv=("ceph-osd", *_FOREGROUND, "--id", str(osd_id), *arguments),
@@ -69,7 +70,7 @@ def osd_spec(
             **_environment(),
             "TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES": str(thread_cache_mib * MIB),
         },
-        devices=tuple(block.device for block in blocks),
+        devices=devices,
         limits=Limits(cpus=cpus, memory_bytes=OSD_MEMORY_LIMIT_BYTES, block=blocks),
     )
 

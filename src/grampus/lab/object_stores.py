@@ -37,6 +37,11 @@ class OsdPlace:
     def directory(self) -> PurePosixPath:
         return PurePosixPath(f"/var/lib/ceph/osd/ceph-{self.osd_id}")
 
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """That of the data first."""
+        return (self.device,) if self.wal_db_device is None else (self.device, self.wal_db_device)
+
     def keyring_on(self, host: Host) -> PurePosixPath:
         """Its keyring by its path on the machine, for `write_file`."""
         return host.data_dir / f"var-lib-ceph/osd/ceph-{self.osd_id}/keyring"
@@ -80,7 +85,7 @@ class BlueStore:
         host.run(["rm", "-rf", str(directory)])
         host.run(["mkdir", "-p", str(directory)])
         _link(host, directory / "block", place.device)
-        for device in _devices(place):
+        for device in place.devices:
             # BlueStore refuses a device that carries another OSD's label.
             host.run(["wipefs", "--all", "--quiet", device])
             host.run(["dd", "if=/dev/zero", f"of={device}", "bs=1M", "count=4", "status=none"])
@@ -166,10 +171,6 @@ def require_keyring(host: Host, place: OsdPlace) -> str:
             f"The key of osd.{place.osd_id} on {host.name} is lost.", "Take the lab down and up."
         )
     return render_keyring(f"osd.{place.osd_id}", place.secret, {})
-
-
-def _devices(place: OsdPlace) -> tuple[str, ...]:
-    return (place.device,) if place.wal_db_device is None else (place.device, place.wal_db_device)
 
 
 def _link(host: Host, link: PurePosixPath, device: str) -> None:

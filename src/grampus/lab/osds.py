@@ -21,9 +21,9 @@ from grampus.hosts.loop_devices import (
 from grampus.hosts.port import BlockLimit, Host
 from grampus.lab.ceph_daemons import osd_daemon, osd_spec
 from grampus.lab.making import in_parallel, new_key
-from grampus.lab.media import block_limit
 from grampus.lab.model import LabSpec
 from grampus.lab.object_stores import OBJECT_STORES, ObjectStore, OsdPlace
+from grampus.lab.osd_limits import lifted, observe_limits
 from grampus.lab.osd_plans import DeviceSlice, OsdPlan, decide_first_osds
 from grampus.lab.osd_set import ObjectStoreName
 from grampus.lab.waiting import ClusterWaits
@@ -78,7 +78,7 @@ class LabOsds:
 
     def lift_limits(self, plans: Sequence[OsdPlan]) -> None:
         """Their devices are as fast as the machine's, until `impose_limits` or their next start."""
-        self._set_limits(plans, lambda _, device: BlockLimit(device))
+        self._set_limits(plans, lifted)
 
     def impose_limits(self, plans: Sequence[OsdPlan]) -> None:
         """Their devices are limited as their media again; what was written before is on them.
@@ -88,10 +88,10 @@ class LabOsds:
         for name in sorted({plan.host for plan in plans}):
             # FileStore's writes may be in the file system's cache yet.
             self._fleet.host(name).run(["sync"], timeout_s=SYNC_TIMEOUT_S)
-        self._set_limits(plans, _limit)
+        self._set_limits(plans, lambda limit: limit)
 
     def _set_limits(
-        self, plans: Sequence[OsdPlan], limit_of: Callable[[DeviceSlice, str], BlockLimit]
+        self, plans: Sequence[OsdPlan], choose: Callable[[BlockLimit], BlockLimit]
     ) -> None:
         """Of the OSDs that are there: the others get their limits when they start."""
         ids = {osd["uuid"]: int(osd["osd"]) for osd in self._cluster.query("osd", "dump")["osds"]}
@@ -99,19 +99,27 @@ class LabOsds:
             osd_id = ids.get(plan.uuid)
             if osd_id is None:
                 continue
-            parts = [(plan.data, osd_reference(self._spec, osd_id))]
-            if plan.wal_db is not None:
-                parts.append((plan.wal_db, wal_db_reference(self._spec, osd_id)))
             host = self._fleet.lab_host(plan.host)
-            for part, reference in parts:
-                device = find_loop_device(host, reference, file=osd_directory(host) / part.file)
-                if device is None:
-                    raise GrampusError(
-                        f"{osd_daemon(osd_id)} on {plan.host} has lost a block device.",
-                        "`grampus lab up` starts what has ended.",
-                        code="no-device",
-                    )
-                host.set_block_limit(osd_daemon(osd_id), limit_of(part, device))
+            file = osd_directory(host) / plan.data.file
+            device = self._require_device(host, osd_id, file, osd_reference(self._spec, osd_id))
+            wal_db_device = None
+            if plan.wal_db is not None:
+                wal_db_file = osd_directory(host) / plan.wal_db.file
+                reference = wal_db_reference(self._spec, osd_id)
+                wal_db_device = self._require_device(host, osd_id, wal_db_file, reference)
+            for limit in observe_limits(host, plan, file, device, wal_db_device):
+                host.set_block_limit(osd_daemon(osd_id), choose(limit))
+
+    @staticmethod
+    def _require_device(host: Host, osd_id: int, file: PurePosixPath, reference: str) -> str:
+        device = find_loop_device(host, reference, file=file)
+        if device is None:
+            raise GrampusError(
+                f"{osd_daemon(osd_id)} on {host.name} has lost a block device.",
+                "`grampus lab up` starts what has ended.",
+                code="no-device",
+            )
+        return device
 
     def observe(self, plans: Sequence[OsdPlan]) -> dict[int, bool]:
         """Those that the cluster knows, by id: whether each is up."""
@@ -144,22 +152,22 @@ class LabOsds:
         plan, osd_id = item
         host = self._fleet.host(plan.host)
         device = self._ensure_device(host, plan.data, osd_reference(self._spec, osd_id))
-        blocks = [_limit(plan.data, device)]
         wal_db_device = None
         if plan.wal_db is not None:
             reference = wal_db_reference(self._spec, osd_id)
             wal_db_device = self._ensure_device(host, plan.wal_db, reference)
-            blocks.append(_limit(plan.wal_db, wal_db_device))
         secret = json.loads(host.read_file(osd_directory(host) / _secret(plan)) or "{}")
         place = OsdPlace(osd_id, plan.uuid, device, wal_db_device, secret.get("cephx_secret"))
         store = object_store(plan.objectstore)
         store.ensure_made(host, place)
         store.ensure_ready(host, place)
         location = plan.crush_location
+        file = osd_directory(host) / plan.data.file
         host.ensure_daemon(
             osd_spec(
                 osd_id,
-                tuple(blocks),
+                place.devices,
+                observe_limits(host, plan, file, device, wal_db_device),
                 host.data_dir,
                 cpus=plan.cpus,
                 thread_cache_mib=plan.thread_cache_mib,
@@ -239,10 +247,6 @@ def osd_reference(spec: LabSpec, osd_id: int) -> str:
 def wal_db_reference(spec: LabSpec, osd_id: int) -> str:
     """What marks the loop device of an OSD's WAL and DB."""
     return f"{osd_reference(spec, osd_id)}-db"
-
-
-def _limit(part: DeviceSlice, device: str) -> BlockLimit:
-    return block_limit(part.media, device, shared_by=part.shared_by)
 
 
 def osd_directory(host: Host) -> PurePosixPath:

@@ -7,19 +7,12 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
-from typing import Any
 
 from grampus.bench.matrix.loading import load_matrix_suites
 from grampus.bench.matrix.suite import MatrixSuite
 from tests.proof.experiments.labs import KINDS, decide_lab
-from tests.proof.experiments.pages import (
-    Line,
-    decide_line,
-    render_index,
-    render_measured,
-    render_unmeasured,
-)
+from tests.proof.experiments.measuring import measure
+from tests.proof.experiments.pages import Line, render_index
 from tests.proof.proof_lab import own_lab
 from tests.system.command_line import CHECKOUT, CommandLine
 
@@ -28,9 +21,6 @@ PAGES = CHECKOUT / "docs" / "experiments"
 LINES = PAGES / "index.json"
 SUITES = CHECKOUT / "suites" / "sources"
 SCALE = "tiny"
-# Beside ten minutes of measuring, what cells stand on is made and removed.
-TIMEOUT_S = 3600
-NOT_FOUND = 3
 
 
 def main() -> int:
@@ -54,7 +44,7 @@ def is_written(
     """Measure a suite, and write its page and the index anew."""
     say(f"{suite.name} ...")
     try:
-        line, page = measure(command_line, suite)
+        line, page = measure(command_line, suite, suite.name, SCALE)
     except AssertionError as error:
         say(f"  {error}")
         return False
@@ -71,41 +61,6 @@ def read_lines() -> dict[str, Line]:
     """The index as it is: what earlier calls measured stays in it."""
     kept = json.loads(LINES.read_text()) if LINES.exists() else {}
     return {name: Line(**line) for name, line in kept.items()}
-
-
-def measure(command_line: CommandLine, suite: MatrixSuite) -> tuple[Line, str]:
-    """The suite's line and page, from a run that is kept, gone on with, or made now."""
-    name = suite.name
-    plan = command_line.json("bench", "run", name, "--scale", SCALE, "--dry-run")
-    cells = len(plan["cells"])
-    if all(cell["not_runnable"] is not None for cell in plan["cells"]):
-        return decide_line(name, None, cells, ""), render_unmeasured(suite.title, plan)
-    shown = find_finished(command_line, name) or run(command_line, name)
-    when = f"{datetime.fromtimestamp(shown['started_at_s'], UTC):%Y-%m-%d %H:%M}"
-    page = command_line.ok("bench", "export", shown["run_id"]).stdout
-    line = decide_line(name, shown, cells, when, has_remarks=bool(suite.remarks))
-    return line, render_measured(page, suite.remarks)
-
-
-def find_finished(command_line: CommandLine, suite: str) -> dict[str, Any] | None:
-    """The newest finished run of the suite that is kept, as `bench show` tells it."""
-    for one in reversed(command_line.json("bench", "list")["runs"]):
-        if one["suite"] == suite:
-            shown: dict[str, Any] = command_line.json("bench", "show", one["run_id"])
-            if shown["ended_at_s"] is not None and shown["scale"] == SCALE:
-                return shown
-    return None
-
-
-def run(command_line: CommandLine, suite: str) -> dict[str, Any]:
-    """Go on with the suite's unfinished run, or make one, to its end."""
-    arguments = ("bench", "run", suite, "--scale", SCALE, "--format", "json")
-    resumed = command_line.run(*arguments, "--resume", timeout_s=TIMEOUT_S)
-    if resumed.code == NOT_FOUND:
-        resumed = command_line.ok(*arguments, timeout_s=TIMEOUT_S)
-    assert resumed.code == 0, f"{suite}: {resumed.stderr[-500:]}"
-    document: dict[str, Any] = resumed.document
-    return document
 
 
 def say(text: str) -> None:

@@ -18,6 +18,7 @@ from pathlib import PurePosixPath
 
 from grampus.ceph.pools import COUNT_IMAGES
 from grampus.core.errors import NotFoundError
+from grampus.hosts.disks import FIND_DISK
 from grampus.hosts.loop_scripts import LIST_LOOPS
 from grampus.hosts.port import (
     BlockLimit,
@@ -191,6 +192,7 @@ class FakeLabHost:
     commands: list[tuple[str, ...]] = field(default_factory=list)
     block_limits: dict[tuple[str, str], BlockLimit] = field(default_factory=dict)
     first_loop: int = 0
+    disk: str = "/dev/vda"  # holds all files; "": none does
 
     @property
     def data_dir(self) -> Path:
@@ -354,6 +356,9 @@ class FakeLabHost:
                 return self._losetup(rest)
             case ["python3", "-c", script, where] if script == LIST_LOOPS:
                 return self._list_loops(where)
+            case ["python3", "-c", script, file, _] if script == FIND_DISK:
+                assert Path(file) in self.files
+                return 0, f"{self.disk}\n" if self.disk else ""
             case ["wipefs", "--all", "--quiet", device] | ["dd", _, device, *_]:
                 self.labels.pop(self.slice(device.removeprefix("of=")), None)
                 return 0, ""

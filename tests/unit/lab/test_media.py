@@ -30,7 +30,7 @@ DATA = PurePosixPath("/lab/h1/data")
 )
 def test_media_are_limits_on_the_device(media: MediaName, expected: BlockLimit) -> None:
     assert block_limit(media, "/dev/loop3") == expected
-    spec = osd_spec(3, (expected,), DATA, cpus=2.0, thread_cache_mib=128)
+    spec = osd_spec(3, ("/dev/loop3",), (expected,), DATA, cpus=2.0, thread_cache_mib=128)
     assert spec.limits.block == (expected,)
 
 
@@ -46,7 +46,7 @@ def test_daemons_run_in_the_foreground_with_random_nonces() -> None:
     specs = [
         mon_spec("h1", "10.0.0.1", DATA, cpus=1.0),
         mgr_spec("h1", DATA, cpus=1.0),
-        osd_spec(0, (block_limit("nvme", "/dev/loop0"),), DATA, cpus=2.0, thread_cache_mib=128),
+        osd_spec(0, ("/dev/loop0",), (), DATA, cpus=2.0, thread_cache_mib=128),
     ]
     assert [spec.name for spec in specs] == ["mon-h1", "mgr-h1", "osd-0"]
     for spec in specs:
@@ -62,7 +62,8 @@ def test_daemons_run_in_the_foreground_with_random_nonces() -> None:
 def test_a_mon_listens_on_its_hosts_address_and_an_osd_sees_its_device_only() -> None:
     mon = mon_spec("h2", "10.0.0.2", DATA, cpus=1.0)
     assert mon.argv[-4:] == ("--id", "h2", "--public-addr", "10.0.0.2")
-    osd = osd_spec(7, (block_limit("ssd", "/dev/loop9"),), DATA, cpus=1.5, thread_cache_mib=32)
+    below = (block_limit("hdd", "/dev/vda"),)
+    osd = osd_spec(7, ("/dev/loop9",), below, DATA, cpus=1.5, thread_cache_mib=32)
     assert osd.argv[-2:] == ("--id", "7")
     assert osd.devices == ("/dev/loop9",)
     assert osd.limits.cpus == 1.5

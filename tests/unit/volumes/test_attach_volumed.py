@@ -237,6 +237,21 @@ def test_a_journal_is_drawn_down_while_somebody_can_be_asked(built: World) -> No
         built.service().draw_down("drown")
 
 
+def test_what_an_attach_asks_for_is_found_out_beforehand_and_once(built: World) -> None:
+    def asked() -> int:
+        said = (*built.cluster.commands, *built.h1.commands, *built.h2.commands)
+        return sum("get-or-create" in argv or argv[-1] == "probe" for argv in said)
+
+    built.attach()
+    service = built.service()
+    service.draw_down("demo", towards="h2")
+    for host, questions in (("h2", 0), ("h1", 2)):
+        service.ensure_detached("demo")
+        before = asked()
+        service.ensure_attached("demo", host)
+        assert asked() == before + questions, host
+
+
 def test_records_of_an_earlier_version_load() -> None:
     old = (
         '{"spec":{"name":"demo","pool":"p","image":"i","size_bytes":1,"filesystem":"xfs"},'

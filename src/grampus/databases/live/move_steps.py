@@ -128,7 +128,7 @@ class MoveWork:
         LiveWork(self._ports, _hurried(self._move.former)).set_limits()
         LiveWork(self._ports, self._move.former).write_pages()
         # Those went to the volume's journal, and more was in it.
-        self._ports.volumes.draw_down(self._move.changed.name)
+        self._ports.volumes.draw_down(self._move.changed.name, towards=self._move.changed.host)
 
     def unhurry(self) -> None:
         live = LiveWork(self._ports, self._move.former)
