@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from grampus.bench.findings.enough import decide_enough
+from grampus.bench.findings.looks import ROUNDS_BETWEEN_LOOKS
 from grampus.bench.findings.rounds import distinct
 from grampus.bench.matrix.expansion import environments
 from grampus.bench.matrix.loading import parse_matrix_suite, read_matrix_suite
@@ -111,7 +113,7 @@ def run_matrix(
                 "for it.",
                 code="not-runnable",
             )
-        runner = MatrixRunner(place, archive, clock, progress)
+        runner = MatrixRunner(place, archive, clock, progress, decide_enough)
         return runner.run(plan, keep=options.keep_data)
 
 
@@ -134,6 +136,7 @@ def show_matrix_plan(run: MatrixRun, archive: MatrixArchive, output_format: Form
         "place": run.place,
         "resumes": run.run_id if begun else None,
         "rounds": run.rounds,
+        "first_look": run.first_look,
         "visits": len(missing),
         "estimated_s": estimated_s,
         "budget_s": run.budget_s,
@@ -172,6 +175,11 @@ def show_matrix_plan(run: MatrixRun, archive: MatrixArchive, output_format: Form
         f"round{'' if run.rounds == 1 else 's'}: {len(missing)} visits, about "
         f"{describe_time(estimated_s)} with what they stand on.",
     ]
+    if run.first_look is not None:
+        lines.append(
+            f"After {run.first_look} rounds, and every {ROUNDS_BETWEEN_LOOKS} from then on, it "
+            "ends if each conclusion has its answer."
+        )
     if begun:
         lines.append(f"This goes on with the run {run.run_id}.")
     if run.budget_s is not None and estimated_s > run.budget_s:

@@ -58,7 +58,12 @@ class MatrixRun(Frozen):
         description="a shared or emulated place: its figures tell shapes and ratios, no capacity"
     )
     seed: int
-    rounds: int
+    rounds: int = Field(description="at most, where the run is looked at before")
+    first_look: int | None = Field(
+        default=None,
+        description="after so many rounds it may end, once each conclusion has its answer; None: "
+        "never before all rounds",
+    )
     budget_s: float | None
     started_at_s: float
     warmup_s: float

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from grampus.bench.findings.looks import decide_level, stopping_limits
 from grampus.bench.findings.quantities import is_database, pair_rounds
 from grampus.bench.findings.rounds import (
     CellRounds,
@@ -17,7 +18,13 @@ from grampus.bench.matrix.conclusions import Quantity
 from grampus.bench.matrix.expansion import paired_cells
 from grampus.bench.matrix.suite import SCALES, MatrixSuite, ScaleName
 from grampus.bench.statistics.effect import Better, Effect, decide_effect, render_effect
-from grampus.bench.statistics.several import Several, decide_several, render_several
+from grampus.bench.statistics.several import (
+    Several,
+    decide_several,
+    p_over_looks,
+    render_several,
+)
+from grampus.bench.statistics.stopping import StoppingLimits
 from grampus.core.errors import GrampusError
 from grampus.state.matrix_runs import MatrixRun, Visit
 
@@ -61,16 +68,16 @@ def decide_comparisons(suite: MatrixSuite, run: MatrixRun, visits: Sequence[Visi
     transactions where the load is the same, and means something where it is not. Requests that
     come at a rate have no throughput of the server's.
     """
-    gathered = gather_rounds(run, visits)
+    gathered, level = gather_rounds(run, visits), decide_level(run, visits)
     found = [
-        _compare(suite, gathered, name, arm_id, baseline_id, quantity)
+        _compare(suite, gathered, name, (arm_id, baseline_id), quantity, level)
         for name in suite.arms
         if name != suite.baseline
         for arm_id, baseline_id in _pairs_of(suite, run, name)
         if arm_id in gathered and baseline_id in gathered
         for quantity in _quantities(gathered[arm_id], gathered[baseline_id])
     ]
-    several, places = _decide_together(found)
+    several, places = _decide_together(found, stopping_limits(run), level)
     for place, remains in zip(places, several.remains, strict=True):
         if found[place].word in ("better", "worse"):
             found[place] = replace(found[place], remains=remains)
@@ -108,17 +115,20 @@ def _compare(
     suite: MatrixSuite,
     gathered: Mapping[str, CellRounds],
     arm: str,
-    arm_id: str,
-    baseline_id: str,
+    pair: tuple[str, str],
     quantity: Quantity,
+    level: float,
 ) -> ComparisonFinding:
+    arm_id, baseline_id = pair
     cells = [one.cell for one in gathered.values()]
     names = [name for name in varied_names(cells) if name not in suite.arms[arm]]
     better: Better = "less" if quantity.startswith("latency") else "more"
     pairs = pair_rounds(quantity, gathered[arm_id], gathered[baseline_id])
     effect = None
     if pairs.reason is None:
-        effect = decide_effect(pairs.figures, better=better, resolution=min(pairs.resolution, 0.99))
+        effect = decide_effect(
+            pairs.figures, better=better, level=level, resolution=min(pairs.resolution, 0.99)
+        )
     return ComparisonFinding(
         arm=arm,
         baseline=suite.baseline or "",
@@ -138,11 +148,14 @@ def _compare(
     )
 
 
-def _decide_together(found: Sequence[ComparisonFinding]) -> tuple[Several, list[int]]:
+def _decide_together(
+    found: Sequence[ComparisonFinding], limits: StoppingLimits | None, level: float
+) -> tuple[Several, list[int]]:
     """What remains of the comparisons that have a p-value, and their places among all."""
     places, p_values = [], []
     for place, one in enumerate(found):
         if one.effect is not None and one.effect.p is not None:
             places.append(place)
-            p_values.append(one.effect.p)
-    return decide_several(p_values), places
+            p, rounds = one.effect.p, one.effect.rounds
+            p_values.append(p if limits is None else p_over_looks(p, rounds, limits))
+    return decide_several(p_values, level=level), places

@@ -5,7 +5,8 @@ claim's limits (yes), outside of them (no), or neither (unknown). Without figure
 generator was the limit, a claim is untested. What follows is plain logic: of claims that must all
 hold one that does not is enough, and of claims of which one must hold none may be left open.
 
-Where any one of several claims of a series would decide, its error of 5% is divided among them.
+Where any one of several claims of a series would decide, its error of 5% is divided among them. A
+run that is looked at before its last round spends that error over its looks (`looks.py`).
 Series and pairs beside each other are not: each is an experiment of its own, and shown as such.
 """
 
@@ -18,6 +19,7 @@ from typing import Literal
 
 from grampus.bench.declared import word_list
 from grampus.bench.findings.comparisons import scale_of
+from grampus.bench.findings.looks import decide_level
 from grampus.bench.findings.quantities import Pairs, pair_rounds
 from grampus.bench.findings.rounds import (
     CellRounds,
@@ -48,7 +50,6 @@ WORDS: Mapping[Truth, ConclusionWord] = {
     "unknown": "undecided",
     "untested": "not-tested",
 }
-_ERROR = 0.05
 _SHOWN_CLAIMS = 4
 
 
@@ -97,10 +98,11 @@ class _Decided:
 
 @dataclass(frozen=True)
 class _Compared:
-    """The rounds of a run by cell id, and what tells cells of one comparison apart."""
+    """The rounds of a run by cell id, and what is to be decided of them."""
 
     gathered: Mapping[str, CellRounds]
     conclusion: Conclusion
+    error: float  # of all that decides it together
 
 
 def decide_conclusions(
@@ -110,9 +112,9 @@ def decide_conclusions(
 
     Raises GrampusError with code `latency-document` for a latency that cannot be read.
     """
-    gathered = gather_rounds(run, visits)
+    gathered, error = gather_rounds(run, visits), decide_level(run, visits)
     return [
-        _decide(_Compared(gathered, one), compared_cells(suite, scale_of(run), one))
+        _decide(_Compared(gathered, one, error), compared_cells(suite, scale_of(run), one))
         for one in suite.conclusions
     ]
 
@@ -175,7 +177,7 @@ def _decide_best(
     """One of the expected values is better than each other one."""
     expected = [cell for cell in series if _along(cell, conclusion) in conclusion.expected]
     others = [cell for cell in series if cell not in expected]
-    level = _ERROR / max(len(expected), len(others), 1)
+    level = compared.error / max(len(expected), len(others), 1)
     most = conclusion.better == "most"
     limits: dict[str, float | None] = {
         "at_least": 1.0 if most else None,
@@ -212,7 +214,9 @@ def _decide_knee(
         return _Decided("untested", (_untested(series[0], series[-1], reason),))
     claims = [
         _claim(
-            compared, further, here, at_most=1 + conclusion.gain_below, level=_ERROR / len(steps)
+            *(compared, further, here),
+            at_most=1 + conclusion.gain_below,
+            level=compared.error / len(steps),
         )
         for here, further in steps
     ]
@@ -233,7 +237,10 @@ def _decide_trend(
         pairs = list(combinations(series, 2))
         claims = [
             _claim(
-                compared, further, here, at_least=1 / most, at_most=most, level=_ERROR / len(pairs)
+                *(compared, further, here),
+                at_least=1 / most,
+                at_most=most,
+                level=compared.error / len(pairs),
             )
             for here, further in pairs
         ]
@@ -247,8 +254,10 @@ def _claim(
     *,
     at_least: float | None = None,
     at_most: float | None = None,
-    level: float = _ERROR,
+    level: float | None = None,
 ) -> Claim:
+    """`level` is the error of the claim alone: all of the conclusion's when not given."""
+    level = compared.error if level is None else level
     found = [compared.gathered.get(cell.cell_id) for cell in (over, under)]
     arm, against = found
     if arm is None or against is None:

@@ -41,7 +41,8 @@ NOT_OUR_HARDWARE = (
 def suite_document(suite: MatrixSuite) -> dict[str, Any]:
     """The entry of `bench list`: {name, title, source, experiment, dimensions, scales}.
 
-    `dimensions` has the values by name, `scales` {cells, rounds, estimated_s} by scale.
+    `dimensions` has the values by name, `scales` {cells, rounds, first_look, estimated_s} by
+    scale.
     """
     return {
         "name": suite.name,
@@ -53,6 +54,7 @@ def suite_document(suite: MatrixSuite) -> dict[str, Any]:
             scale: {
                 "cells": len(expand_cells(suite, scale)),
                 "rounds": suite.scales[scale].rounds,
+                "first_look": suite.scales[scale].first_look,
                 "estimated_s": estimate_s(suite, scale),
             }
             for scale in SCALES

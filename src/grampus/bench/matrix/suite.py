@@ -75,17 +75,29 @@ class Exclusion(Frozen):
 class Scale(Frozen):
     """How long and how large; `only` and `fixed` narrow the matrix.
 
-    `dataset_bytes` is what is written to each database, volume or client before the load.
+    With a `first_look`, `rounds` are the most that are made: from so many on the run ends when each
+    conclusion has its answer. `dataset_bytes` is what is written to each database, volume or client
+    before the load.
     `environment_s` is what bringing up one environment with its data takes (an estimate).
     """
 
     warmup_s: Annotated[int, Field(strict=True, ge=0, le=86400)]
     measure_s: Annotated[int, Field(strict=True, ge=1, le=86400)]
     rounds: Annotated[int, Field(strict=True, ge=1, le=99)]
+    first_look: Annotated[int, Field(strict=True, ge=2, le=98)] | None = None
     dataset_bytes: Size
     environment_s: Annotated[int, Field(strict=True, ge=0, le=86400)]
     only: Values = Field(default_factory=dict)
     fixed: Setting = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _looks_before_its_last_round(self) -> Scale:
+        if self.first_look is not None and self.first_look >= self.rounds:
+            raise explained(
+                f"a scale of {self.rounds} rounds has its first look after {self.first_look}.",
+                "Look before the last round, or leave first_look out.",
+            )
+        return self
 
 
 class MatrixSuite(Frozen):

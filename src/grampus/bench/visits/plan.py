@@ -34,7 +34,8 @@ def plan_run(
     budget_s: float | None,
     started_at_s: float,
 ) -> MatrixRun:
-    """The run of `suite` (read from `suite_text`) at `place`, of as many rounds as its scale says.
+    """The run of `suite` (read from `suite_text`) at `place`, of as many rounds as its scale says;
+    with `rounds`, of so many, which are all made.
 
     Asks the place for what it can do and what it is; changes nothing. Cells that it cannot run have
     their reason and no visits. Raises UsageError for less than one round or no time at all.
@@ -48,6 +49,7 @@ def plan_run(
     capabilities = place.capabilities()
     reasons = {cell.cell_id: why_not_runnable(cell, capabilities) for cell in cells}
     runnable = [cell for cell in cells if reasons[cell.cell_id] is None]
+    first_look = declared.first_look if rounds is None else None
     rounds = declared.rounds if rounds is None else rounds
     return MatrixRun(
         run_id=run_id,
@@ -58,6 +60,7 @@ def plan_run(
         shape_only=place.shape_only,
         seed=seed,
         rounds=rounds,
+        first_look=first_look,
         budget_s=budget_s,
         started_at_s=started_at_s,
         warmup_s=declared.warmup_s,

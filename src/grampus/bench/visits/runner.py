@@ -8,7 +8,7 @@ kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from grampus.bench.matrix.cells import Cell
@@ -28,17 +28,26 @@ from grampus.core.progress import Progress
 from grampus.state.matrix_archive import MatrixArchive
 from grampus.state.matrix_runs import MatrixRun, Moment, PlannedVisit, Visit
 
+# Why no further round of a run is needed after these visits, as a sentence; None: go on.
+Enough = Callable[[MatrixRun, Sequence[Visit]], str | None]
+
 
 class MatrixRunner:
     """Runs matrix suites at one place. Whoever calls it holds the lock `bench`."""
 
     def __init__(
-        self, place: CellPlace, archive: MatrixArchive, clock: Clock, progress: Progress
+        self,
+        place: CellPlace,
+        archive: MatrixArchive,
+        clock: Clock,
+        progress: Progress,
+        enough: Enough,
     ) -> None:
         self._place = place
         self._archive = archive
         self._clock = clock
         self._progress = progress
+        self._enough = enough
 
     def run(self, plan: MatrixRun, *, keep: bool = False) -> MatrixRun:
         """Carry `plan` out, or go on with the run of its id; returns the run as it ended.
@@ -53,7 +62,9 @@ class MatrixRunner:
         if run.ended_at_s is not None:
             return run
         cells = cells_of(run)
-        rounds = Rounds(self._place, self._archive, self._clock, self._progress, run, cells)
+        rounds = Rounds(
+            self._place, self._archive, self._clock, self._progress, self._enough, run, cells
+        )
         with self._place.quiet(), self._tidied(run, keep=keep):
             cut_short = rounds.visit_missing()
             if not keep:
@@ -115,6 +126,7 @@ class Rounds:
         archive: MatrixArchive,
         clock: Clock,
         progress: Progress,
+        enough: Enough,
         run: MatrixRun,
         cells: Mapping[str, Cell],
     ) -> None:
@@ -122,6 +134,7 @@ class Rounds:
         self._archive = archive
         self._clock = clock
         self._progress = progress
+        self._enough = enough
         self._run = run
         self._cells = cells
         self._labels = {cell.cell_id: cell.label for cell in run.cells}
@@ -131,10 +144,14 @@ class Rounds:
         self._began_s = clock.monotonic_s()
 
     def visit_missing(self) -> str | None:
-        """Make all visits that there is time for; why there was none for the others, if any."""
+        """Make all visits that are needed and that there is time for; why the others were not made,
+        if any."""
         missing = missing_visits(self._run, self._visits)
         if not missing:
             return None
+        enough = self._enough(self._run, self._visits)
+        if enough is not None:
+            return enough
         self._note("began")
         if not self._fits(missing):
             return describe_cut(self._run, missing, self._visits)
@@ -149,6 +166,9 @@ class Rounds:
             self._show(missing)
             self._keep(visiting.visit(self._cells[missing[0].cell_id], missing[0]))
             missing = missing[1:]
+            enough = self._enough(self._run, self._visits)
+            if enough is not None:
+                return enough
         return None
 
     def _prepare(self, missing: Sequence[PlannedVisit]) -> list[PlannedVisit]:

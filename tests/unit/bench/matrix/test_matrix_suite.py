@@ -138,6 +138,11 @@ def test_a_suite_is_read_as_it_is_written() -> None:
         ({"scales": {**_scales(), "huge": SCALE}}, "scales.huge", "Correct it."),
         ({"scales": _scales(round=3)}, "unknown key 'scales.tiny.round'", "'rounds'"),
         ({"scales": _scales(dataset_bytes="much")}, "'scales.tiny.dataset_bytes'", "Correct it."),
+        (
+            {"scales": _scales(first_look=3)},
+            "a scale of 3 rounds has its first look after 3.",
+            "Look before the last round",
+        ),
         ({"scales": _scales(measure_s=0)}, "'scales.tiny.measure_s'", "Correct it."),
         (
             {"scales": _scales(only={"media": ["ssd"]})},

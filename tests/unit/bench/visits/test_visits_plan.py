@@ -222,3 +222,13 @@ def test_a_run_whose_cells_mean_something_else_now_is_refused(
     assert refused.value.code == "run-outdated"
     with pytest.raises(GrampusError):
         cells_of(plan.model_copy(update={"scale": "huge"}))
+
+
+@pytest.mark.parametrize(("rounds", "expected"), [(None, (3, 2)), (3, (3, None)), (9, (9, None))])
+def test_a_run_of_so_many_rounds_makes_all_of_them(
+    world: World, rounds: int | None, expected: tuple[int, int | None]
+) -> None:
+    world.content["scales"]["tiny"]["first_look"] = 2
+    plan = world.plan(rounds=rounds)
+    assert (plan.rounds, plan.first_look) == expected
+    assert {one.round for one in plan.visits} == set(range(1, plan.rounds + 1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import resource
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -82,6 +82,31 @@ def test_a_run_that_has_ended_is_not_made_again(world: World) -> None:
     assert world.run(plan) == run
     assert len(world.place.measured) == 4
     assert world.place.dismantled == 1
+
+
+def _two_rounds(run: MatrixRun, visits: Sequence[Visit]) -> str | None:
+    return "Enough is known." if len(visits) == 2 * len(run.cells) else None
+
+
+def test_a_run_ends_when_enough_is_known(world: World) -> None:
+    world.enough = _two_rounds
+    plan = world.plan()
+    run = world.run(plan)
+    assert _visited(world, run) == _planned(plan)[: 2 * len(plan.cells)]
+    assert run.cut_short == "Enough is known."
+    assert run.ended_at_s is not None
+    assert not world.place.made
+
+
+def test_a_run_that_was_killed_when_enough_was_known_prepares_nothing_again(world: World) -> None:
+    plan = world.plan()
+    whole = world.run(plan.model_copy(update={"run_id": "20260101-000000-another"}))
+    world.archive.begin(plan)
+    for visit in world.visits(whole)[: 2 * len(plan.cells)]:
+        world.archive.append(plan.run_id, visit)
+    world.enough, prepared = _two_rounds, len(world.place.prepared)
+    assert world.run(plan).cut_short == "Enough is known."
+    assert len(world.place.prepared) == prepared
 
 
 def test_a_run_of_another_place_is_refused(world: World) -> None:
