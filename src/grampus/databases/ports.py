@@ -53,8 +53,9 @@ class VolumePort(Protocol):
         """
         ...
 
-    def draw_down(self, name: str, *, towards: str) -> None:
-        """Leave little to do for a switch to the host `towards`, while the volume is used."""
+    def draw_down(self, name: str, *, towards: str | None = None) -> None:
+        """Leave little to do for detaching, and for attaching to the host `towards`, while the
+        volume is used."""
         ...
 
     def ensure_attached(self, name: str, host: str) -> Attachment:

@@ -43,7 +43,16 @@ def ensure_loop_device(
     """
     device = find_loop_device(host, reference, file=file)
     if device is None:
-        device = _attach(host, file, reference, part)
+        return make_loop_device(host, file, reference=reference, part=part)
+    _ensure_flushes_pass(host, device)
+    return device
+
+
+def make_loop_device(
+    host: Host, file: PurePosixPath, *, reference: str, part: FilePart | None = None
+) -> str:
+    """As `ensure_loop_device`, where there is none: nobody looks for it."""
+    device = _attach(host, file, reference, part)
     _ensure_flushes_pass(host, device)
     return device
 

@@ -117,9 +117,9 @@ class FakeVolumes:
         self._fuse.burn()
         return attachment
 
-    def draw_down(self, name: str, *, towards: str) -> None:
+    def draw_down(self, name: str, *, towards: str | None = None) -> None:
         self._fuse.burn()
-        assert towards in self._fleet.by_name
+        assert towards is None or towards in self._fleet.by_name
         if self._image(name).record.attachment is not None:
             self.drawn_down.append(name)
 

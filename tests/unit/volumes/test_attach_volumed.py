@@ -237,6 +237,14 @@ def test_a_journal_is_drawn_down_while_somebody_can_be_asked(built: World) -> No
         built.service().draw_down("drown")
 
 
+def test_on_a_host_where_nothing_of_it_is_left_nothing_is_looked_for(built: World) -> None:
+    built.attach()
+    assert "python3" not in {argv[0] for argv in built.h1.commands}
+    built.h1.kill_daemon("volumed-demo")
+    built.service().ensure_attached("demo", "h1")
+    assert "python3" in {argv[0] for argv in built.h1.commands}
+
+
 def test_what_an_attach_asks_for_is_found_out_beforehand_and_once(built: World) -> None:
     def asked() -> int:
         said = (*built.cluster.commands, *built.h1.commands, *built.h2.commands)

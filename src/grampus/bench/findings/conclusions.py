@@ -331,7 +331,8 @@ def render_conclusion(conclusion: Conclusion, truth: Truth, claims: Sequence[Cla
     tested = [claim for claim in claims if claim.ratio is not None]
     untested = distinct(claim.reason for claim in claims if claim.reason is not None)
     if not tested:
-        return f"Not tested: {' '.join(untested[:2])}" if untested else "Nothing was compared."
+        why = " ".join(untested[:2]) or "This scale leaves out the cells that it compares."
+        return f"Not tested: {why}"
     shown = [_render_claim(claim) for claim in tested[:_SHOWN_CLAIMS]]
     if len(tested) > _SHOWN_CLAIMS:
         shown.append(f"and {len(tested) - _SHOWN_CLAIMS} more")

@@ -126,9 +126,11 @@ class MoveWork:
 
     def hurry(self) -> None:
         LiveWork(self._ports, _hurried(self._move.former)).set_limits()
+        name = self._move.changed.name
+        # First what takes its time: pages are changed meanwhile.
+        self._ports.volumes.draw_down(name, towards=self._move.changed.host)
         LiveWork(self._ports, self._move.former).write_pages()
-        # Those went to the volume's journal, and more was in it.
-        self._ports.volumes.draw_down(self._move.changed.name, towards=self._move.changed.host)
+        self._ports.volumes.draw_down(name)  # they went to the volume's journal
 
     def unhurry(self) -> None:
         live = LiveWork(self._ports, self._move.former)

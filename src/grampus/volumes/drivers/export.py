@@ -10,9 +10,9 @@ from grampus.core.clock import Clock, wait_until
 from grampus.core.errors import GrampusError
 from grampus.hosts.loop_devices import (
     ensure_loop_capacity,
-    ensure_loop_device,
     ensure_loop_device_absent,
     find_loop_device,
+    make_loop_device,
 )
 from grampus.hosts.port import DaemonSpec, Host
 from grampus.volumes.drivers.port import Mapped, MapRequest
@@ -130,9 +130,13 @@ class ExportDriver:
 
     def ensure_mapped(self, host: Host, request: MapRequest) -> Mapped:
         file = export_file(host, request)
-        device = self.find(host, request)
+        # Its directory goes last: without it nothing of an earlier attachment is left, and looking
+        # for that takes a quarter of a second, for which clients of a moved database would wait.
+        is_clean = host.run(["test", "-d", str(file.parent)], check=False).returncode != 0
+        device = None if is_clean else self.find(host, request)
         if device is None:
-            self.ensure_unmapped(host, request)
+            if not is_clean:
+                self.ensure_unmapped(host, request)
             host.run(["mkdir", "-p", str(file.parent)])
             host.run(["touch", str(file)])
             host.ensure_daemon(self._server.prepare(host, request, file))
@@ -144,7 +148,7 @@ class ExportDriver:
                 timeout_s=REPLAY_TIMEOUT_S if request.is_unapplied else START_TIMEOUT_S,
                 interval_s=0.05,
             )
-            device = ensure_loop_device(host, file, reference=request.reference)
+            device = make_loop_device(host, file, reference=request.reference)
         facts = self._server.observe_facts(host, request, file)
         return Mapped(device, facts.client_address, str(file), facts.transport)
 

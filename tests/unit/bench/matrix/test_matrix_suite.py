@@ -155,8 +155,13 @@ def test_a_suite_is_read_as_it_is_written() -> None:
             "`only: {media: [VALUE]}`",
         ),
         (
-            {"scales": _scales(only={"media": ["hdd"]})},
+            {"scales": _scales(only={"media": ["hdd"], "threads": [8]})},
             "the conclusion faster compares nothing at the scale tiny",
+            "Give that scale the cells",
+        ),
+        (
+            {"scales": {**_scales(), "full": {**SCALE, **HDD_ONLY}}},
+            "the conclusion faster compares nothing at the scale full",
             "Give that scale the cells",
         ),
         (

