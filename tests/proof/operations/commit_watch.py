@@ -14,6 +14,9 @@ from tests.proof.operations.remote_client import RemoteClient
 from tests.system.machine import wait_for
 
 PAUSE_S = 0.02  # between an answer and the next row
+# Between two attempts to connect. A client is a process in a container here: started one after the
+# other without a pause, they took one of two cores from the server that they waited for.
+RETRY_S = 0.2
 MAKE_TABLE = (
     "create schema if not exists watch; drop table if exists watch.entries; "
     "create table watch.entries (number int primary key, place int, key (place))"
@@ -119,6 +122,7 @@ class CommitWatch:
         # What is written to nobody is not to be told again as the pipe is closed.
         with contextlib.suppress(BrokenPipeError):
             process.stdin.close()
+        self._stop.wait(RETRY_S)
 
 
 def longest_wait_s(rows: list[Acknowledged], began_s: float, ended_s: float) -> float:

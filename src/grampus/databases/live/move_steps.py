@@ -200,8 +200,10 @@ def _move_steps(ports: StepPorts, move: Move) -> list[Step]:
         Step("detach", f"Detach the volume from {here}", work.detach_here),
         Step("leave", f"Take the address {spec.address} away", on_here.address_changes()[1]),
         record,
-        Step("attach", f"Attach the volume to {there}", work.attach, work.detach_there),
+        # Before the volume: who connects is answered, that nobody listens, and tries again at once;
+        # an address that nobody has takes a client's system a second or more to try again.
         Step("address", f"Give {there} the address {spec.address}", take, give_up),
+        Step("attach", f"Attach the volume to {there}", work.attach, work.detach_there),
         Step("serve", f"Start the server on {there}", work.serve, on_there.stop_server),
         metadata,
         tidy,
