@@ -95,7 +95,7 @@ operations: setup ## Each operation on a database under load, 200 MB and 5 GB, i
 
 # Interrupted, it goes on with the next call; GRAMPUS_EXPERIMENTS=NAME,NAME chooses.
 .PHONY: experiments
-experiments: setup ## The published experiments on a lab, into docs/experiments (root; two hours)
+experiments: setup ## The published experiments on a lab, into docs/experiments (root; four hours)
 	$(VENV)/python -m tests.proof.experiments
 
 # GRAMPUS_VERDICTS=N says how often.

@@ -28,7 +28,7 @@ def render_markdown(document: Mapping[str, Any]) -> str:
         f"# {_escape(document['title'])}",
         _escape(document["question"]),
         _escape(_how(document)),
-        *(_escape(one) for one in (document["cut_short"], document["statement"]) if one),
+        *(_escape(document[key]) for key in ("cut_short", "enough", "statement") if document[key]),
         "## Conclusions",
         _table(
             ["conclusion of the source", "here"],

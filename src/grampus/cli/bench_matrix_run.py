@@ -14,7 +14,7 @@ from grampus.bench.matrix.suite import SCALES, ScaleName
 from grampus.bench.visits.budget import decide_all_s, describe_time
 from grampus.bench.visits.place import CellPlace
 from grampus.bench.visits.plan import cells_of, missing_visits, plan_run
-from grampus.bench.visits.runner import MatrixRunner
+from grampus.bench.visits.runner import MatrixRunner, RunPorts
 from grampus.cli.options import FORMAT_DEFAULT, FormatOption
 from grampus.cli.output import make_output
 from grampus.core.clock import Clock
@@ -113,7 +113,7 @@ def run_matrix(
                 "for it.",
                 code="not-runnable",
             )
-        runner = MatrixRunner(place, archive, clock, progress, decide_enough)
+        runner = MatrixRunner(RunPorts(place, archive, clock, progress, decide_enough))
         return runner.run(plan, keep=options.keep_data)
 
 
@@ -178,7 +178,7 @@ def show_matrix_plan(run: MatrixRun, archive: MatrixArchive, output_format: Form
     if run.first_look is not None:
         lines.append(
             f"After {run.first_look} rounds, and every {ROUNDS_BETWEEN_LOOKS} from then on, it "
-            "ends if each conclusion has its answer."
+            "ends if each conclusion that can be tested has its answer."
         )
     if begun:
         lines.append(f"This goes on with the run {run.run_id}.")

@@ -224,8 +224,7 @@ def _heading(document: Mapping[str, Any]) -> list[str]:
             f"Unfinished: `grampus bench run {document['suite']} --scale {document['scale']} "
             "--resume` goes on with it."
         )
-    if document["cut_short"] is not None:
-        lines.append(document["cut_short"])
+    lines += [one for one in (document["cut_short"], document["enough"]) if one is not None]
     if document["statement"] is not None:
         lines.append(document["statement"])
     return [*lines, ""]

@@ -73,7 +73,10 @@ class MatrixRun(Frozen):
     environment: tuple[Setting, ...]
     ended_at_s: float | None = Field(default=None, description="None: it can be gone on with")
     cut_short: str | None = Field(
-        default=None, description="why fewer rounds were made than planned, as a sentence"
+        default=None, description="why there was no time for all rounds, as a sentence"
+    )
+    enough: str | None = Field(
+        default=None, description="why not all rounds were needed, as a sentence"
     )
 
 

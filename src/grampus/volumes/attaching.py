@@ -38,6 +38,7 @@ from grampus.volumes.decide_namespace import decide_capabilities
 from grampus.volumes.drivers.port import Driver, Mapped, MapRequest
 from grampus.volumes.drivers.table import build_drivers
 from grampus.volumes.drivers.volumed import NOT_BUILT, VolumedProgram
+from grampus.volumes.fresh import Fresh
 from grampus.volumes.key_files import ensure_key_absent, key_on_host
 from grampus.volumes.local_logs import LocalLogs, ensure_local_directory, is_local_directory
 from grampus.volumes.model import (
@@ -87,21 +88,20 @@ class Attacher:
         self._find_key = find_key
         self._drivers = build_drivers(clock, program)
         self.local_logs = LocalLogs(records, fleet, progress)
-        # Made or seen by this process a moment ago, for the next attach alone: asking again costs
-        # 0.4 s and 0.2 s, for which the users of a volume that is moved would wait.
-        self._fresh_keyrings: dict[str, str] = {}
-        self._fresh_capabilities: dict[str, HostCapabilities] = {}
+        # Asking again costs 0.4 s and 0.2 s, for which users of a volume that is moved would wait.
+        self._keyrings: Fresh[str] = Fresh(clock)
+        self._capabilities: Fresh[HostCapabilities] = Fresh(clock)
 
     def ensure_client(self, record: VolumeRecord) -> str:
         """The keyring of the volume's cephx user, which is made if need be."""
         keyring = self._cluster.ensure_client(record.ceph_user, decide_capabilities(record))
-        self._fresh_keyrings[record.ceph_user] = keyring
+        self._keyrings.put(record.ceph_user, keyring)
         return keyring
 
     def ready(self, record: VolumeRecord, host: Host) -> None:
         """Find out beforehand what the next attach of the volume to `host` asks for."""
         self.ensure_client(record)
-        self._fresh_capabilities[host.name] = observe_capabilities(host, self._program)
+        self._capabilities.put(host.name, observe_capabilities(host, self._program))
 
     def attach(
         self,
@@ -310,7 +310,7 @@ class Attacher:
         changes_nothing: bool = False,
     ) -> list[DriverChoice]:
         require_driver_serves(asked, spec, is_unapplied=journal.is_unapplied)
-        fresh = self._fresh_capabilities.pop(host.name, None)
+        fresh = None if changes_nothing else self._capabilities.take(host.name)
         capabilities = fresh or observe_capabilities(
             host, self._program, changes_nothing=changes_nothing
         )
@@ -413,9 +413,8 @@ class Attacher:
 
     def write_keyring(self, record: VolumeRecord, host: Host) -> None:
         """The key of the volume's cephx user, which is made if need be, on the host."""
-        fresh = self._fresh_keyrings.pop(record.ceph_user, None)
-        keyring = fresh or self.ensure_client(record)
-        self._fresh_keyrings.pop(record.ceph_user, None)
+        keyring = self._keyrings.take(record.ceph_user) or self.ensure_client(record)
+        self._keyrings.take(record.ceph_user)  # a later attach asks again
         host.write_file(keyring_file(host, record), keyring, mode=0o600)
 
     def key_on(

@@ -172,6 +172,14 @@ def test_a_run_without_any_round_has_a_page() -> None:
     assert "not compared: It was not measured yet." in html
 
 
+def test_a_run_that_ended_since_enough_was_known_says_so_without_a_warning() -> None:
+    page = page_of(made_findings(enough="Each conclusion had its answer."))
+    assert page.warnings == ()
+    assert ("Ended early", "Each conclusion had its answer.") in [
+        (one.name, one.value) for one in page.facts
+    ]
+
+
 def test_a_run_that_was_cut_short_says_why() -> None:
     assert page_of(made_findings(cut_short="The budget was used up.")).warnings == (
         "The budget was used up.",

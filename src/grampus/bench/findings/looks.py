@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from grampus.bench.statistics.stopping import StoppingLimits, level_of_look, look_rounds
-from grampus.state.matrix_runs import MatrixRun, Visit
+from grampus.state.matrix_runs import MatrixRun, PlannedVisit, Visit
 
 ERROR = 0.05
 # Those of a balanced block of two arms. Of more arms a look may come within their block: every
@@ -38,14 +38,14 @@ def decide_level(run: MatrixRun, visits: Sequence[Visit]) -> float:
     return level_of_look(begun, limits)
 
 
-def is_look(run: MatrixRun, visits: Sequence[Visit]) -> bool:
-    """Whether the rounds made so far are whole, and a look before the last round is due."""
+def is_look(run: MatrixRun, visits: Sequence[Visit], missing: Sequence[PlannedVisit]) -> bool:
+    """Whether the rounds made so far are whole, and a look before the last round is due.
+
+    `missing` are the visits that are still to be made, in their order: none of cells that could not
+    be prepared.
+    """
     limits = stopping_limits(run)
-    if limits is None:
+    if limits is None or not missing:
         return False
-    made = {(visit.cell_id, visit.round) for visit in visits}
-    missing = [one.round for one in run.visits if (one.cell_id, one.round) not in made]
-    if not missing:
-        return False
-    whole = min(missing) - 1
+    whole = missing[0].round - 1
     return whole in look_rounds(limits) and all(visit.round <= whole for visit in visits)

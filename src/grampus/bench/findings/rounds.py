@@ -59,7 +59,9 @@ def gather_rounds(run: MatrixRun, visits: Sequence[Visit]) -> dict[str, CellRoun
                 marked[number] = visit.marked or "There is no figure, and no reason for it."
             else:
                 measured[number] = _read_round(visit.figures)
-        missing = [n for n in sorted(planned[cell.cell_id]) if n not in {*measured, *marked}]
+        # What was not needed is not missing.
+        wanted = () if run.enough is not None else sorted(planned[cell.cell_id])
+        missing = [number for number in wanted if number not in {*measured, *marked}]
         gathered[cell.cell_id] = CellRounds(
             cell, measured, marked, tuple(missing), _why_missing(run)
         )

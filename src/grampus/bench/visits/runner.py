@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 
 from grampus.bench.matrix.cells import Cell
 from grampus.bench.visits.budget import (
@@ -28,26 +29,38 @@ from grampus.core.progress import Progress
 from grampus.state.matrix_archive import MatrixArchive
 from grampus.state.matrix_runs import MatrixRun, Moment, PlannedVisit, Visit
 
-# Why no further round of a run is needed after these visits, as a sentence; None: go on.
-Enough = Callable[[MatrixRun, Sequence[Visit]], str | None]
+# Why none of the visits that are still to be made is needed, as a sentence; None: go on.
+Enough = Callable[[MatrixRun, Sequence[Visit], Sequence[PlannedVisit]], str | None]
+
+
+@dataclass(frozen=True)
+class RunPorts:
+    """Where a run is made and kept, and who says when it has measured enough."""
+
+    place: CellPlace
+    archive: MatrixArchive
+    clock: Clock
+    progress: Progress
+    enough: Enough
+
+    def now_s(self) -> float:
+        """Seconds since the Unix epoch."""
+        return self.clock.now().timestamp()
+
+
+@dataclass(frozen=True)
+class EarlyEnd:
+    """Why not all visits were made: there was no time for them, or no need; None where so."""
+
+    cut_short: str | None = None
+    enough: str | None = None
 
 
 class MatrixRunner:
     """Runs matrix suites at one place. Whoever calls it holds the lock `bench`."""
 
-    def __init__(
-        self,
-        place: CellPlace,
-        archive: MatrixArchive,
-        clock: Clock,
-        progress: Progress,
-        enough: Enough,
-    ) -> None:
-        self._place = place
-        self._archive = archive
-        self._clock = clock
-        self._progress = progress
-        self._enough = enough
+    def __init__(self, ports: RunPorts) -> None:
+        self._ports = ports
 
     def run(self, plan: MatrixRun, *, keep: bool = False) -> MatrixRun:
         """Carry `plan` out, or go on with the run of its id; returns the run as it ended.
@@ -62,27 +75,26 @@ class MatrixRunner:
         if run.ended_at_s is not None:
             return run
         cells = cells_of(run)
-        rounds = Rounds(
-            self._place, self._archive, self._clock, self._progress, self._enough, run, cells
-        )
-        with self._place.quiet(), self._tidied(run, keep=keep):
-            cut_short = rounds.visit_missing()
+        rounds = Rounds(self._ports, run, cells)
+        with self._ports.place.quiet(), self._tidied(run, keep=keep):
+            early = rounds.visit_missing()
             if not keep:
                 # Before the run counts as ended: who is stopped here goes on with removing it.
-                self._progress.phase("Remove what was made for it")
-                self._place.dismantle()
-        ended = run.model_copy(update={"ended_at_s": self._now_s(), "cut_short": cut_short})
-        self._archive.end(ended)
+                self._ports.progress.phase("Remove what was made for it")
+                self._ports.place.dismantle()
+        ended = run.model_copy(update={"ended_at_s": self._ports.now_s(), **asdict(early)})
+        self._ports.archive.end(ended)
         return ended
 
     def _begin(self, plan: MatrixRun) -> MatrixRun:
-        if plan.run_id not in self._archive.run_ids():
-            self._archive.begin(plan)
+        if plan.run_id not in self._ports.archive.run_ids():
+            self._ports.archive.begin(plan)
             return plan
-        run = self._archive.load(plan.run_id)
-        if run.place != self._place.name:
+        run = self._ports.archive.load(plan.run_id)
+        here = self._ports.place.name
+        if run.place != here:
             raise RefusedError(
-                f"The run {run.run_id} was begun on {run.place}, and this is {self._place.name}.",
+                f"The run {run.run_id} was begun on {run.place}, and this is {here}.",
                 "Go on with it there, or begin a new one here.",
                 code="other-place",
             )
@@ -99,77 +111,59 @@ class MatrixRunner:
                     self._dismantle_after_failure()
             finally:
                 # Last, so that it stands where a reader looks.
-                self._progress.note(
+                self._ports.progress.note(
                     f"The run {run.run_id} is not finished. "
                     f"`grampus bench run {run.suite} --scale {run.scale} --resume` goes on with it."
                 )
             raise
 
     def _dismantle_after_failure(self) -> None:
-        self._progress.phase("Remove what was made for it")
+        self._ports.progress.phase("Remove what was made for it")
         try:
-            self._place.dismantle()
+            self._ports.place.dismantle()
         except GrampusError as error:
             # What the run failed of is told as its error; this is told beside it.
-            self._progress.note(f"Not all that was made for it could be removed: {error}")
-
-    def _now_s(self) -> float:
-        return self._clock.now().timestamp()
+            self._ports.progress.note(f"Not all that was made for it could be removed: {error}")
 
 
 class Rounds:
     """The visits that are missing of one run, and how its time goes."""
 
-    def __init__(
-        self,
-        place: CellPlace,
-        archive: MatrixArchive,
-        clock: Clock,
-        progress: Progress,
-        enough: Enough,
-        run: MatrixRun,
-        cells: Mapping[str, Cell],
-    ) -> None:
-        self._place = place
-        self._archive = archive
-        self._clock = clock
-        self._progress = progress
-        self._enough = enough
+    def __init__(self, ports: RunPorts, run: MatrixRun, cells: Mapping[str, Cell]) -> None:
+        self._ports = ports
         self._run = run
         self._cells = cells
         self._labels = {cell.cell_id: cell.label for cell in run.cells}
-        self._visits = archive.visits(run.run_id)
+        self._visits = ports.archive.visits(run.run_id)
         # Read before this process adds to it.
-        self._spent_s = decide_spent_s(archive.moments(run.run_id), self._visits)
-        self._began_s = clock.monotonic_s()
+        self._spent_s = decide_spent_s(ports.archive.moments(run.run_id), self._visits)
+        self._began_s = ports.clock.monotonic_s()
 
-    def visit_missing(self) -> str | None:
-        """Make all visits that are needed and that there is time for; why the others were not made,
-        if any."""
+    def visit_missing(self) -> EarlyEnd:
+        """Make the visits that are needed and that there is time for; why not all, if so."""
         missing = missing_visits(self._run, self._visits)
-        if not missing:
-            return None
-        enough = self._enough(self._run, self._visits)
-        if enough is not None:
-            return enough
+        enough = self._ports.enough(self._run, self._visits, missing)
+        if not missing or enough is not None:
+            return EarlyEnd(enough=enough)
         self._note("began")
         if not self._fits(missing):
-            return describe_cut(self._run, missing, self._visits)
+            return EarlyEnd(describe_cut(self._run, missing, self._visits))
         missing = self._prepare(missing)
         self._note("prepared")
+        ports = self._ports
         visiting = Visiting(
-            self._place, self._archive, self._clock, self._progress, self._run, self._left_s
+            *(ports.place, ports.archive, ports.clock, ports.progress), self._run, self._left_s
         )
         while missing:
+            enough = self._ports.enough(self._run, self._visits, missing)
+            if enough is not None:
+                return EarlyEnd(enough=enough)
             if not self._fits(missing):
-                return describe_cut(self._run, missing, self._visits)
+                return EarlyEnd(describe_cut(self._run, missing, self._visits))
             self._show(missing)
             self._keep(visiting.visit(self._cells[missing[0].cell_id], missing[0]))
             missing = missing[1:]
-            enough = self._enough(self._run, self._visits)
-            if enough is not None:
-                return enough
-        return None
+        return EarlyEnd()
 
     def _prepare(self, missing: Sequence[PlannedVisit]) -> list[PlannedVisit]:
         """Have it made what `missing` stand on; without those for which that failed.
@@ -178,8 +172,8 @@ class Rounds:
         goes on with the run tries them again.
         """
         cells = [self._cells[cell_id] for cell_id in dict.fromkeys(one.cell_id for one in missing)]
-        self._progress.phase(f"Prepare {len(cells)} cell{'' if len(cells) == 1 else 's'}")
-        reasons = self._place.prepare(cells)
+        self._ports.progress.phase(f"Prepare {len(cells)} cell{'' if len(cells) == 1 else 's'}")
+        reasons = self._ports.place.prepare(cells)
         told = {(visit.cell_id, visit.marked) for visit in self._visits}
         for one in {planned.cell_id: planned for planned in reversed(missing)}.values():
             reason = reasons.get(one.cell_id)
@@ -188,7 +182,7 @@ class Rounds:
         return [one for one in missing if one.cell_id not in reasons]
 
     def _mark(self, planned: PlannedVisit, reason: str) -> Visit:
-        now_s = self._now_s()
+        now_s = self._ports.now_s()
         return Visit(
             cell_id=planned.cell_id,
             round=planned.round,
@@ -198,10 +192,10 @@ class Rounds:
         )
 
     def _keep(self, visit: Visit) -> None:
-        self._archive.append(self._run.run_id, visit)
+        self._ports.archive.append(self._run.run_id, visit)
         self._visits.append(visit)
         if visit.marked is not None:
-            self._progress.note(f"{self._labels[visit.cell_id]}: {visit.marked}")
+            self._ports.progress.note(f"{self._labels[visit.cell_id]}: {visit.marked}")
 
     def _fits(self, missing: Sequence[PlannedVisit]) -> bool:
         return fits(self._run, missing, self._visits, self._left_s())
@@ -209,7 +203,7 @@ class Rounds:
     def _left_s(self) -> float | None:
         if self._run.budget_s is None:
             return None
-        here_s = self._clock.monotonic_s() - self._began_s
+        here_s = self._ports.clock.monotonic_s() - self._began_s
         return self._run.budget_s - self._spent_s - here_s
 
     def _show(self, missing: Sequence[PlannedVisit]) -> None:
@@ -218,12 +212,9 @@ class Rounds:
         needed_s, left_s = decide_all_s(self._run, missing, self._visits), self._left_s()
         shown_s = needed_s if left_s is None else min(needed_s, left_s)
         label = self._labels[planned.cell_id]
-        self._progress.phase(f"{place + 1} of {count}: {label} (round {planned.round})")
-        self._progress.detail(f"about {describe_time(shown_s)} left", fraction=place / count)
+        self._ports.progress.phase(f"{place + 1} of {count}: {label} (round {planned.round})")
+        self._ports.progress.detail(f"about {describe_time(shown_s)} left", fraction=place / count)
 
     def _note(self, what: str) -> None:
-        moment = Moment.model_validate({"at_s": self._now_s(), "what": what})
-        self._archive.append_moment(self._run.run_id, moment)
-
-    def _now_s(self) -> float:
-        return self._clock.now().timestamp()
+        moment = Moment.model_validate({"at_s": self._ports.now_s(), "what": what})
+        self._ports.archive.append_moment(self._run.run_id, moment)

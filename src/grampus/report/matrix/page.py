@@ -353,6 +353,8 @@ def _facts(run: MatrixRun, findings: Findings) -> tuple[Fact, ...]:
     ]
     if run.budget_s is not None:
         facts.append(Fact("Budget", format_duration(run.budget_s)))
+    if run.enough is not None:
+        facts.append(Fact("Ended early", run.enough))
     return tuple(facts)
 
 

@@ -18,7 +18,7 @@ from grampus.bench.matrix.cells import Cell
 from grampus.bench.matrix.suite import ScaleName
 from grampus.bench.visits.place import Measured, Watched
 from grampus.bench.visits.plan import plan_run
-from grampus.bench.visits.runner import Enough, MatrixRunner
+from grampus.bench.visits.runner import Enough, MatrixRunner, RunPorts
 from grampus.core.errors import GrampusError
 from grampus.state.matrix_archive import MatrixArchive
 from grampus.state.matrix_layers import SeriesPoint
@@ -234,7 +234,7 @@ class World:
         self.place = MadePlace(self)
         self.archive = FusedArchive(directory, self)
         self.content = made_content(**changed)
-        self.enough: Enough = lambda _run, _visits: None
+        self.enough: Enough = lambda _run, _visits, _missing: None
 
     def close(self) -> None:
         """There is nothing to close."""
@@ -273,7 +273,9 @@ class World:
         )
 
     def run(self, plan: MatrixRun, *, keep: bool = False) -> MatrixRun:
-        runner = MatrixRunner(self.place, self.archive, self.clock, self.progress, self.enough)
+        runner = MatrixRunner(
+            RunPorts(self.place, self.archive, self.clock, self.progress, self.enough)
+        )
         return runner.run(plan, keep=keep)
 
     def visits(self, run: MatrixRun) -> list[Visit]:

@@ -14,7 +14,7 @@ from grampus.bench.drivers.client_bound import ClientVerdict
 from grampus.bench.drivers.outcome import DriverFailure
 from grampus.bench.visits.visiting import FIT_TIMEOUT_S
 from grampus.core.errors import GrampusError, RefusedError
-from grampus.state.matrix_runs import MatrixRun, Visit
+from grampus.state.matrix_runs import MatrixRun, PlannedVisit, Visit
 from tests.unit.bench.visits.made_place import PREPARE_S, World
 
 NOT_HEALTHY = "The cluster is not healthy (1 OSD is down)."
@@ -84,7 +84,9 @@ def test_a_run_that_has_ended_is_not_made_again(world: World) -> None:
     assert world.place.dismantled == 1
 
 
-def _two_rounds(run: MatrixRun, visits: Sequence[Visit]) -> str | None:
+def _two_rounds(
+    run: MatrixRun, visits: Sequence[Visit], _missing: Sequence[PlannedVisit]
+) -> str | None:
     return "Enough is known." if len(visits) == 2 * len(run.cells) else None
 
 
@@ -93,7 +95,7 @@ def test_a_run_ends_when_enough_is_known(world: World) -> None:
     plan = world.plan()
     run = world.run(plan)
     assert _visited(world, run) == _planned(plan)[: 2 * len(plan.cells)]
-    assert run.cut_short == "Enough is known."
+    assert (run.cut_short, run.enough) == (None, "Enough is known.")
     assert run.ended_at_s is not None
     assert not world.place.made
 
@@ -105,7 +107,7 @@ def test_a_run_that_was_killed_when_enough_was_known_prepares_nothing_again(worl
     for visit in world.visits(whole)[: 2 * len(plan.cells)]:
         world.archive.append(plan.run_id, visit)
     world.enough, prepared = _two_rounds, len(world.place.prepared)
-    assert world.run(plan).cut_short == "Enough is known."
+    assert world.run(plan).enough == "Enough is known."
     assert len(world.place.prepared) == prepared
 
 
