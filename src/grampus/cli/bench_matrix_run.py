@@ -171,7 +171,8 @@ def show_matrix_plan(run: MatrixRun, archive: MatrixArchive, output_format: Form
     lines = [
         "",
         *(f"({number}) {reason}" for number, reason in enumerate(reasons, start=1)),
-        f"{len(run.cells) - len(refused)} of {len(run.cells)} cells can run here, in {run.rounds} "
+        f"{len(run.cells) - len(refused)} of {len(run.cells)} cells can run here, in "
+        f"{'' if run.first_look is None else 'up to '}{run.rounds} "
         f"round{'' if run.rounds == 1 else 's'}: {len(missing)} visits, about "
         f"{describe_time(estimated_s)} with what they stand on.",
     ]

@@ -77,12 +77,15 @@ def decide_comparisons(suite: MatrixSuite, run: MatrixRun, visits: Sequence[Visi
         if arm_id in gathered and baseline_id in gathered
         for quantity in _quantities(gathered[arm_id], gathered[baseline_id])
     ]
-    several, places = _decide_together(found, stopping_limits(run), level)
+    several, places = _decide_together(found, stopping_limits(run))
     for place, remains in zip(places, several.remains, strict=True):
         if found[place].word in ("better", "worse"):
             found[place] = replace(found[place], remains=remains)
     different = sum(one.word in ("better", "worse") for one in found)
-    return Comparisons(tuple(found), render_several(several, different=different))
+    # What its look leaves undecided is no difference, whatever else would let it remain.
+    remaining = sum(one.remains is True for one in found)
+    line = render_several(several, different=different, remaining=remaining)
+    return Comparisons(tuple(found), line)
 
 
 def scale_of(run: MatrixRun) -> ScaleName:
@@ -149,7 +152,7 @@ def _compare(
 
 
 def _decide_together(
-    found: Sequence[ComparisonFinding], limits: StoppingLimits | None, level: float
+    found: Sequence[ComparisonFinding], limits: StoppingLimits | None
 ) -> tuple[Several, list[int]]:
     """What remains of the comparisons that have a p-value, and their places among all."""
     places, p_values = [], []
@@ -158,4 +161,4 @@ def _decide_together(
             places.append(place)
             p, rounds = one.effect.p, one.effect.rounds
             p_values.append(p if limits is None else p_over_looks(p, rounds, limits))
-    return decide_several(p_values, level=level), places
+    return decide_several(p_values), places

@@ -71,12 +71,12 @@ def p_over_looks(p: float, rounds: int, limits: StoppingLimits) -> float:
     return min(1.0, p * limits.max_rounds / (rounds - before))
 
 
-def render_several(several: Several, *, different: int) -> str:
-    """One sentence under a table of comparisons of which so many are better or worse."""
+def render_several(several: Several, *, different: int, remaining: int) -> str:
+    """One sentence under a table of comparisons of which so many are better or worse, and of those
+    so many remain."""
     count = len(several.remains)
     if count < 2:
         return ""
-    remaining = sum(several.remains)
     return (
         f"{different} of {count} comparisons are better or worse; if nothing differed, chance "
         f"alone would give up to {several.expected_by_chance:.1f}. {remaining} remain when at most "

@@ -69,18 +69,30 @@ def test_p_over_looks(p: float, rounds: int, expected: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("p_values", "different", "sentence"),
+    ("p_values", "different", "remaining", "sentence"),
     [
-        ((), 0, ""),
-        ((0.01,), 1, ""),
+        ((), 0, 0, ""),
+        ((0.01,), 1, 1, ""),
         (
             (0.001, 0.04, 0.5, 0.6),
             2,
+            1,
             "2 of 4 comparisons are better or worse; if nothing differed, chance alone would give "
             "up to 0.2. 1 remain when at most 5% of those that remain may be false.",
         ),
+        # One that its look leaves undecided does not count, though its p-value would let it remain.
+        (
+            (0.001, 0.014),
+            1,
+            1,
+            "1 of 2 comparisons are better or worse; if nothing differed, chance alone would give "
+            "up to 0.1. 1 remain when at most 5% of those that remain may be false.",
+        ),
     ],
 )
-def test_the_sentence(p_values: tuple[float, ...], different: int, sentence: str) -> None:
+def test_the_sentence(
+    p_values: tuple[float, ...], different: int, remaining: int, sentence: str
+) -> None:
     several: Several = decide_several(p_values)
-    assert render_several(several, different=different) == sentence
+    shown = render_several(several, different=different, remaining=remaining)
+    assert shown == sentence
