@@ -178,16 +178,21 @@ def ensure_no_loop_devices(*, reference_prefix: str, directory: Path) -> None:
 def ensure_no_loop_devices_below(
     directory: Path, *, files: Iterable[Path], devices: Collection[str]
 ) -> None:
-    """Detach every loop device of this machine over a file below `directory`.
+    """Detach every loop device of this machine over a file below `directory`, or over such a one.
 
     `files` of ours and `devices` known to be ours (such as `/dev/loop3`) find what the path no
     longer tells, see AttachedLoop.
     """
     statuses = [file.stat() for file in files]
     file_ids = {(status.st_dev, status.st_ino) for status in statuses}
-    for loop in observe_attached_loops():
-        if loop.device in devices or is_below(loop, directory=str(directory), file_ids=file_ids):
-            _detach(loop)
+    loops = observe_attached_loops()
+    below = {
+        loop.device
+        for loop in loops
+        if loop.device in devices or is_below(loop, directory=str(directory), file_ids=file_ids)
+    }
+    for loop in order_loops(loops, below):
+        _detach(loop)
 
 
 def belongs_to(loop: AttachedLoop, *, reference_prefix: str, directory: str) -> bool:
@@ -201,6 +206,12 @@ def belongs_to(loop: AttachedLoop, *, reference_prefix: str, directory: str) -> 
 def is_below(loop: AttachedLoop, *, directory: str, file_ids: Collection[tuple[int, int]]) -> bool:
     """Whether a loop device stands on a file below `directory`, or on one of `file_ids`."""
     return loop.backing_file.startswith(f"{directory}/") or loop.file_id in file_ids
+
+
+def order_loops(loops: Iterable[AttachedLoop], below: Collection[str]) -> list[AttachedLoop]:
+    """The devices named `below` and those that stand on them, which come first. Pure."""
+    found = [loop for loop in loops if loop.device in below or loop.backing_file in below]
+    return sorted(found, key=lambda loop: loop.device in below)
 
 
 def observe_attached_loops() -> list[AttachedLoop]:

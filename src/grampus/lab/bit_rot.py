@@ -40,9 +40,14 @@ from grampus.lab.decide_rot import (
 )
 from grampus.lab.model import LabSpec
 from grampus.lab.osd_devices import OsdDevice, observe_osd_devices
-from grampus.lab.osd_limits import observe_limits
 from grampus.lab.osd_plans import OSD_CPUS, THREAD_CACHE_MIB, OsdPlan
-from grampus.lab.osds import find_first_osd, osd_directory, osd_reference
+from grampus.lab.osds import (
+    find_first_osd,
+    osd_directory,
+    osd_reference,
+    require_slice_device,
+)
+from grampus.lab.slice_devices import decide_limit
 
 # Arguments: device, place, and (to take it back) the digest of the chunk as the flip left it: then
 # nothing is done once somebody has written there. Prints the digest after the flip. Synchronised:
@@ -84,7 +89,7 @@ class RotPlan:
 
     osd: int
     host: str
-    device: str
+    device: str  # the medium, below what the OSD opens
     namespace: str  # of the objects
     groups: dict[str, str]  # placement groups by object
 
@@ -250,11 +255,12 @@ class BitRot:
         """Run the OSD again until it has caught up, without the flips if it ends by them."""
         self._progress.phase(f"Start {osd_daemon(plan.osd)}")
         osd = self._require_first(plan.osd, host)
-        file = osd_directory(host) / osd.data.file
+        reference = osd_reference(self._spec, plan.osd)
+        found = require_slice_device(host, plan.osd, osd.data, reference)
         daemon = osd_spec(
             plan.osd,
-            (plan.device,),
-            observe_limits(host, osd, file, plan.device, None),
+            (found.device,),
+            (decide_limit(osd.data, found),),
             host.data_dir,
             cpus=OSD_CPUS,
             thread_cache_mib=THREAD_CACHE_MIB,

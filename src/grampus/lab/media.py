@@ -1,4 +1,4 @@
-"""Media of the lab's OSDs, as limits on block devices (`osd_limits.py` says on which).
+"""Media of the lab's OSDs, as limits on block devices (`slice_devices.py` says on which).
 
 Round figures of one device of each class, from data sheets of 2018 (Optane) and 2023 to 2025: a
 read-intensive NVMe drive behaves as no limit at all on a lab of this size; so does Optane, whose

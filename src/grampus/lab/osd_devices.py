@@ -1,4 +1,4 @@
-"""Which block device each OSD of a lab stands on."""
+"""Which block device the data of each OSD of a lab are on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from grampus.lab.osds import osd_directory, osd_reference
 
 @dataclass(frozen=True)
 class OsdDevice:
-    """An OSD's daemon, its host and its device there."""
+    """An OSD's daemon, its host and its medium there, which is limited (`slice_devices.py`)."""
 
     daemon: str
     host: str

@@ -12,26 +12,26 @@ from pathlib import PurePosixPath
 from grampus.ceph.cluster import CephCluster
 from grampus.core.errors import GrampusError
 from grampus.hosts.lab_host import LabFleet
-from grampus.hosts.loop_devices import (
-    FilePart,
-    ensure_loop_device,
-    ensure_loop_device_absent,
-    find_loop_device,
-)
 from grampus.hosts.port import BlockLimit, Host
 from grampus.lab.ceph_daemons import osd_daemon, osd_spec
 from grampus.lab.making import in_parallel, new_key
 from grampus.lab.model import LabSpec
 from grampus.lab.object_stores import OBJECT_STORES, ObjectStore, OsdPlace
-from grampus.lab.osd_limits import lifted, observe_limits
 from grampus.lab.osd_plans import DeviceSlice, OsdPlan, decide_first_osds
 from grampus.lab.osd_set import ObjectStoreName
+from grampus.lab.slice_devices import (
+    SliceDevice,
+    decide_limit,
+    ensure_slice_device,
+    ensure_slice_devices_absent,
+    find_slice_device,
+    lifted,
+)
 from grampus.lab.waiting import ClusterWaits
 
 UP_TIMEOUT_S = 120.0
 # What was written without limits is on the machine's disk by then.
 SYNC_TIMEOUT_S = 300.0
-SET = 'echo "$2" > "$1"'
 
 
 class LabOsds:
@@ -63,6 +63,15 @@ class LabOsds:
         # Of one host one after the other: they look for the same loop devices.
         for item in found:
             self._remove_store(item)
+        for name in sorted({plan.host for plan in plans}):
+            host = self._fleet.host(name)
+            parts = [
+                part
+                for plan, osd_id in found
+                if plan.host == name and osd_id is not None
+                for part in slices(self._spec, plan, osd_id)
+            ]
+            ensure_slice_devices_absent(host, osd_directory(host), parts)
         for plan, osd_id in found:
             if osd_id is not None:
                 self._cluster.ceph("osd", "down", str(osd_id))
@@ -100,26 +109,9 @@ class LabOsds:
             if osd_id is None:
                 continue
             host = self._fleet.lab_host(plan.host)
-            file = osd_directory(host) / plan.data.file
-            device = self._require_device(host, osd_id, file, osd_reference(self._spec, osd_id))
-            wal_db_device = None
-            if plan.wal_db is not None:
-                wal_db_file = osd_directory(host) / plan.wal_db.file
-                reference = wal_db_reference(self._spec, osd_id)
-                wal_db_device = self._require_device(host, osd_id, wal_db_file, reference)
-            for limit in observe_limits(host, plan, file, device, wal_db_device):
-                host.set_block_limit(osd_daemon(osd_id), choose(limit))
-
-    @staticmethod
-    def _require_device(host: Host, osd_id: int, file: PurePosixPath, reference: str) -> str:
-        device = find_loop_device(host, reference, file=file)
-        if device is None:
-            raise GrampusError(
-                f"{osd_daemon(osd_id)} on {host.name} has lost a block device.",
-                "`grampus lab up` starts what has ended.",
-                code="no-device",
-            )
-        return device
+            for part, reference in slices(self._spec, plan, osd_id):
+                found = require_slice_device(host, osd_id, part, reference)
+                host.set_block_limit(osd_daemon(osd_id), choose(decide_limit(part, found)))
 
     def observe(self, plans: Sequence[OsdPlan]) -> dict[int, bool]:
         """Those that the cluster knows, by id: whether each is up."""
@@ -151,23 +143,28 @@ class LabOsds:
     def _ensure_osd(self, item: tuple[OsdPlan, int]) -> None:
         plan, osd_id = item
         host = self._fleet.host(plan.host)
-        device = self._ensure_device(host, plan.data, osd_reference(self._spec, osd_id))
-        wal_db_device = None
-        if plan.wal_db is not None:
-            reference = wal_db_reference(self._spec, osd_id)
-            wal_db_device = self._ensure_device(host, plan.wal_db, reference)
+        found = [
+            (part, ensure_slice_device(host, osd_directory(host), part, reference))
+            for part, reference in slices(self._spec, plan, osd_id)
+        ]
+        devices = [one.device for _, one in found]
         secret = json.loads(host.read_file(osd_directory(host) / _secret(plan)) or "{}")
-        place = OsdPlace(osd_id, plan.uuid, device, wal_db_device, secret.get("cephx_secret"))
+        place = OsdPlace(
+            osd_id,
+            plan.uuid,
+            devices[0],
+            None if plan.wal_db is None else devices[1],
+            secret.get("cephx_secret"),
+        )
         store = object_store(plan.objectstore)
         store.ensure_made(host, place)
         store.ensure_ready(host, place)
         location = plan.crush_location
-        file = osd_directory(host) / plan.data.file
         host.ensure_daemon(
             osd_spec(
                 osd_id,
                 place.devices,
-                observe_limits(host, plan, file, device, wal_db_device),
+                tuple(decide_limit(part, one) for part, one in found),
                 host.data_dir,
                 cpus=plan.cpus,
                 thread_cache_mib=plan.thread_cache_mib,
@@ -179,22 +176,6 @@ class LabOsds:
             )
         )
 
-    def _ensure_device(self, host: Host, part: DeviceSlice, reference: str) -> str:
-        file = osd_directory(host) / part.file
-        host.run(["truncate", "--size", str(part.device_bytes), str(file)])
-        whole = part.shared_by == 1
-        device = ensure_loop_device(
-            host,
-            file,
-            reference=reference,
-            part=None if whole else FilePart(part.offset_bytes, part.size_bytes),
-        )
-        # What Ceph goes by: on a disk that rotates small writes are deferred to the WAL, and so on.
-        # A loop device says what the machine's own disk says, whenever it is set up.
-        setting = f"/sys/block/{PurePosixPath(device).name}/queue/rotational"
-        host.run(["sh", "-c", SET, "sh", setting, "1" if part.media == "hdd" else "0"])
-        return device
-
     def _stop(self, item: tuple[OsdPlan, int | None]) -> None:
         plan, osd_id = item
         if osd_id is not None:
@@ -202,18 +183,8 @@ class LabOsds:
 
     def _remove_store(self, item: tuple[OsdPlan, int | None]) -> None:
         plan, osd_id = item
-        if osd_id is None:
-            return
-        host = self._fleet.host(plan.host)
-        object_store(plan.objectstore).ensure_absent(host, osd_id)
-        references: list[tuple[DeviceSlice | None, Callable[[LabSpec, int], str]]] = [
-            (plan.data, osd_reference),
-            (plan.wal_db, wal_db_reference),
-        ]
-        for part, reference in references:
-            if part is not None:
-                file = osd_directory(host) / part.file
-                ensure_loop_device_absent(host, file, reference=reference(self._spec, osd_id))
+        if osd_id is not None:
+            object_store(plan.objectstore).ensure_absent(self._fleet.host(plan.host), osd_id)
 
 
 def object_store(name: ObjectStoreName) -> ObjectStore:
@@ -239,14 +210,28 @@ def find_first_osd(spec: LabSpec, host: Host, osd_id: int) -> OsdPlan | None:
     return None
 
 
+def slices(spec: LabSpec, plan: OsdPlan, osd_id: int) -> list[tuple[DeviceSlice, str]]:
+    """What an OSD stands on, that of the data first, and what marks the devices of each."""
+    reference = osd_reference(spec, osd_id)
+    wal_db = [] if plan.wal_db is None else [(plan.wal_db, f"{reference}-db")]
+    return [(plan.data, reference), *wal_db]
+
+
+def require_slice_device(host: Host, osd_id: int, part: DeviceSlice, reference: str) -> SliceDevice:
+    """What an OSD stands on. Raises GrampusError with code `no-device`."""
+    found = find_slice_device(host, osd_directory(host), part, reference)
+    if found is None:
+        raise GrampusError(
+            f"{osd_daemon(osd_id)} on {host.name} has lost a block device.",
+            "`grampus lab up` starts what has ended.",
+            code="no-device",
+        )
+    return found
+
+
 def osd_reference(spec: LabSpec, osd_id: int) -> str:
-    """What marks the loop device of an OSD."""
+    """What marks the loop device over the file of an OSD's data."""
     return f"grampus/{spec.tag}/osd-{osd_id}"
-
-
-def wal_db_reference(spec: LabSpec, osd_id: int) -> str:
-    """What marks the loop device of an OSD's WAL and DB."""
-    return f"{osd_reference(spec, osd_id)}-db"
 
 
 def osd_directory(host: Host) -> PurePosixPath:

@@ -10,6 +10,7 @@ from grampus.hosts.loop_devices import (
     AttachedLoop,
     belongs_to,
     is_below,
+    order_loops,
     parse_loop_file_id,
     parse_loop_reference,
 )
@@ -62,6 +63,13 @@ def test_loop_devices_of_a_lab(loop: AttachedLoop, ours: bool) -> None:
 )
 def test_loop_devices_of_one_host(loop: AttachedLoop, ours: bool) -> None:
     assert is_below(loop, directory=HOST, file_ids={(8, 77)}) is ours
+
+
+def test_what_stands_on_a_device_of_a_host_goes_before_it() -> None:
+    medium = AttachedLoop("/dev/loop3", f"{HOST}/data/osd/0.img", "grampus/1a2b3/osd-0", (8, 1))
+    queue = AttachedLoop("/dev/loop4", "/dev/loop3", "grampus/1a2b3/osd-0-queue", (6, 3))
+    other = AttachedLoop("/dev/loop6", "/dev/loop5", "grampus/1a2b3/osd-1-queue", (6, 5))
+    assert order_loops([medium, queue, other], {"/dev/loop3"}) == [queue, medium]
 
 
 def test_file_and_reference_in_the_kernels_struct() -> None:

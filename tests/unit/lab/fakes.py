@@ -18,7 +18,6 @@ from pathlib import PurePosixPath
 
 from grampus.ceph.pools import COUNT_IMAGES
 from grampus.core.errors import NotFoundError
-from grampus.hosts.disks import FIND_DISK
 from grampus.hosts.loop_scripts import LIST_LOOPS
 from grampus.hosts.port import (
     BlockLimit,
@@ -192,7 +191,6 @@ class FakeLabHost:
     commands: list[tuple[str, ...]] = field(default_factory=list)
     block_limits: dict[tuple[str, str], BlockLimit] = field(default_factory=dict)
     first_loop: int = 0
-    disk: str = "/dev/vda"  # holds all files; "": none does
 
     @property
     def data_dir(self) -> Path:
@@ -266,7 +264,9 @@ class FakeLabHost:
         self.ceph.crush |= {f"osd.{options['--id']}": host, host: root, root: ""}
 
     def slice(self, device: str) -> Path:
-        """The file that a device is, or its part of it."""
+        """The file that a device is, or its part of it, below whatever merges."""
+        while str(below := self.loops[device][0]) in self.loops:
+            device = str(below)
         file, part = self.loops[device][0], "".join(self.parts.get(device, ()))
         return Path(f"{file}@{part}") if part else file
 
@@ -350,15 +350,13 @@ class FakeLabHost:
                 self.rotational[f"/dev/{Path(setting).parts[3]}"] = value
                 return 0, ""
             case ["losetup", "--detach", device]:
+                assert Path(device) not in [file for file, _ in self.loops.values()], "in use"
                 self.loops.pop(device, None)
                 return 0, ""
             case ["losetup", *rest]:
                 return self._losetup(rest)
             case ["python3", "-c", script, where] if script == LIST_LOOPS:
                 return self._list_loops(where)
-            case ["python3", "-c", script, file, _] if script == FIND_DISK:
-                assert Path(file) in self.files
-                return 0, f"{self.disk}\n" if self.disk else ""
             case ["wipefs", "--all", "--quiet", device] | ["dd", _, device, *_]:
                 self.labels.pop(self.slice(device.removeprefix("of=")), None)
                 return 0, ""
@@ -421,7 +419,7 @@ class FakeLabHost:
     def _losetup(self, options: list[str]) -> tuple[int, str]:
         match options:
             case ["--find", "--show", "--direct-io=on", reference, *part, name]:
-                assert Path(name) in self.files, "losetup over no file"
+                assert Path(name) in self.files or name in self.loops, "losetup over nothing"
                 device = next(
                     free
                     for number in count(self.first_loop)

@@ -29,7 +29,7 @@ class FilestoreHost(FakeLabHost):
 
     def on(self, device: str) -> dict[str, str]:
         """The files on a device, by the file that it is over, whatever its number is now."""
-        return self.filesystems[self.loops[device][0]]
+        return self.filesystems[self.slice(device)]
 
     def write_file(
         self, path: Path, content: str, *, mode: int = 0o644, uid: int = 0, gid: int = 0
@@ -68,9 +68,9 @@ class FilestoreHost(FakeLabHost):
                 assert {"-f", "size=2048"} <= set(options)
                 if device in self.mounted.values():
                     return 1, f"{device} contains a mounted filesystem"
-                self.filesystems[self.loops[device][0]] = {}
+                self.filesystems[self.slice(device)] = {}
             case ["mount", "-t", "xfs", "-o", "noatime", device, target]:
-                if self.loops[device][0] not in self.filesystems:
+                if self.slice(device) not in self.filesystems:
                     return 32, "wrong fs type, bad superblock"
                 assert self.files[Path(target)] == "directory"
                 assert Path(target) not in self.mounted
@@ -127,7 +127,11 @@ class FilestoreWorld(World):
     def require_whole(self) -> None:
         assert sorted(self.ceph.running("osd"), key=int) == [str(n) for n in range(6)]
         assert [list(host.mounted.values()) for host in self.machines()] == [
-            [device for device in host.loops if host.loops[device][0].name == "files.0.img"]
+            [
+                device
+                for device, (_, reference) in host.loops.items()
+                if reference.endswith("-queue")
+            ]
             for host in self.machines()
         ]
         assert self.ceph.pools["databases-files"]["rule"] == "osd-set-files"

@@ -162,7 +162,7 @@ def test_stopped_anywhere_an_add_is_finished_by_the_next_one(tmp_path: Path) -> 
     for point, world in runs:
         world.add()
         world.require_whole()
-        assert len(world.left()["loops"]) == 3 + 12, f"stopped at call {point}"  # type: ignore[arg-type]
+        assert len(world.left()["loops"]) == 3 + 18, f"stopped at call {point}"  # type: ignore[arg-type]
 
 
 def test_stopped_anywhere_an_add_is_undone_by_a_removal(tmp_path: Path) -> None:
