@@ -65,8 +65,17 @@ def _how(document: Mapping[str, Any]) -> str:
     return (
         f"{document['run_id']}{unfinished}: scale {document['scale']} on {document['place']}, "
         f"{begun:%Y-%m-%d %H:%M} UTC; {document['visits_done']} of {document['visits_planned']} "
-        f"visits, {document['measure_s']:g} s each after {document['warmup_s']:g} s of warm-up."
+        f"visits, {document['measure_s']:g} s each after {document['warmup_s']:g} s of warm-up"
+        f"{_besides(document['overhead'])}."
     )
+
+
+def _besides(overhead: Mapping[str, Any] | None) -> str:
+    """What visits took beside that."""
+    if overhead is None:
+        return ""
+    median_s, longest_s = overhead["median_s"], overhead["longest_s"]
+    return f", and {median_s:.1f} s besides (median; the longest {longest_s:.1f} s)"
 
 
 def _source_blocks(source: Mapping[str, Any]) -> list[str]:

@@ -180,6 +180,12 @@ def test_a_run_that_ended_since_enough_was_known_says_so_without_a_warning() -> 
     ]
 
 
+def test_what_visits_took_besides_is_a_fact() -> None:
+    page = page_of(made_findings())
+    facts = {one.name: one.value for one in page.facts}
+    assert facts["Besides, for each visit"] == "1.5 s (median), 1.5 s (longest)"
+
+
 def test_a_run_that_was_cut_short_says_why() -> None:
     assert page_of(made_findings(cut_short="The budget was used up.")).warnings == (
         "The budget was used up.",

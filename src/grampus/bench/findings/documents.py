@@ -12,6 +12,7 @@ from grampus.bench.catalog import Catalog, Experiment, Figure, Source
 from grampus.bench.findings.cells import CellFinding, CellLatency, Spread, decide_cells
 from grampus.bench.findings.comparisons import Comparisons, decide_comparisons
 from grampus.bench.findings.conclusions import ConclusionFinding, decide_conclusions
+from grampus.bench.findings.overhead import decide_overhead
 from grampus.bench.findings.reasons import explain
 from grampus.bench.matrix.expansion import estimate_s, expand_cells
 from grampus.bench.matrix.suite import SCALES, MatrixSuite
@@ -68,7 +69,8 @@ def matrix_document(
     """The document of `bench show`: the run, and all that follows from its visits.
 
     `cells`, `comparisons` and `conclusions` are lists of the findings' fields; `source` is null
-    for a suite without one. Of the visits the latencies and what is second by second stay in the
+    for a suite without one. `overhead` ({median_s, longest_s, visits}: what a visit took besides
+    its warm-up and measuring) is null before any. Of the visits the latencies and what is second by second stay in the
     archive (`directory`).
 
     Raises GrampusError with code `latency-document` for a latency that cannot be read.
@@ -77,6 +79,7 @@ def matrix_document(
     cells = decide_cells(run, visits)
     comparisons = decide_comparisons(suite, run, visits)
     planned = {(one.cell_id, one.round) for one in run.visits}
+    overhead = decide_overhead(run, visits)
     done = planned & {(one.cell_id, one.round) for one in visits}
     return {
         **run.model_dump(mode="json", exclude={"cells", "visits"}),
@@ -86,6 +89,7 @@ def matrix_document(
         "statement": SHAPE_ONLY if run.shape_only else None,
         "visits_planned": len(planned),
         "visits_done": len(done),
+        "overhead": None if overhead is None else asdict(overhead),
         "cells": [{**cell_document(one), "point": points[one.cell_id]} for one in cells],
         "comparisons": _comparison_documents(comparisons),
         "comparisons_line": comparisons.line,

@@ -176,6 +176,13 @@ class Source(Found):
     statement: str
 
 
+class Overhead(Found):
+    """What visits took besides warm-up and measuring."""
+
+    median_s: float
+    longest_s: float
+
+
 class Findings(Found):
     """All that follows from the visits of a run."""
 
@@ -185,6 +192,7 @@ class Findings(Found):
     statement: str | None
     visits_planned: int = Field(ge=0)
     visits_done: int = Field(ge=0)
+    overhead: Overhead | None
     cells: tuple[Cell, ...]
     comparisons: tuple[Comparison, ...]
     comparisons_line: str

@@ -351,6 +351,9 @@ def _facts(run: MatrixRun, findings: Findings) -> tuple[Fact, ...]:
         ),
         Fact("Seed", str(run.seed)),
     ]
+    if (besides := findings.overhead) is not None:
+        said = f"{besides.median_s:.1f} s (median), {besides.longest_s:.1f} s (longest)"
+        facts.append(Fact("Besides, for each visit", said))
     if run.budget_s is not None:
         facts.append(Fact("Budget", format_duration(run.budget_s)))
     if run.enough is not None:

@@ -1,0 +1,42 @@
+"""What a visit takes besides what it measures."""
+
+from __future__ import annotations
+
+import pytest
+
+from grampus.bench.findings.overhead import Overhead, decide_overhead
+from grampus.state.matrix_runs import Visit
+from tests.unit.bench.findings.made_matrix import made_figures, made_matrix_run
+
+_, RUN, _ = made_matrix_run(lambda _cell, _number: None)
+
+
+def _visit(took_s: float, measured_s: float | None) -> Visit:
+    figures = None if measured_s is None else made_figures(100, measured_s=measured_s)
+    marked = None if figures is not None else "No client came."
+    return Visit(
+        cell_id="a",
+        round=1,
+        started_at_s=100,
+        ended_at_s=100 + took_s,
+        figures=figures,
+        marked=marked,
+    )
+
+
+@pytest.mark.parametrize(
+    ("visits", "expected"),
+    [
+        ([], None),
+        ([_visit(12, 8)], Overhead(4, 4, 1)),
+        ([_visit(12, 8), _visit(10, 6), _visit(18, 8)], Overhead(4, 10, 3)),
+        # One that broke off says nothing, and one that went on measuring says too much.
+        ([_visit(12, 8), _visit(100, None), _visit(40, 16)], Overhead(4, 4, 1)),
+        ([_visit(100, None)], None),
+    ],
+)
+def test_visits_take_longer_than_they_measure(
+    visits: list[Visit], expected: Overhead | None
+) -> None:
+    assert RUN.warmup_s + RUN.measure_s == 8
+    assert decide_overhead(RUN, visits) == expected
