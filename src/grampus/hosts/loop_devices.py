@@ -105,11 +105,28 @@ def find_loop_device(host: Host, reference: str, *, file: PurePosixPath) -> str 
     return None
 
 
+@dataclass(frozen=True)
+class ListedLoop:
+    """A loop device as a host lists it; without a reference when it cannot be asked for it."""
+
+    name: str
+    reference: str | None
+    backing_file: str
+
+
+def list_loop_devices(host: Host, directory: PurePosixPath) -> list[ListedLoop]:
+    """The devices over files somewhere below `directory`; no other one is asked."""
+    return [
+        ListedLoop(str(one["name"]), one.get("ref"), str(one.get("back-file")))
+        for one in _observe_loop_devices(host, f"{directory}/")
+    ]
+
+
 def find_loop_device_below(host: Host, reference: str, *, directory: PurePosixPath) -> str | None:
     """The device set up with `reference` over a file somewhere below `directory`, or None."""
-    for device in _observe_loop_devices(host, f"{directory}/"):
-        if device.get("ref") == reference:
-            return str(device["name"])
+    for one in list_loop_devices(host, directory):
+        if one.reference == reference:
+            return one.name
     return None
 
 

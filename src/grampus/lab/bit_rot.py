@@ -156,7 +156,7 @@ class BitRot:
         return RotPlan(
             osd=chosen,
             host=place.host,
-            device=place.device,
+            device=place.medium,
             namespace=layer.namespace,
             groups={name: groups[name] for name in objects},
         )

@@ -49,7 +49,7 @@ def ensure_slice_device(
     device = medium
     if _merges(part.media):
         device = ensure_loop_device(
-            host, PurePosixPath(medium), reference=_queue_reference(reference)
+            host, PurePosixPath(medium), reference=queue_reference(reference)
         )
     # What Ceph goes by: on a disk that rotates small writes are deferred to the WAL, and so on.
     # A loop device says what the machine's own disk says, whenever it is set up.
@@ -65,7 +65,7 @@ def find_slice_device(
     medium = find_loop_device(host, reference, file=directory / part.file)
     if medium is None or not _merges(part.media):
         return None if medium is None else SliceDevice(medium, medium)
-    device = find_loop_device(host, _queue_reference(reference), file=PurePosixPath(medium))
+    device = find_loop_device(host, queue_reference(reference), file=PurePosixPath(medium))
     return None if device is None else SliceDevice(device, medium)
 
 
@@ -79,7 +79,7 @@ def ensure_slice_devices_absent(
     for part, reference in parts:
         medium = find_loop_device(host, reference, file=directory / part.file)
         if medium is not None and _merges(part.media):
-            queue = _queue_reference(reference)
+            queue = queue_reference(reference)
             ensure_loop_device_absent(host, PurePosixPath(medium), reference=queue)
     for part, reference in parts:
         ensure_loop_device_absent(host, directory / part.file, reference=reference)
@@ -90,6 +90,11 @@ def decide_limit(part: DeviceSlice, found: SliceDevice) -> BlockLimit:
     return block_limit(part.media, found.medium, shared_by=part.shared_by)
 
 
+def queue_reference(reference: str) -> str:
+    """What marks the upper device of two, whose lower one is marked by `reference`."""
+    return f"{reference}-queue"
+
+
 def lifted(limit: BlockLimit) -> BlockLimit:
     """No limit on the same device."""
     return BlockLimit(limit.device)
@@ -97,8 +102,3 @@ def lifted(limit: BlockLimit) -> BlockLimit:
 
 def _merges(media: DeviceMediaName) -> bool:
     return media == "hdd"
-
-
-def _queue_reference(reference: str) -> str:
-    """What marks the upper device of two."""
-    return f"{reference}-queue"

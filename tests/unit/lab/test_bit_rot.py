@@ -54,10 +54,13 @@ class RottenHost:
 
     def _answer(self, argv: list[str], stdin: str | None) -> Any:
         match argv:
+            case ["python3", "-c", script, "/dev/"] if script == LIST_LOOPS:
+                return {"loopdevices": []}
             case ["python3", "-c", script, where] if script == LIST_LOOPS:
-                assert where in (f"{self.data_dir}/osd/", f"{self.data_dir}/osd/0.img")
-                reference = osd_reference(SPEC, 0)
-                return {"loopdevices": [{"name": str(self.device), "ref": reference}]}
+                file = f"{self.data_dir}/osd/0.img"
+                assert where in (f"{self.data_dir}/osd/", file)
+                found = {"ref": osd_reference(SPEC, 0), "back-file": file}
+                return {"loopdevices": [{"name": str(self.device), **found}]}
             case ["python3", "-c", script, *_] if script == LIST_OBJECTS:
                 layer = {"pool": "databases", "image": "shop.1/db-shop", "prefix": "rbd_data.aa"}
                 return [{**layer, "numbers": [0, 1, 2], "others": ["rbd_header.aa"]}]

@@ -15,6 +15,7 @@ from grampus.hosts.port import BlockLimit
 from grampus.lab.bootstrap import ClusterBootstrap
 from grampus.lab.lab_file import ensure_lab_file, find_lost_records, restore_lab
 from grampus.lab.model import LAB_RECORD
+from grampus.lab.osd_devices import observe_osd_devices
 from grampus.lab.osd_set import OsdSet, WalDbMediaName, find_osd_sets
 from grampus.lab.osd_set_service import (
     OsdSetService,
@@ -378,6 +379,29 @@ def test_limits_of_the_media_are_lifted_and_imposed_again(tmp_path: Path) -> Non
     with pytest.raises(NotFoundError):
         world.service().lift_limits("disk")
     world.close()
+
+
+def test_what_an_osd_opens_is_told_from_what_is_limited(world: World) -> None:
+    world.add()
+    opened = {
+        name: spec.devices[0]
+        for host in world.ceph.hosts
+        for name, spec in host.daemons.items()
+        if name.startswith("osd-")
+    }
+    limited = {
+        name: spec.limits.block[0].device
+        for host in world.ceph.hosts
+        for name, spec in host.daemons.items()
+        if name.startswith("osd-")
+    }
+    world.ceph.hosts[2].state = "cut-off"
+    found = observe_osd_devices(LAB, world.fleet)
+    assert len(found) == 2 * (1 + DISKS.osds_per_host)
+    for osd in found:
+        assert (osd.device, osd.medium) == (opened[osd.daemon], limited[osd.daemon])
+        is_first = osd.daemon in ("osd-0", "osd-1")
+        assert (osd.device == osd.medium) is is_first
 
 
 def test_osds_that_are_not_there_are_given_no_limits(tmp_path: Path) -> None:

@@ -127,9 +127,8 @@ def _read_percentile(one: Round, percent: float) -> Reading:
     if percentile is None:
         return _absent(f"{percent:g}th percentile")
     if not percentile.is_fine:
-        return Reading(
-            None, reason=f"Of its {percent:g}th percentile only {percentile.describe()} is known."
-        )
+        # Which bounds, the cells tell: in words they would be others in each round.
+        return Reading(None, reason=f"Of its {percent:g}th percentile only wide bounds are known.")
     document = percentile.to_document()
     low_us, high_us = document["low_us"], document["high_us"]
     if low_us <= 0:

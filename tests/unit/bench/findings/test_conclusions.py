@@ -421,7 +421,7 @@ def test_a_percentile_of_which_only_bounds_are_known_is_no_figure() -> None:
     )
     (found,) = decide_conclusions(suite, run, visits)
     assert found.word == "not-tested"
-    assert "Of its 99th percentile only between" in found.sentence
+    assert "Of its 99th percentile only wide bounds are known." in found.sentence
 
 
 YES, NO, UNKNOWN, UNTESTED = "yes", "no", "unknown", "untested"
