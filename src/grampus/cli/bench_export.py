@@ -14,9 +14,11 @@ from grampus.bench.catalog import load_catalog
 from grampus.bench.findings.documents import matrix_document
 from grampus.bench.findings.visit_rows import render_csv, visit_rows
 from grampus.bench.matrix.loading import parse_matrix_suite
+from grampus.bench.paths.documents import sample_rows
 from grampus.cli.app import command
 from grampus.cli.bench import RunArgument, bench_app, load_run
 from grampus.cli.bench_markdown import render_markdown
+from grampus.cli.bench_paths_markdown import render_paths_markdown
 from grampus.cli.composition.bench import CATALOG, matrix_archive
 from grampus.cli.composition.lab import LabSession
 from grampus.cli.options import FORMAT_DEFAULT, LAB_DEFAULT, FormatOption
@@ -25,6 +27,7 @@ from grampus.core.errors import UsageError
 from grampus.state.home import write_atomically
 from grampus.state.matrix_archive import MatrixArchive
 from grampus.state.matrix_runs import MatrixRun
+from grampus.state.runs import PathsRun
 
 
 class ExportForm(StrEnum):
@@ -39,7 +42,10 @@ def bench_export(
     run_id: RunArgument = "latest",
     form: Annotated[
         ExportForm,
-        typer.Option("--as", help="markdown: a page of the findings; csv: a row for each visit."),
+        typer.Option(
+            "--as",
+            help="markdown: a page of the findings; csv: a row for each visit, or each sample.",
+        ),
     ] = ExportForm.MARKDOWN,
     output_file: Annotated[
         str | None,
@@ -47,16 +53,19 @@ def bench_export(
     ] = None,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """A published experiment's run as a page of Markdown, or as CSV."""
+    """A run of a published experiment or of `paths` as a page of Markdown, or as CSV."""
     session = LabSession(LAB_DEFAULT)
     run = load_run(session, run_id)
-    if not isinstance(run, MatrixRun):
+    if not isinstance(run, MatrixRun | PathsRun):
         raise UsageError(
-            f"{run.run_id} is a run of {run.suite}, which has neither cells nor visits.",
+            f"{run.run_id} is a run of {run.suite}, which has neither cells nor ways to compare.",
             f"`grampus bench show {run.run_id} --format json` has everything of it.",
         )
     target = None if output_file is None else _require_writable(Path(output_file).absolute())
-    text = _render(run, matrix_archive(session), form)
+    if isinstance(run, PathsRun):
+        text = _render_paths(run, form)
+    else:
+        text = _render(run, matrix_archive(session), form)
     if target is None and output_format is FORMAT_DEFAULT:
         # As it is: a console would wrap lines, and take what is in brackets for its own.
         sys.stdout.write(text)
@@ -76,6 +85,12 @@ def _render(run: MatrixRun, archive: MatrixArchive, form: ExportForm) -> str:
     suite = parse_matrix_suite(run.suite_text, source=f"the suite of the run {run.run_id}")
     directory = str(archive.run_dir(run.run_id))
     return render_markdown(matrix_document(run, suite, visits, load_catalog(CATALOG), directory))
+
+
+def _render_paths(run: PathsRun, form: ExportForm) -> str:
+    if form is ExportForm.CSV:
+        return render_csv(sample_rows(run))
+    return render_paths_markdown(run)
 
 
 def _require_writable(target: Path) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,6 +14,7 @@ from grampus.cli.bench_matrix_tables import (
     remarks,
     words,
 )
+from grampus.cli.markdown import bullets, escape, table
 
 LAYERS_SAID = (
     "What each cell used of the limit of each layer, on average over its rounds. Of InnoDB it is "
@@ -25,16 +26,16 @@ LAYERS_SAID = (
 def render_markdown(document: Mapping[str, Any]) -> str:
     """The page of one run (`findings/documents.py` says what `document` holds)."""
     blocks = [
-        f"# {_escape(document['title'])}",
-        _escape(document["question"]),
-        _escape(_how(document)),
-        *(_escape(document[key]) for key in ("cut_short", "enough", "statement") if document[key]),
+        f"# {escape(document['title'])}",
+        escape(document["question"]),
+        escape(_how(document)),
+        *(escape(document[key]) for key in ("cut_short", "enough", "statement") if document[key]),
         "## Conclusions",
-        _table(
+        table(
             ["conclusion of the source", "here"],
             [[one["says"], f"**{words(one['word'])}**"] for one in document["conclusions"]],
         ),
-        _list(
+        bullets(
             f"{one['sentence']} Seen: {one['why']}" if one["why"] else one["sentence"]
             for one in document["conclusions"]
         ),
@@ -44,18 +45,18 @@ def render_markdown(document: Mapping[str, Any]) -> str:
         rows = [comparison_row(one) for one in document["comparisons"]]
         blocks += [
             "## Arms",
-            _table([*headings, "verdict"], rows),
-            _escape(document["comparisons_line"]),
+            table([*headings, "verdict"], rows),
+            escape(document["comparisons_line"]),
         ]
-    blocks += ["## Cells", _table(*cell_table(document["cells"]))]
-    blocks.append(_list(line for line in remarks(document["cells"]) if line))
+    blocks += ["## Cells", table(*cell_table(document["cells"]))]
+    blocks.append(bullets(line for line in remarks(document["cells"]) if line))
     headings, rows = layer_table(document["cells"])
     if rows:
-        blocks += ["## Layers", LAYERS_SAID, _table(headings, rows)]
+        blocks += ["## Layers", LAYERS_SAID, table(headings, rows)]
     if document["source"] is not None:
         blocks += _source_blocks(document["source"])
     environment = [[one["group"], one["name"], one["value"]] for one in document["environment"]]
-    blocks += ["## Where", _table(["of", "what", "value"], environment)]
+    blocks += ["## Where", table(["of", "what", "value"], environment)]
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
@@ -84,30 +85,10 @@ def _source_blocks(source: Mapping[str, Any]) -> list[str]:
     said = f"{source['title']} ({source['publisher']}{date}; {shown}): {source['conclusion']}"
     return [
         "## The source",
-        _escape(said),
-        _table(
+        escape(said),
+        table(
             ["published", "of", "figure", "of the first"],
             [figure_row(one) for one in source["figures"]],
         ),
-        _escape(source["statement"]),
+        escape(source["statement"]),
     ]
-
-
-def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    if not rows:
-        return ""
-    lines = [headings, ["---"] * len(headings), *rows]
-    return "\n".join(f"| {' | '.join(_cell(text) for text in line)} |" for line in lines)
-
-
-def _list(sentences: Any) -> str:
-    return "\n".join(f"- {_escape(one)}" for one in sentences)
-
-
-def _cell(text: str) -> str:
-    return _escape(text.strip()).replace("|", "\\|")
-
-
-def _escape(text: str) -> str:
-    """What a driver or a user wrote must not become markup: no tags, and one line."""
-    return " ".join(text.split()).replace("<", "&lt;").replace("[", "\\[")

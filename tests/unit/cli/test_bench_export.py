@@ -17,6 +17,7 @@ from grampus.state.runs import RunArchive
 from tests.unit.bench.findings.made_matrix import Seen, made_figures, made_matrix_run
 from tests.unit.bench.layers.made_why import made_why
 from tests.unit.report.made_paths import made_paths_run
+from tests.unit.report.made_runs import made_run as made_quick_run
 
 
 def _invoke(*words: str) -> tuple[int, str, str]:
@@ -80,18 +81,42 @@ def test_programs_get_the_text_or_the_file(run_id: str, home: Path) -> None:
     [
         (["--output", "."], "is a directory"),
         (["--output", "nowhere/page.md"], "cannot be written to"),
-        (["20260302-140509-paths-tiny"], "neither cells nor visits"),
+        (["20260302-140509-quick"], "neither cells nor ways"),
         (["--as", "pdf"], "'pdf' is not one of"),
     ],
 )
 def test_what_cannot_be_exported_is_said(
     run_id: str, home: Path, words: list[str], said: str
 ) -> None:
-    RunArchive(home / "runs").save(made_paths_run("20260302-140509-paths-tiny"))
+    made = made_quick_run()
+    renamed = made.run.model_copy(update={"run_id": "20260302-140509-quick"})
+    RunArchive(home / "runs").save(renamed)
     chosen = words if words[0].startswith("2026") else [run_id, *words]
     code, _, errors = _invoke(*chosen)
     assert code == 2
     assert said in " ".join(errors.split())
+
+
+def test_the_ways_to_an_image_are_a_page_and_a_row_for_each_sample(home: Path) -> None:
+    run = made_paths_run("20260302-140509-paths-tiny")
+    RunArchive(home / "runs").save(run)
+    code, page, _ = _invoke(run.run_id)
+    assert code == 0
+    headings = [line for line in page.splitlines() if line.startswith("## ")]
+    assert headings == ["## Targets", "## Throughput", "## Where"]
+    judged = [one for one in run.targets if one.value is not None]
+    assert judged
+    for one in judged:
+        assert f"| {one.name} | {one.measure} | {one.arm} / {one.against} |" in page
+    assert all(warning in page for warning in run.warnings)
+    code, text, _ = _invoke(run.run_id, "--as", "csv")
+    rows = list(csv.DictReader(io.StringIO(text, newline="")))
+    assert code == 0
+    assert [(row["round"], row["arm"], row["measure"]) for row in rows] == [
+        (str(one.round), one.arm, one.measure) for one in run.samples
+    ]
+    units = {one.name: one.unit for one in run.measures}
+    assert all(row["unit"] == units[row["measure"]] for row in rows)
 
 
 def test_markdown_says_why(home: Path) -> None:

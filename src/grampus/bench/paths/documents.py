@@ -31,6 +31,15 @@ def paths_document(run: PathsRun, archive: RunArchive) -> dict[str, Any]:
     }
 
 
+def sample_rows(run: PathsRun) -> list[dict[str, str | int | float | None]]:
+    """One row for each measure on each way in each round, all with the same keys."""
+    of_run = {"run_id": run.run_id, "suite": run.suite, "scale": run.scale, "lab": run.lab}
+    units = {one.name: one.unit for one in run.measures}
+    return [
+        {**of_run, **one.model_dump(mode="json"), "unit": units[one.measure]} for one in run.samples
+    ]
+
+
 def compare_paths_document(first: PathsRun, second: PathsRun) -> dict[str, Any]:
     """The document of `bench compare`: second over first, and what else differs between them.
 
