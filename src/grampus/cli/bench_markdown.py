@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -52,7 +52,7 @@ def render_markdown(document: Mapping[str, Any]) -> str:
     blocks.append(bullets(line for line in remarks(document["cells"]) if line))
     headings, rows = layer_table(document["cells"])
     if rows:
-        blocks += ["## Layers", LAYERS_SAID, table(headings, rows)]
+        blocks += ["## Layers", LAYERS_SAID, table(headings, rows), _watching(document["cells"])]
     if document["source"] is not None:
         blocks += _source_blocks(document["source"])
     environment = [[one["group"], one["name"], one["value"]] for one in document["environment"]]
@@ -69,6 +69,16 @@ def _how(document: Mapping[str, Any]) -> str:
         f"visits, {document['measure_s']:g} s each after {document['warmup_s']:g} s of warm-up"
         f"{_besides(document['overhead'])}."
     )
+
+
+def _watching(cells: Sequence[Mapping[str, Any]]) -> str:
+    """What reading the layers took; nothing where that is not known."""
+    cores = [one["monitor_cpu_cores"] for one in cells if one["monitor_cpu_cores"] is not None]
+    if not cores:
+        return ""
+    least, most = f"{min(cores):.3f}", f"{max(cores):.3f}"
+    took = least if least == most else f"{least} to {most}"
+    return f"Reading this took {took} of the machine's cores on average."
 
 
 def _besides(overhead: Mapping[str, Any] | None) -> str:

@@ -131,5 +131,6 @@ def test_markdown_says_why(home: Path) -> None:
     assert "## Layers" in page
     assert "| used of | client | OSD device |" in page
     assert "| 10% | 95% |" in page
+    assert "Reading this took 0.020 of the machine's cores on average." in page
     assert "- Bottleneck OSD device, " in page
     assert "The device of osd-0@h1 was busy 95 % of the time. So." in page
