@@ -86,7 +86,7 @@ crashes: setup ## Real crashes of volumes and databases, into docs/proof (root; 
 	$(VENV)/python -m tests.proof
 
 .PHONY: harness-cost
-harness-cost: setup ## What watching takes of a benchmark's throughput, into docs/proof (root; an hour)
+harness-cost: setup ## What watching takes of a benchmark's throughput, into docs/proof (root; 40 minutes)
 	$(VENV)/python -m tests.proof.harness_cost
 
 .PHONY: operations

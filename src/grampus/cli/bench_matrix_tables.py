@@ -7,6 +7,7 @@ from typing import Any
 
 from grampus.cli.bench_tables import format_times
 from grampus.cli.output import Output
+from grampus.core.units import format_digits
 
 Row = list[str]
 # Columns of figures: what they are called, and where in a cell's document they are.
@@ -161,7 +162,7 @@ def comparison_row(comparison: Mapping[str, Any]) -> Row:
     return [
         *row,
         format_times(effect["ratio"]),
-        "-" if effect["low"] is None else f"{effect['low']:.3g} to {effect['high']:.3g}",
+        _interval(effect["low"], effect["high"]),
         str(effect["rounds"]),
         _verdict(comparison),
     ]
@@ -208,7 +209,7 @@ def figure_row(figure: Mapping[str, Any]) -> Row:
         figure["quantity"],
         ", ".join(f"{name} {label}" for name, label in figure["labels"].items()),
         shown,
-        "-" if figure["of_first"] is None else f"{figure['of_first']:.3g}",
+        "-" if figure["of_first"] is None else format_digits(figure["of_first"]),
     ]
 
 
@@ -279,12 +280,15 @@ def _latency(percentile: Mapping[str, Any]) -> str:
     """`1.84 ms`; `0.6 to 56 ms` where only bounds are known."""
     middle_us = percentile["latency_us"]
     if middle_us is not None:
-        return f"{_digits(middle_us / 1000)} ms"
-    return f"{_digits(percentile['low_us'] / 1000)} to {_digits(percentile['high_us'] / 1000)} ms"
+        return f"{format_digits(middle_us / 1000)} ms"
+    low, high = (format_digits(percentile[bound] / 1000) for bound in ("low_us", "high_us"))
+    return f"{low} to {high} ms"
 
 
-def _digits(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+def _interval(low: float | None, high: float | None) -> str:
+    if low is None or high is None:
+        return "-"
+    return f"{format_digits(low)} to {format_digits(high)}"
 
 
 def _figure(value: float) -> str:

@@ -43,6 +43,11 @@ def parse_bytes(text: str, *, what: str = "size") -> int:
     return size_bytes
 
 
+def format_digits(value: float) -> str:
+    """Three digits, and the whole part in full: `0.0123`, `4.57`, `12,346`, `1.4e-06`."""
+    return f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
+
+
 def format_bytes(size_bytes: float) -> str:
     """`size_bytes` in the largest binary unit that keeps it at 1 or more: `1.5 GiB`, `10 GiB`."""
     for unit, factor in (("TiB", TIB), ("GiB", GIB), ("MiB", MIB), ("KiB", KIB)):

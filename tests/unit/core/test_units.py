@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grampus.core.errors import UsageError
-from grampus.core.units import GIB, KIB, MIB, TIB, format_bytes, parse_bytes
+from grampus.core.units import GIB, KIB, MIB, TIB, format_bytes, format_digits, parse_bytes
 
 
 @pytest.mark.parametrize(
@@ -120,3 +120,23 @@ def test_what_is_shown_can_be_typed_and_is_right_within_a_twentieth(size_bytes: 
     shown = format_bytes(size_bytes)
     assert abs(parse_bytes(shown) - size_bytes) <= size_bytes * 0.05
     assert not shown.startswith("1024")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.01234, "0.0123"),
+        (4.567, "4.57"),
+        (438.2, "438"),
+        (999.4, "999"),
+        (999.6, "1,000"),
+        (1253.0, "1,253"),
+        (-1253.0, "-1,253"),
+        (12345678.9, "12,345,679"),
+        (1.4e-6, "1.4e-06"),
+        (0.0, "0"),
+        (float("inf"), "inf"),
+    ],
+)
+def test_digits_shown(value: float, text: str) -> None:
+    assert format_digits(value) == text

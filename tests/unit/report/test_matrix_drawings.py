@@ -220,6 +220,7 @@ def test_undecided_says_what_would_have_been_seen(detectable: float, said: str) 
     [
         (0.9864, "0.986"),
         (33.2, "33.2"),
+        (1250.4, "1,250"),
         (2.0, "2"),
         (1.4e-6, "1.4e-06"),
         (0.0, "0"),

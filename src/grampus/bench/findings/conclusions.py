@@ -40,6 +40,7 @@ from grampus.bench.matrix.dimensions import Value, value_of
 from grampus.bench.matrix.expansion import compared_cells
 from grampus.bench.matrix.suite import MatrixSuite
 from grampus.bench.statistics.effect import Effect, decide_effect
+from grampus.core.units import format_digits
 from grampus.state.matrix_runs import MatrixRun, Visit
 
 Truth = Literal["yes", "no", "unknown", "untested"]
@@ -333,7 +334,11 @@ def render_conclusion(conclusion: Conclusion, truth: Truth, claims: Sequence[Cla
     if not tested:
         why = " ".join(untested[:2]) or "This scale leaves out the cells that it compares."
         return f"Not tested: {why}"
-    shown = [_render_claim(claim) for claim in tested[:_SHOWN_CLAIMS]]
+    shown = [
+        _render_claim(claim, claim.ratio)
+        for claim in tested[:_SHOWN_CLAIMS]
+        if claim.ratio is not None
+    ]
     if len(tested) > _SHOWN_CLAIMS:
         shown.append(f"and {len(tested) - _SHOWN_CLAIMS} more")
     said = [f"Of {conclusion.quantity}, {'; '.join(shown)}. {_wanted(conclusion)}"]
@@ -346,19 +351,17 @@ def render_conclusion(conclusion: Conclusion, truth: Truth, claims: Sequence[Cla
         said.append(
             "The source has no figure for it."
             if published is None
-            else f"The source has {published:.3g}."
+            else f"The source has {format_digits(published)}."
         )
     return " ".join(said)
 
 
-def _render_claim(claim: Claim) -> str:
+def _render_claim(claim: Claim, ratio: float) -> str:
     rounds = f"{claim.rounds} round{'' if claim.rounds == 1 else 's'}"
     if claim.low is None or claim.high is None:
-        return f"{claim.what}: {claim.ratio:.3g} ({rounds}, no interval)"
-    return (
-        f"{claim.what}: {claim.ratio:.3g} (95% interval {claim.low:.3g} to {claim.high:.3g}, "
-        f"{rounds})"
-    )
+        return f"{claim.what}: {format_digits(ratio)} ({rounds}, no interval)"
+    interval = f"{format_digits(claim.low)} to {format_digits(claim.high)}"
+    return f"{claim.what}: {format_digits(ratio)} (95% interval {interval}, {rounds})"
 
 
 def _wanted(conclusion: Conclusion) -> str:

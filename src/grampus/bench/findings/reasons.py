@@ -12,6 +12,7 @@ from grampus.bench.declared import word_list
 from grampus.bench.findings.cells import CellFinding
 from grampus.bench.findings.conclusions import ConclusionFinding
 from grampus.bench.findings.rounds import distinct
+from grampus.core.units import format_digits
 
 # As what held a cell up; the words of `BottleneckWord`.
 _HELD_UP_BY: Mapping[str, str] = {
@@ -85,5 +86,5 @@ def _explain_width(compared: Sequence[CellFinding]) -> str:
         return "The interval leaves it open, though rounds were much alike."
     return (
         f"The interval leaves it open: operations a second of {cell.name} differed from round to "
-        f"round by a factor of up to {widest:.3g}."
+        f"round by a factor of up to {format_digits(widest)}."
     )

@@ -25,6 +25,7 @@ from typing import Literal
 from grampus.bench.statistics.distributions import t_critical, t_two_sided
 from grampus.bench.statistics.figures import require_positive
 from grampus.core.errors import UsageError
+from grampus.core.units import format_digits
 
 Better = Literal["more", "less"]
 Word = Literal["better", "worse", "no-difference", "undecided"]
@@ -156,7 +157,7 @@ def render_effect(effect: Effect, *, better: Better, error: float = 0.05) -> str
 
 def _change(ratio: float) -> str:
     if ratio >= 2:
-        return f"{ratio:.3g} times as much"
+        return f"{format_digits(ratio)} times as much"
     share = abs(ratio - 1) * 100
     if share < 0.05:
         return "the same"

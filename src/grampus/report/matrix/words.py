@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
+from grampus.core.units import format_digits
 from grampus.report.figures import MISSING, finite, format_number
 from grampus.report.matrix.findings import Cell, Percentile, Spread
 
@@ -26,11 +27,12 @@ def parts_of(items: Sequence[ItemT], size: int) -> list[Sequence[ItemT]]:
 
 
 def format_ratio(ratio: float | None) -> str:
-    """Three digits, as in the sentences beside it: `0.986`, `33.2`, `1.4e-06`."""
+    """Three digits, as in the sentences beside it: `0.986`, `33.2`, `1,250`, `1.4e-06`."""
     number = finite(ratio)
     if number is None:
         return MISSING
-    return f"{number:.3g}" if number == 0 or 1e-4 <= abs(number) < 1e4 else f"{number:.1e}"
+    is_long = number != 0 and not 1e-4 <= abs(number) < 1e4
+    return f"{number:.1e}" if is_long else format_digits(number)
 
 
 def describe_left_out(count: int, what: str) -> str:
