@@ -51,6 +51,10 @@ def read_text(file: Path, *, noun: str) -> str:
     """The text of `file`. Raises UsageError (code `invalid-NOUN`) when it cannot be read."""
     try:
         return file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UsageError(
+            f"There is no file {file}.", "Look for it with `ls`.", code=f"invalid-{noun}"
+        ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
             f"{file} cannot be read: {error}.", "Correct the file.", code=f"invalid-{noun}"

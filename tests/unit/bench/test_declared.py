@@ -68,6 +68,11 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         read_declared(file, _House, noun="house")
 
 
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"There is no file .*f\.yaml\."):
+        read_declared(tmp_path / "f.yaml", _House, noun="house")
+
+
 def test_a_valid_file_is_what_it_says(tmp_path: Path) -> None:
     file = tmp_path / "f.yaml"
     file.write_text("{name: a, pets: [{kind: cat}]}", encoding="utf-8")

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
 
+from grampus.bench.matrix.dimensions import Point
 from grampus.core.units import format_bytes
 from grampus.hosts.port import BlockLimit
 from grampus.state.runs import Setting
 
+MediumName = Literal["hdd", "ssd", "nvme", "optane"]
+
+# What they are called, and what each can have on a device of its own.
+_OBJECT_STORES = {"bluestore": ("BlueStore", "WAL and DB"), "filestore": ("FileStore", "journal")}
 # Options of mgr modules can hold passwords and keys: nothing of them is worth that.
 _SECRET_WORDS = ("key", "secret", "password", "passwd", "token", "cert")
 
@@ -35,6 +40,29 @@ def describe_configuration(dump: Sequence[Mapping[str, Any]]) -> list[Setting]:
             Setting(group="Ceph configuration", name=f"{where}: {name}", value=str(value))
         )
     return settings
+
+
+def describe_osds(points: Iterable[Point]) -> Setting:
+    """The OSDs that cells stand on, which need not be those that the place was made with."""
+    kinds = dict.fromkeys(_describe_kind(point) for point in points)
+    return Setting(group="Ceph", name="OSDs of the cells", value="; ".join(kinds) or "none")
+
+
+def _describe_kind(point: Point) -> str:
+    store, beside = _OBJECT_STORES[point.objectstore]
+    if point.wal_db_device == "none":
+        return f"{store} on {point.media}"
+    return f"{store} on {point.media}, {beside} on {point.wal_db_device}"
+
+
+def decide_media(points: Iterable[Point]) -> list[MediumName]:
+    """The media of all devices that these OSDs have, each once."""
+    found: dict[MediumName, None] = {}
+    for point in points:
+        found[point.media] = None
+        if point.wal_db_device != "none":
+            found[point.wal_db_device] = None
+    return list(found)
 
 
 def describe_limit(media: str, limit: BlockLimit) -> Setting:

@@ -85,8 +85,8 @@ class StandsPlace:
     def capabilities(self) -> Capabilities:
         return self._ports.capabilities()
 
-    def facts(self) -> list[Setting]:
-        return self._ports.facts()
+    def facts(self, cells: Sequence[Cell]) -> list[Setting]:
+        return self._ports.facts(cells)
 
     @contextmanager
     def quiet(self) -> Iterator[None]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
 from grampus.bench.matrix.capabilities import Capabilities
+from grampus.bench.matrix.cells import Cell
 from grampus.bench.ports import DevicesPort
 from grampus.bench.stands.layouts import LayoutPort, decide_hosts
 from grampus.bench.stands.monitors import Monitors
@@ -213,7 +214,7 @@ class StandPorts:
     devices: DevicesPort
     monitors: Monitors
     capabilities: Callable[[], Capabilities]
-    facts: Callable[[], list[Setting]]
+    facts: Callable[[Sequence[Cell]], list[Setting]]
     disk_room: Callable[[], tuple[int, int]]
     clock: Clock
     progress: Progress

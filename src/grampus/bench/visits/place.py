@@ -72,8 +72,10 @@ class CellPlace(Protocol):
         """What the place can do."""
         ...
 
-    def facts(self) -> list[Setting]:
-        """Versions, limits, kernel and machine, for the run's record."""
+    def facts(self, cells: Sequence[Cell]) -> list[Setting]:
+        """Versions, kernel, machine, and what `cells` stand on with its limits, for the run's
+        record.
+        """
         ...
 
     def quiet(self) -> AbstractContextManager[None]:

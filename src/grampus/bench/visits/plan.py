@@ -67,7 +67,7 @@ def plan_run(
         measure_s=declared.measure_s,
         cells=tuple(_plan_cell(suite, cell, reasons[cell.cell_id]) for cell in cells),
         visits=decide_visits(runnable, alike=alike_dimensions(suite), rounds=rounds, seed=seed),
-        environment=tuple(place.facts()),
+        environment=tuple(place.facts(runnable)),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import Any
@@ -14,10 +14,13 @@ from grampus.bench.environment import decide_environment, observe_machine
 from grampus.bench.guests.machines import observe_guest_machine
 from grampus.bench.guests.plan import why_no_guest
 from grampus.bench.matrix.capabilities import Capabilities
+from grampus.bench.matrix.cells import Cell
 from grampus.bench.stands.manifest import (
+    decide_media,
     describe_components,
     describe_configuration,
     describe_limit,
+    describe_osds,
 )
 from grampus.bench.stands.monitors import HostMonitors
 from grampus.bench.stands.offers import LabFeatures, decide_capabilities
@@ -117,15 +120,16 @@ class LabMatrixFacts:
             )
         )
 
-    def facts(self) -> list[Setting]:
+    def facts(self, cells: Sequence[Cell]) -> list[Setting]:
         session = self._session
         host = session.fleet().hosts()[0]
-        media = session.require_lab().media
+        points = [cell.point for cell in cells]
         found = decide_environment(
             describe_lab(session, DATABASE_POOL, {}),
             observe_machine(host),
             describe_components(self._versions()),
-            [describe_limit(media, block_limit(media, ""))],
+            [describe_osds(points)],
+            [describe_limit(media, block_limit(media, "")) for media in decide_media(points)],
             describe_configuration(session.cluster().query("config", "dump")),
         )
         return list(found)

@@ -42,21 +42,17 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
         {"device": "osd-3@h1", "device_limit_share": 0.97, "device_busy_share": 0.3},
         "The device of osd-3@h1 did 97 % of what its medium is limited to.",
     ),
-    *[
-        (
-            "osd-device",
-            {"device": "osd-3@h1", "device_limit_share": share},
-            f"The device of osd-3@h1 did {words}",
-        )
-        for share, words in (
-            (1.19, "119 % of what its medium is limited to."),
-            (
-                1.99,
-                "199 % of what its medium is limited to, so that something passes by the limit "
-                "and it is no such medium.",
-            ),
-        )
-    ],
+    (
+        "osd-device",
+        {"device": "osd-3@h1", "device_limit_share": 1.19},
+        "The device of osd-3@h1 did 119 % of what its medium is limited to.",
+    ),
+    (
+        "osd-device",
+        {"device": "osd-3@h1", "device_limit_share": 1.99},
+        "The device of osd-3@h1 did 199 % of what its medium is limited to, so that something "
+        "passes by the limit and it is no such medium.",
+    ),
     (
         "osd-device",
         {"device": "osd-3@h1", "device_busy_share": 0.9},

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from grampus.bench.matrix.dimensions import Point
 from grampus.bench.stands.manifest import (
+    decide_media,
     describe_components,
     describe_configuration,
     describe_limit,
+    describe_osds,
 )
 from grampus.core.units import MIB
 from grampus.hosts.port import BlockLimit
@@ -57,3 +62,28 @@ def test_what_may_be_a_secret_is_left_out(name: str):
 def test_limits_of_a_medium(limit: BlockLimit, words: str):
     found = describe_limit("hdd", limit)
     assert (found.group, found.name, found.value) == ("limits", "an OSD's device (hdd)", words)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "words", "media"),
+    [
+        ([{}], "BlueStore on nvme", ["nvme"]),
+        ([{"media": "hdd"}, {"media": "hdd", "threads": 1}], "BlueStore on hdd", ["hdd"]),
+        (
+            [
+                {"media": "hdd", "wal_db_device": "nvme"},
+                {"media": "hdd", "wal_db_device": "nvme", "objectstore": "filestore"},
+                {"wal_db_device": "optane"},
+            ],
+            "BlueStore on hdd, WAL and DB on nvme; FileStore on hdd, journal on nvme; "
+            "BlueStore on nvme, WAL and DB on optane",
+            ["hdd", "nvme", "optane"],
+        ),
+        ([], "none", []),
+    ],
+)
+def test_what_cells_stand_on(kinds: list[dict[str, Any]], words: str, media: list[str]):
+    points = [Point(workload="update-index", **kind) for kind in kinds]
+    found = describe_osds(points)
+    assert (found.group, found.name, found.value) == ("Ceph", "OSDs of the cells", words)
+    assert decide_media(points) == media

@@ -38,7 +38,7 @@ def test_it_is_a_cell_place(tmp_path: Path) -> None:
     place: CellPlace = StandWorld(tmp_path).place()
     assert place.name == "lab dev"
     assert place.shape_only
-    assert place.facts()[0].name == "ceph"
+    assert place.facts([])[0].name == "ceph"
     assert place.capabilities().place == "lab dev"
 
 

@@ -244,7 +244,7 @@ class StandWorld:
                 devices=self.devices,
                 monitors=self.monitors,
                 capabilities=lambda: Capabilities(place=f"lab {LAB}"),
-                facts=lambda: [Setting(group="versions", name="ceph", value="20.2.4")],
+                facts=lambda _: [Setting(group="versions", name="ceph", value="20.2.4")],
                 disk_room=lambda: (250 * GIB, self.free_bytes),
                 clock=self.clock,
                 progress=RecordedProgress(),

@@ -105,8 +105,9 @@ class MadePlace:
     def capabilities(self) -> Capabilities:
         return Capabilities(place="this place", offers=self.offers)
 
-    def facts(self) -> list[Setting]:
-        return [Setting(group="Ceph", name="Version", value="20.2.4")]
+    def facts(self, cells: Sequence[Cell]) -> list[Setting]:
+        count = str(len(cells))
+        return [Setting(group="Ceph", name="cells that stand on it", value=count)]
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
