@@ -41,6 +41,20 @@ _ENVIRONMENT = Environment(
 )
 
 
+def render_code(text: str) -> Markup:
+    """A sentence of a suite, with what stands between backticks as code; the rest is escaped."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:
+        return Markup().join([text])  # one backtick alone means itself
+    return Markup().join(
+        Markup("<code>{}</code>").format(part) if number % 2 else part
+        for number, part in enumerate(parts)
+    )
+
+
+_ENVIRONMENT.filters["code"] = render_code
+
+
 def render_page(page: Page) -> str:
     """The HTML of `page`.
 

@@ -24,6 +24,7 @@ from grampus.report.matrix.page import (
     describe_conclusions,
     describe_matrix_page,
 )
+from grampus.report.render import render_code
 from grampus.state.matrix_layers import LAYERS, LayerUse
 from grampus.state.runs import Setting
 from tests.unit.bench.findings.made_matrix import made_text
@@ -292,6 +293,19 @@ def test_many_claims_are_in_a_table_of_their_own() -> None:
         "threads 1: nvme over hdd",
         "threads 8: nvme over hdd",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "html"),
+    [
+        ("Nothing special.", "Nothing special."),
+        ("Only `full` & `tiny`.", "Only <code>full</code> &amp; <code>tiny</code>."),
+        ("`<b>` is text", "<code>&lt;b&gt;</code> is text"),
+        ("One ` <alone>", "One ` &lt;alone&gt;"),
+    ],
+)
+def test_what_stands_between_backticks_is_code(text: str, html: str) -> None:
+    assert str(render_code(text)) == html
 
 
 def test_columns_are_those_that_some_cell_has() -> None:
