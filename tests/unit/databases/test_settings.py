@@ -176,3 +176,13 @@ def test_no_parameter_opens_a_replica(flavour: FlavourName, kept: str, never: st
     lines = text.splitlines()
     assert {kept, "read_only = ON", "event_scheduler = OFF", "relay_log_recovery = ON"} <= {*lines}
     assert not any(line.startswith(never) for line in lines)
+
+
+@pytest.mark.parametrize(("cpus", "segments"), [(0.5, 32), (2, 32), (2.5, 48), (4, 64), (64, 128)])
+def test_rollback_segments_follow_the_cpus(cpus: float, segments: int) -> None:
+    settings = decide_server_settings("mysql", GIB, 2 * GIB, cpus)
+    assert settings.rollback_segments == segments
+    known: tuple[tuple[FlavourName, bool], ...] = (("mysql", True), ("mariadb", False))
+    for flavour, has_it in known:
+        text = render_my_cnf(flavour, settings, PLACES, address="a", port=1, server_id=1)
+        assert (f"innodb_rollback_segments = {segments}" in text) is has_it

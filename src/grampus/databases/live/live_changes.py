@@ -132,7 +132,8 @@ class LiveWork:
     def restore_page_writing(self) -> None:
         administrator = self._administrator()
         if administrator is not None:
-            restore_page_writing(administrator, self._spec.parameters)
+            options = {**own_options(self._work.plan()), **self._spec.parameters}
+            restore_page_writing(administrator, options)
 
     def _administrator(self) -> Administrator | None:
         administrator = administrator_of(self._ports, self._spec)

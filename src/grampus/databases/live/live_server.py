@@ -26,6 +26,10 @@ FEW_DIRTY_PAGES = 64
 LEVEL_S = 3.0
 NOTABLE_FALL = 0.1
 _DIRTY_LIMITS = ("innodb_max_dirty_pages_pct_lwm", "innodb_max_dirty_pages_pct")
+# Pages a second meanwhile: at the 500 of every day a planned switch waited 11 to 22 s for them,
+# with these 2 to 3 s (measured under a load, 2026-11-24). The limit first, so that it is never
+# below the other.
+_HURRIED = {"innodb_io_capacity_max": 20_000, "innodb_io_capacity": 10_000}
 
 
 def observe_pool(administrator: Administrator) -> RunningPool:
@@ -110,7 +114,12 @@ def ensure_limits(administrator: Administrator, clock: Clock, limits: Limits) ->
 
 def ensure_pages_written(administrator: Administrator, clock: Clock) -> None:
     """As few changed pages as the load lets be, so that a stop that follows is short."""
-    ensure_options(administrator, dict.fromkeys(_DIRTY_LIMITS, 0))
+    [row] = administrator.query("SELECT " + ", ".join(f"@@{name}" for name in _HURRIED))
+    faster = {
+        name: max(int(value), hurried)
+        for value, (name, hurried) in zip(row, _HURRIED.items(), strict=True)
+    }
+    ensure_options(administrator, {**dict.fromkeys(_DIRTY_LIMITS, 0), **faster})
     now_s = clock.monotonic_s()
     deadline_s, fewest, fell_s = now_s + FLUSH_TIMEOUT_S, None, now_s
     while (dirty := _dirty_pages(administrator)) > FEW_DIRTY_PAGES:
@@ -122,10 +131,10 @@ def ensure_pages_written(administrator: Administrator, clock: Clock) -> None:
         clock.sleep(0.2)
 
 
-def restore_page_writing(administrator: Administrator, parameters: Mapping[str, str]) -> None:
-    """Undo `ensure_pages_written`: what the user set (`parameters`), else the server's defaults."""
-    former = {name: parameters.get(name, "DEFAULT") for name in reversed(_DIRTY_LIMITS)}
-    ensure_options(administrator, former)
+def restore_page_writing(administrator: Administrator, options: Mapping[str, str | int]) -> None:
+    """Undo `ensure_pages_written`: what the user or Grampus chose, else the server's defaults."""
+    names = (*reversed(_DIRTY_LIMITS), *reversed(_HURRIED))
+    ensure_options(administrator, {name: options.get(name, "DEFAULT") for name in names})
 
 
 def _dirty_pages(administrator: Administrator) -> int:

@@ -25,6 +25,7 @@ CHUNK_BYTES = 16 * MIB
 CATALOGUE = {
     "innodb_buffer_pool_size": ("Integer", "5242880", "9223372036854775807", "134217728"),
     "innodb_io_capacity": ("Integer", "100", "4294967295", "10000"),
+    "innodb_io_capacity_max": ("Integer", "100", "4294967295", "20000"),
     "innodb_flush_log_at_trx_commit": ("Integer", "0", "2", "1"),
     "innodb_max_dirty_pages_pct": ("Numeric", "0", "0", "90"),
     "innodb_max_dirty_pages_pct_lwm": ("Numeric", "0", "0", "10"),

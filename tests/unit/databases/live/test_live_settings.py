@@ -156,6 +156,8 @@ def test_restart_writes_pages_out_first_and_takes_what_waited(world: LiveWorld) 
     first = world.server()
     world.live().restart("demo")
     assert first.dirty_pages == 0
+    hurried = [first.values[f"innodb_io_capacity{end}"] for end in ("", "_max")]
+    assert hurried == ["10000", "20000"]
     assert world.server() is not first
     assert world.server().values["innodb_page_cleaners"] == "8"
     assert world.server().values["innodb_max_dirty_pages_pct"] == "90"
