@@ -86,7 +86,13 @@ def _besides(overhead: Mapping[str, Any] | None) -> str:
     if overhead is None:
         return ""
     median_s, longest_s = overhead["median_s"], overhead["longest_s"]
-    return f", and {median_s:.1f} s besides (median; the longest {longest_s:.1f} s)"
+    found = f"median; the longest {longest_s:.1f} s"
+    if overhead["change_s"] is None:
+        return f", and {median_s:.1f} s besides ({found})"
+    return (
+        f", and {median_s:.1f} s besides load ({found}; {overhead['change_s']:.1f} s of it to set "
+        f"what the cell asks, {overhead['calm_s']:.1f} s until the servers were calm)"
+    )
 
 
 def _source_blocks(source: Mapping[str, Any]) -> list[str]:

@@ -95,6 +95,18 @@ class VisitSecond(Frozen):
     errors: float
 
 
+class Spent(Frozen):
+    """Seconds that a visit took for its load, warm-up and last operations and all, and before it:
+    until all was as the cell asks, and until nothing was written any more of what came before.
+
+    Of a visit that was measured longer: of both measurings.
+    """
+
+    load_s: float
+    change_s: float
+    calm_s: float
+
+
 class Figures(Frozen):
     """What was measured. An operation is a transaction, a request or an I/O.
 
@@ -122,6 +134,7 @@ class Figures(Frozen):
     provisioned_bytes: float | None = None
     seconds: tuple[VisitSecond, ...] = ()
     why: Why | None = Field(default=None, description="None: no monitor ran")
+    spent: Spent | None = Field(default=None, description="None: an older run")
 
 
 class Visit(Frozen):

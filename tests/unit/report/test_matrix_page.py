@@ -26,6 +26,7 @@ from grampus.report.matrix.page import (
 )
 from grampus.report.render import render_code
 from grampus.state.matrix_layers import LAYERS, LayerUse
+from grampus.state.matrix_runs import Spent
 from grampus.state.runs import Setting
 from tests.unit.bench.findings.made_matrix import made_text
 from tests.unit.bench.layers.made_why import made_why
@@ -185,6 +186,16 @@ def test_what_visits_took_besides_is_a_fact() -> None:
     page = page_of(made_findings())
     facts = {one.name: one.value for one in page.facts}
     assert facts["Besides, for each visit"] == "1.5 s (median), 1.5 s (longest)"
+
+
+def test_what_visits_took_besides_their_load_is_told_by_what_it_was_for() -> None:
+    spent = Spent(load_s=5.5, change_s=1.25, calm_s=0.5)
+    page = page_of(made_findings(lambda _cell, _number: figures_of(100, spent=spent)))
+    facts = {one.name: one.value for one in page.facts}
+    assert facts["Besides load, for each visit"] == (
+        "4.0 s (median), 4.0 s (longest); in medians 1.2 s of it to set what the cell asks, "
+        "0.5 s until the servers were calm"
+    )
 
 
 def test_a_run_that_was_cut_short_says_why() -> None:

@@ -69,8 +69,8 @@ def matrix_document(
     """The document of `bench show`: the run, and all that follows from its visits.
 
     `cells`, `comparisons` and `conclusions` are lists of the findings' fields; `source` is null
-    for a suite without one. `overhead` ({median_s, longest_s, visits}: what a visit took besides
-    its warm-up and measuring) is null before any. Of the visits the latencies and what is second
+    for a suite without one. `overhead` ({median_s, longest_s, visits, change_s, calm_s}: what a
+    visit took besides its load) is null before any. Of the visits the latencies and what is second
     by second stay in the archive (`directory`).
 
     Raises GrampusError with code `latency-document` for a latency that cannot be read.

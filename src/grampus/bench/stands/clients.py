@@ -51,6 +51,7 @@ class ClientEnd:
     output: DriverOutput
     launched_at_s: float
     began_at_s: float
+    ended_at_s: float
     cpu_s: float | None
 
 
@@ -111,11 +112,12 @@ def _read(
             began.append(began_at_s)
         lines.append(line)
     result: CommandResult = running.wait()
+    ended_at_s = clock.now().timestamp()
     stderr, cpu_s = parse_cpu_s(result.stderr)
     # Lines come late, never early.
     began_at_s = min(began, default=launched_at_s)
     output = DriverOutput("".join(f"{line}\n" for line in lines), stderr, result.returncode)
-    return ClientEnd(load.name, output, launched_at_s, began_at_s, cpu_s)
+    return ClientEnd(load.name, output, launched_at_s, began_at_s, ended_at_s, cpu_s)
 
 
 @contextmanager

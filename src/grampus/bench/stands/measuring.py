@@ -111,8 +111,10 @@ def measure_load(
     lasts_s = warmup_s + measure_s + WINDOW_EXTRA_S
     watch = decide_watch(ports, load, cores=cores, osd_cores=osd_cores, lasts_s=lasts_s)
     points: list[SeriesPoint] = []
+    loads: list[float] = []
     with ports.monitors.watching(watch) if monitored else nullcontext(Seen()) as seen:
-        measured = _measure(ports, load, warmup_s, measure_s, cores, points)
+        measured = _measure(ports, load, warmup_s, measure_s, cores, points, loads)
+    measured = replace(measured, load_s=sum(loads))
     if not monitored:
         return measured
     found = sorted([*seen.points, *points], key=lambda point: point.at_s)
@@ -157,12 +159,15 @@ def _measure(
     measure_s: int,
     cores: float,
     points: list[SeriesPoint],
+    loads: list[float],
 ) -> Measured:
-    """Fills `points` with what the clients tell of themselves."""
+    """Fills `points` with what the clients tell of themselves, `loads` with how long each of their
+    runs loaded the servers, in seconds."""
     raw: dict[str, str] = {}
     watched = WatchedDevices(ports, load.volumes)
     for _ in range(MAX_WARM_UPS if load.warms_up and warmup_s else 0):
         warm_ups = run_together(load.clients(warmup_s), ports.clock)
+        loads.append(decide_load_s(warm_ups))
         failure = _read_warm_ups(load, warm_ups, raw, points)
         if failure is not None:
             return Measured(failure, load.loop, raw=raw)
@@ -171,6 +176,7 @@ def _measure(
     before = _observe(ports, watched, load.servers)
     ends = run_together(load.clients(measure_s + WINDOW_EXTRA_S), ports.clock)
     after = _observe(ports, watched, load.servers)
+    loads.append(decide_load_s(ends))
     runs, results = [], []
     for end in ends:
         raw |= _raw(end, "measuring")
@@ -202,6 +208,16 @@ def _measure(
         volume_iops=None if volume_operations is None else volume_operations / elapsed_s,
         raw=raw,
     )
+
+
+def decide_load_s(ends: Sequence[ClientEnd]) -> float:
+    """Seconds from the first client's load to the last one's end, its last operations and all.
+
+    Of a client that does not say when it began its start counts too.
+    """
+    if not ends:
+        return 0.0
+    return max(end.ended_at_s for end in ends) - min(end.began_at_s for end in ends)
 
 
 def decide_osd_cores(cell: Cell) -> float | None:

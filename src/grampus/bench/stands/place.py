@@ -162,6 +162,8 @@ class StandsPlace:
                 code="no-stand",
             )
         # No daemon starts below a budget that a visit left which was killed.
+        clock = self._ports.clock
+        from_s = clock.monotonic_s()
         self._budgets.restore()
         self._profiles.ensure(cell.point.profile)
         match stand.plan.target:
@@ -174,8 +176,10 @@ class StandsPlace:
             case "pool":
                 load = self._pools.load(cell, stand)
         self._drop_caches(cell, stand)
+        changed_s = clock.monotonic_s()
         stands = self._all().values()
         self._databases.settle([one for one in stands if one.plan.target == "database"])
+        calm_s = clock.monotonic_s()
         cores, layout = self._observe_cores(), stand.plan.layout
         with self._budgets.imposed(layout, cores) as budgets:
             hosts = [host.name for host in self._ports.hosts_for(layout)]
@@ -191,7 +195,12 @@ class StandsPlace:
                 monitored=cell.point.monitors == "all",
             )
         room_bytes = decide_provisioned_bytes(cell, self._ports.osd_sets.place_osds())
-        return replace(measured, provisioned_bytes=room_bytes)
+        return replace(
+            measured,
+            provisioned_bytes=room_bytes,
+            change_s=changed_s - from_s,
+            calm_s=calm_s - changed_s,
+        )
 
     def _drop_caches(self, cell: Cell, stand: BenchStand) -> None:
         """The servers' first: a server that ends writes, and reads at its start."""

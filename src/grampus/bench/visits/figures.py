@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from grampus.bench.drivers.client_bound import ClientVerdict
 from grampus.bench.drivers.outcome import DriverFailure
@@ -14,7 +14,7 @@ from grampus.bench.layers.why import decide_why
 from grampus.bench.statistics.steadiness import SteadyLimits, decide_measuring
 from grampus.bench.visits.place import Measured
 from grampus.state.matrix_layers import Why
-from grampus.state.matrix_runs import Figures, VisitSecond
+from grampus.state.matrix_runs import Figures, Spent, VisitSecond
 
 # What one extension measures, in measuring times of the scale. A driver's run cannot be made longer
 # while it goes on, so an extension is a run of its own and replaces the shorter one.
@@ -96,6 +96,17 @@ def decide_figures(measured: Measured, sample: JointSample, state: SteadyState) 
             for one in sample.seconds
         ),
         why=why,
+        spent=Spent(load_s=measured.load_s, change_s=measured.change_s, calm_s=measured.calm_s),
+    )
+
+
+def add_spent(first: Measured, second: Measured) -> Measured:
+    """The second measuring of a visit, with the time that both took."""
+    return replace(
+        second,
+        load_s=first.load_s + second.load_s,
+        change_s=first.change_s + second.change_s,
+        calm_s=first.calm_s + second.calm_s,
     )
 
 

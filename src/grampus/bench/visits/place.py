@@ -36,6 +36,9 @@ class Measured:
     the drivers printed, by file name; `watched` is None where no monitor ran. `volume_iops` are
     reads and writes of the volumes' block devices, of all together; `provisioned_bytes` is the room
     on the cell's OSDs, before copies, that they stand for.
+
+    Seconds: `load_s` of load, warm-up and last operations and all; before it `change_s` until all
+    was as the cell asks, and `calm_s` until nothing was written any more of what came before.
     """
 
     outcome: JointSample | DriverFailure
@@ -49,6 +52,9 @@ class Measured:
     provisioned_bytes: float | None = None
     raw: Mapping[str, str] = field(default_factory=dict)
     watched: Watched | None = None
+    load_s: float = 0.0
+    change_s: float = 0.0
+    calm_s: float = 0.0
 
 
 class CellPlace(Protocol):

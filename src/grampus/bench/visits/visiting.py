@@ -14,6 +14,7 @@ from grampus.bench.visits.budget import describe_time
 from grampus.bench.visits.figures import (
     EXTENDED_TIMES,
     SteadyState,
+    add_spent,
     decide_figures,
     decide_steady_state,
     why_no_figure,
@@ -88,9 +89,10 @@ class Visiting:
             longer_s = EXTENDED_TIMES * measure_s
             if self._has_time(self._run.warmup_s + longer_s + CELL_OVERHEAD_S):
                 self._progress.detail(f"measured again for {longer_s} s: {found.state.reason}")
-                found = self._measure_once(cell, planned, longer_s, prefix="extended-")
-                if isinstance(found, str):
-                    return found
+                longer = self._measure_once(cell, planned, longer_s, prefix="extended-")
+                if isinstance(longer, str):
+                    return longer
+                found = replace(longer, measured=add_spent(found.measured, longer.measured))
             else:
                 reason = f"{found.state.reason} There was no time to measure longer."
                 found = replace(found, state=replace(found.state, reason=reason))

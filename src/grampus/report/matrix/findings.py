@@ -177,10 +177,13 @@ class Source(Found):
 
 
 class Overhead(Found):
-    """What visits took besides warm-up and measuring."""
+    """What visits took besides their load, and of that, in medians: until all was as the cell asks,
+    and until what came before was written."""
 
     median_s: float
     longest_s: float
+    change_s: float | None = None
+    calm_s: float | None = None
 
 
 class Findings(Found):

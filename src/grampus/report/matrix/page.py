@@ -353,7 +353,14 @@ def _facts(run: MatrixRun, findings: Findings) -> tuple[Fact, ...]:
     ]
     if (besides := findings.overhead) is not None:
         said = f"{besides.median_s:.1f} s (median), {besides.longest_s:.1f} s (longest)"
-        facts.append(Fact("Besides, for each visit", said))
+        name = "Besides, for each visit"
+        if besides.change_s is not None and besides.calm_s is not None:
+            name = "Besides load, for each visit"
+            said += (
+                f"; in medians {besides.change_s:.1f} s of it to set what the cell asks, "
+                f"{besides.calm_s:.1f} s until the servers were calm"
+            )
+        facts.append(Fact(name, said))
     if run.budget_s is not None:
         facts.append(Fact("Budget", format_duration(run.budget_s)))
     if run.enough is not None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import pytest
 
 from grampus.bench.findings.overhead import Overhead, decide_overhead
-from grampus.state.matrix_runs import Visit
+from grampus.state.matrix_runs import Spent, Visit
 from tests.unit.bench.findings.made_matrix import made_figures, made_matrix_run
 
 _, RUN, _ = made_matrix_run(lambda _cell, _number: None)
 
 
-def _visit(took_s: float, measured_s: float | None) -> Visit:
-    figures = None if measured_s is None else made_figures(100, measured_s=measured_s)
+def _visit(took_s: float, measured_s: float | None, spent: Spent | None = None) -> Visit:
+    figures = None
+    if measured_s is not None:
+        figures = made_figures(100, measured_s=measured_s, spent=spent)
     marked = None if figures is not None else "No client came."
     return Visit(
         cell_id="a",
@@ -24,6 +26,10 @@ def _visit(took_s: float, measured_s: float | None) -> Visit:
     )
 
 
+def _spent(load_s: float, change_s: float, calm_s: float) -> Spent:
+    return Spent(load_s=load_s, change_s=change_s, calm_s=calm_s)
+
+
 @pytest.mark.parametrize(
     ("visits", "expected"),
     [
@@ -33,6 +39,14 @@ def _visit(took_s: float, measured_s: float | None) -> Visit:
         # One that broke off says nothing, and one that went on measuring says too much.
         ([_visit(12, 8), _visit(100, None), _visit(40, 16)], Overhead(4, 4, 1)),
         ([_visit(100, None)], None),
+        # Recorded: all of the load is known, also of one that measured twice.
+        ([_visit(16, 6, _spent(11, 1, 2))], Overhead(5, 5, 1, 1, 2)),
+        (
+            [_visit(50, 16, _spent(40, 4, 2)), _visit(15, 6, _spent(11, 1, 1))],
+            Overhead(7, 10, 2, 2.5, 1.5),
+        ),
+        ([_visit(50, 16, _spent(40, 4, 2)), _visit(12, 6)], Overhead(7, 10, 2, 4, 2)),
+        ([_visit(100, None, _spent(1, 1, 1))], None),
     ],
 )
 def test_visits_take_longer_than_they_measure(

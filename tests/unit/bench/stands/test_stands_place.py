@@ -10,6 +10,8 @@ import pytest
 from grampus.bench.drivers.outcome import DriverFailure
 from grampus.bench.matrix.cells import Cell
 from grampus.bench.ports import IoDevice
+from grampus.bench.settle import POLL_S
+from grampus.bench.stands.databases import SETTLE_S
 from grampus.bench.stands.plan import stand_name
 from grampus.bench.stands.pools import READ_NOTE
 from grampus.bench.stands.records import STAND_RECORD, BenchStand
@@ -109,6 +111,9 @@ def test_a_visit_sets_the_servers_and_runs_one_sysbench_each(tmp_path: Path) -> 
     assert measured.provisioned_bytes == 2 * 6 * GIB / cells[0].point.copies
     assert sample.window.duration_s >= 3
     assert any(name.startswith("measuring.") for name in measured.raw)
+    # The made hosts are never calm, and no clock goes on while the made clients load.
+    assert measured.calm_s == pytest.approx(SETTLE_S, abs=POLL_S)
+    assert (measured.change_s, measured.load_s) == (0, 0)
 
     visit(world, cells[1])
     assert len(world.databases.restarts) == 1

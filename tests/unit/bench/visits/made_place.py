@@ -156,6 +156,9 @@ class MadePlace:
             client=self.client,
             raw=raw,
             watched=made_watched(measure_s) if self.is_watched else None,
+            load_s=warmup_s + measure_s,
+            change_s=1,
+            calm_s=2,
         )
 
     def dismantle(self) -> None:

@@ -14,7 +14,7 @@ from grampus.bench.drivers.client_bound import ClientVerdict
 from grampus.bench.drivers.outcome import DriverFailure
 from grampus.bench.visits.visiting import FIT_TIMEOUT_S
 from grampus.core.errors import GrampusError, RefusedError
-from grampus.state.matrix_runs import MatrixRun, PlannedVisit, Visit
+from grampus.state.matrix_runs import MatrixRun, PlannedVisit, Spent, Visit
 from tests.unit.bench.visits.made_place import PREPARE_S, World
 
 NOT_HEALTHY = "The cluster is not healthy (1 OSD is down)."
@@ -330,6 +330,8 @@ def test_a_series_that_is_not_steady_is_measured_once_more_for_twice_as_long(wor
         assert visit.figures is not None
         assert visit.figures.steady is False
         assert visit.figures.measured_s == 120
+        # Of both, with 2 s of warm-up each.
+        assert visit.figures.spent == Spent(load_s=2 + 60 + 2 + 120, change_s=2, calm_s=4)
         assert "longest allowed" in (visit.figures.unsteady_reason or "")
         raw = world.archive.run_dir(run.run_id) / "raw" / visit.cell_id / "1"
         assert (raw / "sysbench.txt").read_text().startswith("60 s")
