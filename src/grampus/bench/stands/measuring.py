@@ -109,11 +109,16 @@ def measure_load(
     """
     from_s = ports.clock.now().timestamp()
     lasts_s = warmup_s + measure_s + WINDOW_EXTRA_S
-    watch = decide_watch(ports, load, cores=cores, osd_cores=osd_cores, lasts_s=lasts_s)
+    devices: Sequence[IoDevice] = ()
+    with suppress(GrampusError, OSError):
+        devices = list(ports.devices.io_devices())
+    subjects = decide_subjects(ports, load, devices, cores=cores, osd_cores=osd_cores)
+    watch = Watch(subjects, devices, load.databases, lasts_s)
     points: list[SeriesPoint] = []
     loads: list[float] = []
     with ports.monitors.watching(watch) if monitored else nullcontext(Seen()) as seen:
-        measured = _measure(ports, load, warmup_s, measure_s, cores, points, loads)
+        watched_devices = WatchedDevices(ports, devices, load.volumes)
+        measured = _measure(ports, load, warmup_s, measure_s, cores, watched_devices, points, loads)
     measured = replace(measured, load_s=sum(loads))
     if not monitored:
         return measured
@@ -122,13 +127,15 @@ def measure_load(
     return replace(measured, watched=watched)
 
 
-def decide_watch(
-    ports: StandPorts, load: VisitLoad, *, cores: float, osd_cores: float | None, lasts_s: float
-) -> Watch:
+def decide_subjects(
+    ports: StandPorts,
+    load: VisitLoad,
+    devices: Sequence[IoDevice],
+    *,
+    cores: float,
+    osd_cores: float | None,
+) -> Subjects:
     """What the monitors look at while `load` lasts."""
-    devices: list[IoDevice] = []
-    with suppress(GrampusError, OSError):
-        devices = list(ports.devices.io_devices())
     drivers = {f"{driver}-{name}": name for name in load.volumes for driver in DRIVER_DAEMONS}
     served = {
         name: f"{daemon}@{device.host}"
@@ -136,7 +143,7 @@ def decide_watch(
         for daemon, name in drivers.items()
         if device.kind == "volume" and device.name == name and device.control_socket
     }
-    subjects = Subjects(
+    return Subjects(
         machine=load.servers[0].host if load.servers else ports.fleet.hosts()[0].name,
         client_cores=cores,
         threads=load.threads * load.client_count,
@@ -149,7 +156,6 @@ def decide_watch(
         },
         osd_cores_per_host=osd_cores,
     )
-    return Watch(subjects, devices, load.databases, lasts_s)
 
 
 def _measure(
@@ -158,13 +164,13 @@ def _measure(
     warmup_s: int,
     measure_s: int,
     cores: float,
+    watched: WatchedDevices,
     points: list[SeriesPoint],
     loads: list[float],
 ) -> Measured:
     """Fills `points` with what the clients tell of themselves, `loads` with how long each of their
     runs loaded the servers, in seconds."""
     raw: dict[str, str] = {}
-    watched = WatchedDevices(ports, load.volumes)
     for _ in range(MAX_WARM_UPS if load.warms_up and warmup_s else 0):
         warm_ups = run_together(load.clients(warmup_s), ports.clock)
         loads.append(decide_load_s(warm_ups))
@@ -230,13 +236,12 @@ class WatchedDevices:
     """Counters of the devices of the OSDs and of the volumes under load; those that cannot be read
     are left out, and so are volumes that no host has a device of."""
 
-    def __init__(self, ports: StandPorts, volumes: Sequence[str]) -> None:
+    def __init__(
+        self, ports: StandPorts, devices: Sequence[IoDevice], volumes: Sequence[str]
+    ) -> None:
         self._fleet: Fleet = ports.fleet
-        found: Sequence[IoDevice] = ()
-        with suppress(GrampusError, OSError):
-            found = list(ports.devices.io_devices())
-        self._osds = [device for device in found if device.kind == "daemon"]
-        self._volumes = [one for one in found if one.kind == "volume" and one.name in volumes]
+        self._osds = [one for one in devices if one.kind == "daemon"]
+        self._volumes = [one for one in devices if one.kind == "volume" and one.name in volumes]
 
     def observe_osds(self) -> dict[str, DeviceTimes]:
         """By daemon."""

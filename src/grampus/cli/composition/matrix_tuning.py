@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from grampus.ceph.mgr_reports import prompt_reports
 from grampus.ceph.osd_options import observe_osd_options, set_osd_options
 from grampus.cli.composition.session import Session
 from grampus.core.clock import wait_until
@@ -33,15 +34,16 @@ class LabTuning:
             for status in host.observe_daemons()
             if status.name.startswith("osd-")
         ]
-        in_parallel(lambda osd: osd[0].restart_daemon(osd[1]), osds)
-        wait_until(
-            self._session.clock,
-            self._is_serving,
-            what="the OSDs to serve again after their restart",
-            remedy="`grampus lab fault heal` starts what does not run.",
-            timeout_s=RESTART_TIMEOUT_S,
-            interval_s=0.5,
-        )
+        with prompt_reports(self._cluster):
+            in_parallel(lambda osd: osd[0].restart_daemon(osd[1]), osds)
+            wait_until(
+                self._session.clock,
+                self._is_serving,
+                what="the OSDs to serve again after their restart",
+                remedy="`grampus lab fault heal` starts what does not run.",
+                timeout_s=RESTART_TIMEOUT_S,
+                interval_s=0.3,
+            )
 
     def observe_kernel(self, names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
         return {
