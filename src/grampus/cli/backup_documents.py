@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Annotated, Any
 
 import typer
@@ -109,17 +110,29 @@ def describe_schedule(schedule: BackupSchedule) -> str:
     return f"every {every}{full}, to {schedule.place.url}; kept are {keep}{logs}"
 
 
-def state_document(schedule: BackupSchedule | None, state: BackupState | None) -> dict[str, Any]:
+def state_document(
+    schedule: BackupSchedule | None, state: BackupState | None, now: datetime
+) -> dict[str, Any]:
     """What `db show` tells of backups, for programs."""
     until = state.restorable_until if state is not None else None
     return {
         "schedule": schedule.model_dump(mode="json") if schedule else None,
         "last": state.model_dump(mode="json") if state else None,
         "restorable_until": until.isoformat() if until else None,
+        "archive_lag_s": _archive_lag_s(state, now),
     }
 
 
-def pairs_of_state(schedule: BackupSchedule | None, state: BackupState | None) -> dict[str, str]:
+def _archive_lag_s(state: BackupState | None, now: datetime) -> float | None:
+    """How old the newest look at the binary logs is; None: they were never archived."""
+    if state is None or state.copied_until is None:
+        return None
+    return round(max(0.0, (now - state.copied_until).total_seconds()), 1)
+
+
+def pairs_of_state(
+    schedule: BackupSchedule | None, state: BackupState | None, now: datetime
+) -> dict[str, str]:
     """What `db show` tells of backups, for people."""
     pairs = {"backups": describe_schedule(schedule)} if schedule else {}
     if state is None:
@@ -131,6 +144,9 @@ def pairs_of_state(schedule: BackupSchedule | None, state: BackupState | None) -
     if state.last_tested_at is not None:
         found = "good" if state.test_problem is None else state.test_problem
         pairs["restore test"] = f"{found}, {state.last_tested_at:%Y-%m-%d %H:%M:%S} UTC"
+    lag_s = _archive_lag_s(state, now)
+    if lag_s is not None:
+        pairs["archive"] = f"{lag_s:,.0f} s behind"
     if state.archive_problem is not None:
         pairs["archive"] = state.archive_problem
     return pairs

@@ -213,16 +213,25 @@ def backup_archive(
     place = place_of(to, endpoint, credentials)
     with work_on_databases(lab) as (session, _):
         archived = binlog_archiver(session).archive(name, place, new_stretch=new_stretch)
+        if archived.problem is not None:
+            session.progress.note(f"{archived.problem.problem} {archived.problem.remedy}")
+    restorable = archived.restorable_until
     make_output(output_format).details(
         {
             "database": name,
             "stretch": archived.stretch,
             "copied_bytes": archived.copied_bytes,
             "until": archived.until.isoformat(),
+            "restorable_until": restorable.isoformat() if restorable else None,
+            "problem": archived.problem.problem if archived.problem else None,
         },
         {
             "copied": format_bytes(archived.copied_bytes),
-            "restorable until": f"{archived.until:%Y-%m-%d %H:%M:%S} UTC",
+            "archived until": f"{archived.until:%Y-%m-%d %H:%M:%S} UTC",
+            "restorable until": f"{restorable:%Y-%m-%d %H:%M:%S} UTC"
+            if restorable
+            else "there is no backup yet",
+            **({"problem": archived.problem.problem} if archived.problem else {}),
         },
     )
 

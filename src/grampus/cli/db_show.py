@@ -36,6 +36,7 @@ def db_show(
         lineage = observe_lineage(session, view)
         followers = database_replicas(session).names(name)
         backed_up = BackupStates(databases.operations).find(name)
+        now = session.clock.now()
         room = database_growth(session).show(name).file_system if view.volume else None
     said = live.model_dump(mode="json") if live is not None else {}
     document = {
@@ -46,10 +47,10 @@ def db_show(
         "local_asides": [aside.path for aside in asides],
         **lineage_document(view, lineage),
         "replicas": followers,
-        "backups": state_document(view.record.backup_schedule, backed_up),
+        "backups": state_document(view.record.backup_schedule, backed_up, now),
     }
     pairs = pairs_of_database(view, live, room) | details_of_asides(asides)
     pairs |= {"replicas": ", ".join(followers)} if followers else {}
     pairs |= details_of_lineage(view, lineage)
-    pairs |= pairs_of_state(view.record.backup_schedule, backed_up)
+    pairs |= pairs_of_state(view.record.backup_schedule, backed_up, now)
     make_output(output_format).details(document, pairs)

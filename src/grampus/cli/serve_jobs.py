@@ -10,7 +10,7 @@ from grampus.cli.serve_backups import (
     ARCHIVE_EVERY_S,
     BACKUPS_EVERY_S,
     TESTS_EVERY_S,
-    archive_binlogs,
+    BinlogWatch,
     carry_out_tests,
     take_backups,
 )
@@ -34,7 +34,7 @@ def due_jobs() -> tuple[DueJob[Session], ...]:
         DueJob("snapshots", 60.0, lambda session: take_snapshots(snapshot_schedules(session))),
         DueJob("backups", BACKUPS_EVERY_S, take_backups),
         DueJob("restore-tests", TESTS_EVERY_S, carry_out_tests),
-        DueJob("binlogs", ARCHIVE_EVERY_S, archive_binlogs),
+        DueJob("binlogs", ARCHIVE_EVERY_S, BinlogWatch().run),
         DueJob(
             "replicas", REPLICAS_EVERY_S, lambda session: renew_replicas(replica_renewals(session))
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
@@ -11,8 +12,10 @@ from typer.testing import CliRunner
 from grampus.cli.main import app
 from grampus.cli.output import OutputFormat
 from grampus.cli.serve import EventPrinter
+from grampus.cli.serve_backups import BinlogWatch, decide_lag_s
 from grampus.cli.serve_jobs import due_jobs, settle, take_snapshots
 from grampus.cli.serve_replicas import renew_replicas
+from grampus.databases.backup.backup_schedules import CarriedBackup
 from grampus.databases.controller.due_jobs import ControllerEvent
 from grampus.databases.replicas.renewals import Renewal
 from grampus.databases.snapshots.snapshot_schedules import Carried
@@ -75,6 +78,45 @@ def test_what_schedules_did_is_told() -> None:
         ("shop", "snapshot-kept", "warning"),
         ("blog", "failed", "failed"),
     ]
+
+
+NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("before_s", "until_s", "now_s", "lag_s"),
+    [
+        (None, None, 9, 0.0),  # nothing is known
+        (None, 8, 9, 1.0),  # the first look
+        (6, 8, 9, 3.0),  # what was committed right after the look before waited for this one
+        (6, None, 90, 84.0),  # this look failed
+    ],
+)
+def test_lag_is_what_a_commit_may_have_waited(
+    before_s: int | None, until_s: int | None, now_s: int, lag_s: float
+) -> None:
+    def at(seconds: int | None) -> datetime | None:
+        return None if seconds is None else NOON + timedelta(seconds=seconds)
+
+    assert decide_lag_s(at(before_s), at(until_s), NOON + timedelta(seconds=now_s)) == lag_s
+
+
+def test_lag_is_told_as_a_state_that_lasts() -> None:
+    """The text is the same each time: the figure is among the details."""
+    watch = BinlogWatch()
+    failed = CarriedBackup("shop", has_logs=True)
+    good = CarriedBackup("shop", has_logs=True, archived_until=NOON)
+    first = watch.events_of([good], NOON)
+    late = watch.events_of([failed], NOON + timedelta(seconds=6))
+    later = watch.events_of([failed], NOON + timedelta(seconds=60))
+    stopped = watch.events_of([CarriedBackup("shop")], NOON + timedelta(seconds=61))
+    started = watch.events_of([failed], NOON + timedelta(seconds=90))
+    assert (first, stopped, started) == ([], [], [])
+    assert [(event.kind, event.level) for event in (*late, *later)] == 2 * [
+        ("archive-late", "warning")
+    ]
+    assert late[0].text == later[0].text
+    assert (late[0].details, later[0].details) == ({"lag_s": 6.0}, {"lag_s": 60.0})
 
 
 def test_what_became_of_replicas_is_told() -> None:

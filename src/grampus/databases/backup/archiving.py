@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import PurePosixPath
 
@@ -16,11 +16,13 @@ from grampus.databases.backup.binlogs import (
     Stretch,
     StretchFacts,
     decide_copies,
+    decide_unreachable,
     parse_binary_logs,
     require_same_history,
     tail_of,
 )
 from grampus.databases.backup.kept import KeptBackups
+from grampus.databases.backup.leading import LeadingBackup
 from grampus.databases.backup.places import TargetPlace
 from grampus.databases.backup.states import BackupStates
 from grampus.databases.instance import observe_daemon_state
@@ -40,6 +42,8 @@ class Archived:
     stretch: str
     copied_bytes: int
     until: datetime  # all that was committed before is in the archive
+    restorable_until: datetime | None = None  # the latest moment to which a backup leads
+    problem: GrampusError | None = None  # why that is not `until`, where it should be
 
 
 class BinlogArchiver:
@@ -51,19 +55,32 @@ class BinlogArchiver:
     def archive(self, name: str, place: TargetPlace, *, new_stretch: bool = False) -> Archived:
         """Copy what the archive does not have yet, the part of the open file included.
 
-        A gap is never skipped: only `new_stretch` goes on after one. Raises NotFoundError,
-        RefusedError with code `not-ready`, `not-running`, `flavour` or `busy`, and GrampusError
-        with code `archive-gap`.
+        A gap is never skipped: only `new_stretch` goes on after one. A server that is another one
+        than before (its volume was rolled back) begins a stretch of its own; until a backup leads
+        to it, the answer has a `problem`. Raises NotFoundError, RefusedError with code `not-ready`,
+        `not-running`, `flavour` or `busy`, and GrampusError with code `archive-gap`.
         """
         states = BackupStates(self._operations)
         try:
-            archived = self._archive(name, place, new_stretch=new_stretch)
+            archived, first_file, server_uuid = self._archive(name, place, new_stretch=new_stretch)
         except GrampusError as error:
             if error.code == "archive-gap":
                 states.note_archive_problem(name, place, error.problem)
             raise
-        states.note_archived(name, place, archived.until)
-        return archived
+        leading = self._leading(name, place, states)
+        leads_from = leading.binlog if leading is not None else None
+        problem = decide_unreachable(name, server_uuid, first_file, leads_from)
+        if problem is None:
+            states.note_archived(name, place, archived.until)
+        else:
+            found = states.find(name, place)
+            if found is None or found.last_id is None:
+                problem = None  # there is no backup yet: nothing has gone wrong
+            said = problem.problem if problem is not None else None
+            states.note_unreachable(name, place, archived.until, said)
+        state = states.find(name, place)
+        until = state.restorable_until if state is not None else None
+        return replace(archived, restorable_until=until, problem=problem)
 
     @staticmethod
     def require_flavour(flavour: FlavourName) -> None:
@@ -75,7 +92,22 @@ class BinlogArchiver:
                 code="flavour",
             )
 
-    def _archive(self, name: str, place: TargetPlace, *, new_stretch: bool) -> Archived:
+    def _leading(self, name: str, place: TargetPlace, states: BackupStates) -> LeadingBackup | None:
+        """The backup that binary logs lead on from, if it is still there."""
+        kept = KeptBackups(self._operations.home, self._operations.clock, place)
+        state = states.find(name, place)
+        # One small file is looked for each time, not all that there are.
+        if state is not None and state.leading and kept.catalogue.is_whole(state.leading.id):
+            return state.leading
+        created_at = self._operations.records.get(name).created_at
+        found = kept.catalogue.observe(name).backups.values()
+        own = [backup for backup in found if backup.database.created_at == created_at]
+        return states.note_leading(name, place, own)
+
+    def _archive(
+        self, name: str, place: TargetPlace, *, new_stretch: bool
+    ) -> tuple[Archived, str | None, str]:
+        """What was done; the first log of the stretch, and whose it is."""
         operations = self._operations
         spec = operations.ready(name).spec
         self._require_running(spec)
@@ -100,7 +132,9 @@ class BinlogArchiver:
                 copied_bytes += len(content)
                 operations.progress.detail(f"{format_bytes(copied_bytes)} copied")
             archive.cover(stretch, Coverage(until=until))
-        return Archived(stretch.id, copied_bytes, until)
+        pieces = [*stretch.pieces[:1], *copies[:1]]
+        first_file = pieces[0].file if pieces else None
+        return Archived(stretch.id, copied_bytes, until), first_file, stretch.facts.server_uuid
 
     def _stretch(
         self, archive: BinlogArchive, server_uuid: str, now: datetime, *, new_stretch: bool

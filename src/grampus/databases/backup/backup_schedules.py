@@ -33,6 +33,7 @@ class CarriedBackup:
     taken: str | None = None
     why: str = ""
     deleted: list[str] = field(default_factory=list)  # backups and binary logs let go
+    has_logs: bool = False  # its binary logs were to be archived, and it is to run
     archived_bytes: int = 0
     archived_until: datetime | None = None
     problems: list[GrampusError] = field(default_factory=list)
@@ -100,7 +101,8 @@ class BackupSchedules:
             if with_backups:
                 with _told(one):
                     self._take(one, record, schedule)
-            if with_logs and schedule.archives and record.desired == "running":
+            one.has_logs = with_logs and schedule.archives and record.desired == "running"
+            if one.has_logs:
                 with _told(one):
                     self._archive(one, schedule)
         return carried
@@ -131,6 +133,8 @@ class BackupSchedules:
     def _archive(self, one: CarriedBackup, schedule: BackupSchedule) -> None:
         archived = BinlogArchiver(self._operations).archive(one.database, schedule.place)
         one.archived_bytes, one.archived_until = archived.copied_bytes, archived.until
+        if archived.problem is not None:
+            one.problems.append(archived.problem)
 
     def _let_logs_go(self, name: str, schedule: BackupSchedule, key_id: str) -> list[str]:
         """The archived binary logs that no backup of that name needs any more."""
@@ -151,6 +155,8 @@ class BackupSchedules:
 
     def _is_due(self, record: DatabaseRecord, schedule: BackupSchedule) -> bool:
         state = self._states.find(record.spec.name, schedule.place)
+        if schedule.archives and state is not None and state.needs_backup:
+            return True  # the sooner it comes, the shorter is the time that cannot be restored
         last_at = state.last_taken_at if state is not None else None
         if last_at is None:
             last_at = max((b.taken_at for b in self._own(record, schedule)), default=None)

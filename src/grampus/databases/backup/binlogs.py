@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.units import MIB
 from grampus.databases.backup.decide_chain import Backups, decide_chain
+from grampus.databases.backup.leading import BinlogPlace, LeadingBackup
 from grampus.databases.backup.model import BackupManifest
 
 # Its first row is the server's UUID, the others are its binary logs.
@@ -167,6 +168,44 @@ def require_contiguous(pieces: Sequence[Piece], first_file: str) -> tuple[Piece,
             code="archive-gap",
         )
     return tuple(wanted)
+
+
+def decide_leading(backups: Iterable[BackupManifest], database: str) -> LeadingBackup | None:
+    """The newest backup of that database that binary logs can lead on from."""
+    known = [
+        (backup.taken_at, backup.id, backup.binlog)
+        for backup in backups
+        if backup.database.name == database and backup.binlog is not None
+    ]
+    if not known:
+        return None
+    _, backup_id, binlog = max(known, key=lambda one: one[:2])
+    return LeadingBackup(id=backup_id, binlog=binlog)
+
+
+def decide_unreachable(
+    database: str, server_uuid: str, first_file: str | None, leads_from: BinlogPlace | None
+) -> GrampusError | None:
+    """Why nothing of a stretch can be restored; None: a backup leads to all of it.
+
+    `server_uuid` and `first_file` are the stretch's, which has no hole and reaches to the server's
+    newest log; `leads_from` is where the newest backup of a running server begins. The error has
+    the code `archive-unreachable`.
+    """
+    if leads_from is None:
+        why = "none was taken while it ran"
+    elif leads_from.server_uuid != server_uuid:
+        why = "since the last one it was rolled back, or made anew"
+    elif first_file is None or _number(first_file) > _number(leads_from.file):
+        why = f"the last one needs {leads_from.file}, which was never archived"
+    else:
+        return None
+    return GrampusError(
+        f"No backup leads to the binary logs of {database} that are archived now: {why}.",
+        "What is archived stays. Until there is a new backup (`grampus db backup create "
+        f"{database} --to ...`; a schedule takes it by itself), no later moment can be restored.",
+        code="archive-unreachable",
+    )
 
 
 @dataclass(frozen=True)

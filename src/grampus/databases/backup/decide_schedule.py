@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from grampus.core.errors import UsageError
 from grampus.core.intervals import format_interval, require_interval
+from grampus.databases.backup.leading import LeadingBackup
 from grampus.databases.backup.places import TargetPlace
 
 MIN_EVERY_S, MAX_EVERY_S = 5 * 60, 31 * 86400
@@ -38,14 +39,19 @@ class BackupState(BaseModel):
     last_id: str | None = None
     last_taken_at: datetime | None = None
     last_full_at: datetime | None = None
+    leading: LeadingBackup | None = None
+    # Up to when binary logs were copied; and up to when they lead on from a backup. After a
+    # rollback the second stays where it was until there is a new backup.
+    copied_until: datetime | None = None
     archived_until: datetime | None = None
-    archive_problem: str | None = None  # why the last call archived nothing
+    archive_problem: str | None = None  # why the last call archived nothing that can be restored
+    needs_backup: bool = False  # no backup leads to what is archived now
     last_tested_at: datetime | None = None
     test_problem: str | None = None  # what the last restore test found wrong
 
     @property
     def restorable_until(self) -> datetime | None:
-        """The latest moment that can be restored."""
+        """The latest moment that can be restored: never one that no backup leads to."""
         known = [at for at in (self.last_taken_at, self.archived_until) if at is not None]
         return max(known) if self.last_taken_at is not None else None
 

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from grampus.databases.backup.leading import BinlogPlace
 from grampus.databases.backup.places import TargetPlace
 from grampus.databases.backup.sealed_stream import StreamFacts
 from grampus.databases.model import DatabaseSpec, FlavourName
@@ -42,15 +43,6 @@ class BaseBackup(BaseModel):
 
     id: str
     plain_sha256: str
-
-
-class BinlogPlace(BaseModel):
-    """The binary log that a server was writing at a moment."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    server_uuid: str
-    file: str
 
 
 class BackupManifest(BaseModel):

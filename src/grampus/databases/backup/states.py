@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 
+from grampus.databases.backup.binlogs import decide_leading
 from grampus.databases.backup.decide_schedule import BackupState
 from grampus.databases.backup.decide_tested import RestoreTest
+from grampus.databases.backup.leading import LeadingBackup
 from grampus.databases.backup.model import BackupManifest
 from grampus.databases.backup.places import TargetPlace
 from grampus.databases.operating import DatabaseOperations
@@ -28,7 +30,13 @@ class BackupStates:
 
     def note_backup(self, manifest: BackupManifest, place: TargetPlace) -> None:
         """A backup was taken."""
-        changes: dict[str, object] = {"last_id": manifest.id, "last_taken_at": manifest.taken_at}
+        changes: dict[str, object] = {
+            "last_id": manifest.id,
+            "last_taken_at": manifest.taken_at,
+            "needs_backup": False,
+        }
+        if manifest.binlog is not None:
+            changes["leading"] = LeadingBackup(id=manifest.id, binlog=manifest.binlog)
         if manifest.kind == "full":
             changes["last_full_at"] = manifest.taken_at
         self._change(manifest.database.name, place, changes)
@@ -40,9 +48,41 @@ class BackupStates:
             changes = {"last_tested_at": test.at, "test_problem": test.problem}
             self._change(manifest.database.name, place, changes)
 
+    def note_leading(
+        self, name: str, place: TargetPlace, backups: Collection[BackupManifest]
+    ) -> LeadingBackup | None:
+        """What the place says now of the backups of that name, which is noted."""
+        newest = max(backups, key=lambda backup: backup.taken_at, default=None)
+        full = max((b.taken_at for b in backups if b.kind == "full"), default=None)
+        leading = decide_leading(backups, name)
+        changes = {
+            "last_id": newest.id if newest is not None else None,
+            "last_taken_at": newest.taken_at if newest is not None else None,
+            "last_full_at": full,
+            "leading": leading,
+        }
+        self._change(name, place, changes)
+        return leading
+
     def note_archived(self, name: str, place: TargetPlace, until: datetime) -> None:
-        """Binary logs are archived up to `until`."""
-        self._change(name, place, {"archived_until": until, "archive_problem": None})
+        """Binary logs are archived up to `until`, and a backup leads to all of them."""
+        changes = {
+            "copied_until": until,
+            "archived_until": until,
+            "archive_problem": None,
+            "needs_backup": False,
+        }
+        self._change(name, place, changes)
+
+    def note_unreachable(
+        self, name: str, place: TargetPlace, until: datetime, problem: str | None
+    ) -> None:
+        """Binary logs are copied up to `until`, and no backup leads to them.
+
+        `problem` None: there was no backup yet, so that nothing is wrong.
+        """
+        changes = {"copied_until": until, "archive_problem": problem, "needs_backup": True}
+        self._change(name, place, changes)
 
     def note_archive_problem(self, name: str, place: TargetPlace, problem: str) -> None:
         """Binary logs could not be archived."""

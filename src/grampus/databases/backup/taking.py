@@ -14,7 +14,8 @@ from grampus.databases.backup.catalogue import DATA, BackupCatalogue
 from grampus.databases.backup.decide_chain import decide_spent_snapshots
 from grampus.databases.backup.errors import BackupDamagedError, TargetError
 from grampus.databases.backup.keys import BackupKeys
-from grampus.databases.backup.model import BackupManifest, BackupOrder, BaseBackup, BinlogPlace
+from grampus.databases.backup.leading import BinlogPlace
+from grampus.databases.backup.model import BackupManifest, BackupOrder, BaseBackup
 from grampus.databases.backup.opening import open_target
 from grampus.databases.backup.sealed_stream import SealedWriter, StreamFacts
 from grampus.databases.instance import observe_daemon_state

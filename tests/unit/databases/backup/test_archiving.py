@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -13,9 +16,12 @@ from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.streams import ByteReader
 from grampus.databases.backup.archive import BinlogArchive
 from grampus.databases.backup.archiving import Archived, BinlogArchiver
-from grampus.databases.backup.binlogs import BINLOGS_QUERY
+from grampus.databases.backup.binlogs import BINLOGS_QUERY, decide_point
+from grampus.databases.backup.decide_schedule import BackupState
 from grampus.databases.backup.errors import BackupDamagedError
 from grampus.databases.backup.kept import KeptBackups
+from grampus.databases.backup.service import DatabaseBackups
+from grampus.databases.backup.states import BackupStates
 from tests.unit.databases.world import World
 
 from .existing import place, put_database
@@ -44,11 +50,42 @@ class Server:
         self.logs[name] = self.logs.get(name, b"") + content
 
     def archive(self, **wishes: bool) -> Archived:
+        self.tell()
+        archiver = BinlogArchiver(self.world.service().operations)
+        return archiver.archive("demo", place(self.shelf), **wishes)
+
+    def tell(self) -> None:
+        """The server's answer of its binary logs, as they are now."""
         listed = [f"{name}\t{len(log)}\tNo" for name, log in sorted(self.logs.items())]
         self.host.admin_answers[BINLOGS_QUERY] = "\n".join([self.uuid, *listed, ""])
         self.world.clock.sleep(60)
-        archiver = BinlogArchiver(self.world.service().operations)
-        return archiver.archive("demo", place(self.shelf), **wishes)
+
+    def back_up(self) -> datetime:
+        """A backup, as the server is now; when it was taken."""
+        self.tell()
+        service = DatabaseBackups(self.world.service().operations)
+        return service.create("demo", place(self.shelf)).manifest.taken_at
+
+    def roll_back(self) -> None:
+        """As `db snapshot rollback`: older data, and a server with another UUID."""
+        self.uuid = f"{UUID[:-4]}{self.world.clock.monotonic_s():04.0f}"
+        self.logs = dict(sorted(self.logs.items())[:1])
+
+    def state(self) -> BackupState:
+        state = BackupStates(self.world.service().operations).find("demo")
+        assert state is not None
+        return state
+
+    def require_restorable(self) -> None:
+        """What is shown can be restored, and nothing after it."""
+        backups = KeptBackups(self.world.home, self.world.clock, place(self.shelf)).observe("demo")
+        until = self.state().restorable_until
+        assert until is not None
+        if until != self.state().last_taken_at:  # a backup as it is needs no binary logs
+            decide_point(backups.backups, self.open().stretches(), "demo", until)
+        later = until + timedelta(seconds=2)
+        with pytest.raises(RefusedError):
+            decide_point(backups.backups, self.open().stretches(), "demo", later)
 
     def archived(self) -> dict[str, bytes]:
         """What the archive holds of each stretch and file."""
@@ -120,7 +157,89 @@ def test_another_server_of_that_name_begins_anew(server: Server) -> None:
     server.write(1, b"one")
     server.archive()
     server.uuid, server.logs = "another", {"binlog.000001": b"new"}
-    assert server.archive().stretch == "0002"
+    archived = server.archive()
+    assert (archived.stretch, archived.problem) == ("0002", None)  # there is no backup at all
+    assert archived.restorable_until is None
+
+
+def test_rollback_is_told_until_a_backup_leads_to_what_came_after_it(server: Server) -> None:
+    """INV-37: the server goes on under another UUID, which no backup knows."""
+    server.write(1, b"one")
+    server.back_up()
+    server.write(1, b" two")
+    until = server.archive().until
+    assert server.state().restorable_until == until
+    server.roll_back()
+    for _ in range(2):
+        archived = server.archive()
+        assert archived.problem is not None
+        assert (archived.problem.code, archived.stretch) == ("archive-unreachable", "0002")
+        assert archived.restorable_until == until
+        assert server.state().needs_backup
+        assert "rolled back" in str(server.state().archive_problem)
+    server.back_up()
+    archived = server.archive()
+    assert (archived.problem, archived.restorable_until) == (None, archived.until)
+    assert (server.state().needs_backup, server.state().archive_problem) == (False, None)
+
+
+def test_logs_that_were_gone_before_they_were_archived_are_told(server: Server) -> None:
+    server.write(1, b"one")
+    taken_at = server.back_up()
+    server.logs = {"binlog.000002": b"later"}
+    archived = server.archive()
+    assert archived.problem is not None
+    assert "binlog.000001, which was never archived" in archived.problem.problem
+    assert archived.restorable_until == taken_at
+
+
+def test_new_stretch_after_a_gap_needs_a_backup(server: Server) -> None:
+    server.write(1, b"one")
+    server.back_up()
+    until = server.archive().until
+    server.logs = {"binlog.000003": b"later"}
+    assert server.archive(new_stretch=True).restorable_until == until
+    server.back_up()
+    assert server.archive().problem is None
+
+
+def test_backup_that_was_deleted_leads_nowhere(server: Server) -> None:
+    server.write(1, b"one")
+    server.back_up()
+    server.archive()
+    kept = KeptBackups(server.world.home, server.world.clock, place(server.shelf))
+    kept.delete(*kept.observe("demo").backups)
+    assert server.archive().restorable_until is None
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_is_shown_as_restorable_can_be_restored(server: Server, seed: int) -> None:
+    """Whatever happened: INV-37."""
+    choose = random.Random(seed)  # noqa: S311 - a test's choice
+    server.write(1, b"one")
+    server.back_up()
+    for _ in range(12):
+        happens = choose.choice(
+            ["write", "rotate", "archive", "archive", "backup", "roll", "purge"]
+        )
+        newest = int(max(server.logs).rpartition(".")[2])
+        match happens:
+            case "write":
+                server.write(newest, b" more")
+            case "rotate":
+                server.write(newest + 1, b"next")
+            case "archive":
+                with contextlib.suppress(GrampusError):  # a gap
+                    server.archive()
+                server.archive(new_stretch=server.state().archive_problem is not None)
+            case "backup":
+                server.back_up()
+            case "roll":
+                server.roll_back()
+            case _:
+                server.write(newest + 1, b"next")
+                server.logs = {f"binlog.{newest + 1:06d}": b"next"}
+        server.require_restorable()
 
 
 def test_file_that_is_shorter_than_the_server_says_covers_nothing(server: Server) -> None:

@@ -54,6 +54,22 @@ def test_one_backup_an_interval(world: World, shelf: Path) -> None:
     assert kinds(world, shelf) == ["full", "incremental"]
 
 
+@pytest.mark.parametrize(("archives", "is_taken"), [(True, True), (False, False)])
+def test_logs_that_no_backup_leads_to_make_one_due_at_once(
+    world: World, shelf: Path, *, archives: bool, is_taken: bool
+) -> None:
+    put_database(world)
+    schedules(world).put("demo", every_hour(shelf, archives=archives))
+    world.service().operations.records.change("demo", desired="stopped")  # so none is archived
+    assert carry_out(world).taken is not None
+    states = BackupStates(world.service().operations)
+    states.note_unreachable("demo", place(shelf), world.clock.now(), "rolled back")
+    world.clock.sleep(60)
+    assert (carry_out(world, "two").taken is not None) is is_taken
+    world.clock.sleep(60)
+    assert carry_out(world, "three").is_quiet
+
+
 def test_full_ones_have_an_interval_of_their_own(world: World, shelf: Path) -> None:
     put_database(world)
     schedules(world).put("demo", every_hour(shelf, full_every_s=2 * HOUR))
