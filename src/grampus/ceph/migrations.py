@@ -15,8 +15,6 @@ What librbd does (Ceph 20.2, `librbd/api/Migration.cc`):
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable
 from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict
@@ -25,6 +23,7 @@ from grampus.ceph.cluster import CephCluster
 from grampus.ceph.namespaces import place_of, split_image
 from grampus.ceph.ports import CommandOutput
 from grampus.ceph.rbd import EBUSY, ENOENT, GENTLY
+from grampus.ceph.reporting import Report, run_reporting
 from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError
 
@@ -40,12 +39,6 @@ BUSY_POLL_S = 0.5
 COMMIT_BUSY_TIMEOUT_S = 45.0
 # Removing the source, or copying back, takes as long as there is data.
 DATA_TIMEOUT_S = 12 * 3600.0
-# The tool writes how far it is to stderr.
-_EXECUTE = f'exec rbd migration execute {" ".join(GENTLY)} "$1" 2>&1'
-_PERCENT = re.compile(rb"(\d{1,3})% complete")
-# What it says of one percent: a reader waits until it has so much.
-_CHUNK_BYTES = 32
-_TAIL_BYTES = 600
 # An image's write journal, which knows only the image's id. One that is not there is done already.
 REMOVE_JOURNAL = """
 import sys, rados
@@ -118,26 +111,17 @@ class RbdMigrations:
         )
         self._require(result, f"The image {source_pool}/{name} could not be made ready")
 
-    def execute(self, pool: str, name: str, report: Callable[[float], None]) -> None:
+    def execute(self, pool: str, name: str, report: Report) -> None:
         """Copy what is not there yet; `report` is told how much is (0 to 1).
 
         Raises GrampusError with code `migration-failed`; it can be asked for again.
         """
-        tail = b""
-        try:
-            with self._cluster.runner.reading(
-                ["sh", "-c", _EXECUTE, "sh", f"{pool}/{name}"]
-            ) as output:
-                while chunk := output.read(_CHUNK_BYTES):
-                    tail = (tail + chunk)[-_TAIL_BYTES:]
-                    copied = parse_copied(tail)
-                    if copied is not None:
-                        report(copied)
-        except GrampusError as error:
-            if not tail:
-                raise
-            said = tail.decode(errors="replace").replace("\r", "\n").strip().splitlines()
-            raise _failed(f"The image {pool}/{name} was not copied", said[-1]) from error
+        run_reporting(
+            self._cluster.runner,
+            ["migration", "execute", *GENTLY, f"{pool}/{name}"],
+            report,
+            lambda said: _failed(f"The image {pool}/{name} was not copied", said),
+        )
 
     def commit(self, pool: str, name: str) -> None:
         """Part the target from its source, and remove that."""
@@ -209,12 +193,6 @@ def parse_migration(text: str) -> MigrationStatus | None:
         source_id=found.get("source_image_id", ""),
         target_id=found.get("dest_image_id", ""),
     )
-
-
-def parse_copied(tail: bytes) -> float | None:
-    """How much is copied (0 to 1), by the last word of the tool; None: it has not said."""
-    found = _PERCENT.findall(tail)
-    return min(int(found[-1]), 100) / 100 if found else None
 
 
 def _failed(what: str, why: str) -> GrampusError:

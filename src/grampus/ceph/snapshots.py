@@ -11,6 +11,7 @@ from grampus.ceph.cluster import CephCluster
 from grampus.ceph.namespaces import ENTER_NAMESPACE, join_image
 from grampus.ceph.ports import CommandOutput
 from grampus.ceph.rbd import GENTLY
+from grampus.ceph.reporting import Report, report_nowhere, run_reporting
 from grampus.core.errors import GrampusError
 
 ENOENT, EBUSY, EEXIST, EINVAL = 2, 16, 17, 22
@@ -186,13 +187,26 @@ class RbdSnapshots:
         """The snapshot can be removed again."""
         self._rbd(["snap", "unprotect", f"{pool}/{image}@{snapshot}"], accept=(EINVAL,))
 
-    def roll_back(self, pool: str, image: str, snapshot: str) -> None:
+    def roll_back(
+        self, pool: str, image: str, snapshot: str, report: Report = report_nowhere
+    ) -> None:
         """Give the image the content and size of the snapshot; nobody may have it open.
 
-        Cut off, the image is neither the one nor the other, until it is done again.
+        `report` is told how much is done (0 to 1). Cut off, the image is neither the one nor the
+        other, until it is done again. Raises GrampusError with code `rollback-failed`.
         """
-        argv = ["snap", "rollback", "--no-progress", f"{pool}/{image}@{snapshot}"]
-        self._rbd(argv, timeout_s=DATA_TIMEOUT_S)
+        place = f"{pool}/{image}@{snapshot}"
+        run_reporting(
+            self._cluster.runner,
+            ["snap", "rollback", place],
+            report,
+            lambda said: GrampusError(
+                f"The image {pool}/{image} was not rolled back to '{snapshot}': {said}",
+                "Until it is, it is neither the one nor the other: look at `ceph health`, then try "
+                "again.",
+                code="rollback-failed",
+            ),
+        )
 
     def ensure_clone(self, parent: ParentImage, pool: str, name: str) -> None:
         """An image that shares all data with `parent` until it is written to, and its namespace.
@@ -217,12 +231,31 @@ class RbdSnapshots:
             code="clone-failed",
         )
 
-    def ensure_flattened(self, pool: str, name: str) -> None:
-        """Copy what the image still shares with its parent; it may be in use meanwhile."""
-        argv = ["flatten", "--no-progress", *GENTLY, f"{pool}/{name}"]
-        self._rbd(argv, accept=(EINVAL,), timeout_s=DATA_TIMEOUT_S)
-        if self.parent(pool, name) is not None:  # EINVAL said something else
-            self._rbd(argv, timeout_s=DATA_TIMEOUT_S)
+    def ensure_flattened(self, pool: str, name: str, report: Report = report_nowhere) -> None:
+        """Copy what the image still shares with its parent; it may be in use and grow meanwhile.
+
+        `report` is told how much is copied (0 to 1). Raises GrampusError with code
+        `flatten-failed`; what was copied stays copied.
+        """
+        if self.parent(pool, name) is None:
+            return
+        try:
+            run_reporting(
+                self._cluster.runner,
+                ["flatten", *GENTLY, f"{pool}/{name}"],
+                report,
+                lambda said: GrampusError(
+                    f"The image {pool}/{name} was not flattened: {said}",
+                    "Nothing is lost, and what was copied stays copied: look at `ceph health`, "
+                    "then try again.",
+                    code="flatten-failed",
+                ),
+            )
+        except GrampusError as error:
+            # The image's own client goes on with what a command asked of it that was killed since:
+            # librbd lets the second one wait for that, and then there is nothing left to do.
+            if error.code != "flatten-failed" or self.parent(pool, name) is not None:
+                raise
 
     def has_parents(self, pool: str, name: str) -> bool:
         """Whether the image, or one of its snapshots, is a clone.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from grampus.ceph.namespaces import place_of
 from grampus.ceph.snapshots import ParentImage, RbdSnapshots
 from grampus.core.errors import RefusedError
+from grampus.core.progress import Progress
 from grampus.core.units import format_bytes
 from grampus.state.operations import Step
 from grampus.volumes.attaching import Attacher
@@ -40,12 +41,14 @@ class Cloning:
         attacher: Attacher,
         creating: Creating,
         encrypting: Encrypting,
+        progress: Progress,
     ) -> None:
         self._records = records
         self._snapshots = snapshots
         self._attacher = attacher
         self._creating = creating
         self._encrypting = encrypting
+        self._progress = progress
 
     def plan(self, spec: VolumeSpec, source: CloneSource) -> CloneOrder:
         """The clone, if it can be made now, its size rounded up to whole MiB.
@@ -128,7 +131,11 @@ class Cloning:
     def flatten(self, record: VolumeRecord) -> None:
         """Let the image stand alone; it may be in use."""
         # An encrypted clone has its parent's header and key: what is copied is as it has to be.
-        self._snapshots.ensure_flattened(record.spec.pool, record.spec.image)
+        self._snapshots.ensure_flattened(
+            record.spec.pool,
+            record.spec.image,
+            lambda copied: self._progress.detail(f"{copied:.0%} copied", fraction=copied),
+        )
 
     def ensure_unshared(self, name: str) -> None:
         """Take from a flattened volume's key what let it read other images.

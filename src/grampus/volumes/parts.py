@@ -93,8 +93,8 @@ def build_parts(
         *(lab, records, cluster, images, rbd_snapshots, attacher, journals, encrypting),
         *(make_namespace, clock),
     )
-    snapshots = Snapshots(records, images, rbd_snapshots, attacher, journals, encrypting)
-    cloning = Cloning(records, rbd_snapshots, attacher, creating, encrypting)
+    snapshots = Snapshots(records, images, rbd_snapshots, attacher, journals, encrypting, progress)
+    cloning = Cloning(records, rbd_snapshots, attacher, creating, encrypting, progress)
     operations = VolumeOperations(lab, home, journal, clock, progress)
     exchanging = Exchanging(records, fleet, images, attacher, clock)
     migrating = Migrating(

@@ -11,6 +11,7 @@ from grampus.ceph.rbd import RbdImages
 from grampus.ceph.snapshots import RbdSnapshot, RbdSnapshots
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.names import require_name
+from grampus.core.progress import Progress
 from grampus.state.operations import Step
 from grampus.volumes.attaching import Attacher
 from grampus.volumes.decide_snapshot import (
@@ -46,6 +47,7 @@ class Snapshots:
         attacher: Attacher,
         journals: Journals,
         encrypting: Encrypting,
+        progress: Progress,
     ) -> None:
         self._records = records
         self._images = images
@@ -53,6 +55,7 @@ class Snapshots:
         self._attacher = attacher
         self._journals = journals
         self._encrypting = encrypting
+        self._progress = progress
 
     def all(self, name: str, *, with_used: bool = False) -> list[SnapshotInfo]:
         """The volume's snapshots, oldest first. Raises NotFoundError."""
@@ -207,7 +210,12 @@ class Snapshots:
     def _roll_back(self, order: RollbackOrder) -> None:
         record = self._records.get(order.name)
         self._attacher.require_unlocked(record)
-        self._snapshots.roll_back(record.spec.pool, record.spec.image, order.snapshot)
+        self._snapshots.roll_back(
+            record.spec.pool,
+            record.spec.image,
+            order.snapshot,
+            lambda done: self._progress.detail(f"{done:.0%} rolled back", fraction=done),
+        )
 
     def _restore_size(self, name: str) -> None:
         spec = self._records.get(name).spec

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from grampus.ceph.reporting import REPORT
 from grampus.core.errors import GrampusError
 from tests.unit.clock import FakeClock as FakeClock
 from tests.unit.mon_commands import as_ceph_command
@@ -62,6 +65,15 @@ class FakeRunner:
         if check and output.returncode != 0:
             raise GrampusError(output.stderr or "It failed.", code="command-failed")
         return output
+
+    @contextmanager
+    def reading(self, argv: Sequence[str]) -> Iterator[io.BytesIO]:
+        """What a reporting command says, in the table as the command without its shell."""
+        assert tuple(argv[:3]) == ("sh", "-c", REPORT), argv
+        output = self.run(argv[3:], check=False)
+        yield io.BytesIO((output.stdout + output.stderr).encode())
+        if output.returncode != 0:
+            raise GrampusError("It failed.", code="command-failed")
 
     def changes(self) -> list[str]:
         """What was asked that only a change needs: no query of a document."""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 import pytest
@@ -24,7 +25,8 @@ REMOVE = "rbd snap rm --no-progress databases/shop@before"
 PROTECT = "rbd snap protect databases/shop@before"
 UNPROTECT = "rbd snap unprotect databases/shop@before"
 CLONE = f"python3 -c {CLONE_IMAGE} databases shop before databases copy"
-FLATTEN = "rbd flatten --no-progress --rbd-concurrent-management-ops 2 databases/copy"
+FLATTEN = "rbd flatten --rbd-concurrent-management-ops 2 databases/copy"
+ROLL_BACK = "rbd snap rollback databases/shop@before"
 INFO = "rbd info --format json databases/copy"
 CHILDREN = "rbd children --all --format json databases/shop"
 # As Ceph 20.2.4 prints them.
@@ -48,7 +50,9 @@ PARENT_DOCUMENT = {
 PARENT = ParentImage(pool="databases", image="shop", snapshot="before", is_in_trash=False)
 
 
-def make_snapshots(table: dict[str, Reply]) -> tuple[RbdSnapshots, FakeRunner]:
+def make_snapshots(
+    table: Mapping[str, Reply | Callable[[], Reply]],
+) -> tuple[RbdSnapshots, FakeRunner]:
     runner = FakeRunner(table)
     return RbdSnapshots(CephCluster(runner)), runner
 
@@ -168,14 +172,42 @@ def test_another_image_is_never_taken_for_the_clone(reply: Output, info: Reply) 
     assert caught.value.code == "clone-failed"
 
 
-def test_flattened_once_and_what_still_has_a_parent_is_an_error() -> None:
+def test_what_stands_alone_is_not_flattened_and_what_is_tells_how_far_it_is() -> None:
+    snapshots, runner = make_snapshots({INFO: {}})
+    snapshots.ensure_flattened("databases", "copy")
+    assert runner.changes() == []
+    said = "\rImage flatten: 7% complete...\rImage flatten: 100% complete...done.\n"
+    snapshots, runner = make_snapshots({FLATTEN: said, INFO: {"parent": PARENT_DOCUMENT}})
+    told: list[float] = []
+    snapshots.ensure_flattened("databases", "copy", told.append)
+    assert runner.changes() == [FLATTEN]
+    assert list(dict.fromkeys(told)) == [0.07, 1.0]
+
+
+@pytest.mark.parametrize("is_done", [True, False], ids=["somebody-was-faster", "nobody-was"])
+def test_what_still_has_a_parent_was_not_flattened(is_done: bool) -> None:
+    infos = iter([{"parent": PARENT_DOCUMENT}, {} if is_done else {"parent": PARENT_DOCUMENT}])
     no_parent = Output(22, "", "rbd: flatten error: (22) Invalid argument")
-    for reply in (Output(), no_parent):
-        snapshots, _ = make_snapshots({FLATTEN: reply, INFO: {}})
+    snapshots, _ = make_snapshots({FLATTEN: no_parent, INFO: lambda: next(infos)})
+    if is_done:
         snapshots.ensure_flattened("databases", "copy")
-    snapshots, _ = make_snapshots({FLATTEN: no_parent, INFO: {"parent": PARENT_DOCUMENT}})
-    with pytest.raises(GrampusError, match="Invalid argument"):
+        return
+    with pytest.raises(GrampusError, match="Invalid argument") as caught:
         snapshots.ensure_flattened("databases", "copy")
+    assert caught.value.code == "flatten-failed"
+
+
+def test_a_rollback_tells_how_far_it_is_and_what_went_wrong() -> None:
+    said = "\rRolling back to snapshot: 50% complete...\rRolling back to snapshot: 100% complete"
+    snapshots, _ = make_snapshots({ROLL_BACK: said})
+    told: list[float] = []
+    snapshots.roll_back("databases", "shop", "before", told.append)
+    assert list(dict.fromkeys(told)) == [0.5, 1.0]
+    failed = Output(5, "", "\rRolling back to snapshot: 3% complete...failed.\nrbd: (5) I/O error")
+    snapshots, _ = make_snapshots({ROLL_BACK: failed})
+    with pytest.raises(GrampusError, match=r"rbd: \(5\) I/O error") as caught:
+        snapshots.roll_back("databases", "shop", "before")
+    assert caught.value.code == "rollback-failed"
 
 
 def test_parent_and_children() -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from grampus.ceph.rbd import CHANGE_METADATA
+from grampus.ceph.reporting import REPORT
 from grampus.core.errors import GrampusError
 from grampus.core.units import GIB, MIB
 from grampus.hosts.port import CommandFailedError, CommandResult
@@ -155,13 +156,20 @@ class FakeCluster:
     def reading(self, argv: Sequence[str]) -> Iterator[io.BytesIO]:
         self._fuse.burn()
         self.commands.append(tuple(argv))
-        assert argv[:2] == ["sh", "-c"], argv
+        assert argv[:4] == ["sh", "-c", REPORT, "rbd"], argv
         if self.fails_copies:
             yield io.BytesIO(b"\rImage migration: 3% complete...\nrbd: no space left\n")
             raise GrampusError("The command failed.")
-        said = io.BytesIO(execute(self, argv[-1]))
+        if argv[4:6] == ["migration", "execute"]:
+            said = execute(self, argv[-1])
+        else:
+            code, text = self._rbd(argv[4:])
+            said = text.encode() if code else b"\rImage: 50% complete...\rImage: 100% complete.\n"
+            if code:
+                yield io.BytesIO(said)
+                raise GrampusError("The command failed.")
         self._fuse.burn()
-        yield said
+        yield io.BytesIO(said)
 
     def find(self, image: str) -> Image | None:
         """The image of that name in any namespace; there is one at most."""
@@ -356,7 +364,7 @@ class FakeCluster:
                 of_one = words[1] if words[0] == "--snap" else None
                 found = self.children(name, of_one)
                 return 0, json.dumps([{**split_name(child), "trash": False} for child in found])
-            case ["flatten", "--no-progress", *_]:
+            case ["flatten", *_]:
                 if self.images[name].parent is None:
                     return 22, "rbd: flatten error: (22) Invalid argument"
                 self.images[name].parent = None

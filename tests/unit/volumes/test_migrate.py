@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from grampus.ceph.migrations import parse_copied, parse_migration
+from grampus.ceph.migrations import parse_migration
+from grampus.ceph.reporting import parse_done
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.core.units import GIB
 from grampus.volumes.decide_migration import require_abortable
@@ -406,7 +407,7 @@ def test_what_the_tool_says_is_read() -> None:
         (b"\rImage migration: 7% complete...\rImage migration: 100% complete...done.\n", 1.0),
         (b"rbd: error", None),
     ]:
-        assert parse_copied(tail) == copied
+        assert parse_done(tail) == copied
 
 
 @pytest.mark.parametrize("write_path", ["direct", "journal", "cache"])
