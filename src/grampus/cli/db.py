@@ -33,7 +33,7 @@ from grampus.databases.changes import PROTECT
 from grampus.databases.growth.decide_growth import FileSystem, describe_room
 from grampus.databases.growth.growth_rule import details_of_growth
 from grampus.databases.lifecycle import START, STOP
-from grampus.databases.model import DatabaseSpec
+from grampus.databases.model import DatabaseRecord, DatabaseSpec
 from grampus.databases.names.decide_labels import has_labels, parse_selectors
 from grampus.databases.records import render_labels
 from grampus.databases.request import CreateRequest, require_request
@@ -119,7 +119,8 @@ def db_create(
         typer.Option(
             "--flatten",
             metavar="",
-            help="Let its volume share nothing with the golden one that it is cloned from.",
+            help="Let its volume share nothing with the golden one in the end: `grampus serve` "
+            "copies that later, or `db flatten` (default: it stays thin).",
         ),
     ] = False,
     write_path: WritePathOption = None,
@@ -154,6 +155,7 @@ def db_create(
         created = databases.create(spec, flatten=flatten)
         view = databases.show(name)
     document = {**database_document(view), **connection_document(created)}
+    document["flatten_due"] = view.record.flatten_due
     chosen, loss = explain_choice(spec)
     make_output(output_format).details(
         document,
@@ -166,6 +168,7 @@ def db_create(
             "or": in_lab(f"grampus db connect {name}", lab),
             "write path": chosen,
             **({"encryption": spec.encryption} if spec.encryption else {}),
+            **details_of_due_flatten(view.record),
             **({"lost if host fails": loss} if path == "cache" else {}),
         },
     )
@@ -264,6 +267,14 @@ def db_stop(
     make_output(output_format).text(
         database_document(view), f"The database '{name}' is {view.status}."
     )
+
+
+def details_of_due_flatten(record: DatabaseRecord) -> dict[str, str]:
+    """For people: that its volume is to be flattened, by whom, and how to do it now."""
+    if not record.flatten_due:
+        return {}
+    now = f"`grampus db flatten {record.spec.name}` does it now"
+    return {"flattening": f"pending: `grampus serve` does it; {now}"}
 
 
 def database_document(view: DatabaseView) -> dict[str, Any]:

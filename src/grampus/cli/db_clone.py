@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from grampus.cli.app import command
-from grampus.cli.composition.copies import database_clones
-from grampus.cli.db import NameArgument, connection_document, database_document, db_app
+from grampus.cli.app import EXIT_FAILED, command
+from grampus.cli.composition.copies import database_clones, due_flattening
+from grampus.cli.db import connection_document, database_document, db_app
 from grampus.cli.lineage import details_of_lineage, lineage_document, observe_lineage
 from grampus.cli.options import (
     FORMAT_DEFAULT,
@@ -20,9 +20,10 @@ from grampus.cli.options import (
     WritePathOption,
     in_lab,
 )
-from grampus.cli.output import make_output, show_plan
+from grampus.cli.output import OutputFormat, make_output, show_plan
 from grampus.cli.volume import parse_write_options
 from grampus.cli.work import work_on_databases
+from grampus.core.errors import UsageError
 from grampus.core.units import parse_bytes
 from grampus.databases.clones.decide_clone import CloneRequest
 
@@ -102,12 +103,31 @@ def db_clone(
 
 @command(db_app, "flatten", "grampus db flatten shop-test")
 def db_flatten(
-    name: NameArgument,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="The database's name.")] = None,
+    due: Annotated[
+        bool,
+        typer.Option(
+            "--due",
+            metavar="",
+            help="Those that were made with `db create --flatten` and run; for cron.",
+        ),
+    ] = False,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Let a clone's volume stand alone, while the database runs."""
+    """Let a clone's volume stand alone, while the database runs.
+
+    It can grow meanwhile; what closes its image (a stop, a move) is refused until it has ended.
+    """
+    if (name is None) != due:
+        raise UsageError(
+            "Which database is to be flattened? NAME and --due exclude each other.",
+            "Give its name, such as `grampus db flatten shop`, or --due for all that are due.",
+        )
+    if name is None:
+        _flatten_due(lab, output_format, dry_run=dry_run)
+        return
     with work_on_databases(lab) as (session, _):
         clones = database_clones(session)
         if dry_run:
@@ -118,3 +138,38 @@ def db_flatten(
         {"flattened": name, "changed": changed},
         f"The volume of '{name}' stands alone{' now' if changed else ' already'}.",
     )
+
+
+def _flatten_due(lab: str, output_format: OutputFormat, *, dry_run: bool) -> None:
+    with work_on_databases(lab) as (session, _):
+        flattening = due_flattening(session)
+        if dry_run:
+            show_plan(output_format, flattening.describe())
+            return
+        carried = flattening.carry_out()
+    make_output(output_format).table(
+        {
+            "databases": [
+                {
+                    "database": one.database,
+                    "flattened": one.is_flat,
+                    "waits": one.waits,
+                    "problem": None if one.problem is None else str(one.problem),
+                }
+                for one in carried
+            ]
+        },
+        ["database", "flattened", "waits", "problem"],
+        [
+            [
+                one.database,
+                "yes" if one.is_flat else "no",
+                one.waits or "-",
+                "-" if one.problem is None else str(one.problem),
+            ]
+            for one in carried
+        ],
+        "No volume is to be flattened.",
+    )
+    if any(one.problem for one in carried):
+        raise typer.Exit(EXIT_FAILED)

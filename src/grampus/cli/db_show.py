@@ -10,6 +10,7 @@ from grampus.cli.db import (
     NameArgument,
     database_document,
     db_app,
+    details_of_due_flatten,
     file_system_document,
     pairs_of_database,
 )
@@ -46,11 +47,12 @@ def db_show(
         "file_system": file_system_document(room),
         "local_asides": [aside.path for aside in asides],
         **lineage_document(view, lineage),
+        "flatten_due": view.record.flatten_due,
         "replicas": followers,
         "backups": state_document(view.record.backup_schedule, backed_up, now),
     }
     pairs = pairs_of_database(view, live, room) | details_of_asides(asides)
     pairs |= {"replicas": ", ".join(followers)} if followers else {}
-    pairs |= details_of_lineage(view, lineage)
+    pairs |= details_of_lineage(view, lineage) | details_of_due_flatten(view.record)
     pairs |= pairs_of_state(view.record.backup_schedule, backed_up, now)
     make_output(output_format).details(document, pairs)

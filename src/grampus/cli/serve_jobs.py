@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grampus.cli.composition.copies import replica_renewals, snapshot_schedules
+from grampus.cli.composition.copies import due_flattening, replica_renewals, snapshot_schedules
 from grampus.cli.composition.live import database_growth
 from grampus.cli.composition.session import Session
 from grampus.cli.noting import note_records
@@ -14,6 +14,7 @@ from grampus.cli.serve_backups import (
     carry_out_tests,
     take_backups,
 )
+from grampus.cli.serve_flattening import FLATTEN_EVERY_S, flatten_due
 from grampus.cli.serve_replicas import REPLICAS_EVERY_S, renew_replicas
 from grampus.databases.controller.due_jobs import ControllerEvent, DueJob
 from grampus.databases.growth.decide_growth import LOOK_EVERY_S
@@ -38,6 +39,7 @@ def due_jobs() -> tuple[DueJob[Session], ...]:
         DueJob(
             "replicas", REPLICAS_EVERY_S, lambda session: renew_replicas(replica_renewals(session))
         ),
+        DueJob("flatten", FLATTEN_EVERY_S, lambda session: flatten_due(due_flattening(session))),
         DueJob("facts", NOTE_EVERY_S, note_due),
     )
 

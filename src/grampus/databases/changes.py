@@ -107,4 +107,5 @@ SET_WRITE_PATH = OperationType(
     subject=lambda change: change.changed.name,
     when_cut_off="finish-or-undo",
     opens_volume=True,
+    closes_image=True,
 )

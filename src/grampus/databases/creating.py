@@ -22,7 +22,7 @@ class CreateOrder(BaseModel):
 
     spec: DatabaseSpec
     golden: CloneSource | None = None  # None: its data directory is initialised
-    flatten: bool = False  # in the end, so that it stands alone
+    flatten: bool = False  # later, by whoever looks after it: see `DueFlattening`
 
     @model_validator(mode="before")
     @classmethod
@@ -47,8 +47,7 @@ def create_steps(ports: StepPorts, order: CreateOrder) -> list[Step]:
         lambda: discard(ports.volumes.ensure_cloned(work.volume_spec(), source)),
         lambda: ports.volumes.ensure_absent(spec.name),
     )
-    steps = copied_steps(ports, spec, [clone], makes_accounts=True)
-    return [*steps, *([flatten_step(ports, spec.name)] if order.flatten else [])]
+    return copied_steps(ports, spec, [clone], makes_accounts=True, flatten_due=order.flatten)
 
 
 def copied_steps(
@@ -58,14 +57,21 @@ def copied_steps(
     *,
     owner: str | None = None,
     makes_accounts: bool = False,
+    flatten_due: bool = False,
 ) -> list[Step]:
     """A database on a volume that the steps of `fill` make, with a copied data directory on it.
 
     `owner` is the name of the copied database's own user, which stays: views and procedures of
-    its name go on working. `makes_accounts` as in `identity.render_identity_sql`. The image's
-    metadata is written while the server starts.
+    its name go on working. `makes_accounts` as in `identity.render_identity_sql`. With
+    `flatten_due` it is recorded that its volume is to stand alone: that may take hours, and is no
+    part of making it. The image's metadata is written while the server starts.
     """
     work = DatabaseWork(ports, spec, owner=owner)
+    due = Step(
+        "flatten-due",
+        "Record that its volume is to be flattened",
+        lambda: ports.records.change(spec.name, flatten_due=True),
+    )
     return [
         *_first_steps(ports, spec, work),
         *fill,
@@ -80,17 +86,9 @@ def copied_steps(
         ),
         Step("metadata", "Note the database on the image", work.write_facts),
         Step("serve", "Wait until its user can log in", work.finish_serving_as_new),
+        *([due] if flatten_due else []),
         Step("finish", "Note that it is ready", work.finish),
     ]
-
-
-def flatten_step(ports: StepPorts, name: str) -> Step:
-    """The volume made to stand alone, while it is used. Cut off, it is a clone still."""
-    return Step(
-        "flatten",
-        f"Copy what the volume of {name} shares with others",
-        lambda: ports.volumes.ensure_flattened(name),
-    )
 
 
 def _initialised_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:

@@ -19,8 +19,9 @@ DocumentT = TypeVar("DocumentT", bound=BaseModel)
 # `undo`: undone, as it is when it fails.
 WhenCutOff = Literal["finish", "finish-or-undo", "undo"]
 # Operations of one lane of a database exclude one another. What changes the database runs in
-# `main`; what reads a snapshot of it, for hours, has a lane of its own, and `main` stays free.
-Lane = Literal["main", "backup"]
+# `main`; what reads a snapshot of it, or copies what it shares, for hours, has a lane of its own,
+# and `main` stays free: above all for growth by rule.
+Lane = Literal["main", "backup", "flatten"]
 
 
 def no_address(_document: BaseModel) -> str | None:
@@ -46,6 +47,9 @@ class OperationType(Generic[DocumentT]):
     lane: Lane = "main"
     # The volume goes, or gets another name: refused while another lane reads it.
     takes_volume: bool = False
+    # The image is closed, or opened by another client: refused while it is being flattened, since
+    # the command that flattens it would take its lock and keep others from opening it.
+    closes_image: bool = False
     # The volume is opened anew, as after it was detached, or its encrypted image grown: refused
     # without the key for that.
     opens_volume: bool = False

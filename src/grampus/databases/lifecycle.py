@@ -87,5 +87,7 @@ def _type(
 DELETE = replace(
     _type("db.delete", "deletion of the database", _delete_steps, "finish"), takes_volume=True
 )
-START = _type("db.start", "start of the database", start_steps, "finish-or-undo")
-STOP = _type("db.stop", "stop of the database", _stop_steps, "finish")
+START = replace(
+    _type("db.start", "start of the database", start_steps, "finish-or-undo"), closes_image=True
+)
+STOP = replace(_type("db.stop", "stop of the database", _stop_steps, "finish"), closes_image=True)

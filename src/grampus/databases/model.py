@@ -76,6 +76,8 @@ class DatabaseRecord(BaseModel):
     last_upgrade: str | None = None  # the last one that clients could reach, by its id
     last_rollback: str | None = None  # the last one whose volume was rolled back, by its id
     renewed_at: datetime | None = None  # a replica's data was last cloned from its primary's then
+    # Whether its volume is to be let stand alone, by whoever looks after it.
+    flatten_due: bool = False
 
 
 class TrashedDatabase(BaseModel):

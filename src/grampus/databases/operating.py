@@ -96,13 +96,15 @@ class DatabaseOperations:
         """Journal an operation before anything is changed.
 
         Raises RefusedError with code `backup-running` when it takes the volume away that a backup
-        is read from, and what `require_allowed` and, if it opens the volume, `require_openable`
-        raise.
+        is read from, or `flatten-running` when it takes or closes one that is being flattened, and
+        what `require_allowed` and, if it opens the volume, `require_openable` raise.
         """
         subject = kind.subject(document)
         require_allowed(kind.kind, subject, self.records.all())
         if kind.takes_volume:
-            self._require_unread(subject)
+            self._require_idle(subject, "backup")
+        if kind.takes_volume or kind.closes_image:
+            self._require_idle(subject, "flatten")
         if kind.opens_volume:
             self.require_openable(subject)
         return self._journal.begin(kind.kind, self.lab, subject, document.model_dump(mode="json"))
@@ -215,14 +217,21 @@ class DatabaseOperations:
         if sealed_key is not None:
             encryption.require_openable(sealed_key)
 
-    def _require_unread(self, name: str) -> None:
-        """Nobody begins to read it from here on: that takes the lock of `main`, which is held."""
+    def _require_idle(self, name: str, lane: Lane) -> None:
+        """Nobody begins in that lane from here on: it takes the lock of `main`, which is held."""
         try:
-            with self.locked(name, lane="backup", timeout_s=0.0):
+            with self.locked(name, lane=lane, timeout_s=0.0):
                 return
         except RefusedError as error:
             if error.code != "busy":
                 raise
+        if lane == "flatten":
+            raise RefusedError(
+                f"The volume of the database {name} is being flattened, and must stay as it is.",
+                "Wait until that ends, or end the command that does it (Ctrl-C; a `grampus serve` "
+                "may be ended and begun again): what was copied stays copied. Then try again.",
+                code="flatten-running",
+            )
         raise RefusedError(
             f"A backup of the database {name} is being written, and reads its volume.",
             "Wait until it ends, or end that command with Ctrl-C; then try again.",

@@ -127,8 +127,8 @@ class DatabaseService:
         """Make the database and wait until its user can log in.
 
         Its volume is a clone of a golden one, which is made if it is the first of its kind, unless
-        it is encrypted; with `flatten` it stands alone in the end. On failure or Ctrl-C everything
-        is undone and the error raised again.
+        it is encrypted; with `flatten` it is recorded that it is to stand alone (`DueFlattening`).
+        On failure or Ctrl-C everything is undone and the error raised again.
         """
         planned = self.plan_golden(spec)
         golden = None if planned is None else self._golden.ensure(planned)

@@ -13,9 +13,12 @@ from grampus.cli.main import app
 from grampus.cli.output import OutputFormat
 from grampus.cli.serve import EventPrinter
 from grampus.cli.serve_backups import BinlogWatch, decide_lag_s
+from grampus.cli.serve_flattening import flatten_due
 from grampus.cli.serve_jobs import due_jobs, settle, take_snapshots
 from grampus.cli.serve_replicas import renew_replicas
+from grampus.core.errors import GrampusError
 from grampus.databases.backup.backup_schedules import CarriedBackup
+from grampus.databases.clones.due_flattening import CarriedFlatten
 from grampus.databases.controller.due_jobs import ControllerEvent
 from grampus.databases.replicas.renewals import Renewal
 from grampus.databases.snapshots.snapshot_schedules import Carried
@@ -134,6 +137,20 @@ def test_what_became_of_replicas_is_told() -> None:
     ]
     assert "no longer had the binary logs" in events[1].text
     assert events[2].text == "h2 is down."
+
+
+def test_what_was_flattened_is_told_and_what_waits_is_not() -> None:
+    carried = [
+        CarriedFlatten("shop", is_flat=True),
+        CarriedFlatten("quiet", waits="it is stopped"),
+        CarriedFlatten("blog", problem=GrampusError("No space left.", "Add OSDs.")),
+    ]
+    events = flatten_due(SimpleNamespace(carry_out=lambda: carried))  # type: ignore[arg-type]
+    assert [(event.database, event.kind, event.level) for event in events] == [
+        ("shop", "flattened", "done"),
+        ("blog", "failed", "failed"),
+    ]
+    assert (events[1].text, events[1].remedy) == ("No space left.", "Add OSDs.")
 
 
 def test_what_cannot_be_settled_is_no_success_each_time() -> None:

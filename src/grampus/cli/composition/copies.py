@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from grampus.cli.composition.session import Session
 from grampus.databases.clones.cloning import DatabaseClones
+from grampus.databases.clones.due_flattening import DueFlattening
 from grampus.databases.replicas.renewals import ReplicaRenewals
 from grampus.databases.replicas.replicas import DatabaseReplicas
 from grampus.databases.snapshots.snapshot_schedules import SnapshotSchedules
@@ -14,6 +15,10 @@ from grampus.lab.copies_pools import CopiesPools
 def database_clones(session: Session) -> DatabaseClones:
     databases = session.databases()
     return DatabaseClones(databases.operations, databases.planner)
+
+
+def due_flattening(session: Session) -> DueFlattening:
+    return DueFlattening(session.databases().operations, database_clones(session))
 
 
 def database_replicas(session: Session) -> DatabaseReplicas:

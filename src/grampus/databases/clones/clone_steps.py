@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
-from grampus.databases.creating import copied_steps, flatten_step
+from grampus.databases.creating import copied_steps
 from grampus.databases.database_work import DatabaseWork, discard
 from grampus.databases.kinds import OperationType
 from grampus.databases.model import DatabaseSpec
@@ -66,7 +66,13 @@ def _take_snapshot(ports: StepPorts, order: CloneOrder) -> None:
 
 
 def _flatten_steps(ports: StepPorts, order: FlattenOrder) -> list[Step]:
-    return [flatten_step(ports, order.name)]
+    return [
+        Step(
+            "flatten",
+            f"Copy what the volume of {order.name} shares with others",
+            lambda: ports.volumes.ensure_flattened(order.name),
+        )
+    ]
 
 
 CLONE = OperationType(
@@ -78,7 +84,10 @@ CLONE = OperationType(
     when_cut_off="undo",
     address=lambda order: order.spec.address,
 )
-# Hours of copying are not for the next command to go on with; what was copied stays copied.
+# Hours of copying are not for the next command to go on with; what was copied stays copied. In a
+# lane of its own, so that meanwhile the volume can grow, which librbd allows: what is flattened is
+# what the image shared when that began (Ceph 20.2, `Operations::execute_flatten`), and operations
+# of different kinds on one image need not wait for each other.
 FLATTEN = OperationType(
     kind="db.flatten",
     what="flattening of the database",
@@ -86,4 +95,5 @@ FLATTEN = OperationType(
     build=_flatten_steps,
     subject=lambda order: order.name,
     when_cut_off="undo",
+    lane="flatten",
 )

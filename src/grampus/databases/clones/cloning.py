@@ -87,19 +87,39 @@ class DatabaseClones:
             return []
         return self._operations.describe(FLATTEN, FlattenOrder(name=name))
 
-    def flatten(self, name: str) -> bool:
+    def flatten(self, name: str, *, patience_s: float = 10.0) -> bool:
         """Let the volume share nothing any more, while the database runs; False: it did not.
 
-        Cut off, what was copied stays copied. Raises NotFoundError, RefusedError with code
-        `not-ready`.
+        Other commands may work on the database meanwhile, and the volume grow; what closes its
+        image is refused. Cut off, what was copied stays copied. Another command is waited for,
+        `patience_s` seconds. Raises NotFoundError, RefusedError with code `not-ready` or `busy`,
+        GrampusError with code `flatten-failed`.
         """
-        with self._operations.locked(name):
-            self._operations.settle(name)
-            self._operations.ready(name)
-            if not self._shares(name):
-                return False
-            self._operations.run(FLATTEN, FlattenOrder(name=name))
-            return True
+        operations, order = self._operations, FlattenOrder(name=name)
+        with operations.locked(name, lane="flatten", timeout_s=patience_s):
+            operations.settle(name, lane="flatten")
+            with operations.locked(name, timeout_s=patience_s):
+                operations.settle(name)
+                operations.ready(name)
+                if not self._shares(name):
+                    operations.records.change(name, flatten_due=False)
+                    return False
+                operation = operations.begin(FLATTEN, order)
+            operations.apply(operation, FLATTEN, order)
+            self._note_alone(name)
+        return True
+
+    def _note_alone(self, name: str) -> None:
+        """Under the lock of `main`: who changes a record has read it before.
+
+        What is left undone here is done by the next look at what is due.
+        """
+        try:
+            with self._operations.locked(name):
+                self._operations.records.change(name, flatten_due=False)
+        except RefusedError as error:
+            if error.code != "busy":
+                raise
 
     def _shares(self, name: str) -> bool:
         """Whether the volume shares data; or its key may still read what snapshots of it shared."""

@@ -218,4 +218,5 @@ MOVE = OperationType(
     subject=lambda move: move.changed.name,
     when_cut_off="finish-or-undo",
     opens_volume=True,
+    closes_image=True,
 )

@@ -246,6 +246,7 @@ ROLLBACK = OperationType(
     subject=lambda change: change.spec.name,
     address=lambda change: change.spec.address,
     opens_volume=True,
+    closes_image=True,
 )
 # Half of it cannot be undone: what was there before is nowhere.
 ROLLBACK_FOR_GOOD = replace(ROLLBACK, kind="db.rollback-for-good", when_cut_off="finish")

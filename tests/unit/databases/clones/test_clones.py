@@ -103,14 +103,6 @@ def test_a_golden_volume_that_was_deleted_is_made_anew(world: World) -> None:
     assert golden_name(world) == name
 
 
-def test_a_flattened_database_stands_alone(world: World) -> None:
-    service = world.service()
-    spec = service.plan_create(CreateRequest(name="demo", size_bytes=10 * GIB))
-    service.create(spec, flatten=True)
-    assert world.volumes.images["demo"].parent is None
-    assert service.show("demo").status == "running"
-
-
 @pytest.mark.parametrize("name", ["golden-x", "golden-mysql-4g-00000000"])
 def test_no_database_is_called_as_a_golden_volume(world: World, name: str) -> None:
     with pytest.raises(GrampusError, match="cannot name a database"):
