@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from grampus.ceph.fullness import PoolRoom
 from grampus.core.errors import GrampusError
 from grampus.core.units import format_bytes
+from grampus.databases.catalogue import find_operation_type
 from grampus.databases.controller.decide_telling import decide_wait_s
 from grampus.databases.controller.due_jobs import ControllerEvent, failure_of
 from grampus.databases.growth.decide_growth import (
@@ -174,7 +175,7 @@ class GrowthGuard:
         to_bytes: int,
         now_s: float,
     ) -> ControllerEvent | None:
-        """What is told of a growth; None: it failed, or rests after a failure."""
+        """What is told of a growth; None: it failed, rests after a failure, or has to wait."""
         name, former_bytes = record.spec.name, record.spec.size_bytes
         if now_s < memory.grows_again_s:
             return None
@@ -182,6 +183,8 @@ class GrowthGuard:
             grown = growth.grow(name, to_bytes)
         except GrampusError as error:
             if error.code == "busy":
+                # Tried again by each look: whoever has the database may keep it for hours.
+                memory.growth_failure = _describe_waiting(growth, name)
                 return None
             memory.growth_failures += 1
             wait_s = decide_wait_s(LOOK_EVERY_S, memory.growth_failures)
@@ -251,6 +254,16 @@ class GrowthGuard:
         else:
             growth.open(name)
         return ControllerEvent(name, "opened", f"The database {name} can be written to again.")
+
+
+def _describe_waiting(growth: DatabaseGrowth, name: str) -> str:
+    """Who holds a database that is to grow; the same from look to look, so that it is told once."""
+    held_by = "another command"
+    for operation in growth.operations.unfinished(name):
+        kind = find_operation_type(operation.kind)
+        what = "operation" if kind is None else kind.what
+        held_by = f"the {what} {name} ({operation.kind})"
+    return f"The volume of {name} is to grow by its rule, and waits until {held_by} has ended."
 
 
 def _closed_event(name: str, guard: GuardState) -> ControllerEvent:

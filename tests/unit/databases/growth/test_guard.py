@@ -13,6 +13,7 @@ from grampus.core.units import GIB, MIB
 from grampus.databases.controller.due_jobs import ControllerEvent
 from grampus.databases.growth.decide_growth import FileSystem
 from grampus.databases.growth.file_systems import Mount, parse_mounts
+from grampus.databases.live.migrate_steps import MIGRATE_POOL, PoolChange
 from grampus.databases.names.events import DatabaseEvents
 from grampus.state.history import OperationHistory
 from grampus.state.locks import hold_lock
@@ -161,6 +162,36 @@ def test_closed_and_opened_while_another_command_holds_it(world: GrowthWorld) ->
         assert told(world.look()) == [("demo", "opened", "done")]
     assert not world.is_read_only()
     assert world.look() == []
+
+
+def test_growth_that_waits_for_another_command_is_told_and_tried_again(world: GrowthWorld) -> None:
+    world.growth().put_rule("demo", RULE)
+    world.use(8 * GIB)
+    with hold_lock(world.home, f"db.{LAB}.demo", world.clock):
+        first, second = world.look(), world.look()
+    # The loop tells the same text once.
+    assert first == second
+    assert told(first) == [("demo", "cannot-grow", "warning")]
+    assert "waits until another command has ended" in first[0].text
+    assert told(world.look()) == [("demo", "grew", "done")], "it does not rest after that"
+    assert world.look() == []
+
+
+def test_growth_names_the_operation_that_it_waits_for(world: GrowthWorld) -> None:
+    world.growth().put_rule("demo", RULE)
+    world.use(8 * GIB)
+    operations = world.service().operations
+    with operations.locked("demo"):
+        operations.begin(MIGRATE_POOL, PoolChange(database="demo"))
+        (event,) = world.look()
+    assert "the migration of the database demo (db.migrate)" in event.text
+
+
+def test_growth_goes_on_beside_a_flattening(world: GrowthWorld) -> None:
+    world.growth().put_rule("demo", RULE)
+    world.use(8 * GIB)
+    with world.service().operations.locked("demo", lane="flatten"):
+        assert told(world.look()) == [("demo", "grew", "done")]
 
 
 def test_one_that_fails_holds_up_no_other(world: GrowthWorld) -> None:
