@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from grampus.cli.composition.copies import due_flattening, replica_renewals, snapshot_schedules
 from grampus.cli.composition.live import database_growth
+from grampus.cli.composition.names import database_trash
 from grampus.cli.composition.session import Session
 from grampus.cli.noting import note_records
 from grampus.cli.serve_backups import (
@@ -16,6 +17,7 @@ from grampus.cli.serve_backups import (
 )
 from grampus.cli.serve_flattening import FLATTEN_EVERY_S, flatten_due
 from grampus.cli.serve_replicas import REPLICAS_EVERY_S, renew_replicas
+from grampus.cli.serve_trash import TRASH_EVERY_S, empty_trash
 from grampus.databases.controller.due_jobs import ControllerEvent, DueJob
 from grampus.databases.growth.decide_growth import LOOK_EVERY_S
 from grampus.databases.growth.guard import GrowthGuard
@@ -40,6 +42,7 @@ def due_jobs() -> tuple[DueJob[Session], ...]:
             "replicas", REPLICAS_EVERY_S, lambda session: renew_replicas(replica_renewals(session))
         ),
         DueJob("flatten", FLATTEN_EVERY_S, lambda session: flatten_due(due_flattening(session))),
+        DueJob("trash", TRASH_EVERY_S, lambda session: empty_trash(database_trash(session))),
         DueJob("facts", NOTE_EVERY_S, note_due),
     )
 

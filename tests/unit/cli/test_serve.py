@@ -16,10 +16,12 @@ from grampus.cli.serve_backups import BinlogWatch, decide_lag_s
 from grampus.cli.serve_flattening import flatten_due
 from grampus.cli.serve_jobs import due_jobs, settle, take_snapshots
 from grampus.cli.serve_replicas import renew_replicas
-from grampus.core.errors import GrampusError
+from grampus.cli.serve_trash import empty_trash
+from grampus.core.errors import GrampusError, RefusedError
 from grampus.databases.backup.backup_schedules import CarriedBackup
 from grampus.databases.clones.due_flattening import CarriedFlatten
 from grampus.databases.controller.due_jobs import ControllerEvent
+from grampus.databases.names.trash import Purged
 from grampus.databases.replicas.renewals import Renewal
 from grampus.databases.snapshots.snapshot_schedules import Carried
 from tests.unit.clock import FakeClock
@@ -151,6 +153,21 @@ def test_what_was_flattened_is_told_and_what_waits_is_not() -> None:
         ("blog", "failed", "failed"),
     ]
     assert (events[1].text, events[1].remedy) == ("No space left.", "Add OSDs.")
+
+
+def test_what_left_the_trash_is_told_and_what_must_stay_is_warned_of() -> None:
+    purged = [
+        Purged("shop.20260101T000000", "shop"),
+        Purged("busy.20260101T000000", "busy", RefusedError("Busy.", code="busy")),
+        Purged("base.20260101T000000", "base", RefusedError("Has clones.", code="has-clones")),
+        Purged("blog.20260101T000000", "blog", GrampusError("No answer.")),
+    ]
+    events = empty_trash(SimpleNamespace(purge_expired=lambda: purged))  # type: ignore[arg-type]
+    assert [(event.database, event.kind, event.level) for event in events] == [
+        ("shop", "trash-emptied", "done"),
+        ("base", "trash-kept", "warning"),
+        ("blog", "failed", "failed"),
+    ]
 
 
 def test_what_cannot_be_settled_is_no_success_each_time() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.core.names import require_name
 from grampus.databases.lifecycle import START
@@ -25,6 +27,15 @@ from grampus.databases.operating import DatabaseOperations
 from grampus.databases.placement import decide_address, decide_server_id
 
 Sentences = list[str]
+
+
+@dataclass(frozen=True)
+class Purged:
+    """What became of a database in the trash whose time has come; no problem: it is gone."""
+
+    key: str
+    database: str  # the name that it had
+    problem: GrampusError | None = None
 
 
 class DatabaseTrash:
@@ -163,13 +174,14 @@ class DatabaseTrash:
         """What `purge` would do, one line a step."""
         return [step for order in orders for step in self._operations.describe(PURGE, order)]
 
-    def purge(self, order: PurgeOrder) -> None:
+    def purge(self, order: PurgeOrder, *, patience_s: float = 10.0) -> None:
         """Remove a database in the trash for good; cut off, the next command finishes it.
 
-        Raises RefusedError with code `has-clones`.
+        Another command is waited for, `patience_s` seconds. Raises RefusedError with code
+        `has-clones` or `busy`.
         """
         key, name = order.trashed.key, order.trashed.record.spec.name
-        with self._operations.locked(name):
+        with self._operations.locked(name, timeout_s=patience_s):
             self._operations.settle(name)
             if self._operations.records.find_trashed(key) is None:
                 return  # another command was faster
@@ -185,6 +197,22 @@ class DatabaseTrash:
             except GrampusError as error:
                 problems.append(f"{order.trashed.key} stays in the trash: {error}")
         return problems
+
+    def purge_expired(self) -> list[Purged]:
+        """Remove for good what has had its time; one answer for each.
+
+        What fails with one keeps none of the others from its own.
+        """
+        purged = []
+        for order in self.plan_purge(None):
+            key, name = order.trashed.key, order.trashed.record.spec.name
+            try:
+                self.purge(order, patience_s=0.0)
+            except GrampusError as error:
+                purged.append(Purged(key, name, error))
+            else:
+                purged.append(Purged(key, name))
+        return purged
 
     def _require_name_free(self, name: str, wanted: str) -> None:
         if self._operations.records.find(name) is not None:

@@ -8,7 +8,8 @@ from grampus.core.errors import NotFoundError, RefusedError, UsageError
 from grampus.databases.names.decide_trash import decide_expired, decide_expiry, decide_meant
 from grampus.databases.names.trash import DatabaseTrash
 from grampus.databases.users.users import DatabaseUsers
-from tests.unit.databases.world import ADDRESSES, World
+from grampus.state.locks import hold_lock
+from tests.unit.databases.world import ADDRESSES, LAB, World
 
 
 def trash(world: World) -> DatabaseTrash:
@@ -103,6 +104,24 @@ def test_the_trash_is_emptied_of_what_has_had_its_time(world: World) -> None:
     assert [entry.record.spec.name for entry in trash(world).all()] == ["young"]
     assert len(world.volumes.trash.images) == 1
     assert trash(world).purge_all(trash(world).plan_purge(None, everything=True)) == []
+    assert trash(world).all() == []
+
+
+def test_what_has_had_its_time_goes_and_one_that_cannot_holds_up_no_other(world: World) -> None:
+    kept = []
+    for name in ("first", "second", "third"):
+        world.create(name)
+        kept.append(trash(world).trash(name, keep_days=1))
+    assert trash(world).purge_expired() == []
+    world.clock.sleep(24 * 3600.0)
+    assert kept[0] is not None
+    world.volumes.trash.with_clones.add(kept[0].volume.image_id)
+    with hold_lock(world.home, f"db.{LAB}.second", world.clock):
+        purged = trash(world).purge_expired()
+    found = {one.database: one.problem.code if one.problem else "gone" for one in purged}
+    assert found == {"first": "has-clones", "second": "busy", "third": "gone"}
+    world.volumes.trash.with_clones.clear()
+    assert [one.problem for one in trash(world).purge_expired()] == [None, None]
     assert trash(world).all() == []
 
 
