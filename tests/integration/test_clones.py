@@ -124,3 +124,66 @@ def test_a_clone_that_is_killed_is_undone_by_the_next_command(shop: CommandLine,
     assert "undone" in listed.stderr
     assert shop.json("volume", "list") == before
     assert shop.json("db", "snapshot", "list", "origin")["snapshots"] == []
+
+
+def test_a_database_that_is_to_stand_alone_serves_first_and_is_flattened_later(
+    lab: CommandLine,
+) -> None:
+    made = lab.json("db", "create", "origin", *SMALL, "--flatten")
+    try:
+        assert made["flatten_due"]
+        assert show(lab, "origin")["clone_depth"] == 1
+        assert "pending" in lab.ok("db", "show", "origin").stdout
+        assert ask(lab, "origin", "SELECT 1") == ["1"]
+        assert "was flattened" in lab.ok("serve", "--once").stdout
+        after = show(lab, "origin")
+        assert (after["clone_depth"], after["flatten_due"], after["status"]) == (
+            0,
+            False,
+            "running",
+        )
+        assert lab.json("db", "flatten", "--due")["databases"] == []
+    finally:
+        lab.run("db", "delete", "origin", "--yes", "--now")
+
+
+def test_a_flattening_that_is_killed_leaves_the_database_and_is_done_later(
+    shop: CommandLine,
+) -> None:
+    shop.ok("db", "create", "copy", *SMALL, "--flatten")
+    cut = shop.run("db", "flatten", "--due", failpoints="db.flatten/flatten/before=kill")
+    assert cut.code == KILLED, cut.stderr
+    found = show(shop, "copy")
+    assert (found["status"], found["flatten_due"]) == ("running", True)
+    shop.ok("db", "flatten", "--due")
+    assert (show(shop, "copy")["clone_depth"], show(shop, "copy")["flatten_due"]) == (0, False)
+
+
+def test_a_volume_grows_and_is_snapped_while_it_is_flattened(shop: CommandLine) -> None:
+    filled = (
+        "CREATE TABLE app.b (id INT AUTO_INCREMENT PRIMARY KEY, x LONGTEXT); "
+        + "INSERT INTO app.b (x) VALUES (REPEAT(MD5(RAND()), 250000)); " * 24
+    )
+    ask(shop, "origin", filled)
+    digest = "SELECT MD5(GROUP_CONCAT(MD5(x) ORDER BY id)) FROM app.b"
+    wanted = ask(shop, "origin", digest)
+    shop.ok("db", "clone", "origin", "copy")
+    running = shop.start("db", "flatten", "copy")
+    try:
+        assert running.stderr is not None
+        while "Copy what the volume" not in (line := running.stderr.readline()):
+            assert line, "it ended before it had begun"
+        shop.ok("db", "resize", "copy", "--size", "1280M")
+        shop.ok("db", "snapshot", "create", "copy", "meanwhile")
+        ask(shop, "copy", "INSERT INTO app.t VALUES (3)")
+    finally:
+        _, said = running.communicate(timeout=300)
+    assert running.returncode == 0, said
+    found = show(shop, "copy")
+    assert (found["clone_depth"], found["size_bytes"]) == (0, 1280 * 2**20)
+    shop.ok("db", "restart", "copy")
+    assert ask(shop, "copy", digest) == wanted
+    assert ask(shop, "copy", "SELECT COUNT(*) FROM app.t") == ["3"]
+    shop.ok("db", "snapshot", "rollback", "copy", "meanwhile", "--yes", "--no-safety-snapshot")
+    assert ask(shop, "copy", digest) == wanted
+    assert ask(shop, "copy", "SELECT COUNT(*) FROM app.t") == ["2"]
