@@ -14,8 +14,15 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from grampus.core.units import format_bytes, parse_bytes
+from tests.proof.operations.accounts import (
+    Ran,
+    decide_before,
+    decide_may_go,
+    decide_must_go,
+    decide_times_s,
+)
 from tests.proof.operations.catalogue import OPERATIONS, Operation, Place
-from tests.proof.operations.commit_watch import CommitWatch, longest_wait_s
+from tests.proof.operations.commit_watch import CommitWatch, longest_wait_s, read_rows
 from tests.proof.operations.outcome import SizeTried, Tried, decide_broken, render_page
 from tests.proof.operations.remote_client import RemoteClient
 from tests.proof.operations.restored_rows import compare_restores
@@ -111,7 +118,7 @@ def try_size(machine: LabMachine, size: str, operations: list[Operation]) -> Siz
     place = Place(DATABASE, "h2", str(DIRECTORY / f"backups-{data_bytes}"), POOL, size_bytes)
     with CommitWatch(client) as watch, load:
         for operation in operations:
-            tried = try_one(command_line, operation, place, watch, load)
+            tried = try_one(machine, operation, place, watch, load)
             done.append(tried)
             keep(held, tried)
             client.refresh()
@@ -132,7 +139,7 @@ def drop_binary_logs(command_line: CommandLine) -> None:
 
 
 def try_one(
-    command_line: CommandLine,
+    machine: LabMachine,
     operation: Operation,
     place: Place,
     watch: CommitWatch,
@@ -143,15 +150,20 @@ def try_one(
     load.wait_for_more()
     time.sleep(REST_S)
     rows_before, failed_before, began_s = len(watch.rows()), watch.failed(), time.monotonic()
-    said = ""
-    for command in operation.commands(place):
-        finished = command_line.run(*command, timeout_s=3600)
-        if finished.code != 0:
-            said = finished.stderr[-500:].strip()
-            break
+    ran, said = run_commands(machine.command_line, operation, place, watch)
     ended_s = time.monotonic()
     watch.wait_for_more()
     rows = watch.rows()
+    kept_back = 0
+    if operation.goes_back and len(ran) > 1:
+        held = watch.held()
+        watch.let_go(decide_may_go(rows, ran[0], ran[1]) - held)
+        kept_back = len(decide_must_go(rows, ran[0], ran[1]) & held)
+    missing = set(watch.missing())
+    if operation.copy and not said:
+        copy = RemoteClient(machine, operation.copy.format(**vars(place)))
+        copy.refresh()
+        missing |= decide_before(rows, ran[-1].began_s) - watch.gone() - read_rows(copy)
     tried = Tried(
         name=operation.name,
         took_s=round(ended_s - began_s, 2),
@@ -159,8 +171,10 @@ def try_one(
         longest_wait_s=round(longest_wait_s(rows, began_s, ended_s + 1.0), 3),
         failed=watch.failed() - failed_before,
         load=decide_load_during(load.seconds(), load.ended(), began_s, ended_s),
-        missing=len(watch.missing()),
+        missing=len(missing),
         said=said,
+        each_s=decide_times_s(ran, operation.timed),
+        kept_back=kept_back,
     )
     broken = "; ".join(decide_broken(tried, operation.promise)) or "kept"
     say(
@@ -168,6 +182,25 @@ def try_one(
         f"longest wait {tried.longest_wait_s:6.2f} s  {broken}"
     )
     return tried
+
+
+def run_commands(
+    command_line: CommandLine, operation: Operation, place: Place, watch: CommitWatch
+) -> tuple[list[Ran], str]:
+    """Run them until one fails; what was run, and what the one that failed said."""
+    ran: list[Ran] = []
+    told = ""
+    for command in operation.commands(place):
+        if operation.goes_back and ran:
+            watch.wait_for_more()  # so that there is something to take back
+        began_s = time.monotonic()
+        finished = command_line.run(*command, timeout_s=3600)
+        ran.append(Ran(command, began_s, time.monotonic()))
+        if finished.code != 0:
+            return ran, finished.stderr[-500:].strip() or f"it ended with {finished.code}"
+        told += finished.stdout
+    is_told = operation.says in told
+    return ran, "" if is_told else f"none of its commands said '{operation.says}'"
 
 
 def ensure_pool(machine: LabMachine) -> None:

@@ -7,6 +7,12 @@ from dataclasses import dataclass
 
 # Two busy cores, and a client that waits 20 ms between its rows.
 QUIET_PAUSE_S = 1.0
+# A server is stopped and started: it writes its pages out before, which `db restart` does while
+# clients go on, and needs 3 to 5 s for both on two busy cores. Twice that is a defect.
+RESTART_PAUSE_S = 10.0
+# Besides, the volume is detached and attached, and each command is begun by a process of its own.
+REATTACH_PAUSE_S = 15.0
+CREATIONS = 20
 
 
 @dataclass(frozen=True)
@@ -25,6 +31,7 @@ class Promise:
     """What the clients of a database are promised of an operation on it."""
 
     most_s: float | None = None  # the whole command; None: as long as it takes
+    p50_s: float | None = None  # half of the commands that are timed one by one
     pause_s: float | None = None  # without an answer; None: as long as it takes
     # No query fails and no connection ends. False: the server is stopped and started.
     is_online: bool = True
@@ -37,6 +44,12 @@ class Operation:
     name: str
     promise: Promise
     commands: Callable[[Place], list[tuple[str, ...]]]
+    timed: tuple[str, ...] = ()  # commands that begin so are timed one by one
+    # Its second command takes back what was committed since its first, which took a snapshot.
+    goes_back: bool = False
+    # Another database, which must hold all that was committed before the last command began.
+    copy: str = ""
+    says: str = ""  # what one of its commands must say
 
 
 def _one(*command: str) -> Callable[[Place], list[tuple[str, ...]]]:
@@ -46,9 +59,37 @@ def _one(*command: str) -> Callable[[Place], list[tuple[str, ...]]]:
 
 _ONLINE = Promise(pause_s=QUIET_PAUSE_S)
 _BRIEF = Promise(pause_s=5.0, is_online=False)
-_RESTART = Promise(is_online=False)
+_RESTART = Promise(pause_s=RESTART_PAUSE_S, is_online=False)
+_REATTACH = Promise(pause_s=REATTACH_PAUSE_S, is_online=False)
+
+
+def _creations(place: Place) -> list[tuple[str, ...]]:
+    """Databases of its size, thin, one after the other."""
+    name, size = f"{place.database}-new", f"{place.size_bytes // 2**20}M"
+    once = [
+        ("db", "create", name, "--size", size, "--memory", "512M", "--cpus", "1"),
+        ("db", "delete", name, "--now", "--yes"),
+    ]
+    return once * CREATIONS
+
+
+def _growth_by_rule(place: Place) -> list[tuple[str, ...]]:
+    """From what the resize before it has left, by one step, as the controller does it."""
+    name, up_to = place.database, f"{place.size_bytes // 2**20 + 512}M"
+    return [
+        *(("db", "growth", "set", name, "--when", "10%", "--step", "256M", "--up-to", up_to),),
+        ("serve", "--once"),
+        ("db", "growth", "off", name),
+    ]
+
 
 OPERATIONS: tuple[Operation, ...] = (
+    Operation(
+        "twenty creations",
+        Promise(p50_s=5.0, pause_s=QUIET_PAUSE_S),
+        _creations,
+        timed=("db", "create"),
+    ),
     Operation("snapshot", _ONLINE, _one("db", "snapshot", "create", "{database}", "tried")),
     Operation(
         "clone",
@@ -68,6 +109,7 @@ OPERATIONS: tuple[Operation, ...] = (
             ("db", "resize", place.database, "--size", f"{place.size_bytes // 2**20 + 256}M")
         ],
     ),
+    Operation("growth by rule", _ONLINE, _growth_by_rule, says="has grown from"),
     Operation(
         "more memory and CPUs",
         _ONLINE,
@@ -82,6 +124,17 @@ OPERATIONS: tuple[Operation, ...] = (
         "change of a parameter",
         _ONLINE,
         _one("db", "parameter", "set", "{database}", "innodb_io_capacity", "900"),
+    ),
+    # Before the backups: what is archived after it belongs to another history.
+    Operation(
+        "rollback to a snapshot",
+        Promise(is_online=False),
+        lambda place: [
+            ("db", "snapshot", "create", place.database, "back"),
+            ("db", "snapshot", "rollback", place.database, "back", "--yes"),
+            ("db", "snapshot", "delete", place.database, "back", "--yes"),
+        ],
+        goes_back=True,
     ),
     Operation(
         "full backup",
@@ -108,6 +161,26 @@ OPERATIONS: tuple[Operation, ...] = (
         _ONLINE,
         _one("db", "replica", "remove", "{database}-r1", "--yes"),
     ),
+    Operation(
+        "promotion of a replica",
+        _ONLINE,
+        lambda place: [
+            ("db", "replica", "add", place.database),
+            ("db", "replica", "promote", f"{place.database}-r1", "--wait"),
+        ],
+        timed=("db", "replica", "promote"),
+        copy="{database}-r1",
+    ),
+    Operation(
+        "deletion of what was promoted",
+        _ONLINE,
+        _one("db", "delete", "{database}-r1", "--now", "--yes"),
+    ),
+    Operation(
+        "protection on and off",
+        _ONLINE,
+        lambda place: [("db", verb, place.database) for verb in ("protect", "unprotect")],
+    ),
     Operation("new user", _ONLINE, _one("db", "user", "add", "{database}", "reports")),
     Operation("rotation of passwords", _ONLINE, _one("db", "rotate", "{database}")),
     Operation("verification", _ONLINE, _one("db", "verify", "{database}")),
@@ -128,14 +201,14 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("restart", _RESTART, _one("db", "restart", "{database}")),
     Operation(
         "another write path and back",
-        _RESTART,
+        _REATTACH,
         lambda place: [
             ("db", "set", place.database, "--write-path", path) for path in ("direct", "journal")
         ],
     ),
     Operation(
         "stop and start",
-        _RESTART,
+        _REATTACH,
         lambda place: [("db", verb, place.database) for verb in ("stop", "start")],
     ),
 )

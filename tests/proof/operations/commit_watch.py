@@ -40,6 +40,7 @@ class CommitWatch:
         self._lock = threading.Lock()
         self._rows: list[Acknowledged] = []
         self._failed = 0
+        self._gone: set[int] = set()
         self._process: subprocess.Popen[str] | None = None
         self._thread = threading.Thread(target=self._work)
 
@@ -73,11 +74,23 @@ class CommitWatch:
         wait_for(lambda: len(self.rows()) >= wanted, "further acknowledged rows", timeout_s)
 
     def missing(self) -> list[int]:
-        """Acknowledged rows that the database does not hold."""
-        self._client.refresh()  # its password may be another by now
+        """Acknowledged rows that the database does not hold, and that were not let go."""
         rows = self.rows()  # first: what is acknowledged while the answer comes is not in it
-        held = {int(row[0]) for row in self._client.rows("select number from watch.entries")}
+        held = self.held() | self._gone
         return [row.number for row in rows if row.number not in held]
+
+    def held(self) -> set[int]:
+        """The rows that the database holds."""
+        self._client.refresh()  # its password may be another by now
+        return read_rows(self._client)
+
+    def let_go(self, numbers: set[int]) -> None:
+        """Rows that were rolled back: nobody misses them from now on."""
+        self._gone |= numbers
+
+    def gone(self) -> set[int]:
+        """The rows that were let go so far."""
+        return set(self._gone)
 
     def _work(self) -> None:
         numbers = itertools.count(1)
@@ -123,6 +136,11 @@ class CommitWatch:
         with contextlib.suppress(BrokenPipeError):
             process.stdin.close()
         self._stop.wait(RETRY_S)
+
+
+def read_rows(client: RemoteClient) -> set[int]:
+    """The rows of the watch that a database holds, or a copy of it."""
+    return {int(row[0]) for row in client.rows("select number from watch.entries")}
 
 
 def longest_wait_s(rows: list[Acknowledged], began_s: float, ended_s: float) -> float:

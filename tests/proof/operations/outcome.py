@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from statistics import median
 
 from tests.proof.operations.catalogue import Promise
 from tests.proof.operations.restored_rows import Restored, render_restores
@@ -22,6 +23,8 @@ class Tried:
     load: LoadDuring
     missing: int  # acknowledged rows that were not there afterwards
     said: str  # what a command that failed said; empty: all succeeded
+    each_s: list[float] = field(default_factory=list)  # commands that were timed one by one
+    kept_back: int = 0  # rows from after a snapshot that a rollback to it has left
 
 
 def decide_broken(tried: Tried, promise: Promise) -> list[str]:
@@ -31,6 +34,8 @@ def decide_broken(tried: Tried, promise: Promise) -> list[str]:
         broken.append(f"it failed: {tried.said}")
     if tried.missing:
         broken.append(f"{tried.missing} acknowledged commits are lost")
+    if tried.kept_back:
+        broken.append(f"{tried.kept_back} commits from after the snapshot are still there")
     if promise.is_online and (tried.failed or tried.load.errors or tried.load.reconnects):
         count = tried.failed + tried.load.errors + tried.load.reconnects
         broken.append(f"{count:g} queries failed or had to connect anew")
@@ -40,7 +45,24 @@ def decide_broken(tried: Tried, promise: Promise) -> list[str]:
         broken.append(f"a pause of {tried.longest_wait_s:.2f} s, above {promise.pause_s:g} s")
     if promise.most_s is not None and tried.took_s > promise.most_s:
         broken.append(f"it took {tried.took_s:.1f} s, above {promise.most_s:g} s")
+    if promise.p50_s is not None and not tried.each_s:
+        broken.append("none of its commands was timed")
+    elif promise.p50_s is not None and median(tried.each_s) > promise.p50_s:
+        broken.append(f"half of them took {median(tried.each_s):.1f} s, above {promise.p50_s:g} s")
     return broken
+
+
+def render_took(tried: Tried, promise: Promise) -> str:
+    """How long it took, and each of its commands that was timed, with what is promised."""
+    most = "" if promise.most_s is None else f" of {promise.most_s:g}"
+    took = f"{tried.took_s:.1f}{most} s"
+    if not tried.each_s:
+        return took
+    if len(tried.each_s) == 1:
+        return f"{took}, {tried.each_s[0]:.1f} s of them"
+    half = "" if promise.p50_s is None else f" of {promise.p50_s:g}"
+    each = f"p50 {median(tried.each_s):.1f}{half} s, at most {max(tried.each_s):.1f} s"
+    return f"{took}; each {each}"
 
 
 @dataclass(frozen=True)
@@ -65,7 +87,9 @@ def render_page(sizes: Sequence[SizeTried], promises: Mapping[str, Promise]) -> 
         "",
         "*longest wait*: the longest time between two acknowledged commits of that client, its own "
         "20 ms between rows included. *failed*: its statements that were answered with an error, "
-        "and sysbench's errors and new connections. *p99*: sysbench's, of the worst second.",
+        "and sysbench's errors and new connections. *p99*: sysbench's, of the worst second. "
+        "A rollback takes back what was committed since its snapshot, and nothing else; a promoted "
+        "replica holds all that was committed before it was asked for.",
     ]
     for size in sizes:
         tried = [(one, promises[one.name]) for one in size.tried]
@@ -83,12 +107,11 @@ def render_page(sizes: Sequence[SizeTried], promises: Mapping[str, Promise]) -> 
         for one, promise in tried:
             failed = one.failed + one.load.errors + one.load.reconnects
             limit = "" if promise.pause_s is None else f" of {promise.pause_s:g}"
-            most = "" if promise.most_s is None else f" of {promise.most_s:g}"
             said = "; ".join(decide_broken(one, promise)) or (
                 "kept" if promise.is_online else "kept; the server is stopped and started"
             )
             lines.append(
-                f"| {one.name} | {one.took_s:.1f}{most} s | {one.committed} "
+                f"| {one.name} | {render_took(one, promise)} | {one.committed} "
                 f"| {one.longest_wait_s:.2f}{limit} s | {failed:g} "
                 f"| {one.load.transactions_per_s:.1f} | {one.load.latency_p99_ms:.0f} ms "
                 f"| {one.missing} | {said} |"

@@ -5,9 +5,22 @@ from __future__ import annotations
 import pytest
 
 from grampus.bench.sysbench_output import Interval
+from tests.proof.operations.accounts import (
+    Ran,
+    decide_before,
+    decide_may_go,
+    decide_must_go,
+    decide_times_s,
+)
 from tests.proof.operations.catalogue import OPERATIONS, Place, Promise
 from tests.proof.operations.commit_watch import Acknowledged, longest_wait_s
-from tests.proof.operations.outcome import SizeTried, Tried, decide_broken, render_page
+from tests.proof.operations.outcome import (
+    SizeTried,
+    Tried,
+    decide_broken,
+    render_page,
+    render_took,
+)
 from tests.proof.operations.restored_rows import Restored, TableDigest, find_differing
 from tests.proof.operations.steady_load import Ended, LoadDuring, Second, decide_load_during
 
@@ -51,6 +64,10 @@ def tried(**changes: object) -> Tried:
             [],
         ),
         ({"said": "error: no"}, Promise(), ["it failed: error: no"]),
+        ({"each_s": [4.0, 5.0, 90.0]}, Promise(p50_s=5.0), []),
+        ({"each_s": [4.0, 5.2, 5.3]}, Promise(p50_s=5.0), ["half of them took 5.2 s, above 5 s"]),
+        ({"each_s": []}, Promise(p50_s=5.0), ["none of its commands was timed"]),
+        ({"kept_back": 3}, Promise(is_online=False), ["3 commits from after the snapshot"]),
     ],
 )
 def test_what_is_promised_is_held_to(
@@ -86,10 +103,60 @@ def test_each_operation_is_a_command_of_that_database() -> None:
     names = [operation.name for operation in OPERATIONS]
     assert len(set(names)) == len(names)
     for operation in OPERATIONS:
-        for command in operation.commands(place):
-            assert command[0] == "db"
-            assert "shop" in command[2] or "shop" in command[3], command
+        commands = operation.commands(place)
+        for command in commands:
+            if command != ("serve", "--once"):
+                assert command[0] == "db"
+                assert "shop" in command[2] or "shop" in command[3], command
             assert "{" not in "".join(command)
+        assert any(command[: len(operation.timed)] == operation.timed for command in commands)
+
+
+def test_what_stops_the_server_has_a_bound_unless_it_takes_as_long_as_there_is_data() -> None:
+    unbounded = [
+        operation.name
+        for operation in OPERATIONS
+        if operation.promise.pause_s is None and operation.promise.most_s is None
+    ]
+    assert unbounded == ["rollback to a snapshot"]
+
+
+def test_a_rollback_comes_before_the_backups_whose_history_it_would_end() -> None:
+    names = [operation.name for operation in OPERATIONS]
+    assert names.index("rollback to a snapshot") < names.index("full backup")
+    (rollback,) = [one for one in OPERATIONS if one.goes_back]
+    first, second = rollback.commands(Place("shop", "h2", "/b", "other", 2**30))[:2]
+    assert (first[2], second[2]) == ("create", "rollback")
+
+
+ROWS = [Acknowledged(n, float(n)) for n in range(10)]
+SNAPSHOT = Ran(("db", "snapshot", "create"), 2.0, 3.0)
+ROLLBACK = Ran(("db", "snapshot", "rollback"), 5.5, 7.5)
+
+
+def test_a_rollback_may_take_what_came_after_its_snapshot_and_must_take_some_of_it() -> None:
+    assert decide_may_go(ROWS, SNAPSHOT, ROLLBACK) == {2, 3, 4, 5, 6, 7}
+    assert decide_must_go(ROWS, SNAPSHOT, ROLLBACK) == {3, 4, 5}
+    assert decide_before(ROWS, 2.0) == {0, 1}
+
+
+def test_commands_are_timed_by_how_they_begin() -> None:
+    ran = [Ran(("db", "create", "x"), 1.0, 2.5), Ran(("db", "delete", "x"), 2.5, 9.0)]
+    assert decide_times_s(ran, ("db", "create")) == [1.5]
+    assert decide_times_s(ran, ("db", "move")) == []
+    assert decide_times_s(ran, ()) == []
+
+
+@pytest.mark.parametrize(
+    ("each_s", "text"),
+    [
+        ([], "2.0 of 10 s"),
+        ([1.5], "2.0 of 10 s, 1.5 s of them"),
+        ([1.0, 3.0, 2.0], "2.0 of 10 s; each p50 2.0 of 5 s, at most 3.0 s"),
+    ],
+)
+def test_the_page_says_how_long_each_took(each_s: list[float], text: str) -> None:
+    assert render_took(tried(each_s=each_s), Promise(most_s=10.0, p50_s=5.0)) == text
 
 
 def test_page_has_a_row_an_operation_and_says_what_was_broken() -> None:
