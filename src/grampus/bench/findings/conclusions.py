@@ -20,7 +20,7 @@ from typing import Literal
 from grampus.bench.declared import word_list
 from grampus.bench.findings.comparisons import scale_of
 from grampus.bench.findings.looks import decide_level
-from grampus.bench.findings.quantities import Pairs, pair_rounds
+from grampus.bench.findings.quantities import Pairs, Parts, pair_rounds, take_apart
 from grampus.bench.findings.rounds import (
     CellRounds,
     describe_cell,
@@ -58,7 +58,8 @@ _SHOWN_CLAIMS = 4
 class Claim:
     """`over` / `under` of one quantity, held against limits; None is no limit on that side.
 
-    `what` says of which cells; `reason` is why nothing was compared.
+    `what` says of which cells; `reason` is why nothing was compared. `parts` are of a quantity that
+    is divided by another (IOPS per GB).
     """
 
     what: str
@@ -72,6 +73,7 @@ class Claim:
     high: float | None = None
     rounds: int = 0
     reason: str | None = None
+    parts: Parts | None = None
 
 
 @dataclass(frozen=True)
@@ -281,6 +283,7 @@ def _claim(
         low=effect.low,
         high=effect.high,
         rounds=effect.rounds,
+        parts=take_apart(compared.conclusion.quantity, arm, against),
     )
 
 
@@ -358,10 +361,16 @@ def render_conclusion(conclusion: Conclusion, truth: Truth, claims: Sequence[Cla
 
 def _render_claim(claim: Claim, ratio: float) -> str:
     rounds = f"{claim.rounds} round{'' if claim.rounds == 1 else 's'}"
+    apart = "" if claim.parts is None else f"; {_render_parts(claim.parts)}"
     if claim.low is None or claim.high is None:
-        return f"{claim.what}: {format_digits(ratio)} ({rounds}, no interval)"
+        return f"{claim.what}: {format_digits(ratio)} ({rounds}, no interval{apart})"
     interval = f"{format_digits(claim.low)} to {format_digits(claim.high)}"
-    return f"{claim.what}: {format_digits(ratio)} (95% interval {interval}, {rounds})"
+    return f"{claim.what}: {format_digits(ratio)} (95% interval {interval}, {rounds}{apart})"
+
+
+def _render_parts(parts: Parts) -> str:
+    own, divisor = format_digits(parts.ratio), format_digits(parts.divisor_ratio)
+    return f"{parts.plain} alone {own}, {parts.divisor} that it is divided by {divisor}"
 
 
 def _wanted(conclusion: Conclusion) -> str:

@@ -14,6 +14,14 @@ from grampus.state.matrix_runs import Figures
 
 MEGABYTE = 1_000_000
 GIGABYTE = 1_000_000_000
+# Of a quantity that is divided by another: itself, and what it is divided by, in words.
+_QUOTIENTS: Mapping[Quantity, tuple[Quantity, str]] = {
+    "iops-per-gb": ("iops", "the room"),
+    "tps-per-database": ("tps", "the number of databases"),
+    "qps-per-database": ("qps", "the number of databases"),
+}
+# Below this share of the divisor's change, on a log scale, a quantity hardly changed beside it.
+_HARDLY = 0.5
 _PERCENTS: Mapping[Quantity, float] = {"latency-p99": 99.0, "latency-p9999": 99.99}
 
 
@@ -24,6 +32,24 @@ class Reading:
     value: float | None
     resolution: float = 0.0
     reason: str = ""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The ratio of a quantity that is divided by another, taken apart: `ratio` is that of `plain`,
+    and `divisor_ratio` that of `divisor` (in words). Geometric means over the same rounds.
+    """
+
+    plain: str
+    ratio: float
+    divisor: str
+    divisor_ratio: float
+
+    @property
+    def is_of_divisor(self) -> bool:
+        """Whether the quotient's ratio is mostly arithmetic: `plain` hardly changed beside what it
+        is divided by."""
+        return abs(math.log(self.ratio)) < _HARDLY * abs(math.log(self.divisor_ratio))
 
 
 @dataclass(frozen=True)
@@ -84,6 +110,23 @@ def pair_rounds(quantity: Quantity, arm: CellRounds, against: CellRounds) -> Pai
         said = " ".join(distinct(reasons)) or "No round measured both."
         return Pairs(reason=said)
     return Pairs(tuple(figures), resolution)
+
+
+def take_apart(quantity: Quantity, arm: CellRounds, against: CellRounds) -> Parts | None:
+    """What of the ratio of such a quantity is its own, and what its divisor's; None for any other
+    quantity, and where no round measured both."""
+    if quantity not in _QUOTIENTS:
+        return None
+    plain, divisor = _QUOTIENTS[quantity]
+    whole, own = pair_rounds(quantity, arm, against), pair_rounds(plain, arm, against)
+    if not whole.figures or len(whole.figures) != len(own.figures):
+        return None
+    ratio, quotient = _mean_ratio(own.figures), _mean_ratio(whole.figures)
+    return Parts(plain, ratio, divisor, ratio / quotient)
+
+
+def _mean_ratio(figures: tuple[tuple[float, float], ...]) -> float:
+    return math.exp(math.fsum(math.log(over / under) for over, under in figures) / len(figures))
 
 
 def _read(quantity: Quantity, point: Mapping[str, Value], one: Round) -> Reading:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from grampus.bench.declared import word_list
 from grampus.bench.findings.cells import CellFinding
-from grampus.bench.findings.conclusions import ConclusionFinding
+from grampus.bench.findings.conclusions import Claim, ConclusionFinding
 from grampus.bench.findings.rounds import distinct
 from grampus.core.units import format_digits
 
@@ -37,28 +37,42 @@ def explain(conclusion: ConclusionFinding, cells: Sequence[CellFinding]) -> str:
     compared = [cell for cell in cells if cell.cell_id in wanted]
     if not compared:
         return ""
-    said = [_explain_bottlenecks(compared)]
+    of_divisor = [claim for claim in tested if claim.parts and claim.parts.is_of_divisor]
+    said = [
+        _explain_bottlenecks(compared, differs=not of_divisor),
+        _explain_divisor(of_divisor, len(tested)),
+    ]
     if conclusion.word == "undecided" and any(claim.low is not None for claim in tested):
         said.append(_explain_width(compared))
     return " ".join(sentence for sentence in said if sentence)
 
 
-def _explain_bottlenecks(compared: Sequence[CellFinding]) -> str:
+def _explain_divisor(of_divisor: Sequence[Claim], tested: int) -> str:
+    """That a ratio is arithmetic, where it is: it would be nearly the same had nothing changed."""
+    parts = of_divisor[0].parts if of_divisor else None
+    if parts is None:
+        return ""
+    which = "" if tested == 1 else f" in {len(of_divisor)} of {tested} comparisons"
+    return (
+        f"The ratio is mostly that of {parts.divisor}{which}: {parts.plain} itself is "
+        f"{format_digits(parts.ratio)} times, {parts.divisor} that it is divided by "
+        f"{format_digits(parts.divisor_ratio)} times."
+    )
+
+
+def _explain_bottlenecks(compared: Sequence[CellFinding], *, differs: bool) -> str:
+    """`differs`: what differs is something that was measured, not what it is divided by."""
     known = [cell for cell in compared if cell.bottleneck != "unknown"]
     words = distinct(cell.bottleneck for cell in known)
     if len(known) < len(compared) or not words:
         return ""
     all_of_them = "Both" if len(compared) == 2 else f"All {len(compared)}"
     if words == ["none"]:
-        return (
-            f"{all_of_them} ran with no layer at its limit: what differs is the time that an "
-            "operation takes."
-        )
+        what = ": what differs is the time that an operation takes" if differs else ""
+        return f"{all_of_them} ran with no layer at its limit{what}."
     if len(words) == 1:
-        return (
-            f"{all_of_them} were held up by {_HELD_UP_BY[words[0]]}: what differs is how much of "
-            "it an operation takes."
-        )
+        what = ": what differs is how much of it an operation takes" if differs else ""
+        return f"{all_of_them} were held up by {_HELD_UP_BY[words[0]]}{what}."
     if len(compared) == 2:
         return f"{'; '.join(f'{cell.name} {_held_up(cell.bottleneck, 1)}' for cell in compared)}."
     counts = {word: sum(cell.bottleneck == word for cell in known) for word in words}

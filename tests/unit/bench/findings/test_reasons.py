@@ -118,6 +118,51 @@ def test_what_held_a_series_up(words: dict[int, BottleneckWord], said: str) -> N
     assert _explained(text, seen) == said
 
 
+@pytest.mark.parametrize(
+    ("full_iops", "apart", "said"),
+    [
+        (
+            110.0,
+            "iops alone 1.1, the room that it is divided by 6.21",
+            "Both were held up by the OSDs' CPU. The ratio is mostly that of the room: iops itself "
+            "is 1.1 times, the room that it is divided by 6.21 times.",
+        ),
+        (
+            10.0,
+            "iops alone 0.1, the room that it is divided by 6.21",
+            "Both were held up by the OSDs' CPU: what differs is how much of it an operation "
+            "takes.",
+        ),
+    ],
+)
+def test_a_ratio_that_is_mostly_its_divisors_is_told_as_such(
+    full_iops: float, apart: str, said: str
+) -> None:
+    conclusion = {
+        **TREND,
+        "quantity": "iops-per-gb",
+        "along": "fill_percent",
+        "direction": "falls",
+        "tolerance": 0.1,
+    }
+    text = made_text(
+        dimensions={"fill_percent": [14, 87]}, arms=None, baseline=None, conclusions=[conclusion]
+    )
+
+    def seen(cell: Cell, number: int) -> Seen:
+        filled = cell.point.fill_percent
+        iops = (full_iops if filled == 87 else 100.0) * NOISE[number * (filled % 5) % 6]
+        room_bytes = round(filled * 1e9)
+        return made_figures(
+            100, volume_iops=iops, provisioned_bytes=room_bytes, why=made_why("osd-cpu")
+        )
+
+    suite, run, visits = made_matrix_run(seen, text=text, rounds=6)
+    (found,) = decide_conclusions(suite, run, visits)
+    assert apart in found.sentence
+    assert explain(found, decide_cells(run, visits)) == said
+
+
 def test_of_what_was_not_compared_nothing_is_said() -> None:
     text = made_text(dimensions={"media": ["hdd", "nvme"]}, conclusions=[RATIO])
     assert _explained(text, lambda cell, _: "It was full." if cell.point.media else None) == ""
