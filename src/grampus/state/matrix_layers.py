@@ -151,6 +151,10 @@ class Why(Frozen):
         default=(), description="operations a second in the parts of `LayerUse.over_time`"
     )
     gaps: tuple[str, ...] = Field(default=(), description="what could not be read, as sentences")
+    passed_limit: str | None = Field(
+        default=None,
+        description="that a device did more than its medium is limited to, as a sentence",
+    )
     monitor_cpu_cores: float | None = Field(
         default=None, description="what the reading itself took, all hosts together"
     )

@@ -135,6 +135,9 @@ class Figures(Frozen):
     seconds: tuple[VisitSecond, ...] = ()
     why: Why | None = Field(default=None, description="None: no monitor ran")
     spent: Spent | None = Field(default=None, description="None: an older run")
+    undeciding: tuple[str, ...] = Field(
+        default=(), description="why no conclusion may rest on these figures, as sentences"
+    )
 
 
 class Visit(Frozen):

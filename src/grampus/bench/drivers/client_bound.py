@@ -11,6 +11,10 @@ CPU_BOUND_SHARE = 0.85
 THROTTLED_SHARE = 0.05
 # Of a closed loop's threads, those that had a request under way, on average (Little's law).
 BUSY_THREADS_SHARE = 0.8
+# Idle threads of a client that hardly computes wait for something else than it.
+HARDLY_ANY_CPU_SHARE = 0.05
+# From this share of its time on, a device is the limit, whatever the client's threads do.
+DISK_AT_LIMIT_SHARE = 0.9
 RATE_KEPT_SHARE = 0.98
 # Below these there is no sign that what is measured is the limit.
 IDLE_SHARE = 0.6
@@ -41,10 +45,14 @@ class LoadEvidence:
 
 @dataclass(frozen=True)
 class ClientVerdict:
-    """`bound` is `unknown` when what was seen does not decide it. `evidence` are sentences."""
+    """`bound` is `unknown` when what was seen does not decide it. `evidence` are sentences.
+
+    `by_threads_alone`: bound for idle threads alone, which a device at its limit refutes.
+    """
 
     bound: Bound
     evidence: tuple[str, ...]
+    by_threads_alone: bool = False
 
 
 def mean_busy_threads(*, operations_per_s: float, average_us: float) -> float:
@@ -56,16 +64,18 @@ def is_client_bound(seen: LoadEvidence) -> ClientVerdict:
     """Whether the client was the limit, and the evidence for it.
 
     CPU at its limit decides alone. Idle threads of a closed loop do: while a thread is not in
-    a request, it is the client's own work that delays the next one. A rate that was not reached
+    a request, it is the client's own work that delays the next one; unless the client hardly works,
+    or a device is at its limit. A rate that was not reached
     decides only when the server is seen to be idle.
     """
-    against = [*_cpu_evidence(seen), *_thread_evidence(seen)]
+    by_cpu, by_threads = _cpu_evidence(seen), _thread_evidence(seen)
+    against = [*by_cpu, *by_threads]
     server, idle = _server_evidence(seen)
     rate = _missed_rate(seen)
     if rate is not None and idle:
         against.append(f"{rate} though {server[0].lower()}{server[1:]}")
     if against:
-        return ClientVerdict("yes", tuple(against))
+        return ClientVerdict("yes", tuple(against), by_threads_alone=against == by_threads)
     if rate is not None and idle is None:
         return ClientVerdict("unknown", (f"{rate}.", server))
     cpu_share = _cpu_share(seen)
@@ -104,6 +114,11 @@ def _thread_evidence(seen: LoadEvidence) -> list[str]:
         return []
     share = seen.busy_threads / seen.threads
     if seen.asked_rate_per_s is not None or share >= BUSY_THREADS_SHARE:
+        return []
+    cpu_share, disk_share = _cpu_share(seen), seen.server_disk_share
+    if cpu_share is not None and cpu_share < HARDLY_ANY_CPU_SHARE:
+        return []
+    if disk_share is not None and disk_share >= DISK_AT_LIMIT_SHARE:
         return []
     return [
         f"On average {seen.busy_threads:.1f} of {seen.threads} threads had a request under way: "

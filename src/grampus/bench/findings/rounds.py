@@ -83,14 +83,15 @@ def why_undeciding(rounds: CellRounds) -> str | None:
     """Why the cell's figures decide nothing, in sentences; None: they may.
 
     One round in which the load generator was the limit is enough. Leaving such rounds out would
-    leave out those in which what is measured was quickest.
+    leave out those in which what is measured was quickest. So is one in which it was not what it is
+    called: an emulated processor, or a medium whose limit something passed by.
     """
     reason = why_no_figure(rounds)
     if reason is not None:
         return reason
     bound = rounds.client_bound
     if not bound:
-        return None
+        return _why_not_itself(rounds)
     evidence = distinct(one for n in bound for one in rounds.measured[n].figures.evidence)
     return " ".join(
         [
@@ -98,6 +99,21 @@ def why_undeciding(rounds: CellRounds) -> str | None:
             *evidence[:1],
         ]
     )
+
+
+def _why_not_itself(rounds: CellRounds) -> str | None:
+    emulated = distinct(one for r in rounds.measured.values() for one in r.figures.undeciding)
+    if emulated:
+        return " ".join(emulated)
+    passed = [
+        one.figures.why.passed_limit
+        for one in rounds.measured.values()
+        if one.figures.why is not None and one.figures.why.passed_limit is not None
+    ]
+    if not passed:
+        return None
+    more = f" That was so in {len(passed)} of {len(rounds.measured)} rounds."
+    return f"{passed[0]}{more}"
 
 
 def distinct(sentences: Iterable[str]) -> list[str]:

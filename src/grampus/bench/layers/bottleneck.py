@@ -90,7 +90,7 @@ def decide_bottleneck(seen: LayerEvidence) -> Bottleneck:
     cores are all at work is the limit of whoever used most of them. Where no layer is at its limit,
     what the requests waited for is named: locks, the redo log's flushes, the volume's queue.
     """
-    if seen.client is not None and seen.client.bound == "yes":
+    if seen.client is not None and seen.client.bound == "yes" and not _refutes(seen, seen.client):
         return Bottleneck("client", (*seen.client.evidence, *_further(seen, "client")))
     for held in (*_at_limit(seen), *_waits(seen)):
         return Bottleneck(held.layer, (held.sentence, *_further(seen, held.layer, held.tells_of)))
@@ -99,6 +99,24 @@ def decide_bottleneck(seen: LayerEvidence) -> Bottleneck:
         return Bottleneck("unknown", ("Too little is known of what was under load.",))
     sentence = "No layer was at its limit: requests took the time that they take."
     return Bottleneck("none", (sentence, *further))
+
+
+def describe_passed_limit(seen: LayerEvidence) -> str | None:
+    """That the busiest device did more than its medium is limited to, as a sentence; None: no.
+
+    What was measured then is no such medium, and figures of it say nothing of one.
+    """
+    if not _reaches(seen.device_limit_share, PASSES_LIMIT_SHARE):
+        return None
+    return (
+        f"The device of {seen.device or 'an OSD'} did {_percent(seen.device_limit_share)} of what "
+        "its medium is limited to, so that something passes by the limit and it is no such medium."
+    )
+
+
+def _refutes(seen: LayerEvidence, client: ClientVerdict) -> bool:
+    """Whether a device at its medium's limit says that idle threads waited for it."""
+    return client.by_threads_alone and _reaches(seen.device_limit_share, AT_LIMIT_SHARE)
 
 
 @dataclass(frozen=True)
@@ -116,9 +134,8 @@ def _at_limit(seen: LayerEvidence) -> list[_Held]:
     device = seen.device or "an OSD"
     if _reaches(seen.device_limit_share, AT_LIMIT_SHARE):
         said = f"did {_percent(seen.device_limit_share)} of what its medium is limited to"
-        if _reaches(seen.device_limit_share, PASSES_LIMIT_SHARE):
-            said += ", so that something passes by the limit and it is no such medium"
-        found.append(_Held("osd-device", f"The device of {device} {said}."))
+        sentence = describe_passed_limit(seen) or f"The device of {device} {said}."
+        found.append(_Held("osd-device", sentence))
     elif _reaches(seen.device_busy_share, AT_LIMIT_SHARE):
         said = f"was busy {_percent(seen.device_busy_share)} of the time"
         found.append(_Held("osd-device", f"The device of {device} {said}."))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from statistics import fmean
 
 from grampus.bench.drivers.client_bound import ClientVerdict
-from grampus.bench.layers.bottleneck import LayerEvidence, decide_bottleneck
+from grampus.bench.layers.bottleneck import LayerEvidence, decide_bottleneck, describe_passed_limit
 from grampus.bench.layers.subjects import Subjects
 from grampus.bench.layers.use import (
     Span,
@@ -32,7 +32,8 @@ def decide_why(
     """What held the visit up; `gaps` say what could not be read."""
     uses = decide_uses(decide_shares(points, subjects), span)
     measured = [point for point in points if span.measured_from_s < point.at_s <= span.to_s]
-    found = decide_bottleneck(decide_evidence(measured, subjects, client))
+    evidence = decide_evidence(measured, subjects, client)
+    found = decide_bottleneck(evidence)
     monitors = [
         mean
         for name in sorted({point.name for point in measured if point.kind == "monitor"})
@@ -47,6 +48,7 @@ def decide_why(
         measured_from_s=span.measured_from_s,
         throughput=decide_throughput(points, span),
         gaps=tuple(gaps),
+        passed_limit=describe_passed_limit(evidence),
         monitor_cpu_cores=sum(monitors) if monitors else None,
     )
 

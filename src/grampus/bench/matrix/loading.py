@@ -67,6 +67,13 @@ def find_fault(suite: MatrixSuite) -> tuple[str, str] | None:
         if not cells:
             return (f"the scale {scale} has no cell left.", "Exclude less, or narrow it less.")
         for cell in cells:
+            workload = cell.point.workload
+            if cell.point.rate != "none" and WORKLOADS[workload].target != "database":
+                return (
+                    f"the workload {workload} has a rate, and its load generator knows none: it "
+                    "would be measured in a closed loop and be called an open one.",
+                    "Leave rate out, or take it to a workload of a database (sysbench).",
+                )
             pool_bytes = cell.dataset_bytes / cell.point.buffer_ratio
             if cell.tables is not None and pool_bytes < MIN_BUFFER_POOL_BYTES:
                 return (

@@ -161,6 +161,7 @@ class DatabaseStands:
                 for label, client in clients
             ]
 
+        note = self._ports.guests.note(servers[0].host) if in_guests else None
         return VisitLoad(
             clients=loads,
             read=read_sysbench,
@@ -172,7 +173,9 @@ class DatabaseStands:
             servers=tuple(servers),
             databases={name: self._client(name) for name in names},
             volumes=names,
-            note=self._ports.guests.note(servers[0].host) if in_guests else None,
+            note=note,
+            # What there is to say of a guest is that it was emulated.
+            undeciding=() if note is None else (note,),
         )
 
     def drop_caches(self, cell: Cell, stand: BenchStand) -> None:

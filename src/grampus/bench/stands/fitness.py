@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from grampus.bench.declared import word_list
 from grampus.core.units import GIB, format_bytes
 
 # Health checks that change what a client gets, or soon will; flags, also those that a run sets
@@ -66,6 +67,21 @@ def why_cluster_unfit(
         noun = "placement group is" if moving == 1 else "placement groups are"
         return f"The cluster repairs or moves data: {moving} {noun} not clean."
     return None
+
+
+def parse_osd_starts(dump: Mapping[str, Any]) -> dict[int, int]:
+    """Since which epoch each OSD is up without a break, from the document of `ceph osd dump`."""
+    return {int(osd["osd"]): int(osd["up_from"]) for osd in dump["osds"] if osd["up"]}
+
+
+def why_osds_came_back(before: Mapping[int, int], after: Mapping[int, int]) -> str | None:
+    """That OSDs fell while it was measured, though all may be well again, as a sentence."""
+    fell = [number for number in sorted(before) if after.get(number) != before[number]]
+    if not fell:
+        return None
+    names = word_list([f"osd.{number}" for number in fell], last="and")
+    were = "was" if len(fell) == 1 else "were"
+    return f"{names} {were} down while it was measured, so its figures do not count."
 
 
 def why_disk_unfit(total_bytes: int, free_bytes: int) -> str | None:

@@ -148,6 +148,7 @@ class ImageStands:
             read=read,
             loop="closed",
             threads=point.threads,
+            client_count=len(members),
             bytes_per_operation=io_bytes,
             is_warm=is_warm,
         )

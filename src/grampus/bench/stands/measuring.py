@@ -64,7 +64,8 @@ class VisitLoad:
     `threads` are those of each of `client_count` clients. `warms_up`: a run of its own comes
     before; otherwise the clients see to it themselves. `is_warm` says after it whether it was long
     enough. `databases` are clients of the servers, by the database's name, and `volumes` the names
-    of those that the load is on. `note` is for whoever reads the figures.
+    of those that the load is on. `note` is for whoever reads the figures;
+    `undeciding` are sentences: why no conclusion may rest on them.
     """
 
     clients: Callable[[int], Sequence[ClientLoad]]
@@ -79,6 +80,7 @@ class VisitLoad:
     databases: Mapping[str, ArmClient] = field(default_factory=dict)
     volumes: tuple[str, ...] = ()
     note: str | None = None
+    undeciding: tuple[str, ...] = ()
     bytes_per_operation: float | None = None
     is_warm: Callable[[], bool] = lambda: True
 
@@ -212,6 +214,7 @@ def _measure(
         osd_device_busy_share=None if device is None else device.busy_share,
         osd_device_latency_ms=None if device is None else device.latency_ms,
         volume_iops=None if volume_operations is None else volume_operations / elapsed_s,
+        undeciding=load.undeciding,
         raw=raw,
     )
 
@@ -306,25 +309,36 @@ def _judge(
 ) -> ClientVerdict:
     used_s = [end.cpu_s for end in ends]
     elapsed_s = max(result.elapsed_s for result in results)
-    busy = [
-        mean_busy_threads(operations_per_s=result.operations_per_s, average_us=average_us)
-        for result in results
-        if (average_us := result.latency.average_us) is not None
-    ]
-    # rbd bench says nothing of latencies; and in an open loop they hold the time in the queue.
-    tells_threads = load.asked_rate_per_s is None and len(busy) == len(results)
+    busy_threads = decide_busy_threads(results, joint.operations_per_s)
     return is_client_bound(
         LoadEvidence(
             cpu_used_cores=None if None in used_s else sum(s or 0.0 for s in used_s) / elapsed_s,
             cpu_limit_cores=cores,
             threads=load.threads * len(ends),
-            busy_threads=sum(busy) if tells_threads else None,
+            # In an open loop latencies hold the time in the queue.
+            busy_threads=busy_threads if load.asked_rate_per_s is None else None,
             asked_rate_per_s=load.asked_rate_per_s,
             reached_rate_per_s=joint.operations_per_s,
             server_cpu_share=_server_share(load.servers, before, after),
             server_disk_share=None if device is None else device.busy_share,
         )
     )
+
+
+def decide_busy_threads(results: Sequence[DriverResult], operations_per_s: float) -> float | None:
+    """Requests under way on average in the clients' common window, which had so many operations a
+    second; None where a client does not tell its latencies, as rbd bench.
+
+    Not over a client's whole run: at its end its last requests are waited for, and none follow.
+    """
+    averages_us = [result.latency.average_us for result in results]
+    known_us = [average_us for average_us in averages_us if average_us is not None]
+    operations = sum(result.operations for result in results)
+    if len(known_us) < len(results) or not operations:
+        return None
+    weighed = zip(results, known_us, strict=True)
+    average_us = sum(result.operations * one_us for result, one_us in weighed) / operations
+    return mean_busy_threads(operations_per_s=operations_per_s, average_us=average_us)
 
 
 def _server_share(servers: Sequence[Server], before: _Counters, after: _Counters) -> float | None:

@@ -40,6 +40,9 @@ WORKLOADS = (
 )
 
 
+NO_TPCC = "of a load like TPC-C, no registry that Grampus installs from has sysbench-tpcc"
+
+
 @dataclass(frozen=True)
 class LabFeatures:
     """What of a lab decides its offers."""
@@ -61,7 +64,7 @@ def decide_capabilities(lab: LabFeatures) -> Capabilities:
     """All that the lab can do."""
     databases = min(lab.free_addresses, lab.available_memory_bytes // DATABASE_BYTES)
     offers = {
-        "workload": Offer(values=WORKLOADS, because="a TPC-C load is not driven here"),
+        "workload": Offer(values=WORKLOADS, because=NO_TPCC),
         "threads": Offer(at_least=1, at_most=MAX_THREADS, because="a client is one process"),
         "rate": Offer(values=("none",), at_least=1, because="sysbench takes whole rates"),
         "databases": Offer(

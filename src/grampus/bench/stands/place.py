@@ -6,13 +6,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
+from grampus.bench.drivers.outcome import DriverFailure
 from grampus.bench.matrix.capabilities import Capabilities
 from grampus.bench.matrix.cells import Cell
 from grampus.bench.stands.caches import drop_storage_caches
 from grampus.bench.stands.clients import end_clients
 from grampus.bench.stands.databases import DatabaseStands
 from grampus.bench.stands.fills import TOLERANCE_PERCENT, Fills, fill_pool
-from grampus.bench.stands.fitness import NEARLY_FULL_CHECKS, why_cluster_unfit, why_disk_unfit
+from grampus.bench.stands.fitness import (
+    NEARLY_FULL_CHECKS,
+    parse_osd_starts,
+    why_cluster_unfit,
+    why_disk_unfit,
+    why_osds_came_back,
+)
 from grampus.bench.stands.images import ImageStands
 from grampus.bench.stands.layouts import Budgets
 from grampus.bench.stands.measuring import decide_osd_cores, measure_load
@@ -46,7 +53,7 @@ from grampus.bench.stands.records import (
     BenchStand,
 )
 from grampus.bench.stands.volumes import VolumeStands
-from grampus.bench.visits.place import Measured
+from grampus.bench.visits.place import PLACE_ERRORS, Measured, tell_problem
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.state.runs import Setting
 
@@ -112,21 +119,21 @@ class StandsPlace:
         for cell in cells:
             try:
                 plans[cell.cell_id] = place_on(decide_stand(cell), self._needs(cell))
-            except GrampusError as error:
-                reasons[cell.cell_id] = error.problem
+            except PLACE_ERRORS as error:
+                reasons[cell.cell_id] = tell_problem(error)
         made = []
         with self._limits_lifted():
             for stand in merge_stands(plans.values()).values():
                 try:
                     self._ensure(stand)
                     made.append(stand)
-                except GrampusError as error:
+                except PLACE_ERRORS as error:
                     reasons |= _reasons(plans, error, stand=stand.name)
             # When everything is made: no database is made on OSDs that are nearly full.
             for needs in {one.osds.name: one.osds for one in made if one.osds is not None}.values():
                 try:
                     self._fill(needs)
-                except GrampusError as error:
+                except PLACE_ERRORS as error:
                     reasons |= _reasons(plans, error, osd_set=needs.name)
         return reasons
 
@@ -184,6 +191,8 @@ class StandsPlace:
         with self._budgets.imposed(layout, cores) as budgets:
             hosts = [host.name for host in self._ports.hosts_for(layout)]
             used = hosts[: stand.plan.count]
+            # After all restarts that the cell asks for: whoever falls from here on was not told to.
+            starts = parse_osd_starts(self._ports.cluster.observe_osd_map())
             measured = measure_load(
                 self._ports,
                 load,
@@ -194,6 +203,11 @@ class StandsPlace:
                 osd_cores=decide_osd_cores(cell),
                 monitored=cell.point.monitors == "all",
             )
+            fallen = why_osds_came_back(
+                starts, parse_osd_starts(self._ports.cluster.observe_osd_map())
+            )
+        if fallen is not None:
+            measured = replace(measured, outcome=DriverFailure("failed", fallen))
         room_bytes = decide_provisioned_bytes(cell, self._ports.osd_sets.place_osds())
         return replace(
             measured,
@@ -383,14 +397,14 @@ class StandsPlace:
 
 def _reasons(
     plans: Mapping[str, StandPlan],
-    error: GrampusError,
+    error: GrampusError | OSError,
     *,
     stand: str | None = None,
     osd_set: str | None = None,
 ) -> dict[str, str]:
     """Why cells on that stand, or on those OSDs, cannot be measured."""
     return {
-        cell_id: f"What it stands on could not be made: {error.problem}"
+        cell_id: f"What it stands on could not be made: {tell_problem(error)}"
         for cell_id, plan in plans.items()
         if plan.name == stand or (osd_set is not None and plan.osd_set == osd_set)
     }

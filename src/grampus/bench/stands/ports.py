@@ -189,6 +189,10 @@ class StandOsdSets(Protocol):
 class StandCluster(QuietableCluster, Protocol):
     """The cluster itself."""
 
+    def observe_osd_map(self) -> Mapping[str, Any]:
+        """The document of `ceph osd dump`."""
+        ...
+
     def observe_status(self) -> Mapping[str, Any]:
         """The document of `ceph status`."""
         ...

@@ -96,6 +96,7 @@ def decide_figures(measured: Measured, sample: JointSample, state: SteadyState) 
             for one in sample.seconds
         ),
         why=why,
+        undeciding=measured.undeciding,
         spent=Spent(load_s=measured.load_s, change_s=measured.change_s, calm_s=measured.calm_s),
     )
 
@@ -121,7 +122,13 @@ def _decide_why(measured: Measured, sample: JointSample, state: SteadyState) -> 
 
 def _decide_client(client: ClientVerdict | None, why: Why | None) -> ClientVerdict | None:
     """The client's own limit is one thing, that it took the machine's cores another."""
-    if why is None or why.bottleneck != "client" or (client is not None and client.bound == "yes"):
+    if why is None:
+        return client
+    if client is not None and client.bound == "yes":
+        # Its idle threads waited for what `why` names: a device at its medium's limit.
+        is_refuted = client.by_threads_alone and why.bottleneck != "client"
+        return ClientVerdict("no", why.evidence[:1]) if is_refuted else client
+    if why.bottleneck != "client":
         return client
     return ClientVerdict("yes", why.evidence[:1])
 

@@ -13,8 +13,21 @@ from grampus.bench.drivers.together import JointSample
 from grampus.bench.layers.subjects import Subjects
 from grampus.bench.matrix.capabilities import Capabilities
 from grampus.bench.matrix.cells import Cell
+from grampus.core.errors import GrampusError
 from grampus.state.matrix_layers import SeriesPoint
 from grampus.state.runs import Setting
+
+# What fails at a place and is the reason of a marked visit: a refusal, a host that cannot be used,
+# a disk on which a job's file cannot be written.
+PLACE_ERRORS = (GrampusError, OSError)
+
+
+def tell_problem(error: GrampusError | OSError) -> str:
+    """What is wrong, as a sentence."""
+    if isinstance(error, GrampusError):
+        return error.problem
+    where = f"{error.filename}: " if error.filename else ""
+    return f"The system refused it: {where}{error.strerror or type(error).__name__}."
 
 
 @dataclass(frozen=True)
@@ -37,6 +50,8 @@ class Measured:
     reads and writes of the volumes' block devices, of all together; `provisioned_bytes` is the room
     on the cell's OSDs, before copies, that they stand for.
 
+    `undeciding` are sentences: why no conclusion may rest on the figures.
+
     Seconds: `load_s` of load, warm-up and last operations and all; before it `change_s` until all
     was as the cell asks, and `calm_s` until nothing was written any more of what came before.
     """
@@ -55,6 +70,7 @@ class Measured:
     load_s: float = 0.0
     change_s: float = 0.0
     calm_s: float = 0.0
+    undeciding: tuple[str, ...] = ()
 
 
 class CellPlace(Protocol):
@@ -103,7 +119,8 @@ class CellPlace(Protocol):
     def measure(self, cell: Cell, *, warmup_s: int, measure_s: int) -> Measured:
         """Put the cell's load on what was prepared for it, and say what came of it.
 
-        Raises GrampusError when what it stands on is not there (any more).
+        Raises GrampusError when what it stands on is not there (any more), and OSError where the
+        system refuses something, such as room for a file.
         """
         ...
 

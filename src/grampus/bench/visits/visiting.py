@@ -19,9 +19,8 @@ from grampus.bench.visits.figures import (
     decide_steady_state,
     why_no_figure,
 )
-from grampus.bench.visits.place import CellPlace, Measured
+from grampus.bench.visits.place import PLACE_ERRORS, CellPlace, Measured, tell_problem
 from grampus.core.clock import Clock
-from grampus.core.errors import GrampusError
 from grampus.core.progress import Progress
 from grampus.state.matrix_archive import MatrixArchive
 from grampus.state.matrix_runs import Figures, MatrixRun, PlannedVisit, Visit
@@ -105,8 +104,8 @@ class Visiting:
             measured = self._place.measure(
                 cell, warmup_s=int(self._run.warmup_s), measure_s=measure_s
             )
-        except GrampusError as error:
-            return error.problem
+        except PLACE_ERRORS as error:
+            return tell_problem(error)
         for name, text in measured.raw.items():
             self._archive.write_raw(
                 self._run.run_id, planned.cell_id, planned.round, f"{prefix}{name}", text
@@ -147,9 +146,9 @@ class Visiting:
     def _why_unfit(self) -> str | None:
         try:
             return self._place.why_unfit()
-        except GrampusError as error:
+        except PLACE_ERRORS as error:
             # A cluster that does not even answer is not fit.
-            return error.problem
+            return tell_problem(error)
 
     def _has_time(self, needed_s: float) -> bool:
         left_s = self._left_s()

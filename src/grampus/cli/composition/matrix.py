@@ -294,6 +294,10 @@ class LabStandCluster:
     def query(self, *arguments: str) -> Any:
         return self._cluster.query(*arguments)
 
+    def observe_osd_map(self) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self._cluster.ask("osd dump")
+        return found
+
     def observe_status(self) -> Mapping[str, Any]:
         status: Mapping[str, Any] = self._cluster.ask("status")
         return status

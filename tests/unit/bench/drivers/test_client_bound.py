@@ -46,6 +46,13 @@ def with_server(seen: LoadEvidence, shares: dict[str, float]) -> LoadEvidence:
             "yes",
             "On average 9.0 of 16 threads had a request under way",
         ),
+        # Whoever hardly computes is not slow to send: seen of rados bench at an OSD device's limit.
+        (replace(CLOSED, busy_threads=9.0, cpu_used_cores=0.01), "no", "The client used 1 %"),
+        (replace(CLOSED, busy_threads=9.0, cpu_used_cores=0.05), "yes", "9.0 of 16 threads"),
+        (replace(CLOSED, busy_threads=9.0, server_disk_share=0.9), "no", "The client used 40 %"),
+        (replace(CLOSED, busy_threads=9.0, server_disk_share=0.89), "yes", "9.0 of 16 threads"),
+        # A client that computes all the time is slow, whatever a device does.
+        (replace(CLOSED, cpu_used_cores=0.9, server_disk_share=1.0), "yes", "0.90 of its 1 cores"),
         # An open loop's threads are idle between requests that are due.
         (replace(OPEN, busy_threads=0.5), "no", "40 %"),
         (with_server(MISSED, IDLE), "yes", "sent 700/s of 1000/s though the server was busy with"),
@@ -81,6 +88,12 @@ def test_bound(seen: LoadEvidence, bound: Bound, words: str) -> None:
 def test_all_evidence_is_told() -> None:
     seen = replace(CLOSED, cpu_used_cores=1.0, throttled_share=0.5, busy_threads=1.0)
     assert len(is_client_bound(seen).evidence) == 3
+
+
+def test_idle_threads_alone_are_known_as_such() -> None:
+    assert is_client_bound(replace(CLOSED, busy_threads=9.0)).by_threads_alone
+    assert not is_client_bound(replace(CLOSED, busy_threads=9.0, cpu_used_cores=1)).by_threads_alone
+    assert not is_client_bound(CLOSED).by_threads_alone
 
 
 def test_littles_law() -> None:

@@ -23,6 +23,7 @@ from tests.unit.bench.findings.made_matrix import (
     made_matrix_run,
     made_text,
 )
+from tests.unit.bench.layers.made_why import made_why
 
 NOISE = (1.0, 1.01, 0.99, 1.005, 0.995, 1.002)
 RATIO = {"name": "x", "says": "x", "test": "ratio", "quantity": "tps", "arm": "nvme"}
@@ -120,6 +121,14 @@ def test_a_few_equal_ratios_are_no_absence_of_noise(rounds: int, word: str) -> N
         (
             made_figures(1000, client_bound="yes", evidence=("It used all of its cores.",)),
             "The load generator was the limit in 6 of 6 rounds. It used all of its cores.",
+        ),
+        (
+            made_figures(1000, undeciding=("It was emulated.",)),
+            "It was emulated.",
+        ),
+        (
+            made_figures(1000, why=made_why(passed_limit="The device did 147 % of its limit.")),
+            "The device did 147 % of its limit. That was so in 6 of 6 rounds.",
         ),
         (made_figures(1000, loop="open"), "An open loop is not compared with a closed one."),
         (None, "It was not measured."),

@@ -7,7 +7,11 @@ from typing import Any
 import pytest
 
 from grampus.bench.drivers.client_bound import ClientVerdict
-from grampus.bench.layers.bottleneck import LayerEvidence, decide_bottleneck
+from grampus.bench.layers.bottleneck import (
+    LayerEvidence,
+    decide_bottleneck,
+    describe_passed_limit,
+)
 
 IDLE: dict[str, Any] = {
     "machine_share": 0.3,
@@ -36,6 +40,23 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
         "client",
         {"client": ClientVerdict("yes", ("It used all.",)), "device_busy_share": 1.0},
         "It used all.",
+    ),
+    # Threads that wait for a device at its medium's limit are none that the client keeps idle.
+    (
+        "osd-device",
+        {
+            "client": ClientVerdict("yes", ("Threads were idle.",), by_threads_alone=True),
+            "device_limit_share": 0.9,
+        },
+        "The device of an OSD did 90 % of what its medium is limited to.",
+    ),
+    (
+        "client",
+        {
+            "client": ClientVerdict("yes", ("Threads were idle.",), by_threads_alone=True),
+            "device_limit_share": 0.89,
+        },
+        "Threads were idle.",
     ),
     (
         "osd-device",
@@ -154,3 +175,11 @@ def test_what_decides_is_not_told_twice():
 def test_too_little_is_known():
     found = decide_bottleneck(LayerEvidence(threads=1, cores=2.0))
     assert (found.word, len(found.evidence)) == ("unknown", 1)
+
+
+@pytest.mark.parametrize(("share", "passes"), [(None, False), (1.24, False), (1.25, True)])
+def test_what_passes_a_mediums_limit_is_told(share: float | None, passes: bool) -> None:
+    said = describe_passed_limit(_seen(device="osd-3@h1", device_limit_share=share))
+    assert (said is not None) == passes
+    if said is not None:
+        assert said.startswith("The device of osd-3@h1 did 125 % of what its medium is limited to")

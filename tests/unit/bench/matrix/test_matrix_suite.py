@@ -234,6 +234,14 @@ def test_a_suite_is_read_as_it_is_written() -> None:
             "the conclusion faster asks for tps where there is no database",
             "Ask for iops",
         ),
+        *(
+            (
+                {"fixed": {"workload": workload, "rate": 50}},
+                f"the workload {workload} has a rate, and its load generator knows none",
+                "Leave rate out",
+            )
+            for workload in ("fio-randwrite", "rados-write", "rbd-read")
+        ),
         (
             {
                 "dimensions": {"media": ["hdd", "nvme"], "rate": ["none", 50]},

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from grampus.bench.drivers.outcome import DriverOutput
+from grampus.bench.drivers.outcome import DriverOutput, DriverResult
+from grampus.bench.latency.histogram import (
+    LatencyHistogram,
+    histogram_of_latencies,
+    merge_histograms,
+)
 from grampus.bench.stands.clients import ClientEnd
-from grampus.bench.stands.measuring import decide_load_s
+from grampus.bench.stands.measuring import decide_busy_threads, decide_load_s
 
 NOTHING_SAID = DriverOutput("", "", 0)
 
@@ -29,3 +34,28 @@ def test_the_load_lasts_from_the_first_beginning_to_the_last_end(
     ends: list[ClientEnd], expected_s: float
 ) -> None:
     assert decide_load_s(ends) == expected_s
+
+
+def _result(operations: int, latency: LatencyHistogram) -> DriverResult:
+    """Of 10 s at full load, behind which the last requests are waited for."""
+    return DriverResult(
+        driver="rados bench",
+        loop="closed",
+        operations=operations,
+        elapsed_s=14.0,
+        seconds=(),
+        latency=latency,
+    )
+
+
+def test_threads_that_wait_for_their_last_requests_are_not_idle() -> None:
+    """Two clients of 16 threads: 4 operations a second and thread, of 250 ms each."""
+    latency = histogram_of_latencies([250_000_000] * 640, source="made")
+    busy = decide_busy_threads([_result(640, latency)] * 2, operations_per_s=128)
+    assert busy == pytest.approx(32, rel=0.02)
+
+
+def test_of_a_client_without_latencies_nothing_is_known_of_its_threads() -> None:
+    latency = histogram_of_latencies([250_000_000] * 640, source="made")
+    results = [_result(640, latency), _result(640, merge_histograms([]))]
+    assert decide_busy_threads(results, operations_per_s=128) is None

@@ -23,6 +23,7 @@ def test_a_server_in_a_virtual_machine_is_filled_in_a_container_and_started_by_a
     assert world.guests.running == {}
     measured = visit(world, GUEST)
     assert world.guests.emulated in sample_of(measured).notes
+    assert measured.undeciding == (world.guests.emulated,)
     assert sorted(world.guests.starts) == names
     # The client in the container of the machine, since there is no other.
     assert {f"vm-{name}" for name in names} <= world.hosts[0].asked_daemons
@@ -62,7 +63,9 @@ def test_a_container_and_a_virtual_machine_stand_side_by_side(tmp_path: Path) ->
     container = make_cell(workload="update-index")
     assert stand_name(container) != stand_name(GUEST)
     assert world.place().prepare([container, GUEST]) == {}
-    assert world.guests.emulated not in sample_of(visit(world, container)).notes
+    measured = visit(world, container)
+    assert world.guests.emulated not in sample_of(measured).notes
+    assert measured.undeciding == ()
     sample_of(visit(world, GUEST))
     clients = {
         config for command in world.hosts[0].clients for config in command if "cnf" in config

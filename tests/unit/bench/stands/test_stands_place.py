@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -197,6 +198,9 @@ def test_each_client_of_rbd_bench_has_an_image_of_its_own(tmp_path: Path) -> Non
     sample_of(visit(world, cell))
     images = [argv[-1] for host in world.hosts for argv in host.clients]
     assert len(set(images)) == 4
+    # All of their operations are the load's.
+    (watch,) = world.monitors.watches
+    assert watch.subjects.threads == 4 * cell.point.threads
 
 
 def test_an_image_that_cannot_be_written_has_its_reason(tmp_path: Path) -> None:
@@ -445,6 +449,43 @@ def test_clients_of_a_killed_run_are_ended_first(tmp_path: Path) -> None:
     world = StandWorld(tmp_path)
     with world.place().quiet():
         assert [host.ended_clients for host in world.hosts] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("after", "said"),
+    [
+        ({0: 5, 1: 9, 2: 12}, None),
+        # One that joins does what no other one has to do any more, but none fell.
+        ({0: 5, 1: 9, 2: 12, 3: 20}, None),
+        ({0: 5, 1: 21, 2: 12}, "osd.1 was down while it was measured"),
+        ({0: 22, 2: 12}, "osd.0 and osd.1 were down while it was measured"),
+    ],
+)
+def test_an_osd_that_fell_and_came_back_spoils_the_visit(
+    tmp_path: Path, after: dict[int, int], said: str | None
+) -> None:
+    """Between the looks before and after a visit the cluster can be ill and well again."""
+    world = StandWorld(tmp_path)
+    world.place().prepare([UPDATE])
+    world.cluster.osd_maps = [{0: 5, 1: 9, 2: 12}, after]
+    outcome = visit(world, UPDATE).outcome
+    if said is None:
+        assert not isinstance(outcome, DriverFailure)
+    else:
+        assert isinstance(outcome, DriverFailure)
+        assert said in outcome.reason
+
+
+def test_what_the_system_refuses_is_the_reason_of_its_cells_alone(tmp_path: Path) -> None:
+    world = StandWorld(tmp_path)
+    full = OSError(errno.ENOSPC, "No space left on device", "job.fio")
+    world.volumes.error = full
+    reasons = world.place().prepare([UPDATE, FIO])
+    assert reasons == {
+        FIO.cell_id: "What it stands on could not be made: The system refused it: job.fio: "
+        "No space left on device."
+    }
+    assert sample_of(visit(world, UPDATE)).operations_per_s > 0
 
 
 def test_unfit_is_said_and_never_raised(tmp_path: Path) -> None:

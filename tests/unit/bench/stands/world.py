@@ -422,12 +422,15 @@ class FakeStandVolumes:
         self._world = world
         self.records: dict[str, VolumeRecord] = {}
         self.drivers: dict[str, DriverName | None] = {}
+        self.error: OSError | None = None  # when one is made
 
     def find(self, name: str) -> VolumeRecord | None:
         return self.records.get(name)
 
     def create(self, name: str, stand: BenchStand) -> None:
         self._world.fuse.burn()
+        if self.error is not None:
+            raise self.error
         self.records[name] = VolumeRecord(
             spec=VolumeSpec(
                 name=name,
@@ -510,6 +513,8 @@ class FakeStandCluster:
         }
         self.error: GrampusError | None = None
         self.dropped = 0  # how often the OSDs' caches were
+        # Since when each OSD is up, one map after the other; the last one stays.
+        self.osd_maps: list[dict[int, int]] = [{0: 5, 1: 9, 2: 12}]
 
     def ceph(self, *arguments: str) -> object:
         self._world.fuse.burn()
@@ -539,6 +544,10 @@ class FakeStandCluster:
         return [
             {"pool_name": pool, "pg_autoscale_mode": mode} for pool, mode in self.scaling.items()
         ]
+
+    def observe_osd_map(self) -> Mapping[str, Any]:
+        starts = self.osd_maps.pop(0) if len(self.osd_maps) > 1 else self.osd_maps[0]
+        return {"osds": [{"osd": osd, "up": 1, "up_from": at} for osd, at in starts.items()]}
 
     def observe_status(self) -> Mapping[str, Any]:
         if self.error is not None:

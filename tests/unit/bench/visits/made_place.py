@@ -91,7 +91,7 @@ class MadePlace:
         self._world = world
         self.offers: Mapping[str, Offer] = OFFERS
         self.unmade: dict[str, str] = {}
-        self.failures: dict[str, DriverFailure | GrampusError] = {}
+        self.failures: dict[str, DriverFailure | GrampusError | OSError] = {}
         self.unfit: Callable[[], str | None] = lambda: None
         self.series: Series = lambda _: 100.0
         self.client: ClientVerdict | None = None
@@ -144,7 +144,7 @@ class MadePlace:
         self._world.burn()
         self.measured.append((cell.cell_id, measure_s))
         failure = self.failures.get(cell.cell_id)
-        if isinstance(failure, GrampusError):
+        if isinstance(failure, GrampusError | OSError):
             raise failure
         self._world.clock.sleep(warmup_s + measure_s)
         self._world.burn()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -174,6 +175,37 @@ def test_who_took_the_cores_is_the_bottleneck(
     assert (figures.evidence == verdict.evidence) == (bound == "no")
     assert figures.why.gaps == ("A gap.",)
     assert (figures.why.from_s, figures.why.measured_from_s, figures.why.to_s) == (998, 1000, 1006)
+
+
+@pytest.mark.parametrize(("limit_share", "bound"), [(0.5, "yes"), (0.95, "no"), (1.3, "no")])
+def test_threads_that_wait_for_a_device_at_its_limit_are_not_the_clients(
+    limit_share: float, bound: str
+) -> None:
+    sample = made_sample([100.0] * 6)
+    verdict = ClientVerdict("yes", ("Threads were idle.",), by_threads_alone=True)
+    watched = _watched(client=0.1, server=0.2)
+    point = {"limit_share": limit_share, "busy_share": 0.3}
+    points = [
+        SeriesPoint(at_s=999.0 + second, kind="device", name="osd-0@h1", values=point)
+        for second in range(1, 8)
+    ]
+    watched = replace(watched, points=(*watched.points, *points))
+    figures = decide_figures(
+        Measured(sample, "closed", client=verdict, watched=watched), sample, STEADY
+    )
+    assert isinstance(figures, Figures)
+    assert figures.why is not None
+    assert figures.client_bound == bound
+    assert figures.evidence == figures.why.evidence[:1]
+    assert (figures.why.passed_limit is not None) == (limit_share > 1.25)
+
+
+def test_why_nothing_may_be_concluded_is_kept() -> None:
+    sample = made_sample([100.0] * 6)
+    measured = Measured(sample, "closed", undeciding=("It was emulated.",))
+    figures = decide_figures(measured, sample, STEADY)
+    assert isinstance(figures, Figures)
+    assert figures.undeciding == ("It was emulated.",)
 
 
 def test_what_is_left_out_is_no_evidence() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import resource
 from collections.abc import Callable, Iterator, Sequence
@@ -196,6 +197,17 @@ def test_a_full_disk_at_the_place_marks_the_visit(world: World) -> None:
     assert {(one.marked, one.figures) for one in _of(world, run, full)} == {
         ("The pool rbd is full.", None)
     }
+
+
+def test_a_file_that_cannot_be_written_marks_the_visit_and_the_run_goes_on(world: World) -> None:
+    plan = world.plan()
+    full = plan.visits[2].cell_id
+    world.place.failures[full] = OSError(errno.ENOSPC, "No space left on device", "job.fio")
+    run = world.run(plan)
+    assert {(one.marked, one.figures) for one in _of(world, run, full)} == {
+        ("The system refused it: job.fio: No space left on device.", None)
+    }
+    assert _visited(world, run) == _planned(plan)
 
 
 def test_what_cannot_be_made_has_one_marked_visit_and_no_others(world: World) -> None:
