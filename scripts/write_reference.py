@@ -1,4 +1,4 @@
-"""Write docs/reference from the code: the command line, and the JSON schema of suites.
+"""Write docs/reference from the code: the command line, the JSON schemas of suites and runs.
 
 scripts/write_reference.py            write them
 scripts/write_reference.py --check    exit with 1 when they are not what the code says
@@ -16,10 +16,13 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
 from typer.main import get_command
 
 from grampus.bench.matrix.schema import suite_schema
 from grampus.cli.main import app
+from grampus.state.matrix_layers import SeriesPoint
+from grampus.state.matrix_runs import MatrixRun, Visit
 
 DIRECTORY = Path(__file__).resolve().parents[1] / "docs" / "reference"
 PROGRAM = "grampus"
@@ -145,9 +148,32 @@ def render_suite_schema() -> str:
     return json.dumps(suite_schema(), indent=2) + "\n"
 
 
+def render_model_schema(model: type[BaseModel], title: str) -> str:
+    """What reads the archive of runs can rely on."""
+    schema = model.model_json_schema()
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["title"] = title
+    return json.dumps(schema, indent=2) + "\n"
+
+
+def render_run_schema() -> str:
+    return render_model_schema(MatrixRun, "run.json of a published experiment's run")
+
+
+def render_visit_schema() -> str:
+    return render_model_schema(Visit, "A line of visits.jsonl of a published experiment's run")
+
+
+def render_series_schema() -> str:
+    return render_model_schema(SeriesPoint, "A line of series/CELL_ID/ROUND.jsonl of such a run")
+
+
 PAGES: Mapping[str, Callable[[], str]] = {
     "command-line.md": render_reference,
     "suite.schema.json": render_suite_schema,
+    "run.schema.json": render_run_schema,
+    "visits.schema.json": render_visit_schema,
+    "series.schema.json": render_series_schema,
 }
 
 

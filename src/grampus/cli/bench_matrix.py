@@ -61,6 +61,11 @@ def show_matrix(run: MatrixRun, archive: MatrixArchive, output_format: FormatOpt
     show_findings(output, document)
 
 
+def write_matrix_page(run: MatrixRun, archive: MatrixArchive) -> None:
+    """Write the page of a run to where `show_matrix` says that it is."""
+    build_matrix_page(run, archive, archive.run_dir(run.run_id) / REPORT_FILE)
+
+
 def build_matrix_page(run: MatrixRun, archive: MatrixArchive, target: Path) -> None:
     """Write the page of a run to `target`."""
     visits = archive.visits(run.run_id)

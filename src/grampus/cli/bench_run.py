@@ -21,6 +21,7 @@ from grampus.cli.bench_matrix import (
     find_matrix_file,
     matrix_suite_names,
     show_matrix,
+    write_matrix_page,
 )
 from grampus.cli.bench_matrix_run import (
     MatrixOptions,
@@ -260,6 +261,8 @@ def _run_matrix(
         run = run_matrix(
             session.home, place, archive, session.clock, session.progress, file, options
         )
+        session.progress.phase("Write the report")
+        write_matrix_page(run, archive)
     show_matrix(run, archive, output_format)
 
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from grampus.cli.bench_matrix import show_matrix
+from grampus.cli.bench_matrix import show_matrix, write_matrix_page
 from grampus.cli.bench_matrix_run import (
     MatrixOptions,
     parse_scale,
@@ -519,3 +519,12 @@ def test_the_latest_run_is_the_newest_of_all_kinds(home: Path) -> None:
     code, _, errors = invoke("bench show 20260301-140509-made-layers-tyni")
     assert code == 3
     assert f"Did you mean '{RUN_ID}'?" in errors
+
+
+def test_a_run_that_ended_says_where_its_page_is(home: Path, capsys: Captured) -> None:
+    archive, run = keep(home)
+    write_matrix_page(run, archive)
+    show_matrix(run, archive, OutputFormat.HUMAN)
+    page = archive.run_dir(run.run_id) / "report.html"
+    assert f"Report:   {page}" in capsys.readouterr().out
+    assert "<html" in page.read_text(encoding="utf-8")

@@ -106,6 +106,7 @@ class _Compared:
     gathered: Mapping[str, CellRounds]
     conclusion: Conclusion
     error: float  # of all that decides it together
+    untestable: str | None  # at this place, whatever was measured
 
 
 def decide_conclusions(
@@ -117,7 +118,10 @@ def decide_conclusions(
     """
     gathered, error = gather_rounds(run, visits), decide_level(run, visits)
     return [
-        _decide(_Compared(gathered, one, error), compared_cells(suite, scale_of(run), one))
+        _decide(
+            _Compared(gathered, one, error, one.not_in_labs if run.shape_only else None),
+            compared_cells(suite, scale_of(run), one),
+        )
         for one in suite.conclusions
     ]
 
@@ -266,6 +270,8 @@ def _claim(
     if arm is None or against is None:
         return _untested(over, under, "The run does not hold both of its cells.")
     what = _describe_pair(compared, arm, against)
+    if compared.untestable is not None:
+        return _untested(over, under, compared.untestable, what)
     pairs = pair_rounds(compared.conclusion.quantity, arm, against)
     if pairs.reason is not None:
         return _untested(over, under, pairs.reason, what)

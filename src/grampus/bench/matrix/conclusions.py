@@ -58,12 +58,16 @@ Ratio = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 
 
 class _Conclusion(Frozen):
-    """`says` is the conclusion in a sentence; only cells that agree with `at` are looked at."""
+    """`says` is the conclusion in a sentence; only cells that agree with `at` are looked at.
+
+    `not_in_labs` is why it cannot be tested where one machine stands for all hosts and devices.
+    """
 
     name: LowerKebab
     says: Sentence
     quantity: Quantity
     at: Setting = Field(default_factory=dict)
+    not_in_labs: Sentence | None = None
 
 
 class RatioConclusion(_Conclusion):

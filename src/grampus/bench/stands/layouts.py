@@ -14,9 +14,15 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from grampus.bench.stands.records import BUDGET, BUDGET_RECORD, BenchBudget
+from grampus.state.runs import Setting
 from grampus.state.store import Store
 
 HYPERCONVERGED = "hyperconverged"
+# Beside each figure of a lab without hosts of both kinds.
+SHARED_NOTE = (
+    "Databases and load generators were on the OSDs' hosts, without budgets: all hosts of this lab "
+    "have OSDs, and its `layout decoupled` is the dimension's default and not what was measured."
+)
 # The control group of a host itself, above those of its daemons.
 HOST_GROUP = ""
 
@@ -96,6 +102,18 @@ def decide_hosts(
     host will do.
     """
     return tuple(osd_hosts if layout == HYPERCONVERGED or not other_hosts else other_hosts)
+
+
+def describe_layout(other_hosts: Sequence[str]) -> Setting:
+    """What the dimension `layout` stands for in a lab."""
+    return Setting(
+        group="Ceph",
+        name="layout",
+        value="as each cell says, hosts without OSDs: " + ", ".join(other_hosts)
+        if other_hosts
+        else "databases and load generators on the OSDs' hosts, whatever a cell says: no host is "
+        "without OSDs",
+    )
 
 
 def decide_budgets(

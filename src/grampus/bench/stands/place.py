@@ -21,7 +21,7 @@ from grampus.bench.stands.fitness import (
     why_osds_came_back,
 )
 from grampus.bench.stands.images import ImageStands
-from grampus.bench.stands.layouts import Budgets
+from grampus.bench.stands.layouts import SHARED_NOTE, Budgets
 from grampus.bench.stands.measuring import decide_osd_cores, measure_load
 from grampus.bench.stands.osd_needs import (
     NEARLY_FULL_PERCENT,
@@ -208,6 +208,8 @@ class StandsPlace:
             )
         if fallen is not None:
             measured = replace(measured, outcome=DriverFailure("failed", fallen))
+        if not self._ports.layout.other_hosts:
+            measured = _add_note(measured, SHARED_NOTE)
         room_bytes = decide_provisioned_bytes(cell, self._ports.osd_sets.place_osds())
         return replace(
             measured,
@@ -393,6 +395,13 @@ class StandsPlace:
 
     def _put(self, stand: BenchStand) -> None:
         self._ports.store.put(STAND_RECORD, self._ports.lab, stand.plan.name, stand)
+
+
+def _add_note(measured: Measured, note: str) -> Measured:
+    outcome = measured.outcome
+    if isinstance(outcome, DriverFailure):
+        return measured
+    return replace(measured, outcome=replace(outcome, notes=(*outcome.notes, note)))
 
 
 def _reasons(

@@ -15,6 +15,7 @@ from grampus.bench.guests.machines import observe_guest_machine
 from grampus.bench.guests.plan import why_no_guest
 from grampus.bench.matrix.capabilities import Capabilities
 from grampus.bench.matrix.cells import Cell
+from grampus.bench.stands.layouts import describe_layout
 from grampus.bench.stands.manifest import (
     decide_media,
     describe_components,
@@ -121,14 +122,14 @@ class LabMatrixFacts:
         )
 
     def facts(self, cells: Sequence[Cell]) -> list[Setting]:
-        session = self._session
+        session, spec = self._session, self._session.require_lab()
         host = session.fleet().hosts()[0]
         points = [cell.point for cell in cells]
         found = decide_environment(
             describe_lab(session, DATABASE_POOL, {}),
             observe_machine(host),
             describe_components(self._versions()),
-            [describe_osds(points)],
+            [describe_osds(points), describe_layout(spec.other_hosts)],
             [describe_limit(media, block_limit(media, "")) for media in decide_media(points)],
             describe_configuration(session.cluster().query("config", "dump")),
         )

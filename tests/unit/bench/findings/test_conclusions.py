@@ -143,6 +143,21 @@ def test_what_has_no_figures_or_those_of_the_client_is_not_tested(nvme: Seen, re
     assert found.sentence == f"Not tested: {reason}"
 
 
+@pytest.mark.parametrize(("shape_only", "word"), [(True, "not-tested"), (False, "holds")])
+def test_what_no_lab_can_show_is_tested_elsewhere_alone(shape_only: bool, word: str) -> None:
+    conclusion = {**RATIO, "at_least": 2, "not_in_labs": "Both media are alike in a lab."}
+    text = made_text(dimensions={"media": ["hdd", "nvme"]}, conclusions=[conclusion])
+
+    def seen(cell: Cell, number: int) -> Seen:
+        return made_figures(300 * NOISE[number - 1] if cell.point.media == "nvme" else 100)
+
+    suite, run, visits = made_matrix_run(seen, text=text, rounds=6, shape_only=shape_only)
+    (found,) = decide_conclusions(suite, run, visits)
+    assert found.word == word
+    if shape_only:
+        assert found.sentence == "Not tested: Both media are alike in a lab."
+
+
 def test_one_client_bound_round_is_enough_not_to_decide() -> None:
     text = made_text(dimensions={"media": ["hdd", "nvme"]}, conclusions=[{**RATIO, "at_least": 2}])
 
