@@ -51,6 +51,11 @@ def parse_key_values(text: str) -> dict[str, int]:
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
 
 
+def is_cgroup_v2(root: Path = CGROUP_ROOT) -> bool:
+    """Whether this machine has the unified control groups; otherwise the older ones."""
+    return (root / "cgroup.controllers").exists()
+
+
 class Cgroups:
     """The control groups below one path, such as `/grampus/3f2a`."""
 
@@ -64,7 +69,7 @@ class Cgroups:
         self._path = path.strip("/")
         self._root = root
         self._kill = kill
-        self._is_v2 = (root / "cgroup.controllers").exists()
+        self._is_v2 = is_cgroup_v2(root)
 
     def observe_usage(self, relative: str) -> Usage | None:
         """Counters of the group `relative` to our path, or None when it does not exist."""

@@ -178,6 +178,18 @@ class DatabaseStands:
             undeciding=() if note is None else (note,),
         )
 
+    def observe_settings(self, cell: Cell, stand: BenchStand) -> dict[str, str]:
+        """All variables of each server under load, its exact version among them, by file name.
+
+        Raises GrampusError.
+        """
+        found = {}
+        for name in member_names(stand.plan.name, cell.point.databases):
+            rows = self._client(name).query("show global variables;\n")
+            lines = ["\t".join(row) for row in rows]
+            found[f"variables.{name}.txt"] = "".join(f"{line}\n" for line in lines)
+        return found
+
     def drop_caches(self, cell: Cell, stand: BenchStand) -> None:
         """Empty the buffer pools of the databases under load. Raises GrampusError."""
         names = member_names(stand.plan.name, cell.point.databases)

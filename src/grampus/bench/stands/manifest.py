@@ -27,6 +27,16 @@ def describe_components(versions: Mapping[str, Sequence[str]]) -> list[Setting]:
     ]
 
 
+def describe_program(commit: str | None, *, is_cgroup_v2: bool) -> list[Setting]:
+    """Grampus's own commit (None: not from a checkout), and by which control groups it limits."""
+    return [
+        Setting(group="versions", name="grampus commit", value=commit or "not from a checkout"),
+        Setting(
+            group="machine", name="control groups", value=f"version {2 if is_cgroup_v2 else 1}"
+        ),
+    ]
+
+
 def describe_configuration(dump: Sequence[Mapping[str, Any]]) -> list[Setting]:
     """What `ceph config dump` says was set, without anything that may be a secret."""
     settings = []

@@ -79,6 +79,7 @@ class StandsPlace:
         self._fills = Fills(ports)
         self._budgets = Budgets(ports.layout, ports.store, ports.lab)
         self._profiles = Profiles(ports.tuning, ports.store, ports.lab, ports.progress)
+        self._settings_told: set[str] = set()  # ids of cells
         self._cores: float | None = None
 
     @property
@@ -173,9 +174,13 @@ class StandsPlace:
         from_s = clock.monotonic_s()
         self._budgets.restore()
         self._profiles.ensure(cell.point.profile)
+        settings: Mapping[str, str] = {}
         match stand.plan.target:
             case "database":
                 load = self._databases.load(cell, stand)
+                # They are what the cell asks for whenever it is visited: once is enough.
+                if cell.cell_id not in self._settings_told:
+                    settings = self._databases.observe_settings(cell, stand)
             case "volume":
                 load = self._volumes.load(cell, stand, warmup_s=warmup_s)
             case "image":
@@ -210,9 +215,11 @@ class StandsPlace:
             measured = replace(measured, outcome=DriverFailure("failed", fallen))
         if not self._ports.layout.other_hosts:
             measured = _add_note(measured, SHARED_NOTE)
+        self._settings_told.add(cell.cell_id)
         room_bytes = decide_provisioned_bytes(cell, self._ports.osd_sets.place_osds())
         return replace(
             measured,
+            raw={**measured.raw, **settings},
             provisioned_bytes=room_bytes,
             change_s=changed_s - from_s,
             calm_s=calm_s - changed_s,

@@ -22,6 +22,7 @@ from grampus.bench.stands.manifest import (
     describe_configuration,
     describe_limit,
     describe_osds,
+    describe_program,
 )
 from grampus.bench.stands.monitors import HostMonitors
 from grampus.bench.stands.offers import LabFeatures, decide_capabilities
@@ -30,7 +31,9 @@ from grampus.bench.stands.ports import StandPorts
 from grampus.bench.stands.records import BenchStand
 from grampus.bench.stands.settings import POOL
 from grampus.cli.composition.bench import LabDevices, describe_lab
+from grampus.cli.composition.checkout import observe_commit
 from grampus.cli.composition.guests import guest_versions, lab_guests
+from grampus.cli.composition.lab import CHECKOUT
 from grampus.cli.composition.live import live_settings
 from grampus.cli.composition.matrix_layout import LabLayout
 from grampus.cli.composition.matrix_pools import LabStandPools
@@ -43,6 +46,7 @@ from grampus.databases.live.live_changes import SET_PARAMETER, ParameterChange
 from grampus.databases.live.live_server import ensure_options, ensure_pool_size
 from grampus.databases.model import DatabaseRecord, Endpoint
 from grampus.databases.request import CreateRequest
+from grampus.hosts.cgroups import is_cgroup_v2
 from grampus.lab.media import block_limit
 from grampus.lab.model import DATABASE_POOL
 from grampus.state.runs import Setting
@@ -129,6 +133,7 @@ class LabMatrixFacts:
             describe_lab(session, DATABASE_POOL, {}),
             observe_machine(host),
             describe_components(self._versions()),
+            describe_program(observe_commit(CHECKOUT), is_cgroup_v2=is_cgroup_v2()),
             [describe_osds(points), describe_layout(spec.other_hosts)],
             [describe_limit(media, block_limit(media, "")) for media in decide_media(points)],
             describe_configuration(session.cluster().query("config", "dump")),

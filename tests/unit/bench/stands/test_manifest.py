@@ -13,6 +13,7 @@ from grampus.bench.stands.manifest import (
     describe_configuration,
     describe_limit,
     describe_osds,
+    describe_program,
 )
 from grampus.core.units import MIB
 from grampus.hosts.port import BlockLimit
@@ -87,3 +88,12 @@ def test_what_cells_stand_on(kinds: list[dict[str, Any]], words: str, media: lis
     found = describe_osds(points)
     assert (found.group, found.name, found.value) == ("Ceph", "OSDs of the cells", words)
     assert decide_media(points) == media
+
+
+def test_what_runs_is_told_to_the_commit() -> None:
+    found = describe_program("2c84125", is_cgroup_v2=False)
+    assert [(one.name, one.value) for one in found] == [
+        ("grampus commit", "2c84125"),
+        ("control groups", "version 1"),
+    ]
+    assert describe_program(None, is_cgroup_v2=True)[0].value == "not from a checkout"

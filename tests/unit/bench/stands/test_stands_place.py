@@ -128,6 +128,17 @@ def test_a_visit_sets_the_servers_and_runs_one_sysbench_each(tmp_path: Path) -> 
     assert "innodb_doublewrite" not in record.started_parameters
 
 
+def test_the_servers_variables_are_kept_once_for_each_cell(tmp_path: Path) -> None:
+    world = StandWorld(tmp_path)
+    world.place().prepare([UPDATE])
+    names = [f"variables.{stand_name(UPDATE)}-{number}.txt" for number in (1, 2)]
+    place = world.place()
+    for kept in (names, []):
+        raw = place.measure(UPDATE, warmup_s=2, measure_s=6).raw
+        assert [name for name in raw if name.startswith("variables.")] == kept
+        assert all("sync_binlog\t1\n" in raw[name] for name in kept)
+
+
 def test_volumes_are_attached_through_the_driver_of_their_cell(tmp_path: Path) -> None:
     world = StandWorld(tmp_path)
     best = make_cell(workload="update-index")
