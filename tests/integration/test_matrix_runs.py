@@ -60,6 +60,25 @@ def _check_watched(lab: CommandLine, run_id: str, visits: list[dict[str, Any]]) 
         assert all(why["from_s"] < point["at_s"] < why["to_s"] + 30 for point in points)
 
 
+def _check_recorded(
+    directory: Path, document: dict[str, Any], visits: list[dict[str, Any]]
+) -> None:
+    """What servers ran with is kept, and where they were is told."""
+    told = {setting["name"]: setting["value"] for setting in document["environment"]}
+    assert told["layout"].startswith("databases and load generators on the OSDs' hosts")
+    assert {"grampus commit", "control groups"} <= told.keys()
+    for visit in visits:
+        assert any("on the OSDs' hosts" in note for note in visit["figures"]["notes"])
+        raw = directory / "raw" / visit["cell_id"]
+        (kept, *_) = sorted(raw.glob("*/variables.*.txt"))
+        lines = [line.partition("\t") for line in kept.read_text().splitlines()]
+        variables = {name: value for name, _, value in lines}
+        cell = next(one for one in document["cells"] if one["cell_id"] == visit["cell_id"])
+        asked = str(cell["point"]["trx_commit"])
+        assert variables["innodb_flush_log_at_trx_commit"] == asked
+        assert variables["version"]
+
+
 def test_a_killed_run_goes_on_and_leaves_nothing(lab: CommandLine, tmp_path: Path) -> None:
     machine = LabMachine(lab, "h1")
     file = tmp_path / "my-commits.yaml"
@@ -83,6 +102,8 @@ def test_a_killed_run_goes_on_and_leaves_nothing(lab: CommandLine, tmp_path: Pat
     assert len({(visit["cell_id"], visit["round"]) for visit in after}) == 4
     _check_watched(lab, document["run_id"], after)
     assert document == lab.json("bench", "show", "latest")
+    assert Path(document["report"]).exists()
+    _check_recorded(Path(document["dir"]), document, after)
     assert lab.json("db", "list") == databases
     assert _flags(machine) == flags
 
