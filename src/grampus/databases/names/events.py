@@ -18,6 +18,7 @@ from grampus.databases.records import DatabaseRecords, render_labels
 from grampus.state.history import JournaledOperation, OperationHistory
 
 VOLUME_PREFIX = "volume."
+_SECRET_WORDS = ("password", "passphrase", "secret", "key", "token")
 # `cut off`: its process is gone or at it now; the next command finishes or undoes it.
 Outcome = Literal["done", "undone", "cut off"]
 
@@ -123,8 +124,27 @@ def _describe(spec: Mapping[str, Any], kind: str) -> str:
             return f"into the trash until {spec['expires_at'][:10]}"
         case "db.set" if "changed" in spec and "former" in spec:
             return f"{spec['former']} to {spec['changed']['write_path']}"
+        case "db.snapshot" | "volume.snapshot" | "db.rollback" | "volume.rollback" if (
+            "snapshot" in spec
+        ):
+            return str(spec["snapshot"])
+        case "db.move" if "changed" in spec and "former_host" in spec:
+            return f"{spec['former_host']} to {spec['changed']['host']}"
+        case "db.clone" if "database" in spec:
+            return f"of {spec['database']}"
+        case "db.parameter" if "parameter" in spec and "changed" in spec:
+            return _describe_parameter(spec["parameter"], spec["changed"].get("parameters", {}))
+        case "volume.migrate" if "from_pool" in spec and "to_pool" in spec:
+            return f"{spec['from_pool']} to {spec['to_pool']}"
         case "db.verify" if "verified" in spec:
             return str(spec["verified"]["said"])
     if "summary" in spec:  # such operations say it themselves
         return str(spec["summary"])
     return str(spec.get("user", "")) if kind.startswith("db.user-") else ""
+
+
+def _describe_parameter(name: str, values: Mapping[str, str]) -> str:
+    """A parameter as it was set. Its value is left out where it may be a secret."""
+    if any(word in name for word in _SECRET_WORDS):
+        return name
+    return f"{name} = {values[name]}" if name in values else f"{name} back to its default"

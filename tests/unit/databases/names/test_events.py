@@ -48,6 +48,60 @@ def events(world: World) -> DatabaseEvents:
             "",
         ),
         (operation("db.protect", spec={"protected": True}), "change of protection: on", "done", ""),
+        (
+            operation("db.snapshot", spec={"database": "shop", "snapshot": "s1"}),
+            "snapshot: s1",
+            "done",
+            "",
+        ),
+        (operation("db.rollback", spec={"spec": {}, "snapshot": "s1"}), "rollback: s1", "done", ""),
+        (
+            operation("db.move", spec={"former_host": "host1", "changed": {"host": "host2"}}),
+            "move: host1 to host2",
+            "done",
+            "",
+        ),
+        (
+            operation("db.clone", spec={"spec": {}, "database": "main"}),
+            "making of the clone: of main",
+            "done",
+            "",
+        ),
+        (
+            operation(
+                "db.parameter",
+                spec={
+                    "parameter": "max_connections",
+                    "changed": {"parameters": {"max_connections": "50"}},
+                },
+            ),
+            "change of a parameter: max_connections = 50",
+            "done",
+            "",
+        ),
+        (
+            operation(
+                "db.parameter", spec={"parameter": "max_connections", "changed": {"parameters": {}}}
+            ),
+            "change of a parameter: max_connections back to its default",
+            "done",
+            "",
+        ),
+        (
+            operation(
+                "db.parameter",
+                spec={"parameter": "x_password", "changed": {"parameters": {"x_password": "pw"}}},
+            ),
+            "change of a parameter: x_password",
+            "done",
+            "",
+        ),
+        (
+            operation("volume.migrate", spec={"from_pool": "a", "to_pool": "b"}),
+            "migrate of its volume: a to b",
+            "done",
+            "",
+        ),
         (operation("volume.fence"), "fence of its volume", "done", ""),
         (operation("db.of-tomorrow"), "db.of-tomorrow", "done", ""),
         (
