@@ -49,9 +49,11 @@ class BackupWork:
         self._protect(protected=True)
 
     def drop_snapshot(self) -> None:
+        if self._is_whole():
+            self.drop_spent_snapshots()  # it stays, and all that it was to end with is this
+            return
         self._protect(protected=False)
-        if not self._is_whole():
-            self._ports.volumes.ensure_snapshot_absent(self._name, self._order.snapshot)
+        self._ports.volumes.ensure_snapshot_absent(self._name, self._order.snapshot)
 
     def keep(self) -> None:
         """The stream, then the manifest; nothing happens when that is there."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
+from grampus.core.failpoints import VARIABLE, FailpointError
 from grampus.databases.backup.kept import KeptBackups, Verdict
 from grampus.databases.backup.model import BackupManifest
 from grampus.databases.backup.service import DatabaseBackups, TakenBackup
@@ -264,6 +265,18 @@ def cut_off(tmp_path: Path, point: int) -> bool:
     )
     world.close()
     return died
+
+
+def test_one_that_is_whole_stays_and_the_snapshot_before_it_goes(
+    world: World, shelf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_database(world)
+    take(world, shelf, "one")
+    monkeypatch.setenv(VARIABLE, "db.backup/data/after=error")
+    with pytest.raises(FailpointError):
+        take(world, shelf, "two")
+    newest = max(kept(world, shelf).observe().backups.values(), key=lambda each: each.taken_at)
+    assert snapshots(world) == [newest.snapshot]
 
 
 def test_backup_cut_off_anywhere_is_whole_or_nothing(tmp_path: Path) -> None:
