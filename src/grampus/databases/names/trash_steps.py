@@ -125,8 +125,13 @@ def _restore_steps(ports: StepPorts, order: RestoreOrder) -> list[Step]:
         ),
         Step("metadata", "Note on the image what it is", work.write_facts),
         Step("finish", "Note that it is there", work.finish),
-        # Last: until then it can still be undone.
-        Step("forget", "Forget it in the trash", lambda: ports.records.remove_trashed(key)),
+        # Last, and undone first: who goes back must find in the trash what goes back there.
+        Step(
+            "forget",
+            "Forget it in the trash",
+            lambda: ports.records.remove_trashed(key),
+            lambda: ports.records.put_trashed(trashed),
+        ),
     ]
 
 

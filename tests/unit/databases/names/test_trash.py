@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from grampus.core.errors import NotFoundError, RefusedError, UsageError
+from grampus.core.failpoints import VARIABLE, FailpointError
 from grampus.databases.names.decide_trash import decide_expired, decide_expiry, decide_meant
 from grampus.databases.names.trash import DatabaseTrash
 from grampus.databases.users.users import DatabaseUsers
@@ -38,6 +39,20 @@ def test_it_comes_back_running_with_data_users_and_passwords(world: World) -> No
     assert [user.name for user in users.all("demo")] == ["demo", "reports"]
     assert users.login("demo", "reports").endpoint.password == login.endpoint.password
     assert trash(world).all() == []
+
+
+def test_one_that_cannot_come_back_at_the_very_end_is_in_the_trash_still(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.create()
+    trash(world).trash("demo")
+    before = trash(world).all()
+    monkeypatch.setenv(VARIABLE, "db.undelete/forget/after=error")
+    with pytest.raises(FailpointError):
+        trash(world).restore("demo")
+    monkeypatch.delenv(VARIABLE)
+    assert trash(world).all() == before
+    assert trash(world).restore("demo").desired == "running"
 
 
 def test_one_that_was_stopped_comes_back_stopped(world: World) -> None:
