@@ -22,6 +22,7 @@ from grampus.core.progress import Progress
 from grampus.state.operations import Step
 from grampus.volumes.creating import Creating
 from grampus.volumes.decide_migration import (
+    not_migrating,
     require_abortable,
     require_unfenced,
 )
@@ -141,8 +142,11 @@ class Migrating:
         return status is None or status.state == "preparing"
 
     def require_abortable(self, order: MigrateOrder) -> None:
-        """As `decide_migration.require_abortable`."""
+        """As `decide_migration.require_abortable`, and RefusedError with code `not-migrating`."""
         record = self._records.get(order.name)
+        if record.migration is None and record.spec.pool == order.to_pool:
+            # Cut off with all of it done: nothing is left in the former pool to go back to.
+            raise not_migrating(order.name)
         status = self._rbd.observe(order.to_pool, order.image)
         new: list[str] = []
         if status is not None:

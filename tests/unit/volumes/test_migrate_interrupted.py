@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from grampus.core.errors import GrampusError
+from grampus.core.errors import GrampusError, RefusedError
+from grampus.core.failpoints import VARIABLE, FailpointError
 from grampus.volumes.model import WritePath
 from tests.unit.interruption import Killed, is_stopped, stopped_runs
 
@@ -82,6 +83,7 @@ CASES: dict[str, tuple[Act, Act]] = {
     "undrained": (_undrained, _migrate),
     "abort": (_half_way, _abort),
 }
+ROTATIONS = [(prepare, _rotate) for prepare in (_direct, _journal, _cache, _detached)]
 
 
 def _state(world: World) -> dict[str, object]:
@@ -140,14 +142,33 @@ def test_stopped_at_any_call_it_can_be_aborted_up_to_the_commit(tmp_path: Path, 
     whole.close()
     aborted = 0
     for _, world in stopped_runs(prepared(tmp_path, prepare), act, more_than=8):
-        migration = world.service().get("demo").migration
-        if migration is not None and migration.is_committing:
+        record = world.service().get("demo")
+        migration = record.migration
+        is_over = migration is None and record.spec.pool == THERE
+        if is_over or (migration is not None and migration.is_committing):
             continue
         _abort(world)
         world.service().converge(completes=True)
         if _state(world) == before:
             aborted += 1
     assert aborted > 8
+
+
+def test_one_that_was_over_but_for_its_end_is_finished_and_not_aborted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(prepared(tmp_path, _journal)(0)) as world:
+        monkeypatch.setenv(VARIABLE, "volume.migrate/tidy/after=error")
+        with pytest.raises(FailpointError):
+            _migrate(world)
+        monkeypatch.delenv(VARIABLE)
+        with pytest.raises(RefusedError) as caught:
+            world.service().migrations.abort("demo")
+        assert caught.value.code == "not-migrating"
+        assert world.service().converge() == [
+            "The interrupted migration of volume 'demo' was finished."
+        ]
+        assert world.service().get("demo").spec.pool == THERE
 
 
 def test_stopped_at_any_call_any_command_brings_it_to_where_it_can_wait(tmp_path: Path) -> None:
@@ -180,15 +201,15 @@ def test_stopped_twice_it_is_made_whole_by_the_third_process(tmp_path: Path) -> 
             assert _state(world) == expected
 
 
-@pytest.mark.parametrize("prepare", [_direct, _journal, _cache, _detached])
+@pytest.mark.parametrize(("prepare", "act"), ROTATIONS)
 def test_a_rotation_that_was_stopped_leaves_a_key_that_opens_the_volume(
-    tmp_path: Path, prepare: Act
+    tmp_path: Path, prepare: Act, act: Act
 ) -> None:
     whole = World(tmp_path / "whole")
     prepare(whole)
     expected = _state(whole)
     whole.close()
-    for _, world in stopped_runs(prepared(tmp_path, prepare), _rotate, more_than=3):
+    for _, world in stopped_runs(prepared(tmp_path, prepare), act, more_than=3):
         world.service().converge(completes=True)
         assert _state(world) == expected
         assert world.cluster.pending_keys == {}
