@@ -12,8 +12,8 @@ from grampus.databases.request import CreateRequest
 from grampus.databases.service import DatabaseService
 from grampus.databases.view import CreatedDatabase
 from grampus.state.home import Home
-from grampus.state.operations import OperationJournal
 from grampus.state.store import Store
+from tests.unit.stepped_journal import SteppedJournal
 
 from .fake_volumes import FakeVolumes
 from .fakes import (
@@ -43,7 +43,7 @@ class World:
         self.cluster = FakeCluster()
         self.progress = RecordingProgress()
         self.store = Store(self.home.store_file)
-        self.journal = OperationJournal(self.store, self.clock)
+        self.journal = SteppedJournal(self.store, self.clock, self.fuse)
 
     def service(self) -> DatabaseService:
         return DatabaseService(

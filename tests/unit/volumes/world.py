@@ -10,11 +10,11 @@ from grampus.ceph.rbd import RbdImages
 from grampus.core.progress import SilentProgress
 from grampus.core.units import GIB
 from grampus.state.home import Home
-from grampus.state.operations import OperationJournal
 from grampus.state.store import Store
 from grampus.volumes.model import Attachment, EncryptionName, WritePath
 from grampus.volumes.service import VolumeService
 from tests.unit.interruption import Fuse
+from tests.unit.stepped_journal import SteppedJournal
 
 from .cluster import POOL, FakeClock, FakeCluster, Image
 from .fleet import FakeFleet
@@ -40,7 +40,7 @@ class World:
         self.h2 = FakeHost("h2", "10.9.0.12", self.cluster, self.fuse)
         self.fleet = FakeFleet([self.h1, self.h2])
         self.store = Store(None)
-        self.journal = OperationJournal(self.store, self.clock)
+        self.journal = SteppedJournal(self.store, self.clock, self.fuse)
 
     def service(self) -> VolumeService:
         cluster = CephCluster(self.cluster)

@@ -1,0 +1,92 @@
+"""One operation that tests stop, and the services that carry such operations out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal
+
+from grampus.databases.clones.cloning import DatabaseClones
+from grampus.databases.names.naming import DatabaseNames
+from grampus.databases.names.trash import DatabaseTrash
+from grampus.databases.snapshots.snapshots import DatabaseSnapshots
+from grampus.databases.users.rotation import DatabaseRotation
+from grampus.databases.users.users import DatabaseUsers
+from grampus.volumes.decide_scrub import ScrubReport
+from grampus.volumes.model import VolumeRecord
+
+from .fakes import FakeFile
+from .world import World
+
+ROWS = PurePosixPath("data/rows")
+Act = Callable[[Any], object]
+# `gone`: the cut-off operation is undone. `done`: finished. `either`: nothing of it is undone, and
+# nothing of it is begun again.
+End = Literal["gone", "done", "either"]
+
+
+def nothing(world: World) -> None:
+    """Leave it."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """An operation in a world that is prepared for it."""
+
+    name: str
+    kind: str
+    prepare: Act
+    act: Act
+    end: End  # of one that was cut off, with the next command
+    make: Callable[[Path], World] = World
+    settle: Act = nothing  # what the command would have done after the operation
+    keeps: str = ""  # snapshots that an undo leaves there, because somebody may want them: begin so
+    no_way_back: str = ""  # from the end of this step on what fails is no longer taken back
+
+
+def operations(world: World) -> Any:
+    return world.service().operations
+
+
+def snapshots(world: World) -> DatabaseSnapshots:
+    return DatabaseSnapshots(operations(world))
+
+
+def trash(world: World) -> DatabaseTrash:
+    return DatabaseTrash(operations(world))
+
+
+def users(world: World) -> DatabaseUsers:
+    return DatabaseUsers(operations(world))
+
+
+def rotation(world: World) -> DatabaseRotation:
+    return DatabaseRotation(operations(world))
+
+
+def names(world: World) -> DatabaseNames:
+    return DatabaseNames(operations(world))
+
+
+def clones(world: World) -> DatabaseClones:
+    service = world.service()
+    return DatabaseClones(service.operations, service.planner)
+
+
+class SoundScrubs:
+    """A cluster on which nothing is damaged."""
+
+    def describe(self, volume: VolumeRecord, *, repair: bool) -> list[str]:
+        return ["Look"]
+
+    def scrub(self, volume: VolumeRecord, *, repair: bool) -> ScrubReport:
+        return ScrubReport(groups=4, objects=9, damaged=())
+
+
+def write_rows(world: World, rows: str, name: str = "demo") -> None:
+    """As a client's commit would."""
+    attachment = world.volumes.get(name).attachment
+    assert attachment is not None
+    files = world.hosts[attachment.host].files
+    files[PurePosixPath(attachment.mount_path) / ROWS] = FakeFile(rows)

@@ -1,0 +1,536 @@
+"""Every kind of operation on a database as it is stopped by tests: what is there, what is done.
+
+Between them the cases meet every step of every kind; `test_every_step` fails if they do not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from grampus.core.units import GIB, MIB
+from grampus.databases.backup.backup_schedules import BackupSchedules
+from grampus.databases.backup.decide_schedule import BackupSchedule
+from grampus.databases.clones.decide_clone import CloneRequest
+from grampus.databases.clones.golden import GoldenVolumes
+from grampus.databases.layout import scratch_daemon_name
+from grampus.databases.live.migrating import DatabaseMigrations
+from grampus.databases.request import CreateRequest
+from grampus.databases.snapshots.decide_retention import SnapshotSchedule
+from grampus.databases.snapshots.snapshot_schedules import SnapshotSchedules
+from grampus.databases.upgrades.upgrading import DatabaseUpgrades
+from grampus.databases.verify.verification import DatabaseVerification
+from tests.unit.interruption import Killed
+
+from .backup.existing import place
+from .backup.existing import write_rows as write_shop
+from .backup.replay_world import ReplayWorld
+from .fakes import FakeImages
+from .growth.growth_world import RULE, GrowthWorld
+from .live.live_world import LiveWorld
+from .replicas.replica_world import ReplicaWorld
+from .stopped_case import (
+    Act,
+    Case,
+    End,
+    SoundScrubs,
+    clones,
+    names,
+    nothing,
+    operations,
+    rotation,
+    snapshots,
+    trash,
+    users,
+    write_rows,
+)
+from .world import World
+
+# -- what is there before -----------------------------------------------------------------------
+
+
+def _golden(world: World) -> None:
+    """The golden volume is there, made for a database that is gone."""
+    world.create("first")
+    world.service().delete("first")
+
+
+def _created(world: World) -> None:
+    world.create()
+    write_rows(world, "acknowledged")
+
+
+def _stopped(world: World) -> None:
+    _created(world)
+    world.service().stop("demo")
+
+
+def _with_scratch(world: World) -> None:
+    _created(world)
+    world.service().ensure_local_instance("demo")
+
+
+def _with_left_scratch(world: World) -> None:
+    """A scratch instance whose server has ended; a running one keeps many operations away."""
+    _with_scratch(world)
+    for host in world.hosts.values():
+        daemon = host.daemons.get(scratch_daemon_name("demo"))
+        if daemon is not None:
+            daemon.state = "stopped"
+
+
+def _with_user(world: World) -> None:
+    _created(world)
+    users(world).add("demo", "reports", "read")
+
+
+def _with_former_password(world: World) -> None:
+    _with_user(world)
+    users(world).change_password("demo", "reports", keeps_former=True)
+
+
+def _with_former_passwords(world: World) -> None:
+    _created(world)
+    rotation(world).rotate("demo", keeps_former=True)
+
+
+def _trashed(world: World) -> None:
+    _with_user(world)
+    trash(world).trash("demo")
+
+
+def _snapped(world: World) -> None:
+    """Rows `acknowledged` are in the snapshot `before`; rows `later` came."""
+    _created(world)
+    snapshots(world).create("demo", "before")
+    write_rows(world, "later")
+
+
+def _snapped_and_stopped(world: World) -> None:
+    _snapped(world)
+    world.service().stop("demo")
+
+
+def _scheduled(world: World) -> None:
+    _created(world)
+    _put_snapshot_schedule(world)
+
+
+def _old(world: World) -> None:
+    world.create(version="8.4")
+    write_rows(world, "acknowledged")
+
+
+def _old_and_stopped(world: World) -> None:
+    _old(world)
+    world.service().stop("demo")
+
+
+def _big(world: World) -> None:
+    world.create(memory_bytes=GIB)
+    write_rows(world, "acknowledged")
+
+
+def _with_parameters(world: LiveWorld) -> None:
+    _created(world)
+    world.parameters().set("demo", "innodb_io_capacity", "900")
+    world.parameters().set("demo", "innodb_page_cleaners", "8")
+
+
+def _primary(world: ReplicaWorld) -> None:
+    world.create(host="h1")
+    write_rows(world, "acknowledged")
+    world.commit(transactions=3)
+
+
+def _with_replica(world: ReplicaWorld) -> None:
+    _primary(world)
+    world.add(host="h2")
+    world.commit()
+    assert world.done("demo-r1") == 4
+
+
+def _with_replica_and_scratch(world: ReplicaWorld) -> None:
+    _with_replica(world)
+    world.service().ensure_local_instance("demo-r1")
+
+
+def _due_to_grow(world: GrowthWorld) -> None:
+    _created(world)
+    world.growth().put_rule("demo", RULE)
+    world.use(8 * GIB)
+
+
+def _nearly_full(world: GrowthWorld) -> None:
+    _created(world)
+    world.use(10 * GIB - 100 * MIB)
+
+
+def _with_room_again(world: GrowthWorld) -> None:
+    _nearly_full(world)
+    world.look()
+    assert world.is_read_only()
+    world.use(GIB)
+
+
+def _with_more_rows(world: ReplayWorld) -> None:
+    world.fill()
+    world.clock.sleep(3600)
+    write_shop(world, "four")
+
+
+def _with_renewal_cut_off(world: ReplicaWorld) -> None:
+    _with_replica(world)
+    world.journal.dies_after = ("db.replica-renew", "snapshot")
+    with pytest.raises(Killed):
+        world.replicas().renew("demo-r1")
+
+
+# -- what is done -------------------------------------------------------------------------------
+
+
+def _make_golden(world: World) -> None:
+    """Alone: a creation that fails at it goes on without."""
+    service = world.service()
+    spec = service.plan_create(CreateRequest(name="demo", size_bytes=10 * GIB))
+    GoldenVolumes(service.operations, FakeImages()).ensure(service.plan_golden(spec))
+
+
+def _put_snapshot_schedule(world: World) -> None:
+    SnapshotSchedules(operations(world)).put("demo", SnapshotSchedule(every_s=3600, keep=2))
+
+
+def _put_backup_schedule(world: ReplayWorld) -> None:
+    schedule = BackupSchedule(place=place(world.shelf), every_s=3600)
+    BackupSchedules(operations(world)).put("demo", schedule)
+
+
+def _purge(world: World) -> None:
+    assert trash(world).purge_all(trash(world).plan_purge("demo")) == []
+
+
+def _start_if_there(world: World) -> None:
+    """A database that is back from the trash is started by an operation of its own."""
+    if any(view.record.desired == "stopped" for view in world.service().list()):
+        world.service().start("demo")
+
+
+def _go_on_migrating(world: World) -> None:
+    """A migration of a volume that was stopped half-way waits until somebody goes on with it."""
+    if world.volumes.migrations.find("demo") is not None:
+        DatabaseMigrations(operations(world)).migrate("demo", "archive")
+
+
+def _remove_replica(world: ReplicaWorld) -> None:
+    if "demo-r1" in world.service().operations.records.all():
+        world.replicas().remove("demo-r1")
+
+
+def _verify(world: World) -> None:
+    verification = DatabaseVerification(operations(world), SoundScrubs())
+    verification.verify("demo", scrub=True, tables=False, repair=False)
+
+
+def _upgrade(world: World) -> None:
+    DatabaseUpgrades(operations(world), FakeImages()).upgrade("demo", None)
+
+
+def _roll_back(world: World, *, with_safety: bool) -> None:
+    snapshots(world).rollback("demo", "before", with_safety=with_safety)
+
+
+def _delete(world: World) -> None:
+    world.service().delete("demo")
+
+
+def _passwd(world: World, *, keep: bool) -> None:
+    users(world).change_password("demo", "reports", keeps_former=keep)
+
+
+def _set(world: World) -> None:
+    world.service().set_write_path("demo", "journal")
+
+
+def _case(name: str, prepare: Act, act: Act, end: End, *, kind: str = "", **more: Any) -> Case:
+    return Case(name, f"db.{kind or name}", prepare, act, end, **more)
+
+
+CASES: list[Case] = [
+    _case("golden", nothing, _make_golden, "gone"),
+    _case(
+        "golden-first", nothing, lambda w: w.create(), "gone", kind="golden", no_way_back="volume"
+    ),
+    _case("create", _golden, lambda w: w.create(), "gone"),
+    _case("create-whole", nothing, lambda w: w.create(), "gone", kind="create", make=LiveWorld),
+    _case("clone", _created, lambda w: clones(w).clone(CloneRequest("demo", "copy")), "gone"),
+    _case(
+        "clone-snapshot",
+        _snapped,
+        lambda w: clones(w).clone(CloneRequest("demo", "copy", snapshot="before")),
+        "gone",
+        kind="clone",
+    ),
+    _case("flatten", _created, lambda w: clones(w).flatten("demo"), "either"),
+    _case("delete", _created, _delete, "done"),
+    _case("delete-scratch", _with_scratch, _delete, "done", kind="delete"),
+    _case("start", _stopped, lambda w: w.service().start("demo"), "done"),
+    _case("stop", _created, lambda w: w.service().stop("demo"), "done"),
+    _case("protect", _created, lambda w: w.service().protect("demo", True), "done"),
+    _case("resize", _created, lambda w: w.service().resize("demo", 20 * GIB), "done"),
+    _case("set", _created, _set, "done"),
+    _case("set-stopped", _stopped, _set, "done", kind="set"),
+    _case("scratch", _created, lambda w: w.service().ensure_local_instance("demo"), "gone"),
+    _case(
+        "scratch-stop",
+        _with_scratch,
+        lambda w: w.service().ensure_local_instance_absent("demo"),
+        "done",
+    ),
+    # -- replicas
+    _case("replica-add", _primary, lambda w: w.add(), "gone", make=ReplicaWorld),
+    _case(
+        "replica-remove",
+        _with_replica,
+        lambda w: w.replicas().remove("demo-r1"),
+        "done",
+        make=ReplicaWorld,
+    ),
+    _case(
+        "replica-remove-scratch",
+        _with_replica_and_scratch,
+        lambda w: w.replicas().remove("demo-r1"),
+        "done",
+        kind="replica-remove",
+        make=ReplicaWorld,
+    ),
+    _case(
+        "replica-remove-renewing",
+        _with_renewal_cut_off,
+        _remove_replica,
+        "done",
+        kind="replica-remove",
+        make=ReplicaWorld,
+        settle=_remove_replica,
+    ),
+    _case(
+        "replica-promote",
+        _with_replica,
+        lambda w: w.replicas().promote("demo-r1", wait=True),
+        "done",
+        make=ReplicaWorld,
+        no_way_back="open",
+    ),
+    _case(
+        "replica-renew",
+        _with_replica,
+        lambda w: w.replicas().renew("demo-r1"),
+        "done",
+        make=ReplicaWorld,
+    ),
+    _case(
+        "replica-schedule",
+        _with_replica,
+        lambda w: w.renewals().put("demo-r1", 86400),
+        "done",
+        make=ReplicaWorld,
+    ),
+    # -- growth
+    _case(
+        "growth", _created, lambda w: w.growth().put_rule("demo", RULE), "done", make=GrowthWorld
+    ),
+    _case("grow", _due_to_grow, lambda w: w.look(), "done", make=GrowthWorld),
+    _case("close", _nearly_full, lambda w: w.look(), "gone", make=GrowthWorld),
+    _case("open", _with_room_again, lambda w: w.look(), "done", make=GrowthWorld),
+    # -- backups
+    _case(
+        "backup",
+        _with_more_rows,
+        ReplayWorld.back_up,
+        "either",  # what is whole stays
+        make=ReplayWorld,
+        no_way_back="data",
+    ),
+    _case("restore", ReplayWorld.fill, lambda w: w.restore(), "gone", make=ReplayWorld),
+    _case(
+        "restore-moment",
+        ReplayWorld.fill,
+        lambda w: w.restore(w.moment),
+        "gone",
+        kind="restore",
+        make=ReplayWorld,
+    ),
+    _case("backup-schedule", ReplayWorld.fill, _put_backup_schedule, "done", make=ReplayWorld),
+    # -- changes of a running one
+    _case(
+        "limits",
+        _created,
+        lambda w: w.live().set_limits("demo", memory_bytes=GIB, cpus=1.5),
+        "done",
+        make=LiveWorld,
+    ),
+    _case(
+        "limits-less",
+        _big,
+        lambda w: w.live().set_limits("demo", memory_bytes=512 * MIB),
+        "done",
+        kind="limits",
+        make=LiveWorld,
+    ),
+    _case(
+        "limits-stopped",
+        _stopped,
+        lambda w: w.live().set_limits("demo", memory_bytes=GIB),
+        "done",
+        kind="limits",
+        make=LiveWorld,
+    ),
+    _case(
+        "parameter",
+        _created,
+        lambda w: w.parameters().set("demo", "innodb_io_capacity", "900"),
+        "done",
+        make=LiveWorld,
+    ),
+    _case(
+        "parameter-later",
+        _created,
+        lambda w: w.parameters().set("demo", "innodb_page_cleaners", "8"),
+        "done",
+        kind="parameter",
+        make=LiveWorld,
+    ),
+    _case(
+        "restart",
+        _with_parameters,
+        lambda w: w.live().restart("demo"),
+        "done",
+        make=LiveWorld,
+        no_way_back="server",  # what keeps it from starting must be mended first
+    ),
+    _case("move", _created, lambda w: w.moves().move("demo", "h2"), "done", make=LiveWorld),
+    _case(
+        "move-scratch",
+        _with_left_scratch,
+        lambda w: w.moves().move("demo", "h2"),
+        "done",
+        kind="move",
+        make=LiveWorld,
+        no_way_back="tidy",
+    ),
+    _case(
+        "move-stopped",
+        _stopped,
+        lambda w: w.moves().move("demo", "h2"),
+        "done",
+        kind="move",
+        make=LiveWorld,
+    ),
+    _case(
+        "migrate",
+        _created,
+        lambda w: DatabaseMigrations(operations(w)).migrate("demo", "archive"),
+        "done",
+        settle=_go_on_migrating,
+    ),
+    # -- users and passwords
+    _case("user-add", _created, lambda w: users(w).add("demo", "reports", "write"), "gone"),
+    _case("user-remove", _with_user, lambda w: users(w).remove("demo", "reports"), "done"),
+    _case("user-passwd", _with_user, lambda w: _passwd(w, keep=False), "done"),
+    _case(
+        "user-passwd-keep", _with_user, lambda w: _passwd(w, keep=True), "done", kind="user-passwd"
+    ),
+    _case(
+        "user-discard",
+        _with_former_password,
+        lambda w: users(w).discard_former("demo", "reports"),
+        "done",
+    ),
+    _case("rotate", _created, lambda w: rotation(w).rotate("demo", keeps_former=False), "done"),
+    _case(
+        "rotate-keep",
+        _with_left_scratch,
+        lambda w: rotation(w).rotate("demo", keeps_former=True),
+        "done",
+        kind="rotate",
+    ),
+    _case(
+        "rotate-discard",
+        _with_former_passwords,
+        lambda w: rotation(w).discard_former("demo"),
+        "done",
+    ),
+    # -- names and the trash
+    _case("label", _created, lambda w: names(w).label("demo", ["team=web"]), "done"),
+    _case("rename", _with_user, lambda w: names(w).rename("demo", "store"), "done"),
+    _case(
+        "rename-scratch",
+        _with_left_scratch,
+        lambda w: names(w).rename("demo", "store"),
+        "done",
+        kind="rename",
+        no_way_back="scratch",  # nobody misses it
+    ),
+    _case(
+        "rename-stopped",
+        _stopped,
+        lambda w: names(w).rename("demo", "store"),
+        "done",
+        kind="rename",
+    ),
+    _case("trash", _with_user, lambda w: trash(w).trash("demo"), "done"),
+    _case("trash-scratch", _with_scratch, lambda w: trash(w).trash("demo"), "done", kind="trash"),
+    _case("undelete", _trashed, lambda w: trash(w).restore("demo"), "done", settle=_start_if_there),
+    _case("purge", _trashed, _purge, "done"),
+    # -- snapshots
+    _case("snapshot", _created, lambda w: snapshots(w).create("demo", "before"), "gone"),
+    _case("snapshot-delete", _snapped, lambda w: snapshots(w).delete("demo", "before"), "done"),
+    _case(
+        "snapshot-protect",
+        _snapped,
+        lambda w: snapshots(w).protect("demo", "before", protected=True),
+        "done",
+    ),
+    _case("snapshot-schedule", _created, _put_snapshot_schedule, "done"),
+    _case(
+        "snapshot-schedule-off",
+        _scheduled,
+        lambda w: SnapshotSchedules(operations(w)).put("demo", None),
+        "done",
+        kind="snapshot-schedule",
+    ),
+    _case(
+        "rollback",
+        _snapped,
+        lambda w: _roll_back(w, with_safety=True),
+        "done",
+        keeps="before-rollback-",
+    ),
+    _case(
+        "rollback-stopped",
+        _snapped_and_stopped,
+        lambda w: _roll_back(w, with_safety=True),
+        "done",
+        kind="rollback",
+        keeps="before-rollback-",
+    ),
+    _case("rollback-for-good", _snapped, lambda w: _roll_back(w, with_safety=False), "done"),
+    _case(
+        "rollback-for-good-stopped",
+        _snapped_and_stopped,
+        lambda w: _roll_back(w, with_safety=False),
+        "done",
+        kind="rollback-for-good",
+    ),
+    # -- upgrades and verification
+    _case("upgrade", _old, _upgrade, "done", no_way_back="upgrade"),
+    _case(
+        "upgrade-stopped",
+        _old_and_stopped,
+        _upgrade,
+        "done",
+        kind="upgrade",
+        no_way_back="upgrade",
+    ),
+    _case("verify", _created, _verify, "done"),
+]
