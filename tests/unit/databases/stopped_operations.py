@@ -252,6 +252,12 @@ def _set(world: World) -> None:
     world.service().set_write_path("demo", "journal")
 
 
+def _create_flattened(world: World) -> None:
+    service = world.service()
+    request = CreateRequest(name="demo", size_bytes=10 * GIB, write_path="direct")
+    service.create(service.plan_create(request), flatten=True)
+
+
 def _case(name: str, prepare: Act, act: Act, end: End, *, kind: str = "", **more: Any) -> Case:
     return Case(name, f"db.{kind or name}", prepare, act, end, **more)
 
@@ -262,6 +268,7 @@ CASES: list[Case] = [
         "golden-first", nothing, lambda w: w.create(), "gone", kind="golden", no_way_back="volume"
     ),
     _case("create", _golden, lambda w: w.create(), "gone"),
+    _case("create-flattened", _golden, _create_flattened, "gone", kind="create"),
     _case("create-whole", nothing, lambda w: w.create(), "gone", kind="create", make=LiveWorld),
     _case("clone", _created, lambda w: clones(w).clone(CloneRequest("demo", "copy")), "gone"),
     _case(

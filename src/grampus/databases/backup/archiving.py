@@ -21,8 +21,8 @@ from grampus.databases.backup.binlogs import (
     require_same_history,
     tail_of,
 )
+from grampus.databases.backup.decide_schedule import LeadingBackup
 from grampus.databases.backup.kept import KeptBackups
-from grampus.databases.backup.leading import LeadingBackup
 from grampus.databases.backup.places import TargetPlace
 from grampus.databases.backup.states import BackupStates
 from grampus.databases.instance import observe_daemon_state

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.units import MIB
 from grampus.databases.backup.decide_chain import Backups, decide_chain
-from grampus.databases.backup.leading import BinlogPlace, LeadingBackup
+from grampus.databases.backup.decide_schedule import BinlogPlace, LeadingBackup
 from grampus.databases.backup.model import BackupManifest
 
 # Its first row is the server's UUID, the others are its binary logs.

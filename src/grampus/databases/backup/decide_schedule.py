@@ -9,7 +9,6 @@ from pydantic import BaseModel, ConfigDict
 
 from grampus.core.errors import UsageError
 from grampus.core.intervals import format_interval, require_interval
-from grampus.databases.backup.leading import LeadingBackup
 from grampus.databases.backup.places import TargetPlace
 
 MIN_EVERY_S, MAX_EVERY_S = 5 * 60, 31 * 86400
@@ -27,6 +26,24 @@ class BackupSchedule(BaseModel):
     keep: int | None = None  # the newest so many, and what they stand on; None: all
     archives: bool = False  # binary logs too, whenever the schedule is looked at
     test_every_s: int | None = None  # the newest backup is restored and compared; None: never
+
+
+class BinlogPlace(BaseModel):
+    """The binary log that a server was writing at a moment."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    server_uuid: str
+    file: str
+
+
+class LeadingBackup(BaseModel):
+    """A backup that binary logs lead on from: the newest that was taken of a running server."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str
+    binlog: BinlogPlace
 
 
 class BackupState(BaseModel):

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from grampus.databases.backup.leading import BinlogPlace
+from grampus.databases.backup.decide_schedule import BinlogPlace
 from grampus.databases.backup.places import TargetPlace
 from grampus.databases.backup.sealed_stream import StreamFacts
 from grampus.databases.model import DatabaseSpec, FlavourName

@@ -6,9 +6,8 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 
 from grampus.databases.backup.binlogs import decide_leading
-from grampus.databases.backup.decide_schedule import BackupState
+from grampus.databases.backup.decide_schedule import BackupState, LeadingBackup
 from grampus.databases.backup.decide_tested import RestoreTest
-from grampus.databases.backup.leading import LeadingBackup
 from grampus.databases.backup.model import BackupManifest
 from grampus.databases.backup.places import TargetPlace
 from grampus.databases.operating import DatabaseOperations

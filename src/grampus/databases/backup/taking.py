@@ -12,9 +12,9 @@ from grampus.databases.administrator import StatementFailedError, administrator_
 from grampus.databases.backup.binlogs import BINLOGS_QUERY, parse_binary_logs
 from grampus.databases.backup.catalogue import DATA, BackupCatalogue
 from grampus.databases.backup.decide_chain import decide_spent_snapshots
+from grampus.databases.backup.decide_schedule import BinlogPlace
 from grampus.databases.backup.errors import BackupDamagedError, TargetError
 from grampus.databases.backup.keys import BackupKeys
-from grampus.databases.backup.leading import BinlogPlace
 from grampus.databases.backup.model import BackupManifest, BackupOrder, BaseBackup
 from grampus.databases.backup.opening import open_target
 from grampus.databases.backup.sealed_stream import SealedWriter, StreamFacts

@@ -20,7 +20,7 @@ from grampus.databases.backup.binlogs import (
     require_same_history,
     tail_of,
 )
-from grampus.databases.backup.leading import BinlogPlace
+from grampus.databases.backup.decide_schedule import BinlogPlace
 from grampus.databases.backup.model import BackupManifest
 
 from .made import START, by_id, made_backup
