@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.system.command_line import KILLED, CommandLine
-from tests.system.images import pool_contents
-from tests.system.machine import inventory, lab_container
+from tests.system.leftovers import cluster_inventory
 
 CREATE_STEPS = (
     "record",
@@ -34,36 +31,6 @@ def golden_volume(lab: CommandLine) -> None:
     if not any(volume["name"].startswith("golden-") for volume in volumes):
         lab.ok("db", "create", "first", "--size", "1G", "--memory", "256M")
         lab.ok("db", "delete", "first", "--now", "--yes")
-
-
-def cluster_inventory(lab: CommandLine) -> dict[str, Any]:
-    """What databases leave in the cluster, on hosts, and in Grampus's own files."""
-    status = lab.json("lab", "status")
-    tag = status["spec"]["tag"]
-    data = lab.home / "labs" / lab.lab / "hosts"
-    secrets = lab.home / "secrets" / lab.lab
-    return {
-        "machine": {
-            kind: items for kind, items in inventory().items() if kind not in ("processes", "run")
-        },
-        "pool": asdict(pool_contents(tag)),
-        "users": sorted(
-            word
-            for word in lab_container(tag, "h1", "ceph", "auth", "ls").split()
-            if word.startswith("client.grampus")
-        ),
-        "addresses": [
-            lab_container(tag, host["name"], "ip", "-brief", "-4", "address")
-            for host in status["hosts"]
-        ],
-        "daemons": [daemon["name"] for host in status["hosts"] for daemon in host["daemons"]],
-        "files": sorted(
-            str(path.relative_to(data))
-            for path in data.glob("*/data/*/*")
-            if path.parts[-2] in ("databases", "volumes", "exports", "scratch", "etc-ceph")
-        ),
-        "secrets": sorted(path.name for path in secrets.glob("*")) if secrets.exists() else [],
-    }
 
 
 # Killed before a step is killed after the one before it.
