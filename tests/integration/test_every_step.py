@@ -15,7 +15,7 @@ import pytest
 
 from tests.system.command_line import KILLED, CommandLine
 from tests.system.leftovers import cluster_inventory
-from tests.system.operations_to_stop import NAME, OPERATIONS, Stopped, words
+from tests.system.operations_to_stop import LEFTOVERS, NAME, OPERATIONS, Stopped, words
 
 pytestmark = [pytest.mark.integration, pytest.mark.exhaustive]
 
@@ -97,6 +97,14 @@ def test_making_the_golden_volume_killed_at_each_step_is_undone(lab: CommandLine
         _kill(lab, operation, step, operation.command.split())
         _settle(lab, operation)
     assert cluster_inventory(lab) == before
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left_for_the_next(lab: CommandLine) -> Iterator[None]:
+    """What a test that failed has left; one that passed has left nothing."""
+    yield
+    for command in LEFTOVERS:
+        lab.run(*command.split())
 
 
 OTHERS = [operation for operation in OPERATIONS if operation.kind != "db.golden"]

@@ -44,8 +44,8 @@ class Stopped:
 
     @property
     def settles(self) -> tuple[str, ...]:
-        """The command that finishes or undoes it when it was cut off."""
-        return ("volume", "list") if self.kind.startswith("volume.") else ("db", "list")
+        """The command that finishes or undoes it when it was cut off; volumes' operations too."""
+        return ("db", "list")
 
 
 def words(command: str, find: Callable[[str], str]) -> list[str]:
@@ -55,9 +55,16 @@ def words(command: str, find: Callable[[str], str]) -> list[str]:
 
 
 def _undone(
-    kind: str, command: str, *, prepare: Sequence[str] = (), back: Sequence[str] = ()
+    kind: str,
+    command: str,
+    *,
+    prepare: Sequence[str] = (),
+    back: Sequence[str] = (),
+    absent: Sequence[str] = (),
 ) -> Stopped:
-    return Stopped(kind, command, tuple(prepare), tuple(back), is_undone=True)
+    return Stopped(
+        kind, command, tuple(prepare), tuple(back), is_undone=True, absent=frozenset(absent)
+    )
 
 
 def _finished(
@@ -71,9 +78,13 @@ def _finished(
     return Stopped(kind, command, tuple(prepare), tuple(back), absent=frozenset(absent))
 
 
+# Only a new database is asked whether it is to stand alone.
+_NOT_FLATTENED = ("flatten-due",)
 _SMALL = "--size 1G --memory 512M --cpus 0.5"
 _DELETE_COPY = f"db delete {COPY} --now --yes"
 _DELETE_VOLUME = f"volume delete {VOLUME} --yes"
+# What an operation that was not settled may leave of its own, and what takes it away.
+LEFTOVERS = (_DELETE_COPY, f"db trash empty {COPY} --yes", _DELETE_VOLUME)
 _CLONE = f"db clone {NAME} {COPY}"
 _REPLICA = f"db replica add {NAME} --name {COPY}"
 _SNAPSHOT = f"db snapshot create {NAME} cut"
@@ -115,8 +126,8 @@ OPERATIONS = [
     _finished("db.start", f"db start {NAME}", prepare=[f"db stop {NAME}"]),
     _finished(
         "db.set",
-        f"db set {NAME} --write-path journal",
-        back=[f"db set {NAME} --write-path direct"],
+        f"db set {NAME} --write-path direct",
+        back=[f"db set {NAME} --write-path journal"],
         absent=["want"],
     ),
     _finished(
@@ -195,16 +206,20 @@ OPERATIONS = [
         f"db backup schedule {NAME} --every 31d --to {{shelf}}",
         back=[f"db backup schedule {NAME} --off"],
     ),
-    _undone("db.restore", f"db restore {COPY} --from {{shelf}} --time {{moment}}"),
+    _undone(
+        "db.restore",
+        f"db restore {COPY} --from {{shelf}} --time {{moment}}",
+        absent=_NOT_FLATTENED,
+    ),
     # -- copies
-    _undone("db.clone", _CLONE),
+    _undone("db.clone", _CLONE, absent=_NOT_FLATTENED),
     _undone("db.flatten", f"db flatten {COPY}", prepare=[_CLONE], back=[_DELETE_COPY]),
     _finished(
         "db.purge",
         f"db trash empty {COPY} --yes",
         prepare=[_CLONE, f"db delete {COPY} --yes"],
     ),
-    _undone("db.replica-add", _REPLICA),
+    _undone("db.replica-add", _REPLICA, absent=_NOT_FLATTENED),
     _finished(
         "db.replica-schedule",
         f"db replica schedule {COPY} --every 1d",
@@ -216,6 +231,7 @@ OPERATIONS = [
         f"db replica renew {COPY}",
         prepare=[_REPLICA],
         back=[f"db replica remove {COPY} --yes"],
+        absent=_NOT_FLATTENED,
     ),
     _finished(
         "db.replica-promote",
