@@ -10,11 +10,13 @@ import typer
 from grampus.cli.app import command, make_noun
 from grampus.cli.composition.session import Session
 from grampus.cli.db_backup import backup_app
-from grampus.cli.kept_keys import export_key, import_key, key_entries
-from grampus.cli.options import FORMAT_DEFAULT, LAB_DEFAULT, FormatOption
-from grampus.cli.output import make_output
+from grampus.cli.kept_keys import export_key, import_key, key_entries, require_current_key
+from grampus.cli.options import FORMAT_DEFAULT, LAB_DEFAULT, DryRunOption, FormatOption
+from grampus.cli.output import make_output, show_plan
 from grampus.databases.backup.kept import backup_keys
+from grampus.state.locks import hold_lock
 
+KEYS_LOCK = "backup-keys"
 key_app = make_noun("key", "The key that backups are encrypted with.", under=backup_app)
 
 
@@ -44,6 +46,39 @@ def key_export(
     make_output(output_format).text(
         {"key": found.id, "file": str(to.absolute())},
         f"The key {found.id} is in {to.absolute()}. Keep it safe, and apart from the backups.",
+    )
+
+
+@command(key_app, "rotate", "grampus db backup key rotate")
+def key_rotate(
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Make a new key for new backups; the former stays, since older backups are read with it.
+
+    The next backup of each database is a full one. Cut off, run it again.
+    """
+    session = Session(LAB_DEFAULT)
+    keys = backup_keys(session.home)
+    former = require_current_key(keys, made_by="The first backup makes one.")
+    if dry_run:
+        show_plan(
+            output_format,
+            [
+                "Make a new key, and use it for what is backed up from now on",
+                f"Keep the key {former.id}: older backups are read with it",
+            ],
+        )
+        return
+    with hold_lock(session.home, KEYS_LOCK, session.clock):
+        former = require_current_key(keys, made_by="The first backup makes one.")
+        key = keys.ensure_next()
+        keys.settle_next(key.id)
+    make_output(output_format).text(
+        {"key": key.id, "former": former.id},
+        f"New backups are encrypted with the key {key.id}; the next one of each database is full.\n"
+        f"Export it now: `grampus db backup key export --to FILE`. Keep your copy of {former.id} "
+        "for as long as there are backups that it encrypts (`grampus db backup list`).",
     )
 
 

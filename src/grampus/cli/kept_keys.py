@@ -17,6 +17,14 @@ def key_entries(keys: KeptKeys[KeyT]) -> list[dict[str, Any]]:
     return [{"id": key_id, "current": key_id == current_id} for key_id in keys.ids()]
 
 
+def require_current_key(keys: KeptKeys[KeyT], *, made_by: str) -> KeyT:
+    """The key of what is new. Raises NotFoundError with the kind's code when there is none yet."""
+    found = keys.find_current()
+    if found is None:
+        raise NotFoundError(f"There is no {keys.kind.what} yet.", made_by, code=keys.kind.code)
+    return found
+
+
 def export_key(keys: KeptKeys[KeyT], to: Path, key_id: str | None, *, made_by: str) -> KeyT:
     """Write a key to a new file of mode 0600: the one named, or that of what is new.
 
@@ -24,9 +32,7 @@ def export_key(keys: KeptKeys[KeyT], to: Path, key_id: str | None, *, made_by: s
     there is none, RefusedError with code `file-exists`, UsageError for a directory, or for a file
     in one that is not there.
     """
-    found = keys.get(key_id) if key_id is not None else keys.find_current()
-    if found is None:
-        raise NotFoundError(f"There is no {keys.kind.what} yet.", made_by, code=keys.kind.code)
+    found = keys.get(key_id) if key_id is not None else require_current_key(keys, made_by=made_by)
     if to.is_dir():
         raise UsageError(f"{to.absolute()} is a directory.", "Name a new file in it.")
     if to.exists():

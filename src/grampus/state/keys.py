@@ -21,6 +21,7 @@ from grampus.state.home import write_atomically
 KEY_BYTES = 32
 KEY_ID_BYTES = 8
 _CURRENT = "current"
+_NEXT = "next"
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,35 @@ class KeptKeys(Generic[KeyT]):
         except FileNotFoundError:
             return None
 
+    def find_next(self) -> KeyT | None:
+        """The key of a rotation that was begun and has not come into use, or None."""
+        try:
+            return self.parse((self.directory / _NEXT).read_text(encoding="ascii"))
+        except FileNotFoundError:
+            return None
+
+    def ensure_next(self) -> KeyT:
+        """A new key that is used for nothing yet: that of a rotation that was cut off, if any."""
+        key = self.find_next()
+        if key is None:
+            key = self._key_type.make()
+            self._write(self.directory / _NEXT, key.render())
+        return key
+
+    def settle_next(self, key_id: str) -> None:
+        """The next key, which has this id, used for what is new from now on.
+
+        The former one stays beside it. Repeatable, and right wherever it was cut off. Raises
+        NotFoundError with the kind's code when there is no such key.
+        """
+        following = self.find_next()
+        if following is not None and following.id == key_id:
+            self.add(following)
+        if self.find_current() != (key := self.get(key_id)):
+            self._write(self.directory / _CURRENT, key.id)
+        if following == key:
+            (self.directory / _NEXT).unlink(missing_ok=True)
+
     def get(self, key_id: str) -> KeyT:
         """Raises NotFoundError with the kind's code when this home does not have it."""
         kind = self.kind
@@ -146,13 +176,20 @@ class KeptKeys(Generic[KeyT]):
 
     def add(self, key: KeyT) -> None:
         """Keep a key, beside those that are there."""
-        self.directory.mkdir(parents=True, exist_ok=True)
-        self.directory.chmod(0o700)
-        write_atomically(self._file(key.id), key.render().encode("ascii"), mode=0o600)
+        self._write(self._file(key.id), key.render())
+
+    def all(self) -> list[KeyT]:
+        """The keys that are here, by id. Raises what `get` raises of one that was changed."""
+        return [self.get(key_id) for key_id in self.ids()]
 
     def ids(self) -> list[str]:
         """The keys that are here, sorted."""
         return sorted(path.stem for path in self.directory.glob("*.key"))
+
+    def _write(self, file: Path, content: str) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.directory.chmod(0o700)
+        write_atomically(file, content.encode("ascii"), mode=0o600)
 
     def _file(self, key_id: str) -> Path:
         return self.directory / f"{key_id}.key"

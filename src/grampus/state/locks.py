@@ -60,5 +60,7 @@ def describe_lock(name: str) -> str:
             return f"the volume '{volume}'"
         case ["lab", lab]:
             return f"the lab '{lab}'"
+        case [("backup-keys" | "volume-keys") as keys]:
+            return f"the keys of {keys.removesuffix('-keys')}s"
         case parts:
             return " ".join(parts)

@@ -114,3 +114,21 @@ def test_key_goes_to_a_new_file_in_a_directory_that_is_there(
     assert said in " ".join(result.output.split())
     assert (tmp_path / "taken.key").read_text() == "mine"
     assert not (tmp_path / "missing").exists()
+
+
+def test_rotated_backup_key_is_used_from_now_on_and_the_former_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(HOME_VARIABLE, str(tmp_path))
+    keys = keys_of(["db", "backup", "key"], tmp_path)
+    assert run("db", "backup", "key", "rotate").exit_code == 3
+    former = keys.ensure_current()
+    planned = run("db", "backup", "key", "rotate", "--dry-run", "--format", "json")
+    assert former.id in planned.stdout
+    assert (keys.find_current(), keys.ids(), keys.find_next()) == (former, [former.id], None)
+    result = run("db", "backup", "key", "rotate", "--format", "json")
+    assert result.exit_code == 0, result.output
+    current = keys.ensure_current()
+    assert json.loads(result.stdout) == {"key": current.id, "former": former.id}
+    assert keys.ids() == sorted([current.id, former.id])
+    assert current.render().split()[2] not in result.output

@@ -31,9 +31,21 @@ DocumentT = TypeVar("DocumentT", bound=BaseModel)
 class BinlogArchive:
     """Archived binary logs of one database."""
 
-    def __init__(self, target: BackupTarget, key: BackupKey, database: str) -> None:
+    def __init__(
+        self,
+        target: BackupTarget,
+        key: BackupKey,
+        database: str,
+        *,
+        others: Sequence[BackupKey] = (),
+    ) -> None:
+        """What is added is sealed with `key`; what is read may be so with one of `others`.
+
+        A stretch may outlast a key, and no file of it says which one it was sealed with.
+        """
         self._target = target
         self._key = key
+        self._keys = (key, *(other for other in others if other != key))
         self._place = f"{database}/{DIRECTORY}"
 
     def stretches(self) -> list[Stretch]:
@@ -85,7 +97,7 @@ class BinlogArchive:
         name = f"{self._place}/{stretch_id}/{piece.name}"
         size_bytes = 0
         with self._target.reading(name) as file:
-            for chunk in read_sealed(file, self._key, name):
+            for chunk in read_sealed(file, self._keys, name):
                 size_bytes += len(chunk)
                 yield chunk
         if size_bytes != piece.end_bytes - piece.start_bytes:
@@ -102,7 +114,7 @@ class BinlogArchive:
         if content is None:
             raise damaged(f"{place} is missing")
         try:
-            plain = b"".join(read_sealed(io.BytesIO(content), self._key, place))
+            plain = b"".join(read_sealed(io.BytesIO(content), self._keys, place))
             return model.model_validate_json(plain)
         except ValidationError:
             raise damaged(f"{place} cannot be read") from None

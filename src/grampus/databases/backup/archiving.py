@@ -114,7 +114,8 @@ class BinlogArchiver:
         kept = KeptBackups(operations.home, operations.clock, place)
         target_id = kept.target.ensure_id()
         with hold_lock(operations.home, f"archive.{target_id}.{name}", operations.clock):
-            archive = BinlogArchive(kept.target, kept.keys.ensure_current(), name)
+            key, others = kept.keys.ensure_current(), kept.keys.all()
+            archive = BinlogArchive(kept.target, key, name, others=others)
             # Before the server is asked: all that was committed until now is in what it lists.
             until = operations.clock.now()
             rows = administrator_of(operations.ports, spec).query(BINLOGS_QUERY)

@@ -139,7 +139,8 @@ class BackupSchedules:
     def _let_logs_go(self, name: str, schedule: BackupSchedule, key_id: str) -> list[str]:
         """The archived binary logs that no backup of that name needs any more."""
         kept = self._kept(schedule)
-        archive = BinlogArchive(kept.target, kept.keys.get(key_id), name)
+        keys = kept.keys
+        archive = BinlogArchive(kept.target, keys.get(key_id), name, others=keys.all())
         stretches = archive.stretches()
         places = [backup.binlog for backup in kept.observe(name).backups.values() if backup.binlog]
         spent = decide_spent_pieces(

@@ -93,7 +93,7 @@ class BackupCatalogue:
         with self._target.reading(f"{manifest.id}/{DATA}") as file:
             stored = StreamDigest(file)
             plain_bytes = 0
-            for chunk in read_sealed(stored, key, manifest.id):
+            for chunk in read_sealed(stored, [key], manifest.id):
                 plain_bytes += len(chunk)
                 yield chunk
         facts = manifest.data

@@ -97,13 +97,15 @@ def decide_base(
     snapshots: Collection[str],
     *,
     wanted: BackupKind | None,
+    key_id: str | None = None,
 ) -> Base:
     """What a new backup of `database` stands on.
 
     Only the newest one counts, while the image still has its snapshot: a diff since an older one
     would be bigger and save nothing. Without `wanted`, incremental as long as that works and the
-    chain stays at most MAX_CHAIN_LENGTH long. Raises RefusedError with code `no-base` when an
-    incremental one is wanted and cannot be.
+    chain stays at most MAX_CHAIN_LENGTH long. One sealed with `key_id` stands on nothing that is
+    sealed with another key, so that one key opens a chain. Raises RefusedError with code `no-base`
+    when an incremental one is wanted and cannot be.
     """
     if wanted == "full":
         return Base(None, "a full one was asked for")
@@ -112,6 +114,8 @@ def decide_base(
         return _no_base(wanted, f"the target has no backup of {database.name} yet")
     if newest.snapshot not in snapshots or newest.snapshot != snapshot_name(target_id, newest.id):
         return _no_base(wanted, f"the image has no snapshot of the backup {newest.id} any more")
+    if key_id is not None and newest.key_id != key_id:
+        return _no_base(wanted, f"the backup {newest.id} is encrypted with another key")
     try:
         length = len(decide_chain(backups, newest.id))
     except BackupDamagedError as error:

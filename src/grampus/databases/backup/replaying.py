@@ -88,4 +88,4 @@ class ReplayWork:
         keys = BackupKeys(Path(self._order.key_directory))
         database, _, _ = self._order.chain[-1].partition("/")
         manifest = BackupCatalogue(target, keys).observe(database).backups[self._order.chain[-1]]
-        return BinlogArchive(target, keys.get(manifest.key_id), database)
+        return BinlogArchive(target, keys.get(manifest.key_id), database, others=keys.all())

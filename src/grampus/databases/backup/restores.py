@@ -126,7 +126,9 @@ def _decide_source(
             contents.backups, request.source
         )  # says when it is not clear of which
         database = newest.database.name
-        archive = BinlogArchive(kept.target, kept.keys.get(newest.key_id), database)
+        keys = kept.keys
+        key = keys.get(newest.key_id)
+        archive = BinlogArchive(kept.target, key, database, others=keys.all())
         point = decide_point(contents.backups, archive.stretches(), database, request.moment)
         replay = ReplayOrder(
             moment=request.moment, stretch=point.stretch.id, first_file=point.pieces[0].file

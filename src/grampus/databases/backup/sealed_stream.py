@@ -16,9 +16,10 @@ was cut off. Every stream has a last chunk, which may be empty.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import secrets
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import zstandard
 from cryptography.exceptions import InvalidTag
@@ -132,8 +133,10 @@ class SealedWriter:
         self._stored_bytes += len(data)
 
 
-def read_sealed(source: ByteReader, key: BackupKey, context: str) -> Iterator[bytes]:
+def read_sealed(source: ByteReader, keys: Sequence[BackupKey], context: str) -> Iterator[bytes]:
     """The bytes that were sealed, a chunk at a time, each authentic when it is given out.
+
+    The first of `keys` that opens the first chunk must open all of them.
 
     What was given out is the whole only when the iterator ends by itself. Raises
     BackupDamagedError where the stream is not what was written, also when it ends too early or
@@ -145,12 +148,13 @@ def read_sealed(source: ByteReader, key: BackupKey, context: str) -> Iterator[by
     _, salt, chunk_bytes = _HEADER.unpack(header)
     if not 0 < chunk_bytes <= _MAX_CHUNK_BYTES:
         raise damaged(f"{context} says that its chunks have {chunk_bytes} bytes")
-    cipher = _cipher(key, context, salt)
+    ciphers = [_cipher(key, context, salt) for key in keys]
     decompressor = zstandard.ZstdDecompressor()
     number, is_last = 0, False
     while not is_last:
         sealed = _read_chunk(source, context, number, chunk_bytes + _MAX_OVERHEAD_BYTES)
-        plain, is_last = _open(cipher, sealed, header, context, number)
+        cipher, plain, is_last = _open(ciphers, sealed, header, context, number)
+        ciphers = [cipher]
         try:
             yield decompressor.decompress(plain, max_output_size=chunk_bytes)
         except zstandard.ZstdError:
@@ -196,13 +200,14 @@ def _read_chunk(source: ByteReader, context: str, number: int, highest: int) -> 
 
 
 def _open(
-    cipher: AESGCM, sealed: bytes, header: bytes, context: str, number: int
-) -> tuple[bytes, bool]:
-    for is_last in (False, True):
+    ciphers: Sequence[AESGCM], sealed: bytes, header: bytes, context: str, number: int
+) -> tuple[AESGCM, bytes, bool]:
+    for cipher, is_last in itertools.product(ciphers, (False, True)):
         try:
-            return cipher.decrypt(_nonce(number, is_last=is_last), sealed, header), is_last
+            plain = cipher.decrypt(_nonce(number, is_last=is_last), sealed, header)
         except InvalidTag:
             continue
+        return cipher, plain, is_last
     raise damaged(f"Chunk {number} of {context} is not what was written")
 
 

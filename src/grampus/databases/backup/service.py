@@ -62,10 +62,13 @@ class DatabaseBackups:
         target_id = kept.target.find_id() or _NO_TARGET_ID
         snapshots = {found.name: found for found in operations.volumes.snapshots(name)}
         facts = describe_database(record)
-        base = decide_base(contents.backups, facts, target_id, snapshots, wanted=wanted)
+        key = kept.keys.find_current()
+        key_id = key.id if key is not None else ""
+        base = decide_base(
+            *(contents.backups, facts, target_id, snapshots), wanted=wanted, key_id=key_id
+        )
         taken = {*contents.backups, *contents.incomplete, *contents.unreadable}
         backup_id = decide_backup_id(name, operations.clock.now(), taken)
-        key = kept.keys.find_current()
         order = BackupOrder(
             database=record.spec,
             facts=facts,
@@ -77,7 +80,7 @@ class DatabaseBackups:
             target=place,
             target_id=target_id,
             key_directory=str(keys_directory(operations.home)),
-            key_id=key.id if key is not None else "",
+            key_id=key_id,
         )
         return BackupPlan(order, "full" if base.backup is None else "incremental", base.why)
 

@@ -99,7 +99,8 @@ class Server:
 
     def open(self) -> BinlogArchive:
         kept = KeptBackups(self.world.home, self.world.clock, place(self.shelf))
-        return BinlogArchive(kept.target, kept.keys.ensure_current(), "demo")
+        key = kept.keys.ensure_current()
+        return BinlogArchive(kept.target, key, "demo", others=kept.keys.all())
 
     @contextmanager
     def _reading(self, argv: Sequence[str]) -> Iterator[ByteReader]:
@@ -125,6 +126,21 @@ def test_each_call_copies_what_is_new(server: Server) -> None:
     assert server.archive().copied_bytes == 9
     assert server.archive().copied_bytes == 0
     assert server.archived() == {"0001/binlog.000001": b"one two", "0001/binlog.000002": b"three"}
+
+
+def test_stretch_goes_on_under_a_new_key_and_is_read_whole(server: Server) -> None:
+    server.write(1, b"one")
+    server.archive()
+    keys = KeptBackups(server.world.home, server.world.clock, place(server.shelf)).keys
+    former = keys.ensure_current()
+    keys.settle_next(keys.ensure_next().id)
+    server.write(1, b" two")
+    server.archive()
+    assert keys.ensure_current() != former
+    assert server.archived() == {"0001/binlog.000001": b"one two"}
+    (keys.directory / f"{former.id}.key").unlink()
+    with pytest.raises(BackupDamagedError):
+        server.archived()
 
 
 def test_coverage_goes_on_while_nothing_is_written(server: Server) -> None:

@@ -128,6 +128,18 @@ def test_base_is_the_newest_backup_while_it_can_be_built_on(
     assert base.why
 
 
+def test_backup_with_a_new_key_stands_on_none_with_another() -> None:
+    def decide(key_id: str, wanted: BackupKind | None = None) -> BackupManifest | None:
+        return decide_base(
+            by_id(FULL), SHOP, TARGET_ID, [FULL.snapshot], wanted=wanted, key_id=key_id
+        ).backup
+
+    assert decide(FULL.key_id) == FULL
+    assert decide("ffeeddccbbaa9988") is None
+    with pytest.raises(RefusedError, match="is encrypted with another key"):
+        decide("ffeeddccbbaa9988", "incremental")
+
+
 def test_snapshot_of_another_target_is_no_base() -> None:
     base = decide_base(by_id(FULL), SHOP, "ffffffff", [FULL.snapshot], wanted=None)
     assert base.backup is None

@@ -47,7 +47,27 @@ def seal(
 
 
 def unseal(sealed: bytes, *, context: str = "shop/1", key: BackupKey = KEY) -> bytes:
-    return b"".join(read_sealed(io.BytesIO(sealed), key, context))
+    return b"".join(read_sealed(io.BytesIO(sealed), [key], context))
+
+
+def test_stream_is_read_with_whichever_key_sealed_it() -> None:
+    sealed, _ = seal(NOISE, key=KEY)
+    others = [BackupKey.make(), KEY, BackupKey.make()]
+    assert b"".join(read_sealed(io.BytesIO(sealed), others, "shop/1")) == NOISE
+    with pytest.raises(BackupDamagedError, match="Chunk 0"):
+        list(read_sealed(io.BytesIO(sealed), [BackupKey.make()], "shop/1"))
+
+
+def test_chunks_of_one_stream_are_sealed_with_one_key() -> None:
+    other = BackupKey.make()
+    salt = bytes(32)
+    whole, _ = seal(NOISE, key=KEY, salt=salt)
+    foreign, _ = seal(NOISE, key=other, salt=salt)
+    first, *rest = chunks_of(foreign)
+    mixed = whole[:HEADER_BYTES] + chunks_of(whole)[0] + b"".join(rest)
+    assert first
+    with pytest.raises(BackupDamagedError, match="Chunk 1"):
+        list(read_sealed(io.BytesIO(mixed), [KEY, other], "shop/1"))
 
 
 def chunks_of(sealed: bytes) -> list[bytes]:
@@ -77,7 +97,7 @@ def test_what_was_sealed_comes_back(size: int) -> None:
 @given(st.binary(max_size=1000))
 def test_any_content_comes_back_in_pieces(content: bytes) -> None:
     sealed, _ = seal(content)
-    assert b"".join(read_sealed(Trickle(sealed), KEY, "shop/1")) == content
+    assert b"".join(read_sealed(Trickle(sealed), [KEY], "shop/1")) == content
 
 
 def test_what_repeats_is_compressed_and_nothing_shows_through() -> None:
@@ -168,8 +188,8 @@ def test_nothing_is_given_out_that_is_not_authentic() -> None:
     changed[-1] ^= 1
     given_out = []
     with pytest.raises(BackupDamagedError, match="Chunk 3"):
-        given_out += list(read_sealed(io.BytesIO(changed), KEY, "shop/1"))
-    stream = read_sealed(io.BytesIO(changed), KEY, "shop/1")
+        given_out += list(read_sealed(io.BytesIO(changed), [KEY], "shop/1"))
+    stream = read_sealed(io.BytesIO(changed), [KEY], "shop/1")
     assert b"".join(next(stream) for _ in range(3)) == NOISE[:300]
 
 

@@ -62,6 +62,22 @@ def test_first_is_full_and_the_next_holds_what_is_new(world: World, shelf: Path)
     assert "accounts" not in content(world, shelf, second)
 
 
+def test_after_a_rotation_the_next_is_full_and_all_can_be_read(world: World, shelf: Path) -> None:
+    put_database(world)
+    taken = [take(world, shelf, "one"), take(world, shelf, "two")]
+    keys = kept(world, shelf).keys
+    keys.settle_next(keys.ensure_next().id)
+    taken += [take(world, shelf, "three"), take(world, shelf, "four")]
+    kinds = [one.manifest.kind for one in taken]
+    assert kinds == ["full", "incremental", "full", "incremental"]
+    assert "is encrypted with another key" in taken[2].why
+    assert [one.manifest.key_id == keys.ensure_current().id for one in taken] == [
+        *(False, False),
+        *(True, True),
+    ]
+    assert {verdict.problem for verdict in kept(world, shelf).verify()} == {None}
+
+
 def test_manifest_tells_of_the_database_as_it_was(world: World, shelf: Path) -> None:
     record = put_database(world)
     host = world.hosts[record.spec.host]
