@@ -72,6 +72,34 @@ def test_nothing_is_stored_in_clear(lab: CommandLine, write_path: str) -> None:
         assert machine.ok("head", "-n", "1", f"{again['mount_path']}/secret").strip() == SECRET
 
 
+def test_master_key_is_rotated_under_a_volume_and_the_former_is_not_needed(
+    lab: CommandLine,
+) -> None:
+    machine = LabMachine(lab, "h1")
+    with attached_volume(lab, "enc-rotated", create=("--encrypt",)) as document:
+        path = f"{document['mount_path']}/secret"
+        machine.ok("sh", "-c", FILL, "sh", document["mount_path"])
+        keys = lab.json("volume", "key", "show")
+        former = next(key["id"] for key in keys["keys"] if key["current"])
+        point = "master-key.rotate/seal/before=kill"
+        assert lab.run("volume", "key", "rotate", failpoints=point).code == KILLED
+        rotated = lab.json("volume", "key", "rotate")
+        assert rotated["key"] != former
+        assert (rotated["former"], rotated["key_not_here"]) == (0, [])
+        assert rotated["resealed"] >= 1
+        assert lab.json("volume", "key", "rotate", "--reseal")["resealed"] == 0
+        assert machine.ok("head", "-n", "1", path).strip() == SECRET  # it was never let go
+        file = Path(keys["directory"]) / f"{former}.key"
+        away = file.with_suffix(".away")
+        file.rename(away)
+        try:
+            lab.ok("volume", "detach", "enc-rotated")
+            again = attach(lab, "enc-rotated", "h1")
+            assert machine.ok("head", "-n", "1", f"{again['mount_path']}/secret").strip() == SECRET
+        finally:
+            away.rename(file)
+
+
 def test_the_same_is_found_on_a_volume_that_is_not_encrypted(lab: CommandLine) -> None:
     """Or the test above could not fail."""
     machine = LabMachine(lab, "h1")

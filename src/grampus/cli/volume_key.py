@@ -8,11 +8,19 @@ from typing import Annotated
 import typer
 
 from grampus.cli.app import command, make_noun
+from grampus.cli.composition.keys import volume_resealing
 from grampus.cli.composition.session import Session
 from grampus.cli.kept_keys import export_key, import_key, key_entries
-from grampus.cli.options import FORMAT_DEFAULT, LAB_DEFAULT, FormatOption
-from grampus.cli.output import make_output
+from grampus.cli.options import (
+    FORMAT_DEFAULT,
+    LAB_DEFAULT,
+    DryRunOption,
+    FormatOption,
+    LabOption,
+)
+from grampus.cli.output import make_output, show_plan
 from grampus.cli.volume import volume_app
+from grampus.cli.work import work_on_volumes
 
 volume_key_app = make_noun("key", "The master key of encrypted volumes.", under=volume_app)
 _MADE_BY = "The first encrypted volume makes one."
@@ -29,7 +37,7 @@ def volume_key_show(output_format: FormatOption = FORMAT_DEFAULT) -> None:
         [
             [
                 entry["id"],
-                "new volumes" if entry["current"] else "volumes made elsewhere",
+                "new volumes" if entry["current"] else "what it seals: older backups, and volumes",
                 str(keys.directory),
             ]
             for entry in entries
@@ -53,6 +61,55 @@ def volume_key_export(
         f"The master key {found.id} is in {to.absolute()}. Keep it safe, and apart from the "
         "cluster: who has both can read every encrypted volume.",
     )
+
+
+@command(volume_key_app, "rotate", "grampus volume key rotate")
+def volume_key_rotate(
+    reseal: Annotated[
+        bool,
+        typer.Option(
+            "--reseal", metavar="", help="Make no new key: seal what a former one seals yet."
+        ),
+    ] = False,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """A new master key, and every volume's key sealed with it, while the volumes are used.
+
+    The former one stays here, since older backups need it. Cut off, run it again.
+    """
+    with work_on_volumes(lab) as (session, _):
+        resealing = volume_resealing(session)
+        if dry_run:
+            show_plan(output_format, resealing.describe(makes_key=not reseal))
+            return
+        rotated = resealing.rotate(makes_key=not reseal)
+    sealed, key_id = rotated.sealed, rotated.key.id
+    lines = [
+        f"{len(sealed.current)} of {sealed.count} encrypted images of the lab are sealed with the "
+        f"master key {key_id}, {rotated.resealed} of them since now; with a former one: "
+        f"{len(sealed.former)}.",
+        "Export it now: `grampus volume key export --to FILE`. The former keys stay here: backups "
+        "that were taken before need them.",
+    ]
+    if sealed.closed:
+        names = ", ".join(f"{image.pool}/{image.name}" for image in sealed.closed)
+        lines.append(f"Their master key is not in this home, so they stay as they are: {names}.")
+    if sealed.foreign:
+        lines.append(
+            f"{len(sealed.foreign)} images of other labs or homes are sealed with a former key; "
+            "for another lab of this home, `--lab NAME --reseal` seals them."
+        )
+    document = {
+        "key": key_id,
+        "resealed": rotated.resealed,
+        "current": len(sealed.current),
+        "former": len(sealed.former),
+        "key_not_here": [f"{image.pool}/{image.name}" for image in sealed.closed],
+        "foreign": len(sealed.foreign),
+    }
+    make_output(output_format).text(document, "\n".join(lines))
 
 
 @command(volume_key_app, "import", "grampus volume key import /media/safe/volumes.key")

@@ -138,16 +138,17 @@ class KeptKeys(Generic[KeyT]):
     def settle_next(self, key_id: str) -> None:
         """The next key, which has this id, used for what is new from now on.
 
-        The former one stays beside it. Repeatable, and right wherever it was cut off. Raises
+        The former one stays beside it. Repeatable, and right wherever it was cut off: one that was
+        settled before is left as it is, also when another has followed it since. Raises
         NotFoundError with the kind's code when there is no such key.
         """
         following = self.find_next()
-        if following is not None and following.id == key_id:
-            self.add(following)
-        if self.find_current() != (key := self.get(key_id)):
-            self._write(self.directory / _CURRENT, key.id)
-        if following == key:
-            (self.directory / _NEXT).unlink(missing_ok=True)
+        if following is None or following.id != key_id:
+            self.get(key_id)
+            return
+        self.add(following)
+        self._write(self.directory / _CURRENT, following.id)
+        (self.directory / _NEXT).unlink()
 
     def get(self, key_id: str) -> KeyT:
         """Raises NotFoundError with the kind's code when this home does not have it."""

@@ -42,6 +42,9 @@ def test_settling_is_right_wherever_it_was_cut_off(keys: MasterKeys) -> None:
     other = keys.ensure_next()
     keys.settle_next(following.id)  # one that was settled before leaves the next one alone
     assert (keys.find_current(), keys.find_next()) == (following, other)
+    keys.settle_next(other.id)
+    keys.settle_next(following.id)  # nor does it come back
+    assert keys.find_current() == other
 
 
 def test_key_that_is_nowhere_is_never_the_current_one(keys: MasterKeys) -> None:

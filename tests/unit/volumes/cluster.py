@@ -19,6 +19,7 @@ from tests.unit.interruption import Fuse
 from tests.unit.mon_commands import as_ceph_command
 
 from .encryption_commands import answer_encryption
+from .fact_commands import answer_facts
 from .migration_commands import Moving, answer_migrations, describe_migration, execute
 from .namespace_commands import answer_namespaces, place_of_name, require_granted, split_name
 from .trash_commands import answer_trash, image_id
@@ -142,6 +143,7 @@ class FakeCluster:
             answer_migrations(self, argv)
             or answer_namespaces(self, argv)
             or answer_encryption(self, argv, stdin)
+            or answer_facts(self, argv, stdin)
         ):
             code, text = answer
         else:

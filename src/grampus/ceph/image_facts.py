@@ -1,0 +1,92 @@
+"""One fact on all images of a cluster, those in the trash too: read at once, and exchanged."""
+
+from __future__ import annotations
+
+import json
+
+from pydantic import BaseModel, ConfigDict
+
+from grampus.ceph.cluster import CephCluster
+from grampus.ceph.image_notes import LIST_TIMEOUT_S, NOTE_TIMEOUT_S, observe_image_pools
+from grampus.ceph.namespaces import split_image
+from grampus.ceph.rbd import METADATA_PREFIX
+from grampus.ceph.trash import TRASH_IDS
+
+# A cluster that does not answer must not hold a command up for the 5 minutes of librados.
+_CONNECT = 'rados.Rados(conffile="", conf={"client_mount_timeout": "10"})'
+LIST_FACT = f"""
+import json, subprocess, sys, rados, rbd
+{TRASH_IDS}
+found = []
+with {_CONNECT} as cluster:
+    for pool in sys.argv[2:]:
+        with cluster.open_ioctx(pool) as context:
+            for namespace in ["", *rbd.RBD().namespace_list(context)]:
+                context.set_namespace(namespace)
+                named = [({{"name": name}}, False) for name in rbd.RBD().list(context)]
+                ids = trash_ids(context, pool, namespace, False)
+                for which, in_trash in named + [({{"image_id": one}}, True) for one in ids]:
+                    try:
+                        with rbd.Image(context, read_only=True, **which) as image:
+                            found.append({{
+                                "pool": pool,
+                                "name": (namespace + "/" if namespace else "") + image.get_name(),
+                                "id": image.id(),
+                                "in_trash": in_trash,
+                                "fact": image.metadata_get(sys.argv[1]),
+                            }})
+                    except (KeyError, rbd.ImageNotFound):
+                        pass
+print(json.dumps(found))
+"""
+# The former fact is compared while the image is open: another image, or a fact that somebody
+# changed meanwhile, is left alone.
+EXCHANGE_FACT = f"""
+import json, sys, rados, rbd
+change = json.load(sys.stdin)
+with {_CONNECT} as cluster, cluster.open_ioctx(change["pool"]) as context:
+    context.set_namespace(change["namespace"])
+    try:
+        with rbd.Image(context, image_id=change["id"]) as image:
+            if image.metadata_get(change["key"]) == change["former"]:
+                image.metadata_set(change["key"], change["fact"])
+    except (KeyError, rbd.ImageNotFound):
+        pass
+"""
+
+
+class ImageFact(BaseModel):
+    """An image of the cluster, and a fact on it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    pool: str
+    name: str  # with its namespace; in the trash, as it was called
+    id: str
+    in_trash: bool
+    fact: str
+
+
+def observe_fact(cluster: CephCluster, fact: str) -> list[ImageFact]:
+    """Every image that has the fact, in all namespaces of the pools for images."""
+    pools = observe_image_pools(cluster)
+    argv = ["python3", "-c", LIST_FACT, f"{METADATA_PREFIX}{fact}", *pools]
+    output = cluster.runner.run(argv, timeout_s=LIST_TIMEOUT_S)
+    return [ImageFact.model_validate(found) for found in json.loads(output.stdout)]
+
+
+def exchange_fact(cluster: CephCluster, image: ImageFact, fact: str, value: str) -> None:
+    """The fact on the image changed to `value`, if it is still what was observed.
+
+    One call of the cluster does it: whoever reads it, or dies, finds the one or the other.
+    """
+    document = {
+        "pool": image.pool,
+        "namespace": split_image(image.name)[0],
+        "id": image.id,
+        "key": f"{METADATA_PREFIX}{fact}",
+        "former": image.fact,
+        "fact": value,
+    }
+    argv = ["python3", "-c", EXCHANGE_FACT]
+    cluster.runner.run(argv, stdin=json.dumps(document), timeout_s=NOTE_TIMEOUT_S)
