@@ -15,6 +15,7 @@ from grampus.databases.backup.decide_schedule import BackupSchedule, BackupState
 from grampus.databases.backup.decide_tested import RestoreTest
 from grampus.databases.backup.model import BackupManifest
 from grampus.databases.backup.places import S3_SCHEME, TargetPlace, parse_place
+from grampus.databases.model import DatabaseRecord
 
 FromOption = Annotated[
     str,
@@ -111,40 +112,48 @@ def describe_schedule(schedule: BackupSchedule) -> str:
 
 
 def state_document(
-    schedule: BackupSchedule | None, state: BackupState | None, now: datetime
+    record: DatabaseRecord, state: BackupState | None, now: datetime
 ) -> dict[str, Any]:
     """What `db show` tells of backups, for programs."""
-    until = state.restorable_until if state is not None else None
+    schedule = record.backup_schedule
+    until = state.archived_until if state is not None else None
     return {
         "schedule": schedule.model_dump(mode="json") if schedule else None,
         "last": state.model_dump(mode="json") if state else None,
         "restorable_until": until.isoformat() if until else None,
-        "archive_lag_s": _archive_lag_s(state, now),
+        "archive_lag_s": _archive_lag_s(record, state, now),
     }
 
 
-def _archive_lag_s(state: BackupState | None, now: datetime) -> float | None:
-    """How old the newest look at the binary logs is; None: they were never archived."""
-    if state is None or state.copied_until is None:
+def _archive_lag_s(
+    record: DatabaseRecord, state: BackupState | None, now: datetime
+) -> float | None:
+    """How long ago all binary logs were copied; None: nobody is to do it, or it never was done."""
+    schedule = record.backup_schedule
+    is_wanted = schedule is not None and schedule.archives and record.desired == "running"
+    if not is_wanted or state is None or state.copied_until is None:
         return None
     return round(max(0.0, (now - state.copied_until).total_seconds()), 1)
 
 
 def pairs_of_state(
-    schedule: BackupSchedule | None, state: BackupState | None, now: datetime
+    record: DatabaseRecord, state: BackupState | None, now: datetime
 ) -> dict[str, str]:
     """What `db show` tells of backups, for people."""
+    schedule = record.backup_schedule
     pairs = {"backups": describe_schedule(schedule)} if schedule else {}
     if state is None:
         return pairs
     if state.last_id is not None:
         pairs["last backup"] = f"{state.last_id}, {state.last_taken_at:%Y-%m-%d %H:%M:%S} UTC"
-    if state.restorable_until is not None:
-        pairs["restorable"] = f"until {state.restorable_until:%Y-%m-%d %H:%M:%S} UTC"
+    if state.archived_until is not None:
+        pairs["restorable"] = f"until {state.archived_until:%Y-%m-%d %H:%M:%S} UTC"
+    elif state.last_id is not None:
+        pairs["restorable"] = "as of the backups; no binary logs lead on from one"
     if state.last_tested_at is not None:
         found = "good" if state.test_problem is None else state.test_problem
         pairs["restore test"] = f"{found}, {state.last_tested_at:%Y-%m-%d %H:%M:%S} UTC"
-    lag_s = _archive_lag_s(state, now)
+    lag_s = _archive_lag_s(record, state, now)
     if lag_s is not None:
         pairs["archive"] = f"{lag_s:,.0f} s behind"
     if state.archive_problem is not None:

@@ -19,7 +19,7 @@ from grampus.cli.backup_documents import (
     describe_test,
     place_of,
 )
-from grampus.cli.composition.backups import binlog_archiver, database_backups
+from grampus.cli.composition.backups import backup_states, binlog_archiver, database_backups
 from grampus.cli.composition.session import Session
 from grampus.cli.db import db_app
 from grampus.cli.options import (
@@ -176,17 +176,25 @@ def backup_delete(
     endpoint: EndpointOption = None,
     credentials: CredentialsOption = None,
     yes: YesOption = False,
+    lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Delete a backup, or what is left of one; refused while increments stand on it."""
-    kept = _kept(place_of(from_, endpoint, credentials))
+    """Delete a backup, or what is left of one; refused while increments stand on it.
+
+    What `db show` of its database in the lab tells as restorable is looked up again.
+    """
+    place = place_of(from_, endpoint, credentials)
+    kept = _kept(place)
     kept.plan_delete(backup)
     if dry_run:
         show_plan(output_format, [f"Delete {backup} in {kept.target.place}"])
         return
     confirm(f"Delete the backup {backup}?", yes=yes)
     kept.delete(backup)
+    states, database = backup_states(Session(lab)), backup.partition("/")[0]
+    if states.find(database, place) is not None:
+        states.refresh(database, place)
     make_output(output_format).text({"deleted": backup}, f"The backup {backup} is deleted.")
 
 

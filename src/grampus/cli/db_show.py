@@ -49,10 +49,10 @@ def db_show(
         **lineage_document(view, lineage),
         "flatten_due": view.record.flatten_due,
         "replicas": followers,
-        "backups": state_document(view.record.backup_schedule, backed_up, now),
+        "backups": state_document(view.record, backed_up, now),
     }
     pairs = pairs_of_database(view, live, room) | details_of_asides(asides)
     pairs |= {"replicas": ", ".join(followers)} if followers else {}
     pairs |= details_of_lineage(view, lineage) | details_of_due_flatten(view.record)
-    pairs |= pairs_of_state(view.record.backup_schedule, backed_up, now)
+    pairs |= pairs_of_state(view.record, backed_up, now)
     make_output(output_format).details(document, pairs)

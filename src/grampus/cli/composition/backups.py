@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from grampus.cli.composition.copies import database_clones
 from grampus.cli.composition.session import Session
+from grampus.core.clock import Clock
 from grampus.databases.backup.archiving import BinlogArchiver
 from grampus.databases.backup.backup_schedules import BackupSchedules
 from grampus.databases.backup.restore_tests import RestoreTests
 from grampus.databases.backup.restores import DatabaseRestores
 from grampus.databases.backup.scheduled_tests import ScheduledTests
 from grampus.databases.backup.service import DatabaseBackups
+from grampus.databases.backup.states import BackupStates
+from grampus.databases.records import DatabaseRecords
+from grampus.state.home import Home
 
 
 def database_backups(session: Session) -> DatabaseBackups:
     return DatabaseBackups(session.databases().operations)
+
+
+@dataclass(frozen=True)
+class _Owner:
+    """Databases as far as their backups' states go: backups outlive labs, and need none."""
+
+    lab: str
+    home: Home
+    clock: Clock
+    records: DatabaseRecords
+
+
+def backup_states(session: Session) -> BackupStates:
+    records = DatabaseRecords(session.store, session.lab_name)
+    return BackupStates(_Owner(session.lab_name, session.home, session.clock, records))
 
 
 def restore_tests(session: Session) -> RestoreTests:

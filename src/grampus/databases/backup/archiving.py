@@ -17,11 +17,12 @@ from grampus.databases.backup.binlogs import (
     StretchFacts,
     decide_copies,
     decide_unreachable,
+    earliest_after,
     parse_binary_logs,
     require_same_history,
     tail_of,
 )
-from grampus.databases.backup.decide_schedule import LeadingBackup
+from grampus.databases.backup.decide_schedule import BackupState
 from grampus.databases.backup.kept import KeptBackups
 from grampus.databases.backup.places import TargetPlace
 from grampus.databases.backup.states import BackupStates
@@ -67,19 +68,23 @@ class BinlogArchiver:
             if error.code == "archive-gap":
                 states.note_archive_problem(name, place, error.problem)
             raise
-        leading = self._leading(name, place, states)
+        state = self._known(name, place, states)
+        leading = state.leading if state is not None else None
         leads_from = leading.binlog if leading is not None else None
         problem = decide_unreachable(name, server_uuid, first_file, leads_from)
-        if problem is None:
-            states.note_archived(name, place, archived.until)
+        if problem is None and leading is not None:
+            if archived.until > earliest_after(leading.taken_at):
+                states.note_archived(name, place, archived.until)
+            else:
+                states.note_copied(name, place, archived.until)
+        elif problem is not None and state is not None and state.last_id is not None:
+            states.note_unreachable(name, place, archived.until, problem.problem)
+            states.refresh(name, place)  # older backups may have led to more, and be gone now
         else:
-            found = states.find(name, place)
-            if found is None or found.last_id is None:
-                problem = None  # there is no backup yet: nothing has gone wrong
-            said = problem.problem if problem is not None else None
-            states.note_unreachable(name, place, archived.until, said)
+            problem = None  # there is no backup yet: nothing has gone wrong
+            states.note_copied(name, place, archived.until)
         state = states.find(name, place)
-        until = state.restorable_until if state is not None else None
+        until = state.archived_until if state is not None else None
         return replace(archived, restorable_until=until, problem=problem)
 
     @staticmethod
@@ -92,17 +97,14 @@ class BinlogArchiver:
                 code="flavour",
             )
 
-    def _leading(self, name: str, place: TargetPlace, states: BackupStates) -> LeadingBackup | None:
-        """The backup that binary logs lead on from, if it is still there."""
+    def _known(self, name: str, place: TargetPlace, states: BackupStates) -> BackupState | None:
+        """What is known of the backups; read from the place when the leading one is not there."""
         kept = KeptBackups(self._operations.home, self._operations.clock, place)
         state = states.find(name, place)
         # One small file is looked for each time, not all that there are.
         if state is not None and state.leading and kept.catalogue.is_whole(state.leading.id):
-            return state.leading
-        created_at = self._operations.records.get(name).created_at
-        found = kept.catalogue.observe(name).backups.values()
-        own = [backup for backup in found if backup.database.created_at == created_at]
-        return states.note_leading(name, place, own)
+            return state
+        return states.refresh(name, place)
 
     def _archive(
         self, name: str, place: TargetPlace, *, new_stretch: bool

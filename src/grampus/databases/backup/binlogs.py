@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -179,8 +179,16 @@ def decide_leading(backups: Iterable[BackupManifest], database: str) -> LeadingB
     ]
     if not known:
         return None
-    _, backup_id, binlog = max(known, key=lambda one: one[:2])
-    return LeadingBackup(id=backup_id, binlog=binlog)
+    taken_at, backup_id, binlog = max(known, key=lambda one: one[:2])
+    return LeadingBackup(id=backup_id, taken_at=taken_at, binlog=binlog)
+
+
+def earliest_after(taken_at: datetime) -> datetime:
+    """The first moment that binary logs lead to from a backup.
+
+    The cluster tells the second of a snapshot: it may be from the end of that second.
+    """
+    return taken_at + timedelta(seconds=1)
 
 
 def decide_unreachable(
@@ -217,6 +225,46 @@ class Point:
     pieces: tuple[Piece, ...]
 
 
+@dataclass(frozen=True)
+class _Way:
+    """A backup, and binary logs that lead on from it without a gap."""
+
+    backup: BackupManifest
+    stretch: Stretch
+    pieces: tuple[Piece, ...]
+    earliest: datetime
+    latest: datetime
+
+
+def _newest_first(backups: Backups, database: str) -> list[BackupManifest]:
+    own = (backup for backup in backups.values() if backup.database.name == database)
+    return sorted(own, key=lambda backup: backup.taken_at, reverse=True)
+
+
+def _ways(backups: Backups, stretches: Sequence[Stretch], database: str) -> Iterator[_Way]:
+    """All of them, from the newest backup on."""
+    for backup in _newest_first(backups, database):
+        for stretch in stretches:
+            binlog = backup.binlog
+            if binlog is None or binlog.server_uuid != stretch.facts.server_uuid:
+                continue
+            earliest = earliest_after(backup.taken_at)
+            if stretch.until is None or stretch.until <= earliest:
+                continue
+            try:
+                pieces = require_contiguous(stretch.pieces, binlog.file)
+            except GrampusError:
+                continue  # another stretch, or an older backup, may do
+            yield _Way(backup, stretch, pieces, earliest, stretch.until)
+
+
+def decide_restorable_until(
+    backups: Backups, stretches: Sequence[Stretch], database: str
+) -> datetime | None:
+    """The latest moment that `decide_point` finds a way to."""
+    return max((way.latest for way in _ways(backups, stretches, database)), default=None)
+
+
 def decide_point(
     backups: Backups, stretches: Sequence[Stretch], database: str, moment: datetime
 ) -> Point:
@@ -224,28 +272,14 @@ def decide_point(
 
     Raises RefusedError with code `not-archived`, which says what moments there are.
     """
-    reachable: list[str] = []
-    newest_first = sorted(
-        (backup for backup in backups.values() if backup.database.name == database),
-        key=lambda backup: backup.taken_at,
-        reverse=True,
-    )
-    for backup in newest_first:
-        for stretch in stretches:
-            binlog = backup.binlog
-            if binlog is None or binlog.server_uuid != stretch.facts.server_uuid:
-                continue
-            # The cluster tells the second of a snapshot: it may be from the end of that second.
-            earliest = backup.taken_at + timedelta(seconds=1)
-            if stretch.until is None or stretch.until <= earliest:
-                continue
-            try:
-                pieces = require_contiguous(stretch.pieces, binlog.file)
-            except GrampusError:
-                continue  # another stretch, or an older backup, may do
-            reachable.append(f"{earliest:%Y-%m-%d %H:%M:%S} to {stretch.until:%Y-%m-%d %H:%M:%S}")
-            if earliest <= moment <= stretch.until:
-                return Point(decide_chain(backups, backup.id), stretch, pieces)
+    ways = list(_ways(backups, stretches, database))
+    for way in ways:
+        if way.earliest <= moment <= way.latest:
+            return Point(decide_chain(backups, way.backup.id), way.stretch, way.pieces)
+    reachable = [
+        f"{way.earliest:%Y-%m-%d %H:%M:%S} to {way.latest:%Y-%m-%d %H:%M:%S}" for way in ways
+    ]
+    newest_first = _newest_first(backups, database)
     if newest_first and newest_first[0].database.flavour != "mysql":
         flavour = newest_first[0].database.flavour
         raise RefusedError(

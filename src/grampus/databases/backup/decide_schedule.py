@@ -43,6 +43,7 @@ class LeadingBackup(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: str
+    taken_at: datetime
     binlog: BinlogPlace
 
 
@@ -57,20 +58,14 @@ class BackupState(BaseModel):
     last_taken_at: datetime | None = None
     last_full_at: datetime | None = None
     leading: LeadingBackup | None = None
-    # Up to when binary logs were copied; and up to when they lead on from a backup. After a
-    # rollback the second stays where it was until there is a new backup.
-    copied_until: datetime | None = None
+    copied_until: datetime | None = None  # everything committed before is in the archive
+    # The latest moment that `db restore --time` takes: a backup leads to it by archived logs. After
+    # a rollback it stays where it was until there is a new backup.
     archived_until: datetime | None = None
     archive_problem: str | None = None  # why the last call archived nothing that can be restored
     needs_backup: bool = False  # no backup leads to what is archived now
     last_tested_at: datetime | None = None
     test_problem: str | None = None  # what the last restore test found wrong
-
-    @property
-    def restorable_until(self) -> datetime | None:
-        """The latest moment that can be restored: never one that no backup leads to."""
-        known = [at for at in (self.last_taken_at, self.archived_until) if at is not None]
-        return max(known) if self.last_taken_at is not None else None
 
 
 def require_backup_schedule(schedule: BackupSchedule) -> BackupSchedule:

@@ -123,6 +123,8 @@ class DatabaseBackups:
                     manifest = kept.catalogue.observe(name).backups[plan.order.id]
         BackupStates(operations).note_backup(manifest, place)
         deleted = () if keep is None else self._retain(kept, plan.order.facts, keep)
+        if deleted:
+            BackupStates(operations).refresh(name, place)
         return TakenBackup(manifest, plan.why, deleted)
 
     def _retain(self, kept: KeptBackups, database: BackedUpDatabase, keep: int) -> tuple[str, ...]:

@@ -2,28 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Protocol
 
-from grampus.databases.backup.binlogs import decide_leading
-from grampus.databases.backup.decide_schedule import BackupState, LeadingBackup
+from grampus.core.clock import Clock
+from grampus.databases.backup.archive import BinlogArchive
+from grampus.databases.backup.binlogs import Stretch, decide_leading, decide_restorable_until
+from grampus.databases.backup.decide_schedule import BackupState
 from grampus.databases.backup.decide_tested import RestoreTest
+from grampus.databases.backup.kept import KeptBackups
 from grampus.databases.backup.model import BackupManifest
 from grampus.databases.backup.places import TargetPlace
-from grampus.databases.operating import DatabaseOperations
+from grampus.databases.records import DatabaseRecords
+from grampus.state.home import Home
 from grampus.state.locks import hold_lock
+
+
+class StatesOwner(Protocol):
+    """Whose databases they are: all of it that is needed. `DatabaseOperations` is one."""
+
+    @property
+    def lab(self) -> str: ...
+
+    @property
+    def home(self) -> Home: ...
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def records(self) -> DatabaseRecords: ...
 
 
 class BackupStates:
     """The states of the databases of one lab or cluster."""
 
-    def __init__(self, operations: DatabaseOperations) -> None:
-        self._operations = operations
+    def __init__(self, owner: StatesOwner) -> None:
+        self._owner = owner
 
     def find(self, name: str, place: TargetPlace | None = None) -> BackupState | None:
         """Of the database's backups in `place`, or wherever the last ones are."""
-        record = self._operations.records.find(name)
-        found = None if record is None else self._operations.records.backup_state(record)
+        record = self._owner.records.find(name)
+        found = None if record is None else self._owner.records.backup_state(record)
         is_there = found is not None and (place is None or place.url == found.place)
         return found if is_there else None
 
@@ -35,33 +56,40 @@ class BackupStates:
             "needs_backup": False,
         }
         if manifest.binlog is not None:
-            changes["leading"] = LeadingBackup(id=manifest.id, binlog=manifest.binlog)
+            changes["leading"] = decide_leading([manifest], manifest.database.name)
         if manifest.kind == "full":
             changes["last_full_at"] = manifest.taken_at
         self._change(manifest.database.name, place, changes)
 
     def note_test(self, manifest: BackupManifest, place: TargetPlace, test: RestoreTest) -> None:
         """A backup was restored for a while; of a database that is gone nothing is noted."""
-        record = self._operations.records.find(manifest.database.name)
+        record = self._owner.records.find(manifest.database.name)
         if record is not None and record.created_at == manifest.database.created_at:
             changes = {"last_tested_at": test.at, "test_problem": test.problem}
             self._change(manifest.database.name, place, changes)
 
-    def note_leading(
-        self, name: str, place: TargetPlace, backups: Collection[BackupManifest]
-    ) -> LeadingBackup | None:
-        """What the place says now of the backups of that name, which is noted."""
-        newest = max(backups, key=lambda backup: backup.taken_at, default=None)
-        full = max((b.taken_at for b in backups if b.kind == "full"), default=None)
-        leading = decide_leading(backups, name)
+    def refresh(self, name: str, place: TargetPlace) -> BackupState | None:
+        """Note what the place itself says now of the backups of that database.
+
+        For when some of them may have gone: it reads all manifests and lists all binary logs.
+        Raises what the place says.
+        """
+        record = self._owner.records.find(name)
+        if record is None:
+            return None
+        kept = KeptBackups(self._owner.home, self._owner.clock, place)
+        backups = kept.catalogue.observe(name).backups
+        own = [one for one in backups.values() if one.database.created_at == record.created_at]
+        newest = max(own, key=lambda backup: backup.taken_at, default=None)
         changes = {
             "last_id": newest.id if newest is not None else None,
             "last_taken_at": newest.taken_at if newest is not None else None,
-            "last_full_at": full,
-            "leading": leading,
+            "last_full_at": max((b.taken_at for b in own if b.kind == "full"), default=None),
+            "leading": decide_leading(own, name),
+            "archived_until": decide_restorable_until(backups, _stretches(kept, name), name),
         }
         self._change(name, place, changes)
-        return leading
+        return self.find(name, place)
 
     def note_archived(self, name: str, place: TargetPlace, until: datetime) -> None:
         """Binary logs are archived up to `until`, and a backup leads to all of them."""
@@ -73,13 +101,14 @@ class BackupStates:
         }
         self._change(name, place, changes)
 
-    def note_unreachable(
-        self, name: str, place: TargetPlace, until: datetime, problem: str | None
-    ) -> None:
-        """Binary logs are copied up to `until`, and no backup leads to them.
+    def note_copied(self, name: str, place: TargetPlace, until: datetime) -> None:
+        """Binary logs are copied up to `until`; what can be restored is as before."""
+        self._change(name, place, {"copied_until": until, "archive_problem": None})
 
-        `problem` None: there was no backup yet, so that nothing is wrong.
-        """
+    def note_unreachable(
+        self, name: str, place: TargetPlace, until: datetime, problem: str
+    ) -> None:
+        """Binary logs are copied up to `until`, and none of the backups leads to them."""
         changes = {"copied_until": until, "archive_problem": problem, "needs_backup": True}
         self._change(name, place, changes)
 
@@ -88,14 +117,22 @@ class BackupStates:
         self._change(name, place, {"archive_problem": problem})
 
     def _change(self, name: str, place: TargetPlace, changes: Mapping[str, object]) -> None:
-        operations = self._operations
-        record = operations.records.find(name)
+        owner = self._owner
+        record = owner.records.find(name)
         if record is None:
             return
         # A backup and the archiving of binary logs run at the same time.
-        with hold_lock(operations.home, f"backup-state.{operations.lab}.{name}", operations.clock):
-            found = operations.records.backup_state(record)
+        with hold_lock(owner.home, f"backup-state.{owner.lab}.{name}", owner.clock):
+            found = owner.records.backup_state(record)
             if found is None or found.place != place.url:
                 found = BackupState(created_at=record.created_at, place=place.url)
             if any(getattr(found, field) != value for field, value in changes.items()):
-                operations.records.put_backup_state(name, found.model_copy(update=changes))
+                owner.records.put_backup_state(name, found.model_copy(update=changes))
+
+
+def _stretches(kept: KeptBackups, name: str) -> list[Stretch]:
+    """The archived binary logs; none where there is no key that could have sealed any."""
+    key = kept.keys.find_current()
+    if key is None:
+        return []
+    return BinlogArchive(kept.target, key, name, others=kept.keys.all()).stretches()

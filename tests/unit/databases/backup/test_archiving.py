@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from grampus.databases.backup.binlogs import BINLOGS_QUERY, decide_point
 from grampus.databases.backup.decide_schedule import BackupState
 from grampus.databases.backup.errors import BackupDamagedError
 from grampus.databases.backup.kept import KeptBackups
+from grampus.databases.backup.model import BackupKind
 from grampus.databases.backup.service import DatabaseBackups
 from grampus.databases.backup.states import BackupStates
 from tests.unit.databases.world import World
@@ -37,6 +39,8 @@ class Server:
         self.shelf = shelf
         self.uuid = UUID
         self.logs: dict[str, bytes] = {}
+        self.step_s = 60.0  # that pass before each backup and each look
+        self._servers = itertools.count()
         self.short = 0  # bytes that the server tells of and the file lacks
         put_database(world)
         self.host = world.hosts["h1"]
@@ -51,6 +55,10 @@ class Server:
 
     def archive(self, **wishes: bool) -> Archived:
         self.tell()
+        return self.look(**wishes)
+
+    def look(self, **wishes: bool) -> Archived:
+        """Archive at this very moment."""
         archiver = BinlogArchiver(self.world.service().operations)
         return archiver.archive("demo", place(self.shelf), **wishes)
 
@@ -58,17 +66,21 @@ class Server:
         """The server's answer of its binary logs, as they are now."""
         listed = [f"{name}\t{len(log)}\tNo" for name, log in sorted(self.logs.items())]
         self.host.admin_answers[BINLOGS_QUERY] = "\n".join([self.uuid, *listed, ""])
-        self.world.clock.sleep(60)
+        self.world.clock.sleep(self.step_s)
 
-    def back_up(self) -> datetime:
+    def back_up(self, wanted: BackupKind | None = None) -> datetime:
         """A backup, as the server is now; when it was taken."""
         self.tell()
         service = DatabaseBackups(self.world.service().operations)
-        return service.create("demo", place(self.shelf)).manifest.taken_at
+        return service.create("demo", place(self.shelf), wanted=wanted).manifest.taken_at
+
+    def backups(self) -> list[str]:
+        kept = KeptBackups(self.world.home, self.world.clock, place(self.shelf))
+        return sorted(kept.observe("demo").backups)
 
     def roll_back(self) -> None:
         """As `db snapshot rollback`: older data, and a server with another UUID."""
-        self.uuid = f"{UUID[:-4]}{self.world.clock.monotonic_s():04.0f}"
+        self.uuid = f"{UUID[:-4]}{next(self._servers):04}"
         self.logs = dict(sorted(self.logs.items())[:1])
 
     def state(self) -> BackupState:
@@ -76,16 +88,19 @@ class Server:
         assert state is not None
         return state
 
+    def delete(self, number: int) -> None:
+        """One of the backups, counted from the oldest, as `db backup delete` does."""
+        kept = KeptBackups(self.world.home, self.world.clock, place(self.shelf))
+        with contextlib.suppress(RefusedError):  # increments stand on it
+            kept.delete(sorted(kept.observe("demo").backups)[number])
+        BackupStates(self.world.service().operations).refresh("demo", place(self.shelf))
+
     def require_restorable(self) -> None:
-        """What is shown can be restored, and nothing after it."""
+        """What is shown can be restored, as `db restore --time` finds its way."""
         backups = KeptBackups(self.world.home, self.world.clock, place(self.shelf)).observe("demo")
-        until = self.state().restorable_until
-        assert until is not None
-        if until != self.state().last_taken_at:  # a backup as it is needs no binary logs
+        until = self.state().archived_until
+        if until is not None:
             decide_point(backups.backups, self.open().stretches(), "demo", until)
-        later = until + timedelta(seconds=2)
-        with pytest.raises(RefusedError):
-            decide_point(backups.backups, self.open().stretches(), "demo", later)
 
     def archived(self) -> dict[str, bytes]:
         """What the archive holds of each stretch and file."""
@@ -184,7 +199,7 @@ def test_rollback_is_told_until_a_backup_leads_to_what_came_after_it(server: Ser
     server.back_up()
     server.write(1, b" two")
     until = server.archive().until
-    assert server.state().restorable_until == until
+    assert server.state().archived_until == until
     server.roll_back()
     for _ in range(2):
         archived = server.archive()
@@ -201,12 +216,12 @@ def test_rollback_is_told_until_a_backup_leads_to_what_came_after_it(server: Ser
 
 def test_logs_that_were_gone_before_they_were_archived_are_told(server: Server) -> None:
     server.write(1, b"one")
-    taken_at = server.back_up()
+    server.back_up()
     server.logs = {"binlog.000002": b"later"}
     archived = server.archive()
     assert archived.problem is not None
     assert "binlog.000001, which was never archived" in archived.problem.problem
-    assert archived.restorable_until == taken_at
+    assert archived.restorable_until is None
 
 
 def test_new_stretch_after_a_gap_needs_a_backup(server: Server) -> None:
@@ -219,7 +234,43 @@ def test_new_stretch_after_a_gap_needs_a_backup(server: Server) -> None:
     assert server.archive().problem is None
 
 
+def test_backup_alone_is_no_moment(server: Server) -> None:
+    """It is restored as it is: no binary log leads to it, or on from it."""
+    server.write(1, b"one")
+    server.back_up()
+    assert server.state().archived_until is None
+    until = server.archive().until
+    server.back_up()
+    assert server.state().archived_until == until
+
+
+@pytest.mark.parametrize(
+    ("after_s", "is_reached"), [(0.0, False), (0.5, False), (1.0, False), (1.5, True)]
+)
+def test_look_within_the_second_of_a_backup_leads_nowhere_yet(
+    server: Server, after_s: float, *, is_reached: bool
+) -> None:
+    """The backup may be from the end of that second; nothing is wrong, and none is due."""
+    server.write(1, b"one")
+    taken_at = server.back_up()
+    server.world.clock.sleep(after_s - (server.world.clock.now() - taken_at).total_seconds())
+    archived = server.look()
+    assert archived.until == taken_at + timedelta(seconds=after_s)
+    assert archived.restorable_until == (archived.until if is_reached else None)
+    assert (archived.problem, server.state().needs_backup) == (None, False)
+    server.require_restorable()
+
+
 def test_backup_that_was_deleted_leads_nowhere(server: Server) -> None:
+    server.write(1, b"one")
+    server.back_up()
+    server.archive()
+    server.delete(0)
+    assert server.state().archived_until is None
+    assert server.archive().restorable_until is None
+
+
+def test_deleted_behind_our_back_it_is_met_by_the_next_look(server: Server) -> None:
     server.write(1, b"one")
     server.back_up()
     server.archive()
@@ -228,15 +279,42 @@ def test_backup_that_was_deleted_leads_nowhere(server: Server) -> None:
     assert server.archive().restorable_until is None
 
 
-@pytest.mark.parametrize("seed", range(12))
+def test_older_one_deleted_behind_our_back_is_met_too(server: Server) -> None:
+    """The newest backup is there, and leads to nothing: what was shown was the older one's."""
+    server.write(1, b"one")
+    server.back_up()
+    before = server.archive().until
+    server.back_up(wanted="full")
+    server.roll_back()
+    assert server.archive().restorable_until == before
+    kept = KeptBackups(server.world.home, server.world.clock, place(server.shelf))
+    kept.delete(server.backups()[0])
+    assert server.archive().restorable_until is None
+
+
+def test_deleted_the_one_after_a_rollback_what_came_before_it_stays(server: Server) -> None:
+    server.write(1, b"one")
+    server.back_up()
+    before = server.archive().until
+    server.roll_back()
+    server.back_up(wanted="full")
+    assert server.archive().problem is None
+    server.delete(1)
+    assert server.state().archived_until == before
+    archived = server.archive()
+    assert (archived.restorable_until, archived.problem is not None) == (before, True)
+
+
+@pytest.mark.parametrize("seed", range(40))
 def test_what_is_shown_as_restorable_can_be_restored(server: Server, seed: int) -> None:
-    """Whatever happened: INV-37."""
+    """Whatever happened, after each of it: INV-37."""
     choose = random.Random(seed)  # noqa: S311 - a test's choice
     server.write(1, b"one")
     server.back_up()
-    for _ in range(12):
+    for _ in range(16):
+        server.step_s = choose.choice([0.3, 0.7, 1.0, 2.0, 60.0])
         happens = choose.choice(
-            ["write", "rotate", "archive", "archive", "backup", "roll", "purge"]
+            ["write", "rotate", "archive", "archive", "backup", "full", "roll", "purge", "delete"]
         )
         newest = int(max(server.logs).rpartition(".")[2])
         match happens:
@@ -248,10 +326,13 @@ def test_what_is_shown_as_restorable_can_be_restored(server: Server, seed: int) 
                 with contextlib.suppress(GrampusError):  # a gap
                     server.archive()
                 server.archive(new_stretch=server.state().archive_problem is not None)
-            case "backup":
-                server.back_up()
+            case "backup" | "full":
+                server.back_up(wanted="full" if happens == "full" else None)
             case "roll":
                 server.roll_back()
+            case "delete":
+                if kept := server.backups():
+                    server.delete(choose.randrange(len(kept)))
             case _:
                 server.write(newest + 1, b"next")
                 server.logs = {f"binlog.{newest + 1:06d}": b"next"}

@@ -7,7 +7,6 @@ import pytest
 from grampus.core.errors import UsageError
 from grampus.databases.backup.decide_schedule import (
     BackupSchedule,
-    BackupState,
     decide_due,
     decide_spent_pieces,
     require_backup_schedule,
@@ -86,23 +85,6 @@ def test_logs_that_no_backup_needs(
         {s: [log(n) for n in numbers] for s, numbers in needed.items()},
     )
     assert found == {s: tuple(log(n) for n in numbers) for s, numbers in spent.items()}
-
-
-@pytest.mark.parametrize(
-    ("taken_h", "archived_h", "until_h"), [(None, 3, None), (2, None, 2), (2, 3, 3), (4, 3, 4)]
-)
-def test_latest_moment_that_can_be_restored(
-    taken_h: int | None, archived_h: int | None, until_h: int | None
-) -> None:
-    """Binary logs alone restore nothing."""
-    at = {h: NOON + timedelta(hours=h) for h in (2, 3, 4)}
-    state = BackupState(
-        created_at=NOON,
-        place="/srv/backups",
-        last_taken_at=at[taken_h] if taken_h else None,
-        archived_until=at[archived_h] if archived_h else None,
-    )
-    assert state.restorable_until == (at[until_h] if until_h else None)
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,8 @@ def test_state_tells_of_the_last_one(world: World, shelf: Path) -> None:
     found = states.find("demo")
     assert found is not None
     assert found.last_id == taken
-    assert found.restorable_until == found.last_taken_at == found.last_full_at
+    assert found.last_taken_at == found.last_full_at
+    assert found.archived_until is None  # nothing is archived
     assert states.find("demo", place(shelf.with_name("other"))) is None
 
 
