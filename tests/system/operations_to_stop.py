@@ -9,6 +9,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from tests.system.declared_steps import database_step_names, volume_step_names
 
@@ -54,29 +55,20 @@ def words(command: str, find: Callable[[str], str]) -> list[str]:
     return shlex.split(command.format(**wanted))
 
 
-def _undone(
+def _stopped(
     kind: str,
     command: str,
     *,
+    is_undone: bool,
     prepare: Sequence[str] = (),
     back: Sequence[str] = (),
     absent: Sequence[str] = (),
 ) -> Stopped:
-    return Stopped(
-        kind, command, tuple(prepare), tuple(back), is_undone=True, absent=frozenset(absent)
-    )
+    return Stopped(kind, command, tuple(prepare), tuple(back), is_undone, frozenset(absent))
 
 
-def _finished(
-    kind: str,
-    command: str,
-    *,
-    prepare: Sequence[str] = (),
-    back: Sequence[str] = (),
-    absent: Sequence[str] = (),
-) -> Stopped:
-    return Stopped(kind, command, tuple(prepare), tuple(back), absent=frozenset(absent))
-
+_undone = partial(_stopped, is_undone=True)
+_finished = partial(_stopped, is_undone=False)
 
 # Only a new database is asked whether it is to stand alone.
 _NOT_FLATTENED = ("flatten-due",)

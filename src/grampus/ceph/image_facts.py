@@ -7,36 +7,29 @@ import json
 from pydantic import BaseModel, ConfigDict
 
 from grampus.ceph.cluster import CephCluster
-from grampus.ceph.image_notes import LIST_TIMEOUT_S, NOTE_TIMEOUT_S, observe_image_pools
+from grampus.ceph.image_notes import (
+    CONNECT,
+    LIST_TIMEOUT_S,
+    NOTE_TIMEOUT_S,
+    WALK_IMAGES,
+    observe_image_pools,
+)
 from grampus.ceph.namespaces import split_image
 from grampus.ceph.rbd import METADATA_PREFIX
-from grampus.ceph.trash import TRASH_IDS
 
-# A cluster that does not answer must not hold a command up for the 5 minutes of librados.
-_CONNECT = 'rados.Rados(conffile="", conf={"client_mount_timeout": "10"})'
 LIST_FACT = f"""
-import json, subprocess, sys, rados, rbd
-{TRASH_IDS}
-found = []
-with {_CONNECT} as cluster:
-    for pool in sys.argv[2:]:
-        with cluster.open_ioctx(pool) as context:
-            for namespace in ["", *rbd.RBD().namespace_list(context)]:
-                context.set_namespace(namespace)
-                named = [({{"name": name}}, False) for name in rbd.RBD().list(context)]
-                ids = trash_ids(context, pool, namespace, False)
-                for which, in_trash in named + [({{"image_id": one}}, True) for one in ids]:
-                    try:
-                        with rbd.Image(context, read_only=True, **which) as image:
-                            found.append({{
-                                "pool": pool,
-                                "name": (namespace + "/" if namespace else "") + image.get_name(),
-                                "id": image.id(),
-                                "in_trash": in_trash,
-                                "fact": image.metadata_get(sys.argv[1]),
-                            }})
-                    except (KeyError, rbd.ImageNotFound):
-                        pass
+{WALK_IMAGES}
+def describe(pool, namespace, image, in_trash):
+    try:
+        fact = image.metadata_get(sys.argv[1])
+    except KeyError:
+        return None
+    name = (namespace + "/" if namespace else "") + image.get_name()
+    return {{
+        "pool": pool, "name": name, "id": image.id(), "in_trash": in_trash, "fact": fact
+    }}
+with {CONNECT} as cluster:
+    found = walk_images(cluster, sys.argv[2:], describe)
 print(json.dumps(found))
 """
 # The former fact is compared while the image is open: another image, or a fact that somebody
@@ -44,7 +37,7 @@ print(json.dumps(found))
 EXCHANGE_FACT = f"""
 import json, sys, rados, rbd
 change = json.load(sys.stdin)
-with {_CONNECT} as cluster, cluster.open_ioctx(change["pool"]) as context:
+with {CONNECT} as cluster, cluster.open_ioctx(change["pool"]) as context:
     context.set_namespace(change["namespace"])
     try:
         with rbd.Image(context, image_id=change["id"]) as image:
