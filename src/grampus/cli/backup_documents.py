@@ -149,7 +149,7 @@ def pairs_of_state(
     if state.archived_until is not None:
         pairs["restorable"] = f"until {state.archived_until:%Y-%m-%d %H:%M:%S} UTC"
     elif state.last_id is not None:
-        pairs["restorable"] = "as of the backups; no binary logs lead on from one"
+        pairs["restorable"] = "as of each backup; no binary logs lead on from one"
     if state.last_tested_at is not None:
         found = "good" if state.test_problem is None else state.test_problem
         pairs["restore test"] = f"{found}, {state.last_tested_at:%Y-%m-%d %H:%M:%S} UTC"
