@@ -38,3 +38,17 @@ def cluster_inventory(lab: CommandLine) -> dict[str, Any]:
         ),
         "secrets": sorted(path.name for path in secrets.glob("*")) if secrets.exists() else [],
     }
+
+
+def differences(before: dict[str, Any], after: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """What of the inventory changed, by kind: as it was, and as it is, without what is the same."""
+    return {
+        kind: _reduced(before[kind], after[kind]) for kind in before if before[kind] != after[kind]
+    }
+
+
+def _reduced(before: Any, after: Any) -> tuple[Any, Any]:
+    if isinstance(before, dict) and isinstance(after, dict):
+        keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
+        return {key: before.get(key) for key in keys}, {key: after.get(key) for key in keys}
+    return [one for one in before if one not in after], [one for one in after if one not in before]

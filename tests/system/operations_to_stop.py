@@ -32,6 +32,8 @@ class Stopped:
     back: tuple[str, ...] = ()  # what brings the lab to where it was, once it is done
     is_undone: bool = False  # when it is cut off; else finished
     absent: frozenset[str] = frozenset()  # steps that this command's operation has not
+    # Kinds of things of the inventory that are made again and stay until the volume goes.
+    remade: frozenset[str] = frozenset()
 
     @property
     def steps(self) -> list[str]:
@@ -63,8 +65,14 @@ def _stopped(
     prepare: Sequence[str] = (),
     back: Sequence[str] = (),
     absent: Sequence[str] = (),
+    remade: Sequence[str] = (),
 ) -> Stopped:
-    return Stopped(kind, command, tuple(prepare), tuple(back), is_undone, frozenset(absent))
+    return Stopped(
+        *(kind, command, tuple(prepare), tuple(back)),
+        is_undone=is_undone,
+        absent=frozenset(absent),
+        remade=frozenset(remade),
+    )
 
 
 _undone = partial(_stopped, is_undone=True)
@@ -271,6 +279,7 @@ OPERATIONS = [
             f"volume fence {VOLUME} --yes",
         ],
         back=[_DELETE_VOLUME],
+        remade=["users", "files"],  # the fence took the volume's key away
     ),
 ]
 # Where others are killed on a lab, or why they are not.
