@@ -32,8 +32,8 @@ class Stopped:
     back: tuple[str, ...] = ()  # what brings the lab to where it was, once it is done
     is_undone: bool = False  # when it is cut off; else finished
     absent: frozenset[str] = frozenset()  # steps that this command's operation has not
-    # Kinds of things of the inventory that are made again and stay until the volume goes.
-    remade: frozenset[str] = frozenset()
+    # Kinds of things of the inventory that it changes whatever becomes of it, until `back`.
+    settles_anyway: frozenset[str] = frozenset()
 
     @property
     def steps(self) -> list[str]:
@@ -65,13 +65,13 @@ def _stopped(
     prepare: Sequence[str] = (),
     back: Sequence[str] = (),
     absent: Sequence[str] = (),
-    remade: Sequence[str] = (),
+    settles_anyway: Sequence[str] = (),
 ) -> Stopped:
     return Stopped(
         *(kind, command, tuple(prepare), tuple(back)),
         is_undone=is_undone,
         absent=frozenset(absent),
-        remade=frozenset(remade),
+        settles_anyway=frozenset(settles_anyway),
     )
 
 
@@ -279,7 +279,8 @@ OPERATIONS = [
             f"volume fence {VOLUME} --yes",
         ],
         back=[_DELETE_VOLUME],
-        remade=["users", "files"],  # the fence took the volume's key away
+        # What is left of the fenced daemon is cleared away, and the volume gets its key again.
+        settles_anyway=["machine", "daemons", "users", "files"],
     ),
 ]
 # Where others are killed on a lab, or why they are not.
