@@ -15,10 +15,16 @@ that is smaller than the noise of seconds stays undecided.
 What is to be known before a page is read comes before its verdicts: of hard disks above all,
 which are emulated here.
 
+Marked with a star are runs of before {since}, whose pages conclude more than today's rules do:
+also from an emulated virtual machine, from a device that did more than its medium allows, from
+Optane on a lab, and of IOPS per GB without the share that the room itself has in them.
+
 | experiment | of the source's conclusions | cells measured | when (UTC) |
 | --- | --- | --- | --- |
 """
 _CONCLUSIONS = "\n## Conclusions\n"
+# Since when runs conclude as `bench/findings` does now; compared with `Line.when` as text.
+RULES_SINCE = "2026-11-24"
 
 
 @dataclass(frozen=True)
@@ -50,7 +56,10 @@ def decide_line(
 
 
 def render_index(suites: Sequence[str], lines: Mapping[str, Line]) -> str:
-    """The page that names all others; a suite without a line is not measured yet."""
+    """The page that names all others; a suite without a line is not measured yet.
+
+    One that was concluded by former rules has a star.
+    """
     rows = []
     for suite in suites:
         line = lines.get(suite)
@@ -65,8 +74,10 @@ def render_index(suites: Sequence[str], lines: Mapping[str, Line]) -> str:
             else ""
         )
         found = f"{said or 'not measured here'}{mind}"
-        rows.append(f"| {link} | {found} | {line.measured} of {line.cells} | {line.when or '-'} |")
-    return _HEAD + "\n".join(rows) + "\n"
+        former = "*" if line.when and line.when < RULES_SINCE else ""
+        when = f"{line.when}{former}" or "-"
+        rows.append(f"| {link} | {found} | {line.measured} of {line.cells} | {when} |")
+    return _HEAD.format(since=RULES_SINCE) + "\n".join(rows) + "\n"
 
 
 def render_measured(page: str, remarks: Sequence[str]) -> str:

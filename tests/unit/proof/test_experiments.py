@@ -56,6 +56,15 @@ def test_the_index_leads_to_what_is_to_be_known_before() -> None:
     assert "**holds** ([to know before reading](a.md#to-know-before-reading)) |" in row
 
 
+@pytest.mark.parametrize(
+    ("when", "cell"),
+    [("2026-11-23 05:09", "2026-11-23 05:09*"), ("2026-11-24 00:00", "2026-11-24 00:00")],
+)
+def test_what_former_rules_concluded_is_marked(when: str, cell: str) -> None:
+    row = render_index(["a"], {"a": decide_line("a", SHOWN, 3, when)}).splitlines()[-1]
+    assert row.endswith(f"| {cell} |")
+
+
 def test_what_cannot_be_measured_says_each_reason_once() -> None:
     cells = [{"not_runnable": reason} for reason in ("No disk.", "No flash.", "No disk.")]
     page = render_unmeasured("Disks", {"place": "lab x", "cells": cells})
