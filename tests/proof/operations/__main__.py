@@ -73,12 +73,15 @@ def main() -> int:
 
 
 def write_page() -> None:
-    """The page, from the newest whole trial of each size; none while a size lacks one."""
-    files = [kept_file(size) for size in FULL_SIZES.split(",")]
-    if not all(file.exists() for file in files):
+    """The page, from the newest whole trial of each size; it says which size lacks one."""
+    sizes = FULL_SIZES.split(",")
+    there = [size for size in sizes if kept_file(size).exists()]
+    if not there:
         return
     reader = TypeAdapter(SizeTried)
-    PAGE.write_text(render_page([reader.validate_json(f.read_bytes()) for f in files], PROMISES))
+    found = [reader.validate_json(kept_file(size).read_bytes()) for size in there]
+    missing = [format_bytes(parse_bytes(size)) for size in sizes if size not in there]
+    PAGE.write_text(render_page(found, PROMISES, missing))
 
 
 def kept_file(size: str) -> Path:

@@ -75,8 +75,13 @@ class SizeTried:
     facts: dict[str, str]  # what it ran on, and when
 
 
-def render_page(sizes: Sequence[SizeTried], promises: Mapping[str, Promise]) -> str:
-    """The page of docs/proof; `promises` by the name of the operation."""
+def render_page(
+    sizes: Sequence[SizeTried], promises: Mapping[str, Promise], missing: Sequence[str] = ()
+) -> str:
+    """The page of docs/proof; `promises` by the name of the operation.
+
+    `missing` are the sizes of databases that have not been tried to the end.
+    """
     lines = [
         "# Operations under load",
         "",
@@ -119,4 +124,6 @@ def render_page(sizes: Sequence[SizeTried], promises: Mapping[str, Promise]) -> 
         if size.restored:
             lines += render_restores(size.restored)
         lines += ["", "; ".join(f"{name} {value}" for name, value in size.facts.items()) + "."]
+    for size_text in missing:
+        lines += ["", f"## A database of {size_text}", "", "Not tried to the end yet."]
     return "\n".join([*lines, ""])

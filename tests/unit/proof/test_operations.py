@@ -159,6 +159,12 @@ def test_the_page_says_how_long_each_took(each_s: list[float], text: str) -> Non
     assert render_took(tried(each_s=each_s), Promise(most_s=10.0, p50_s=5.0)) == text
 
 
+def test_page_says_what_was_not_tried_to_the_end() -> None:
+    page = render_page([], {}, ["5 GiB"])
+    assert page.endswith("\n## A database of 5 GiB\n\nNot tried to the end yet.\n")
+    assert "Not tried" not in render_page([], {})
+
+
 def test_page_has_a_row_an_operation_and_says_what_was_broken() -> None:
     promises = {"snapshot": Promise(pause_s=1.0), "move": Promise()}
     rows = [tried(), tried(name="move", missing=3)]
