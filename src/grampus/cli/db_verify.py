@@ -44,6 +44,14 @@ def db_verify(
         bool,
         typer.Option("--tables", metavar="", help="Only check every table (CHECK TABLE EXTENDED)."),
     ] = False,
+    in_place: Annotated[
+        bool,
+        typer.Option(
+            "--in-place",
+            metavar="",
+            help="Let its own server check the tables, and not one on a thin clone.",
+        ),
+    ] = False,
     repair: RepairOption = False,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
@@ -51,7 +59,8 @@ def db_verify(
 ) -> None:
     """Verify all that a database holds, while it serves: its copies on the OSDs and its tables.
 
-    Without --deep-scrub or --tables, both. The exit code is 1 when something is broken and was
+    Without --deep-scrub or --tables, both. Tables are checked on a thin clone, where no client
+    writes, and which is deleted again. The exit code is 1 when something is broken and was
     not repaired.
     """
     scrub, check = deep_scrub or not tables, tables or not deep_scrub
@@ -60,13 +69,22 @@ def db_verify(
             "--repair puts copies on OSDs right, and --tables alone looks at none.",
             "Add --deep-scrub, or leave --tables out.",
         )
+    if in_place and not check:
+        raise UsageError(
+            "--in-place says where tables are checked, and --deep-scrub alone looks at none.",
+            "Add --tables, or leave --deep-scrub out.",
+        )
     with work_on_databases(lab) as (session, _):
         verification = database_verification(session)
         if dry_run:
-            steps = verification.describe(name, scrub=scrub, tables=check, repair=repair)
+            steps = verification.describe(
+                name, scrub=scrub, tables=check, repair=repair, in_place=in_place
+            )
             show_plan(output_format, steps)
             return
-        verified = verification.verify(name, scrub=scrub, tables=check, repair=repair)
+        verified = verification.verify(
+            name, scrub=scrub, tables=check, repair=repair, in_place=in_place
+        )
     output, document = make_output(output_format), verification_document(verified)
     if output_format is OutputFormat.JSON:
         output.text(document, "")

@@ -23,7 +23,13 @@ from tests.proof.operations.accounts import (
 )
 from tests.proof.operations.catalogue import OPERATIONS, Operation, Place
 from tests.proof.operations.commit_watch import CommitWatch, longest_wait_s, read_rows
-from tests.proof.operations.outcome import SizeTried, Tried, decide_broken, render_page
+from tests.proof.operations.outcome import (
+    SizeTried,
+    Tried,
+    decide_broken,
+    merge_tried,
+    render_page,
+)
 from tests.proof.operations.remote_client import RemoteClient
 from tests.proof.operations.restored_rows import compare_restores
 from tests.proof.operations.steady_load import (
@@ -58,13 +64,12 @@ def main() -> int:
     """Try all of them; 1 when a promise was broken."""
     sizes = os.environ.get("GRAMPUS_OPERATIONS_SIZES", FULL_SIZES).split(",")
     wanted = os.environ.get("GRAMPUS_OPERATIONS", "")
-    chosen = [one for one in OPERATIONS if not wanted or one.name in wanted.split(",")]
+    chosen = choose(wanted)
     found: list[SizeTried] = []
     for size in sizes:
         with own_lab(LAB, DIRECTORY) as command_line:
             found.append(try_size(LabMachine(command_line, CLIENTS_HOST), size, chosen))
-        if is_whole(chosen):
-            kept_file(size).write_text(json.dumps(asdict(found[-1]), indent=1))
+        keep_size(size, found[-1])
     say(f"\n{render_page(found, PROMISES)}")
     write_page()
     broken = any(decide_broken(one, PROMISES[one.name]) for size in found for one in size.tried)
@@ -72,26 +77,44 @@ def main() -> int:
     return 1 if broken or differs else 0
 
 
+def choose(wanted: str) -> list[Operation]:
+    """The operations with these names; those without, where each name has a minus before it."""
+    names = {name for name in wanted.split(",") if name}
+    unknown = {name.removeprefix("-") for name in names} - set(PROMISES)
+    assert not unknown, f"There is no operation {', '.join(sorted(unknown))}."
+    left_out = {name.removeprefix("-") for name in names if name.startswith("-")}
+    asked = names - {f"-{name}" for name in left_out} or set(PROMISES)
+    return [one for one in OPERATIONS if one.name in asked - left_out]
+
+
 def write_page() -> None:
-    """The page, from the newest whole trial of each size; it says which size lacks one."""
+    """The page, from what is kept of each size; it says what was not tried yet."""
     sizes = FULL_SIZES.split(",")
-    there = [size for size in sizes if kept_file(size).exists()]
-    if not there:
+    kept = {size: read_size(size) for size in sizes}
+    found = [one for one in kept.values() if one is not None]
+    if not found:
         return
-    reader = TypeAdapter(SizeTried)
-    found = [reader.validate_json(kept_file(size).read_bytes()) for size in there]
-    missing = [format_bytes(parse_bytes(size)) for size in sizes if size not in there]
+    missing = [format_bytes(parse_bytes(size)) for size, one in kept.items() if one is None]
     PAGE.write_text(render_page(found, PROMISES, missing))
 
 
+def keep_size(size: str, tried: SizeTried) -> None:
+    """Add to what is kept of a size."""
+    merged = merge_tried(read_size(size), tried, tuple(PROMISES))
+    kept_file(size).write_text(json.dumps(asdict(merged), indent=1))
+
+
+def read_size(size: str) -> SizeTried | None:
+    """What is kept of a size; None: it was never tried."""
+    file = kept_file(size)
+    if not file.exists():
+        return None
+    return TypeAdapter(SizeTried).validate_json(file.read_bytes())
+
+
 def kept_file(size: str) -> Path:
-    """Where a whole trial of a size is kept."""
+    """Where what was tried of a size is kept."""
     return DIRECTORY / f"size-{size}.json"
-
-
-def is_whole(operations: list[Operation]) -> bool:
-    """Whether all of them are tried, so that there are backups to restore."""
-    return len(operations) == len(OPERATIONS)
 
 
 def try_size(machine: LabMachine, size: str, operations: list[Operation]) -> SizeTried:
@@ -125,12 +148,17 @@ def try_size(machine: LabMachine, size: str, operations: list[Operation]) -> Siz
             done.append(tried)
             keep(held, tried)
             client.refresh()
-    compared = compare_restores(client, place.directory) if is_whole(operations) else []
+    compared = compare_restores(client, place.directory) if makes_backups(operations) else []
     for one in compared:
         say(f"restore of {one.name:21} {one.took_s:7.1f} s  {'; '.join(one.differing) or 'same'}")
-    command_line.ok("db", "verify", DATABASE, "--tables")
+    command_line.ok("db", "verify", DATABASE, "--tables", timeout_s=3600)
     command_line.ok("db", "delete", DATABASE, "--now", "--yes")
     return SizeTried(held, done, compared, facts)
+
+
+def makes_backups(operations: list[Operation]) -> bool:
+    """Whether there is something to restore afterwards."""
+    return any(one.name == "full backup" for one in operations)
 
 
 def drop_binary_logs(command_line: CommandLine) -> None:

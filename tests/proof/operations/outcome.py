@@ -73,6 +73,32 @@ class SizeTried:
     tried: list[Tried]
     restored: list[Restored]
     facts: dict[str, str]  # what it ran on, and when
+    again: dict[str, str] = field(default_factory=dict)  # those tried apart, and when
+
+
+def merge_tried(former: SizeTried | None, now: SizeTried, order: Sequence[str]) -> SizeTried:
+    """What is known of a size: of each operation its newest trial, in the order of `order`.
+
+    A trial of a few operations replaces those alone. It is told apart from a trial of all of them,
+    since it had another database, which was made in the same way.
+    """
+    if former is None or {one.name for one in now.tried} >= set(order):
+        return now
+    tried = {one.name: one for one in (*former.tried, *now.tried)}
+    again = {**former.again, **{one.name: now.facts["date"] for one in now.tried}}
+    return SizeTried(
+        held=former.held,
+        tried=[tried[name] for name in order if name in tried],
+        restored=now.restored or former.restored,
+        facts=former.facts,
+        again=again,
+    )
+
+
+def find_untried(size: SizeTried, order: Sequence[str]) -> list[str]:
+    """The operations that a size has not seen yet."""
+    there = {one.name for one in size.tried}
+    return [name for name in order if name not in there]
 
 
 def render_page(
@@ -124,6 +150,11 @@ def render_page(
         if size.restored:
             lines += render_restores(size.restored)
         lines += ["", "; ".join(f"{name} {value}" for name, value in size.facts.items()) + "."]
+        if size.again:
+            apart = ", ".join(f"{name} ({date})" for name, date in size.again.items())
+            lines += ["", f"Tried apart, on another database that was made alike: {apart}."]
+        if untried := find_untried(size, tuple(promises)):
+            lines += ["", f"Not tried yet: {', '.join(untried)}."]
     for size_text in missing:
         lines += ["", f"## A database of {size_text}", "", "Not tried to the end yet."]
     return "\n".join([*lines, ""])

@@ -11,6 +11,7 @@ from grampus.databases.model import Endpoint
 from tests.system.command_line import CommandLine
 from tests.system.lab_machine import LabMachine
 
+READ_TIMEOUT_S = 900.0  # every row of a table of a GiB
 # The names, in its working directory, that sysbench 1.0 is compiled with.
 _TLS_FILES = {"ca.pem": "cacert.pem", "client-cert.pem": None, "client-key.pem": None}
 
@@ -76,7 +77,8 @@ class RemoteClient:
     def rows(self, statement: str) -> list[list[str]]:
         """What a statement answers."""
         options = ("--batch", "--raw", "--skip-column-names", "-e", statement)
-        said = self.machine.ok("mysql", f"--defaults-file={self.option_file}", *options)
+        argv = ("mysql", f"--defaults-file={self.option_file}", *options)
+        said = self.machine.ok(*argv, timeout_s=READ_TIMEOUT_S)
         return [line.split("\t") for line in said.splitlines()]
 
 

@@ -20,6 +20,7 @@ from grampus.databases.request import CreateRequest
 from grampus.databases.snapshots.decide_retention import SnapshotSchedule
 from grampus.databases.snapshots.snapshot_schedules import SnapshotSchedules
 from grampus.databases.upgrades.upgrading import DatabaseUpgrades
+from grampus.databases.verify.table_checks import TableChecks
 from grampus.databases.verify.verification import DatabaseVerification
 from tests.unit.interruption import Killed
 
@@ -228,7 +229,9 @@ def _remove_replica(world: ReplicaWorld) -> None:
 
 
 def _verify(world: World) -> None:
-    verification = DatabaseVerification(operations(world), SoundScrubs())
+    service = world.service()
+    checks = TableChecks(service, clones(world))
+    verification = DatabaseVerification(operations(world), SoundScrubs(), checks)
     verification.verify("demo", scrub=True, tables=False, repair=False)
 
 

@@ -18,6 +18,7 @@ from tests.proof.operations.outcome import (
     SizeTried,
     Tried,
     decide_broken,
+    merge_tried,
     render_page,
     render_took,
 )
@@ -179,6 +180,49 @@ def test_page_has_a_row_an_operation_and_says_what_was_broken() -> None:
     assert "| snapshot | 2.0 s | 50 | 0.40 of 1 s | 0 | 10.0 | 20 ms | 0 | kept |" in page
     assert "3 acknowledged commits are lost" in page
     assert page.endswith("\nCPUs 2; at x.\n")
+
+
+ORDER = ("snapshot", "clone", "move")
+
+
+def of_size(*names: str, date: str = "one", took_s: float = 2.0) -> SizeTried:
+    rows = [tried(name=name, took_s=took_s) for name in names]
+    return SizeTried("200 MiB", rows, [], {"date": date})
+
+
+@pytest.mark.parametrize(
+    ("former", "now", "names", "took_s", "again"),
+    [
+        (None, of_size("clone"), ["clone"], [2.0], {}),
+        (of_size(*ORDER), of_size(*ORDER, took_s=3.0), [*ORDER], [3.0] * 3, {}),
+        (
+            of_size("snapshot", "move"),
+            of_size("clone", "move", date="two", took_s=3.0),
+            [*ORDER],
+            [2.0, 3.0, 3.0],
+            {"clone": "two", "move": "two"},
+        ),
+    ],
+)
+def test_a_trial_of_a_few_operations_replaces_those_alone(
+    former: SizeTried | None,
+    now: SizeTried,
+    names: list[str],
+    took_s: list[float],
+    again: dict[str, str],
+) -> None:
+    merged = merge_tried(former, now, ORDER)
+    assert [one.name for one in merged.tried] == names
+    assert [one.took_s for one in merged.tried] == took_s
+    assert merged.again == again
+
+
+def test_page_says_what_was_tried_apart_and_what_not_yet() -> None:
+    promises = {name: Promise() for name in ORDER}
+    merged = merge_tried(of_size("snapshot"), of_size("move", date="two"), ORDER)
+    page = render_page([merged], promises)
+    assert "on another database that was made alike: move (two)." in page
+    assert page.endswith("Not tried yet: clone.\n")
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from grampus.cli.composition.copies import database_clones
 from grampus.cli.composition.session import Session
+from grampus.databases.verify.table_checks import TableChecks
 from grampus.databases.verify.verification import DatabaseVerification
 from grampus.volumes.scrubbing import VolumeScrubs
 
@@ -12,4 +14,6 @@ def volume_scrubs(session: Session) -> VolumeScrubs:
 
 
 def database_verification(session: Session) -> DatabaseVerification:
-    return DatabaseVerification(session.databases().operations, volume_scrubs(session))
+    databases = session.databases()
+    checks = TableChecks(databases, database_clones(session))
+    return DatabaseVerification(databases.operations, volume_scrubs(session), checks)

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from grampus.databases.administrator import (
     Administrator,
-    StatementFailedError,
     administrator_of,
 )
 from grampus.databases.backup.decide_chain import decide_latest
@@ -39,12 +38,10 @@ from grampus.databases.service import DatabaseService
 from grampus.databases.verify.decide_tables import (
     LIST_TABLES,
     Table,
-    classify_check,
     parse_tables,
-    render_check,
-    show_table,
 )
 from grampus.databases.verify.model import TableCheck
+from grampus.databases.verify.table_checks import check_tables
 from grampus.state.locks import hold_lock
 
 # As long as it takes to read the biggest table once.
@@ -150,19 +147,7 @@ class RestoreTests:
 
     def _check(self, name: str) -> list[TableCheck]:
         """What CHECK TABLE says of each table."""
-        administrator, progress = self._administrator(name), self._operations.progress
-        tables = parse_tables(administrator.query(LIST_TABLES))
-        progress.phase(f"Check {len(tables)} tables of {name}")
-        checks = []
-        for number, table in enumerate(tables):
-            progress.detail(show_table(table), fraction=number / len(tables))
-            try:
-                rows = administrator.query(render_check(table), timeout_s=TABLE_TIMEOUT_S)
-                checks.append(classify_check(table, rows))
-            except StatementFailedError as error:
-                broken = TableCheck(table=show_table(table), outcome="broken", said=error.said)
-                checks.append(broken)
-        return checks
+        return check_tables(self._administrator(name), self._operations.progress)
 
     def _checksums(self, name: str) -> Checksums:
         """Of each table that a user made."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 
+from grampus.core.names import MAX_NAME_LENGTH
 from grampus.databases.verify.model import TableCheck
 
-# Schemas that hold no data of their own. Hexadecimal: a name may hold a tab or a line end.
+# Schemas that hold no data of their own. Hexadecimal: a name may hold a tab or a line end. The
+# sizes are the last ones that the server noted, which is enough to tell how far a check is.
 LIST_TABLES = (
-    "SELECT HEX(table_schema), HEX(table_name) FROM information_schema.tables "
+    "SELECT HEX(table_schema), HEX(table_name), COALESCE(data_length + index_length, 0) "
+    "FROM information_schema.tables "
     "WHERE table_type = 'BASE TABLE' "
     "AND table_schema NOT IN ('information_schema', 'performance_schema', 'sys') "
     "ORDER BY table_schema, table_name"
@@ -19,12 +23,31 @@ CONNECTION_LOST = frozenset({2002, 2003, 2006, 2013})
 _GONE, _NO_CHECK = "doesn't exist", "doesn't support check"
 _SOUND = ("OK", "Table is already up to date")
 
+# A check goes through the pages in their order: more cache than for its read-ahead brings nothing.
+_CLONE_MEMORY_BYTES = 2**30
+
 Table = tuple[str, str]  # schema, name
 
 
 def parse_tables(rows: Sequence[Sequence[str]]) -> list[Table]:
     """The tables that `LIST_TABLES` named."""
-    return [(_unhex(schema), _unhex(name)) for schema, name in rows]
+    return [(_unhex(row[0]), _unhex(row[1])) for row in rows]
+
+
+def parse_sizes(rows: Sequence[Sequence[str]]) -> dict[Table, int]:
+    """How many bytes each of them takes, with its indexes, as `LIST_TABLES` told."""
+    return {(_unhex(row[0]), _unhex(row[1])): int(row[2]) for row in rows}
+
+
+def scratch_name(database: str) -> str:
+    """The name of the clone that the tables of `database` are checked on; always the same one."""
+    digest = hashlib.sha256(database.encode()).hexdigest()[:8]
+    return f"verify-{digest}"[:MAX_NAME_LENGTH]
+
+
+def decide_clone_memory(memory_bytes: int) -> int:
+    """The memory of that clone, whose database has `memory_bytes`."""
+    return min(memory_bytes, _CLONE_MEMORY_BYTES)
 
 
 def show_table(table: Table) -> str:

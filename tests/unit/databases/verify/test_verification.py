@@ -8,13 +8,16 @@ import pytest
 
 from grampus.ceph.scrubs import DamagedCopy, DamagedObject
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
+from grampus.databases.clones.cloning import DatabaseClones
 from grampus.databases.names.events import DatabaseEvents
-from grampus.databases.verify.decide_tables import LIST_TABLES, render_check
+from grampus.databases.verify.decide_tables import LIST_TABLES, render_check, scratch_name
 from grampus.databases.verify.decide_verified import Verification
+from grampus.databases.verify.table_checks import TableChecks
 from grampus.databases.verify.verification import DatabaseVerification
 from grampus.databases.verify.verify_steps import VERIFY, VerifiedOrder
 from grampus.hosts.port import CommandResult
 from grampus.state.history import OperationHistory
+from grampus.state.locks import hold_lock
 from grampus.volumes.decide_scrub import ScrubReport
 from grampus.volumes.model import VolumeRecord
 
@@ -53,17 +56,44 @@ class FakeScrubs:
 def world(tmp_path: Path) -> World:
     world = World(tmp_path)
     world.create()
-    answers = world.hosts["h1"].admin_answers
-    answers[LIST_TABLES] = "".join(
-        f"{schema.encode().hex()}\t{name.encode().hex()}\n" for schema, name in TABLES
-    )
-    for table in TABLES:
-        answers[render_check(table)] = f"{'.'.join(table)}\tcheck\tstatus\tOK\n"
+    for host in world.hosts.values():
+        host.admin_answers[LIST_TABLES] = "".join(
+            f"{schema.encode().hex()}\t{name.encode().hex()}\t16384\n" for schema, name in TABLES
+        )
+        for table in TABLES:
+            host.admin_answers[render_check(table)] = f"{'.'.join(table)}\tcheck\tstatus\tOK\n"
     return world
 
 
 def verification(world: World, scrubs: FakeScrubs | None = None) -> DatabaseVerification:
-    return DatabaseVerification(world.service().operations, scrubs or FakeScrubs())
+    service = world.service()
+    checks = TableChecks(service, DatabaseClones(service.operations, service.planner))
+    return DatabaseVerification(service.operations, scrubs or FakeScrubs(), checks)
+
+
+def names(world: World) -> list[str]:
+    return [view.record.spec.name for view in world.service().list()]
+
+
+def watch_checks(
+    world: World, monkeypatch: pytest.MonkeyPatch, refuse: tuple[int, str] | None = None
+) -> list[str]:
+    """The databases whose servers are asked to check a table, in order; `shop.orders` is answered
+    with `refuse`."""
+    asked: list[str] = []
+    for host in world.hosts.values():
+        answering = host.run
+
+        def run(argv: Sequence[str], answering: Any = answering, **options: Any) -> CommandResult:
+            if "CHECK TABLE" in argv[-1]:
+                asked.append(str(options["daemon"]))
+            if refuse is not None and argv[-1] == render_check(("shop", "orders")):
+                return CommandResult(tuple(argv), refuse[0], "", refuse[1])
+            answered: CommandResult = answering(argv, **options)
+            return answered
+
+        monkeypatch.setattr(host, "run", run)
+    return asked
 
 
 def test_all_is_looked_at_and_kept(world: World) -> None:
@@ -109,9 +139,10 @@ def test_damage_counts_until_it_is_repaired(
 
 
 def test_a_broken_table_is_named_and_the_others_are_checked(world: World) -> None:
-    world.hosts["h1"].admin_answers[render_check(("shop", "orders"))] = (
-        "shop.orders\tcheck\terror\tCorrupt\n"
-    )
+    for host in world.hosts.values():
+        host.admin_answers[render_check(("shop", "orders"))] = (
+            "shop.orders\tcheck\terror\tCorrupt\n"
+        )
     verified = verification(world).verify("demo", scrub=False, tables=True, repair=False)
     assert [check.table for check in verified.broken_tables] == ["shop.orders"]
     assert verified.summary.said == "tables: 1 broken, 2 sound"
@@ -128,22 +159,64 @@ def test_a_broken_table_is_named_and_the_others_are_checked(world: World) -> Non
 def test_a_server_that_ends_at_a_table_is_not_asked_again(
     world: World, monkeypatch: pytest.MonkeyPatch, code: int, said: str
 ) -> None:
-    host, checks = world.hosts["h1"], []
-    answering = host.run
-
-    def run(argv: Sequence[str], **options: Any) -> CommandResult:
-        if "CHECK TABLE" in argv[-1]:
-            checks.append(argv[-1])
-        if argv[-1] == render_check(("shop", "orders")):
-            return CommandResult(tuple(argv), code, "", said)
-        return answering(argv, **options)
-
-    monkeypatch.setattr(host, "run", run)
+    asked = watch_checks(world, monkeypatch, (code, said))
     verified = verification(world).verify("demo", scrub=False, tables=True, repair=False)
     assert verified.tables is not None
     assert [check.outcome for check in verified.tables] == ["sound", "broken", "unchecked"]
     assert "shop.orders" in verified.tables[2].said
-    assert len(checks) == 2
+    assert len(asked) == 2
+    assert names(world) == ["demo"]
+
+
+def test_tables_are_checked_on_a_clone_that_is_gone_afterwards(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, before = watch_checks(world, monkeypatch), world.inventory()
+    verification(world).verify("demo", scrub=False, tables=True, repair=False)
+    assert asked == [f"mysqld-{scratch_name('demo')}"] * 3
+    assert world.inventory() == before
+
+
+def test_tables_are_checked_in_place_when_asked_for(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = watch_checks(world, monkeypatch)
+    steps = verification(world).describe(
+        "demo", scrub=False, tables=True, repair=False, in_place=True
+    )
+    assert steps[0] == "Check 3 tables of demo in its own server"
+    verification(world).verify("demo", scrub=False, tables=True, repair=False, in_place=True)
+    assert asked == ["mysqld-demo"] * 3
+
+
+def test_tables_are_checked_in_place_where_no_clone_can_be_made(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for other in ("second", "third"):  # that is all that this world has addresses for
+        world.create(other)
+    asked = watch_checks(world, monkeypatch)
+    (step, _) = verification(world).describe("demo", scrub=False, tables=True, repair=False)
+    assert step.startswith("Check 3 tables of demo in its own server: All 3 addresses")
+    verified = verification(world).verify("demo", scrub=False, tables=True, repair=False)
+    assert verified.is_sound
+    assert asked == ["mysqld-demo"] * 3
+
+
+def test_a_clone_that_was_left_by_a_killed_check_goes_with_the_next(world: World) -> None:
+    world.create(scratch_name("demo"))
+    verification(world).verify("demo", scrub=False, tables=True, repair=False)
+    assert names(world) == ["demo"]
+
+
+def test_one_check_of_a_database_at_a_time(world: World) -> None:
+    operations = world.service().operations
+    lock = f"verify-tables.{operations.lab}.demo"
+    with (
+        hold_lock(operations.home, lock, operations.clock, timeout_s=0),
+        pytest.raises(RefusedError) as caught,
+    ):
+        verification(world).verify("demo", scrub=False, tables=True, repair=False)
+    assert caught.value.code == "busy"
 
 
 def test_a_stopped_database_can_have_its_copies_verified_alone(world: World) -> None:
@@ -165,7 +238,9 @@ def test_a_plan_changes_nothing(world: World) -> None:
     steps = verification(world, scrubs).describe("demo", scrub=True, tables=True, repair=False)
     assert steps == [
         "Deep-scrub demo.1/db-demo",
-        "Check 3 tables of demo",
+        f"Clone demo as it is now into {scratch_name('demo')}",
+        "Check 3 tables there",
+        f"Delete {scratch_name('demo')} again",
         "Keep the result with demo",
     ]
     assert scrubs.scrubbed == []
