@@ -65,8 +65,8 @@ def test_tables_and_copies_are_sound(shop: CommandLine) -> None:
     assert "app.t" in [check["table"] for check in verified["tables"]]
     assert {check["outcome"] for check in verified["tables"]} == {"sound"}
     # They were checked on a clone, of which nothing is left.
-    assert [one["name"] for one in shop.json("db", "list")] == ["verified"]
-    assert shop.json("db", "snapshot", "list", "verified") == []
+    assert [one["name"] for one in shop.json("db", "list")["databases"]] == ["verified"]
+    assert shop.json("db", "snapshot", "list", "verified")["snapshots"] == []
     in_place = shop.json("db", "verify", "verified", "--tables", "--in-place")
     assert in_place["summary"] == verified["summary"]
     volume = shop.json("volume", "verify", "verified")
