@@ -75,6 +75,9 @@ def test_what_clones_stand_on_stays(lab: CommandLine) -> None:
         machine.ok("sh", "-c", f"echo before > {file}; sync {file}")
         lab.ok("volume", "snapshot", "create", "snap-parent", "kept")
         machine.ok("sh", "-c", f"echo after > {file}; sync {file}")
+        listed = lab.json("volume", "snapshot", "list", "snap-parent")
+        assert [one["name"] for one in listed["snapshots"]] == ["kept"]
+        assert listed["since_last_bytes"] >= 4 * 1024 * 1024, "an object was written to"
         lab.ok("volume", "clone", "snap-parent@kept", "snap-child", "--size", "1G")
         refused = lab.run("volume", "snapshot", "delete", "snap-parent", "kept", "--yes")
         assert (refused.code, "clones that stand on it: snap-child" in refused.stderr) == (4, True)

@@ -74,10 +74,10 @@ def snapshot_list(
     lab: LabOption = LAB_DEFAULT,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """The database's snapshots, oldest first, and what each added to the one before it."""
+    """The database's snapshots, oldest first: what each added, and what was written since."""
     with work_on_databases(lab) as (session, _):
-        infos = database_snapshots(session).all(name)
-    show_snapshots(output_format, f"There is no snapshot of '{name}' yet.", infos)
+        measured = database_snapshots(session).measured(name)
+    show_snapshots(output_format, f"There is no snapshot of '{name}' yet.", measured)
 
 
 @command(db_snapshot_app, "delete", "grampus db snapshot delete shop before-upgrade --yes")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -31,7 +30,7 @@ from grampus.cli.work import work_on_volumes
 from grampus.core.errors import NotFoundError, RefusedError, UsageError
 from grampus.core.units import format_bytes, parse_bytes
 from grampus.volumes.decide_namespace import read_places
-from grampus.volumes.model import CloneSource, SnapshotInfo, VolumeSpec
+from grampus.volumes.model import CloneSource, MeasuredSnapshots, SnapshotInfo, VolumeSpec
 from grampus.volumes.service import VolumeService
 from grampus.volumes.write_paths import decide_max_lag_ms
 
@@ -63,9 +62,9 @@ def snapshot_list(
     lab: LabOption = LAB_DEFAULT,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """The volume's snapshots, oldest first, and what each added to the one before it."""
-    infos = Session(lab).volumes().snapshots(name, with_used=True)
-    show_snapshots(output_format, f"There is no snapshot of '{name}' yet.", infos)
+    """The volume's snapshots, oldest first: what each added, and what was written since."""
+    measured = Session(lab).volumes().measure_snapshots(name)
+    show_snapshots(output_format, f"There is no snapshot of '{name}' yet.", measured)
 
 
 @command(snapshot_app, "delete", "grampus volume snapshot delete scratch before --yes")
@@ -239,21 +238,28 @@ def details_of_snapshot(name: str, info: SnapshotInfo) -> dict[str, str]:
     }
 
 
-def show_snapshots(output_format: OutputFormat, empty: str, infos: Sequence[SnapshotInfo]) -> None:
-    """A table of snapshots."""
-    make_output(output_format).table(
-        {"snapshots": [snapshot_document(info) for info in infos]},
-        ["snapshot", "taken (UTC)", "size", "new data", "protected"],
+def show_snapshots(output_format: OutputFormat, empty: str, measured: MeasuredSnapshots) -> None:
+    """A table of snapshots, and what was written after the newest."""
+    infos, since_bytes = measured.snapshots, measured.since_last_bytes
+    rows = [
         [
-            [
-                info.name,
-                f"{info.created_at:%Y-%m-%d %H:%M:%S}",
-                format_bytes(info.size_bytes),
-                "-" if info.used_bytes is None else format_bytes(info.used_bytes),
-                "yes" if info.protected else "no",
-            ]
-            for info in infos
-        ],
+            info.name,
+            f"{info.created_at:%Y-%m-%d %H:%M:%S}",
+            format_bytes(info.size_bytes),
+            "-" if info.used_bytes is None else format_bytes(info.used_bytes),
+            "yes" if info.protected else "no",
+        ]
+        for info in infos
+    ]
+    if since_bytes is not None:
+        rows.append(["(since the last)", "-", "-", format_bytes(since_bytes), "-"])
+    make_output(output_format).table(
+        {
+            "snapshots": [snapshot_document(info) for info in infos],
+            "since_last_bytes": since_bytes,
+        },
+        ["snapshot", "taken (UTC)", "size", "new data", "protected"],
+        rows,
         empty,
     )
 

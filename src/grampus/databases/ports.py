@@ -15,6 +15,7 @@ from grampus.volumes.model import (
     CloneSource,
     EncryptionName,
     Lineage,
+    MeasuredSnapshots,
     SnapshotInfo,
     VolumeRecord,
     VolumeSpec,
@@ -112,8 +113,12 @@ class VolumePort(Protocol):
         """
         ...
 
-    def snapshots(self, name: str, *, with_used: bool = False) -> list[SnapshotInfo]:
+    def snapshots(self, name: str) -> list[SnapshotInfo]:
         """The volume's snapshots, oldest first. Raises NotFoundError."""
+        ...
+
+    def measure_snapshots(self, name: str) -> MeasuredSnapshots:
+        """The same, and how much was written between them. Raises NotFoundError."""
         ...
 
     def ensure_snapshot(self, name: str, snapshot: str) -> SnapshotInfo:

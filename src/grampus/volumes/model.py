@@ -109,9 +109,19 @@ class SnapshotInfo(BaseModel):
     size_bytes: int  # the image's size at that moment
     created_at: datetime
     # What was written between the snapshot before and this one, in whole objects; of the first,
-    # all that it holds. None: not asked for.
+    # all that it holds. None: not measured.
     used_bytes: int | None = None
     protected: bool = False
+
+
+class MeasuredSnapshots(BaseModel):
+    """A volume's snapshots with what each added, and what was written after the newest."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    snapshots: tuple[SnapshotInfo, ...]  # oldest first
+    # In whole objects, as `used_bytes`. None: there is no snapshot to count from.
+    since_last_bytes: int | None = None
 
 
 class Lineage(BaseModel):

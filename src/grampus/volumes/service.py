@@ -86,8 +86,9 @@ class VolumeService:
         self._snapshots = parts.snapshots
         self._cloning = parts.cloning
         self._operations = parts.operations
-        # Streams of what does not change: they need no lock, and nothing else of this service.
+        # They change nothing that others use: they need no lock, and nothing else of this service.
         self.exporting, self.importing = parts.transfers.exporting, parts.transfers.importing
+        self.measure_snapshots = parts.snapshots.measured
         self.trash, self.encryption = parts.trash, parts.encrypting
         self.migrations, self.key_rotation = parts.migrations, parts.key_rotation
         self.lending = parts.lending
@@ -456,9 +457,9 @@ class VolumeService:
         """Raise RefusedError with code `has-clones` when other images stand on this one."""
         self._creating.require_removable(name)
 
-    def snapshots(self, name: str, *, with_used: bool = False) -> list[SnapshotInfo]:
+    def snapshots(self, name: str) -> list[SnapshotInfo]:
         """The volume's snapshots, oldest first. Raises NotFoundError."""
-        return self._snapshots.all(name, with_used=with_used)
+        return self._snapshots.all(name)
 
     def describe_snapshot(self, name: str, snapshot: str) -> list[str]:
         """What `ensure_snapshot` would do now, step by step.

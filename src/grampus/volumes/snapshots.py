@@ -22,7 +22,7 @@ from grampus.volumes.decide_snapshot import (
 )
 from grampus.volumes.encrypting import Encrypting
 from grampus.volumes.journals import Journals, ReplayOrder, require_detached
-from grampus.volumes.model import SnapshotInfo, VolumeRecord
+from grampus.volumes.model import MeasuredSnapshots, SnapshotInfo, VolumeRecord
 from grampus.volumes.records import VolumeRecords
 from grampus.volumes.write_paths import LOCAL_KEY
 
@@ -57,14 +57,27 @@ class Snapshots:
         self._encrypting = encrypting
         self._progress = progress
 
-    def all(self, name: str, *, with_used: bool = False) -> list[SnapshotInfo]:
+    def all(self, name: str) -> list[SnapshotInfo]:
         """The volume's snapshots, oldest first. Raises NotFoundError."""
-        spec = self._records.get(name).spec
-        used_bytes = self._snapshots.used_bytes(spec.pool, spec.image) if with_used else {}
-        return [
-            describe_snapshot(snapshot, used_bytes.get(snapshot.name), spec.encryption)
-            for snapshot in self._snapshots.all(spec.pool, spec.image)
-        ]
+        record = self._records.get(name)
+        return [describe_snapshot(s, None, record.spec.encryption) for s in self._list(record)]
+
+    def measured(self, name: str) -> MeasuredSnapshots:
+        """The same, and how much was written between them. Raises NotFoundError.
+
+        Two commands of the cluster, however many there are; one when there is none.
+        """
+        record = self._records.get(name)
+        spec, found = record.spec, self._list(record)
+        if not found:
+            return MeasuredSnapshots(snapshots=())
+        used_bytes = self._snapshots.used_bytes(spec.pool, spec.image)
+        return MeasuredSnapshots(
+            snapshots=tuple(
+                describe_snapshot(one, used_bytes.get(one.name), spec.encryption) for one in found
+            ),
+            since_last_bytes=used_bytes.get(None),
+        )
 
     def plan(self, name: str, snapshot: str) -> ReplayOrder | None:
         """What must be done before a snapshot of that name; None: nothing.

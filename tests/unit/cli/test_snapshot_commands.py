@@ -8,7 +8,7 @@ import pytest
 from grampus.cli.output import OutputFormat
 from grampus.cli.volume_snapshot import details_of_snapshot, parse_source, show_snapshots
 from grampus.core.errors import UsageError
-from grampus.volumes.model import SnapshotInfo
+from grampus.volumes.model import MeasuredSnapshots, SnapshotInfo
 
 INFO = SnapshotInfo(
     name="before",
@@ -31,17 +31,20 @@ def test_what_names_no_snapshot(text: str) -> None:
 
 def test_listed_for_people_and_programs(capsys: pytest.CaptureFixture[str]) -> None:
     unasked = INFO.model_copy(update={"name": "later", "used_bytes": None, "protected": False})
-    show_snapshots(OutputFormat.HUMAN, "There is none.", [INFO, unasked])
+    measured = MeasuredSnapshots(snapshots=(INFO, unasked), since_last_bytes=4 << 20)
+    show_snapshots(OutputFormat.HUMAN, "There is none.", measured)
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split() == [
         *("before", "2026-11-22", "01:26:19", "1", "GiB", "100", "MiB", "yes")
     ]
     assert lines[2].split()[-2:] == ["-", "no"]
-    show_snapshots(OutputFormat.HUMAN, "There is none.", [])
+    assert lines[3].split() == ["(since", "the", "last)", "-", "-", "4", "MiB", "-"]
+    show_snapshots(OutputFormat.HUMAN, "There is none.", MeasuredSnapshots(snapshots=()))
     assert capsys.readouterr().out == "There is none.\n"
-    show_snapshots(OutputFormat.JSON, "There is none.", [INFO])
-    shown = json.loads(capsys.readouterr().out)["snapshots"]
-    assert SnapshotInfo.model_validate(shown[0]) == INFO
+    show_snapshots(OutputFormat.JSON, "There is none.", measured)
+    shown = json.loads(capsys.readouterr().out)
+    assert SnapshotInfo.model_validate(shown["snapshots"][0]) == INFO
+    assert shown["since_last_bytes"] == 4 << 20
 
 
 def test_details_say_when_and_in_which_zone() -> None:

@@ -17,6 +17,7 @@ from grampus.volumes.model import (
     CloneSource,
     EncryptionName,
     Lineage,
+    MeasuredSnapshots,
     SnapshotInfo,
     VolumeRecord,
     VolumeSpec,
@@ -75,6 +76,7 @@ class FakeVolumes:
         self.hosts_without_volumed: set[str] = set()
         self.failing_paths: set[WritePath] = set()  # attaching by them fails
         self.drawn_down: list[str] = []  # while they were attached
+        self.measured: list[str] = []  # whose snapshots were measured
 
     def is_attached(self, name: str) -> bool:
         self._fuse.burn()
@@ -187,11 +189,16 @@ class FakeVolumes:
         if name in self.images and self._clones_of(name):
             raise RefusedError(f"Clones stand on '{name}'.", code="has-clones")
 
-    def snapshots(self, name: str, *, with_used: bool = False) -> list[SnapshotInfo]:
-        found = [snapshot.info for snapshot in self._image(name).snapshots.values()]
-        return [
-            info.model_copy(update={"used_bytes": 4096 if with_used else None}) for info in found
-        ]
+    def snapshots(self, name: str) -> list[SnapshotInfo]:
+        return [snapshot.info for snapshot in self._image(name).snapshots.values()]
+
+    def measure_snapshots(self, name: str) -> MeasuredSnapshots:
+        self.measured.append(name)
+        found = self.snapshots(name)
+        return MeasuredSnapshots(
+            snapshots=tuple(info.model_copy(update={"used_bytes": 4096}) for info in found),
+            since_last_bytes=8192 if found else None,
+        )
 
     def ensure_snapshot(self, name: str, snapshot: str) -> SnapshotInfo:
         image = self._image(name)

@@ -8,6 +8,7 @@ import pytest
 
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError, UsageError
 from grampus.core.units import GIB
+from grampus.volumes.model import MeasuredSnapshots
 
 from .world import IMAGE, World
 
@@ -88,15 +89,18 @@ def test_a_client_that_cannot_flush_in_time_is_an_error(world: World) -> None:
     assert world.image.snapshots == {}
 
 
-def test_listed_with_what_each_added(world: World) -> None:
+def test_listed_with_what_each_added_and_what_was_written_since(world: World) -> None:
     _attached(world)
     service = world.service()
     assert service.snapshots("demo") == []
+    assert service.measure_snapshots("demo") == MeasuredSnapshots(snapshots=())
     for name in ("b", "a"):
         service.ensure_snapshot("demo", name)
     assert [(s.name, s.used_bytes) for s in service.snapshots("demo")] == [("b", None), ("a", None)]
-    used = service.snapshots("demo", with_used=True)
-    assert [s.used_bytes for s in used] == [4194304, 4194304]
+    world.image.used_bytes = 12288
+    measured = service.measure_snapshots("demo")
+    assert [s.used_bytes for s in measured.snapshots] == [4194304, 4194304]
+    assert measured.since_last_bytes == 12288
 
 
 def test_a_protected_one_stays_until_it_is_unprotected(world: World) -> None:

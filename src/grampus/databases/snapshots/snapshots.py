@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from grampus.core.errors import RefusedError, UsageError, not_found
 from grampus.core.names import require_name
 from grampus.databases.kinds import DocumentT, OperationType
@@ -19,7 +17,7 @@ from grampus.databases.snapshots.snapshot_steps import (
     SnapshotOrder,
     SnapshotProtection,
 )
-from grampus.volumes.model import SnapshotInfo
+from grampus.volumes.model import MeasuredSnapshots, SnapshotInfo
 
 BY_HAND_PREFIX = "at-"
 SAFETY_PREFIX = "before-rollback-"
@@ -36,10 +34,10 @@ class DatabaseSnapshots:
         self._operations = operations
         self._volumes = operations.volumes
 
-    def all(self, name: str, *, with_used: bool = True) -> Sequence[SnapshotInfo]:
-        """The database's snapshots, oldest first. Raises NotFoundError."""
+    def measured(self, name: str) -> MeasuredSnapshots:
+        """The database's snapshots, and what was written between them. Raises NotFoundError."""
         self._operations.records.get(name)
-        return self._volumes.snapshots(name, with_used=with_used)
+        return self._volumes.measure_snapshots(name)
 
     def describe(self, kind: OperationType[DocumentT], document: DocumentT) -> list[str]:
         """What an operation would do, one line a step, for `--dry-run`."""

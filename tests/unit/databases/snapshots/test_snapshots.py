@@ -88,7 +88,8 @@ def test_taken_while_it_runs_and_called_after_the_time(world: World) -> None:
     assert world.volumes.images["demo"].snapshots["at-20260101-000000"].files[ROWS].content == (
         "before"
     )
-    assert [info.name for info in _snapshots(world).all("demo")] == ["at-20260101-000000"]
+    [info] = _snapshots(world).measured("demo").snapshots
+    assert info.name == "at-20260101-000000"
 
 
 @pytest.mark.parametrize(
@@ -98,7 +99,7 @@ def test_taken_while_it_runs_and_called_after_the_time(world: World) -> None:
         (lambda s: s.create("demo", "Before"), UsageError, "invalid-name"),
         (lambda s: s.create("demo", "auto-me"), UsageError, "invalid-name"),
         (lambda s: s.create("other"), NotFoundError, "not-found"),
-        (lambda s: s.all("other"), NotFoundError, "not-found"),
+        (lambda s: s.measured("other"), NotFoundError, "not-found"),
         (lambda s: s.delete("demo", "befor"), NotFoundError, "not-found"),
         (lambda s: s.protect("demo", "befor", protected=True), NotFoundError, "not-found"),
         (lambda s: s.rollback("demo", "befor", with_safety=True), NotFoundError, "not-found"),
@@ -129,7 +130,7 @@ def test_a_protected_or_cloned_one_is_not_removed(world: World) -> None:
     assert caught.value.code == "has-clones"
     world.volumes.ensure_flattened("copy")
     snapshots.delete("demo", "before")
-    assert snapshots.all("demo") == []
+    assert snapshots.measured("demo").snapshots == ()
 
 
 @pytest.mark.parametrize("act", [_roll_back, _roll_back_for_good])
@@ -244,7 +245,7 @@ def test_a_snapshot_cut_off_is_not_taken_later(world: World) -> None:
     assert world.service().converge() == [
         "The snapshot of the database demo had been cut off; it is now undone."
     ]
-    assert _snapshots(world).all("demo") == []
+    assert _snapshots(world).measured("demo").snapshots == ()
 
 
 def test_a_schedule_is_kept_with_the_database_and_on_its_image(world: World) -> None:
@@ -276,7 +277,7 @@ def test_due_takes_and_lets_go(world: World) -> None:
         assert all(one.is_quiet for one in _schedules(world).carry_out())
         world.clock.sleep(3600)
     assert taken == [f"auto-20260101-0{hour}0000" for hour in range(4)]
-    kept = [info.name for info in _snapshots(world).all("demo")]
+    kept = [info.name for info in _snapshots(world).measured("demo").snapshots]
     assert kept == ["by-hand", "auto-20260101-020000", "auto-20260101-030000"]
     assert world.volumes.images["plain"].snapshots == {}
 
@@ -295,7 +296,7 @@ def test_due_keeps_what_is_protected_or_cloned(world: World) -> None:
         world.clock.sleep(3600)
     assert carried.kept == {"auto-20260101-010000": "Clones stand on it."}
     assert (carried.deleted, carried.problem) == ([], None)
-    assert len(_snapshots(world).all("demo")) == 4
+    assert len(_snapshots(world).measured("demo").snapshots) == 4
 
 
 def test_what_fails_with_one_keeps_the_others_from_nothing(world: World) -> None:
