@@ -99,8 +99,10 @@ def test_the_source_stays_while_clones_stand_on_it(shop: CommandLine) -> None:
     assert refused.code == 4
     assert "clones" in refused.stderr
     assert show(shop, "origin")["status"] == "running"
+    assert show(shop, "origin")["clones"] == ["copy"]
     shop.ok("db", "flatten", "copy")
     assert show(shop, "copy")["clone_depth"] == 0
+    assert show(shop, "origin")["clones"] == []
     shop.ok("db", "delete", "origin", "--now", "--yes")
     assert ask(shop, "copy", "SELECT COUNT(*) FROM app.t") == ["2"]
 

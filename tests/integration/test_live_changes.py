@@ -90,7 +90,9 @@ def test_parameters_take_effect_at_once_or_at_the_next_start(
     assert lab.sql(database, "select @@innodb_io_capacity") == [["900"]]
     later = lab.json("db", "parameter", "set", database, "innodb_ft_max_token_size", "20")
     assert later["waiting"] == ["innodb_ft_max_token_size"]
+    assert lab.json("db", "show", database)["pending_restart"] == ["innodb_ft_max_token_size"]
     lab.ok("db", "restart", database)
+    assert lab.json("db", "show", database)["pending_restart"] == []
     states = {
         view["name"]: (view["running"], view["state"])
         for view in lab.json("db", "parameter", "list", database)["parameters"]

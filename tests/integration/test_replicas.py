@@ -76,7 +76,15 @@ def test_a_replica_follows_a_writer_refuses_others_and_is_promoted(leader: Comma
     _await_rows(leader, writer.rows + 1)
     (replica,) = _replicas(leader)
     assert (replica["transactions_behind"], replica["lag_s"]) == (0, 0)
-    assert replica["host"] != leader.json("db", "show", PRIMARY)["host"]
+    shown = leader.json("db", "show", PRIMARY)
+    assert replica["host"] != shown["host"]
+    assert [one["name"] for one in shown["replica_states"]] == [REPLICA]
+    assert shown["endpoints"]["read_only"]["address"] == replica["address"]
+    assert shown["connections"] >= 1, "the replica is connected"
+    assert shown["max_connections"] == int(leader.sql(PRIMARY, "SELECT @@max_connections")[0][0])
+    assert shown["uptime_s"] >= 1
+    follows = leader.json("db", "show", REPLICA)["replication"]
+    assert (follows["source"]["name"], follows["state"]) == (PRIMARY, "replicating")
     refused = leader.run("db", "connect", REPLICA, "-e", "INSERT INTO s.t VALUES (-2)")
     assert "read-only" in refused.stderr
     read = leader.ok("db", "connect", PRIMARY, "--read-only", "-e", "SELECT @@GLOBAL.read_only")

@@ -41,6 +41,10 @@ def test_rolled_back_and_forth(lab: CommandLine, database: str) -> None:
     safety = lab.json(*rollback, "before", "--yes")["safety_snapshot"]
     assert _rows(lab, database) == "1"
     assert [kept["name"] for kept in _snapshots(lab, database)] == ["before", safety]
+    shown = lab.json("db", "show", database)
+    assert (shown["snapshots"]["count"], shown["snapshots"]["newest"]["name"]) == (2, safety)
+    assert shown["snapshots"]["used_bytes"] > 0
+    assert (shown["last_event"]["kind"], shown["last_event"]["outcome"]) == ("db.rollback", "done")
     lab.ok(*rollback, safety, "--yes", "--no-safety-snapshot")
     assert _rows(lab, database) == "3"
 

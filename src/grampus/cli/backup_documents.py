@@ -141,7 +141,11 @@ def pairs_of_state(
 ) -> dict[str, str]:
     """What `db show` tells of backups, for people."""
     schedule = record.backup_schedule
-    pairs = {"backups": describe_schedule(schedule)} if schedule else {}
+    if record.spec.replica_of is not None:
+        return {}  # its primary is backed up
+    has_some = state is not None and state.last_id is not None
+    without = "by hand alone" if has_some else "none"
+    pairs = {"backups": describe_schedule(schedule) if schedule else without}
     if state is None:
         return pairs
     if state.last_id is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -320,23 +321,33 @@ def file_system_document(room: FileSystem | None) -> dict[str, int] | None:
     return {"size_bytes": room.size_bytes, "free_bytes": room.free_bytes}
 
 
-def pairs_of_database(
-    view: DatabaseView, live: LiveVolume | None, room: FileSystem | None
-) -> dict[str, str]:
-    """A database as names and values, for people."""
-    spec, volume = view.record.spec, view.volume
-    attachment = volume.attachment if volume else None
-    seen = view.record.last_verification
+def pairs_of_server(view: DatabaseView, now: Mapping[str, str]) -> dict[str, str]:
+    """A database and its server as names and values, for people; `now` is how the server does."""
+    spec = view.record.spec
     return {
         "database": spec.name,
         "status": view.status,
         "server": f"{spec.flavour} {view.record.server_version}",
         "address": f"{spec.address}:{spec.port}",
         "user": view.record.user,
-        **({"replica of": spec.replica_of} if spec.replica_of else {}),
+        **now,
         "host": spec.host,
         "limits": f"{spec.cpus:g} CPUs, {format_bytes(spec.memory_bytes)} memory",
         "buffer pool": format_bytes(view.record.buffer_pool_bytes),
+        "protected": "yes" if spec.protected else "no",
+        **({"labels": render_labels(spec.labels)} if spec.labels else {}),
+        "created": view.record.created_at.isoformat(timespec="seconds"),
+    }
+
+
+def pairs_of_volume(
+    view: DatabaseView, live: LiveVolume | None, room: FileSystem | None
+) -> dict[str, str]:
+    """The volume of a database as names and values, for people."""
+    spec, volume = view.record.spec, view.volume
+    attachment = volume.attachment if volume else None
+    seen = view.record.last_verification
+    return {
         "volume": f"{volume.spec.pool}/{volume.spec.image}, {format_bytes(spec.size_bytes)}"
         if volume
         else "-",
@@ -349,10 +360,7 @@ def pairs_of_database(
         **(details_of_journal(live.journal) if live else {}),
         **(details_of_counts(live.journal_counts) if live else {}),
         **(details_of_read_cache(live.read_cache) if live else {}),
-        "protected": "yes" if spec.protected else "no",
         **({"verified": f"{seen.at:%Y-%m-%d %H:%M} UTC: {seen.said}"} if seen else {}),
-        **({"labels": render_labels(spec.labels)} if spec.labels else {}),
-        "created": view.record.created_at.isoformat(timespec="seconds"),
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from textwrap import shorten
 from typing import Annotated
 
 import typer
@@ -11,6 +10,7 @@ from grampus.cli.app import command
 from grampus.cli.composition.names import database_events, database_names, database_rotation
 from grampus.cli.db import NameArgument, database_document, db_app
 from grampus.cli.db_user import require_one_way
+from grampus.cli.event_documents import describe_outcome, event_document
 from grampus.cli.options import (
     FORMAT_DEFAULT,
     LAB_DEFAULT,
@@ -23,8 +23,6 @@ from grampus.cli.work import work_on_databases
 from grampus.core.errors import UsageError
 from grampus.databases.names.events import DatabaseEvent
 from grampus.databases.records import render_labels
-
-_REASON_WIDTH = 80
 
 
 @command(db_app, "events", "grampus db events shop --last 20")
@@ -42,7 +40,7 @@ def db_events(
     with work_on_databases(lab) as (session, _):
         events = database_events(session).of(name, last=last)
     make_output(output_format).table(
-        {"database": name, "events": [_document(event) for event in events]},
+        {"database": name, "events": [event_document(event) for event in events]},
         ["at", "what", "by", "outcome", "took"],
         [_row(event, name) for event in events],
         f"Nothing has been done to the database {name} yet.",
@@ -141,27 +139,12 @@ def db_rotate(
     )
 
 
-def _document(event: DatabaseEvent) -> dict[str, object]:
-    return {
-        "at": event.at.isoformat(),
-        "database": event.database,
-        "kind": event.kind,
-        "what": event.what,
-        "by": event.actor,
-        "outcome": event.outcome,
-        "reason": event.reason,
-        "duration_s": round(event.duration_s, 3),
-    }
-
-
 def _row(event: DatabaseEvent, name: str) -> list[str]:
     formerly = f" (as {event.database})" if event.database != name else ""
-    # Whole in JSON: a column as wide as the longest message could not be read.
-    reason = f": {shorten(event.reason, _REASON_WIDTH, placeholder=' ...')}" if event.reason else ""
     return [
         f"{event.at:%Y-%m-%d %H:%M:%S}",
         f"{event.what}{formerly}",
         event.actor or "-",
-        f"{event.outcome}{reason}",
+        describe_outcome(event),
         f"{event.duration_s:.1f} s",
     ]

@@ -6,20 +6,30 @@ from grampus.cli.app import command
 from grampus.cli.backup_documents import pairs_of_state, state_document
 from grampus.cli.composition.copies import database_replicas
 from grampus.cli.composition.live import database_growth
+from grampus.cli.composition.names import database_events
 from grampus.cli.db import (
     NameArgument,
     database_document,
     db_app,
     details_of_due_flatten,
     file_system_document,
-    pairs_of_database,
+    pairs_of_server,
+    pairs_of_volume,
 )
-from grampus.cli.lineage import details_of_lineage, lineage_document, observe_lineage
+from grampus.cli.lineage import details_of_lineage, lineage_document
 from grampus.cli.options import FORMAT_DEFAULT, LAB_DEFAULT, FormatOption, LabOption
 from grampus.cli.output import make_output
+from grampus.cli.overview import (
+    overview_document,
+    pairs_of_copies,
+    pairs_of_history,
+    pairs_of_server_now,
+    pairs_of_snapshots,
+)
 from grampus.cli.volume import details_of_asides, losses_document
 from grampus.cli.work import work_on_databases
 from grampus.databases.backup.states import BackupStates
+from grampus.databases.overview import DatabaseOverviews
 
 
 @command(db_app, "show", "grampus db show shop")
@@ -28,15 +38,15 @@ def db_show(
     lab: LabOption = LAB_DEFAULT,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """One database: server, limits, volume, and what its write path may lose."""
+    """One database at a glance: server, volume, replicas, clones, snapshots, backups, history."""
     with work_on_databases(lab) as (session, databases):
         view = databases.show(name)
-        spec = view.record.spec
+        record, spec, operations = view.record, view.record.spec, databases.operations
         live = session.volumes().observe_live(name) if view.volume else None
         asides = session.volumes().observe_asides(name) if view.volume else []
-        lineage = observe_lineage(session, view)
-        followers = database_replicas(session).names(name)
-        backed_up = BackupStates(databases.operations).find(name)
+        replicas, events = database_replicas(session), database_events(session)
+        seen = DatabaseOverviews(operations, replicas, events).observe(view)
+        backed_up = BackupStates(operations).find(name)
         now = session.clock.now()
         room = database_growth(session).show(name).file_system if view.volume else None
     said = live.model_dump(mode="json") if live is not None else {}
@@ -46,13 +56,21 @@ def db_show(
         **{key: said.get(key) for key in ("journal", "journal_counts", "read_cache")},
         "file_system": file_system_document(room),
         "local_asides": [aside.path for aside in asides],
-        **lineage_document(view, lineage),
-        "flatten_due": view.record.flatten_due,
-        "replicas": followers,
-        "backups": state_document(view.record, backed_up, now),
+        **lineage_document(view, seen.lineage),
+        "flatten_due": record.flatten_due,
+        "replicas": [replica.record.spec.name for replica in seen.replicas],
+        "backups": state_document(record, backed_up, now),
+        **overview_document(view, seen, now),
     }
-    pairs = pairs_of_database(view, live, room) | details_of_asides(asides)
-    pairs |= {"replicas": ", ".join(followers)} if followers else {}
-    pairs |= details_of_lineage(view, lineage) | details_of_due_flatten(view.record)
-    pairs |= pairs_of_state(view.record, backed_up, now)
-    make_output(output_format).details(document, pairs)
+    groups = [
+        pairs_of_server(view, pairs_of_server_now(view, seen)),
+        pairs_of_volume(view, live, room)
+        | details_of_asides(asides)
+        | details_of_due_flatten(record),
+        pairs_of_copies(view, seen)
+        | details_of_lineage(view, seen.lineage)
+        | pairs_of_snapshots(view, seen, now),
+        pairs_of_state(record, backed_up, now),
+        pairs_of_history(seen),
+    ]
+    make_output(output_format).groups(document, groups)

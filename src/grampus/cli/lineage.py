@@ -18,13 +18,13 @@ def observe_lineage(session: Session, view: DatabaseView) -> Lineage | None:
 
 
 def lineage_document(view: DatabaseView, lineage: Lineage | None) -> dict[str, Any]:
-    """JSON: `cloned_from` (null: no clone) and `clone_depth` (0: it stands alone)."""
+    """JSON: `cloned_from` (null: no clone), `clone_depth` (0: it stands alone; null: unknown)."""
     source = view.volume.source if view.volume else None
-    if source is None or lineage is None:
+    if source is None:
         return {"cloned_from": None, "clone_depth": 0}
     return {
         "cloned_from": {"image": source.image, "snapshot": source.snapshot},
-        "clone_depth": lineage.depth,
+        "clone_depth": lineage.depth if lineage else None,
     }
 
 

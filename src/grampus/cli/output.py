@@ -38,6 +38,10 @@ class Output(Protocol):
         """One thing, as names and values."""
         ...
 
+    def groups(self, document: object, groups: Sequence[Mapping[str, str]]) -> None:
+        """One thing with much to say of it, in groups with a line between them."""
+        ...
+
     def text(self, document: object, text: str) -> None:
         """A sentence or a block of text."""
         ...
@@ -84,10 +88,17 @@ class HumanOutput:
         self._console.print(table)
 
     def details(self, document: object, pairs: Mapping[str, str]) -> None:
+        self.groups(document, [pairs])
+
+    def groups(self, document: object, groups: Sequence[Mapping[str, str]]) -> None:
         del document
-        width = max((len(name) for name in pairs), default=0)
-        for name, value in pairs.items():
-            self._console.print(Text.assemble((f"{name:<{width}}", "bold"), "  ", value))
+        width = max((len(name) for pairs in groups for name in pairs), default=0)
+        for number, pairs in enumerate(pairs for pairs in groups if pairs):
+            if number:
+                self._console.print()
+            for name, value in pairs.items():
+                lines = value.replace("\n", "\n" + " " * (width + 2))
+                self._console.print(Text.assemble((f"{name:<{width}}", "bold"), "  ", lines))
 
     def text(self, document: object, text: str) -> None:
         del document
@@ -110,6 +121,10 @@ class JsonOutput:
 
     def details(self, document: object, pairs: Mapping[str, str]) -> None:
         del pairs
+        _print_json(document)
+
+    def groups(self, document: object, groups: Sequence[Mapping[str, str]]) -> None:
+        del groups
         _print_json(document)
 
     def text(self, document: object, text: str) -> None:

@@ -11,9 +11,12 @@ from typing import Any
 from grampus.state.operations import OperationStatus
 from grampus.state.store import Store
 
+# Without a bound, LIMIT is -1. A kind's name has no character that GLOB takes for a pattern.
 _OF_SUBJECTS = (
-    "SELECT * FROM operations WHERE lab = ? AND subject IN (SELECT value FROM json_each(?)) "
-    "ORDER BY id"
+    "SELECT * FROM (SELECT * FROM operations WHERE lab = ? "
+    "AND subject IN (SELECT value FROM json_each(?)) "
+    "AND EXISTS (SELECT 1 FROM json_each(?) WHERE kind GLOB value || '*') "
+    "ORDER BY id DESC LIMIT ?) ORDER BY id"
 )
 _OF_KINDS = (
     "SELECT * FROM operations WHERE lab = ? AND kind IN (SELECT value FROM json_each(?)) "
@@ -44,17 +47,24 @@ class OperationHistory:
         self._store = store
         self._lab = lab
 
-    def of_subjects(self, subjects: Collection[str]) -> list[JournaledOperation]:
-        """Every operation on one of these subjects."""
-        return self._select(_OF_SUBJECTS, subjects)
+    def of_subjects(
+        self,
+        subjects: Collection[str],
+        *,
+        kind_prefixes: Collection[str] = ("",),
+        last: int | None = None,
+    ) -> list[JournaledOperation]:
+        """The operations on one of these subjects whose kind begins so; the `last` so many."""
+        wanted = (json.dumps(list(subjects)), json.dumps(list(kind_prefixes)))
+        return self._select(_OF_SUBJECTS, *wanted, -1 if last is None else last)
 
     def of_kinds(self, kinds: Collection[str]) -> list[JournaledOperation]:
         """Every operation of one of these kinds."""
-        return self._select(_OF_KINDS, kinds)
+        return self._select(_OF_KINDS, json.dumps(list(kinds)))
 
-    def _select(self, query: str, values: Collection[str]) -> list[JournaledOperation]:
+    def _select(self, query: str, *values: str | int) -> list[JournaledOperation]:
         with self._store.transaction() as connection:
-            rows = connection.execute(query, (self._lab, json.dumps(list(values)))).fetchall()
+            rows = connection.execute(query, (self._lab, *values)).fetchall()
         return [
             JournaledOperation(
                 id=row["id"],

@@ -51,6 +51,15 @@ def test_human_details_are_literal(capsys: Captured, text: str) -> None:
     assert second == f"{text:<4}  value"
 
 
+def test_groups_are_aligned_with_a_line_between_them_and_none_where_nothing_is(
+    capsys: Captured,
+) -> None:
+    HumanOutput().groups(None, [{"a": "1"}, {}, {"long": "2\n3", "b": "4"}])
+    assert capsys.readouterr().out == "a     1\n\nlong  2\n      3\nb     4\n"
+    JsonOutput().groups({"a": 1}, [{"a": "1"}])
+    assert json.loads(capsys.readouterr().out) == {"a": 1}
+
+
 @pytest.mark.parametrize("text", LITERAL)
 def test_human_error_is_literal_and_on_stderr_alone(capsys: Captured, text: str) -> None:
     HumanOutput().error(GrampusError(f"Bad: {text}", f"Do {text}"))

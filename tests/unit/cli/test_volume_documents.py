@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from grampus.cli.composition.session import BUILT_VOLUMED, VOLUMED_VARIABLE, volumed_program
-from grampus.cli.db import database_document, pairs_of_database
+from grampus.cli.db import database_document, pairs_of_server, pairs_of_volume
 from grampus.cli.volume import (
     details_of_asides,
     details_of_counts,
@@ -196,14 +196,15 @@ def test_a_database_shows_its_volumes_write_path() -> None:
     view = DatabaseView(record=record, status="running", volume=journaled)
     assert database_document(view)["write_path"] == "journal"
     room = FileSystem(size_bytes=2**30, free_bytes=2**28)
-    shown = pairs_of_database(view, LiveVolume(state="running", journal=JOURNAL), room)
+    shown = pairs_of_volume(view, LiveVolume(state="running", journal=JOURNAL), room)
     assert (shown["write path"], shown["journal"]) == ("journal", "running, 13% full")
     assert "after the last flush" in shown["lost if host fails"]
     assert shown["space"] == "75% of 1 GiB used, 256 MiB free"
-    full = pairs_of_database(view, None, FileSystem(size_bytes=2**30, free_bytes=2**20))
+    assert list(pairs_of_server(view, {"up": "1 min"}))[4:7] == ["user", "up", "host"]
+    full = pairs_of_volume(view, None, FileSystem(size_bytes=2**30, free_bytes=2**20))
     assert full["space"].endswith("1 MiB free: full, whoever writes waits")
     young = DatabaseView(record=record, status="creating", volume=None)
-    without = pairs_of_database(young, None, None)
+    without = pairs_of_volume(young, None, None)
     assert "lost if host fails" not in without
     assert "space" not in without
 

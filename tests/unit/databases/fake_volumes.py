@@ -77,6 +77,7 @@ class FakeVolumes:
         self.failing_paths: set[WritePath] = set()  # attaching by them fails
         self.drawn_down: list[str] = []  # while they were attached
         self.measured: list[str] = []  # whose snapshots were measured
+        self.measure_failure = ""  # why they cannot be
 
     def is_attached(self, name: str) -> bool:
         self._fuse.burn()
@@ -194,6 +195,8 @@ class FakeVolumes:
 
     def measure_snapshots(self, name: str) -> MeasuredSnapshots:
         self.measured.append(name)
+        if self.measure_failure:
+            raise GrampusError(self.measure_failure)
         found = self.snapshots(name)
         return MeasuredSnapshots(
             snapshots=tuple(info.model_copy(update={"used_bytes": 4096}) for info in found),

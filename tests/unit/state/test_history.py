@@ -29,5 +29,10 @@ def test_operations_are_found_by_subject_and_by_kind(tmp_path: Path) -> None:
     assert (stopped.kind, stopped.status, stopped.step) == ("db.stop", "running", "")
     assert [found.subject for found in history.of_kinds(["db.create"])] == ["shop", "other"]
     assert history.of_subjects([]) == []
+    assert [found.kind for found in history.of_subjects(["shop"], last=1)] == ["db.stop"]
+    assert history.of_subjects(["shop"], last=0) == []
+    assert history.of_subjects(["shop"], kind_prefixes=("volume.", "lab")) == []
+    of_databases = history.of_subjects(["shop", "other"], kind_prefixes=("volume.", "db."), last=2)
+    assert [found.subject for found in of_databases] == ["shop", "other"], "oldest first"
     assert made.actor == "anna"
     store.close()

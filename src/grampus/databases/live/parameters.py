@@ -23,8 +23,9 @@ from grampus.databases.live.server_variables import is_read_only, observe_variab
 from grampus.databases.model import DatabaseRecord, DatabaseSpec
 from grampus.databases.operating import DatabaseOperations
 
-# `list` is a method of the service: inside it, the type goes by this name.
+# `list` is a method of the service: inside it, the type goes by these names.
 Sentences = list[str]
+Names = list[str]
 
 
 class DatabaseParameters:
@@ -45,6 +46,20 @@ class DatabaseParameters:
         return decide_views(
             record.spec.parameters, record.started_parameters, variables, everything=everything
         )
+
+    def waiting(self, record: DatabaseRecord) -> Names:
+        """The parameters of a running server that take effect at its next start, by name.
+
+        The server is asked only when it was started with others than it has now. Raises what
+        `Administrator.query` raises.
+        """
+        if record.spec.parameters == record.started_parameters:
+            return []
+        variables = observe_variables(administrator_of(self._operations.ports, record.spec))
+        views = decide_views(
+            record.spec.parameters, record.started_parameters, variables, everything=False
+        )
+        return [view.name for view in views if view.state == "pending restart"]
 
     def plan_set(self, name: str, parameter: str, value: str) -> ParameterChange | None:
         """What it takes to have the server's parameter at `value`; None when it was set so.

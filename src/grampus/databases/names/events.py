@@ -51,11 +51,13 @@ class DatabaseEvents:
         """
         renamed = self._history.of_kinds([RENAME.kind, RESTORE.kind])
         names = decide_former_names(name, renamed)
-        operations = self._history.of_subjects(names)
-        events = [classify_event(operation) for operation in operations if is_shown(operation)]
+        # Those of databases and of their volumes, and no lab's of the same name.
+        prefixes = (KIND_PREFIX, VOLUME_PREFIX)
+        operations = self._history.of_subjects(names, kind_prefixes=prefixes, last=last)
+        events = [classify_event(operation) for operation in operations]
         if not events:
             self._records.get(name)
-        return events if last is None else events[-last:] if last else []
+        return events
 
 
 def decide_former_names(name: str, operations: Sequence[JournaledOperation]) -> list[str]:
@@ -66,11 +68,6 @@ def decide_former_names(name: str, operations: Sequence[JournaledOperation]) -> 
         if operation.status == "done" and new == names[-1] and former not in names:
             names.append(former)
     return names
-
-
-def is_shown(operation: JournaledOperation) -> bool:
-    """Whether it is one of a database or of its volume, and no lab's of the same name."""
-    return operation.kind.startswith((KIND_PREFIX, VOLUME_PREFIX))
 
 
 def classify_event(operation: JournaledOperation) -> DatabaseEvent:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
@@ -123,18 +123,21 @@ def decide_standing(
     return ReplicaStanding("replicating", behind, lag_ms)
 
 
-def decide_reader(standings: dict[str, ReplicaStanding], primary: str) -> str:
-    """The replica that a reader goes to: of the healthy ones the least far behind.
-
-    Raises RefusedError with code `no-replica` when none is healthy.
-    """
+def find_reader(standings: Mapping[str, ReplicaStanding]) -> str | None:
+    """The replica that a reader goes to: of the healthy ones the least far behind."""
     healthy = [
         (standing.lag_ms is None, standing.lag_ms or 0, name)
         for name, standing in standings.items()
         if standing.state == "replicating"
     ]
-    if healthy:
-        return min(healthy)[2]
+    return min(healthy)[2] if healthy else None
+
+
+def decide_reader(standings: Mapping[str, ReplicaStanding], primary: str) -> str:
+    """As `find_reader`. Raises RefusedError with code `no-replica` when none is healthy."""
+    reader = find_reader(standings)
+    if reader is not None:
+        return reader
     states = ", ".join(f"{name} is {standing.state}" for name, standing in standings.items())
     raise RefusedError(
         f"No replica of {primary} can be read from: {states or 'it has none'}.",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from pydantic import BaseModel, ConfigDict
 
@@ -63,6 +63,13 @@ def decide_due(
     comes a little earlier than the last time misses none. A snapshot from the future, as after a
     clock was set back, counts for nothing.
     """
+    return decide_next(schedule, snapshots, now) <= now
+
+
+def decide_next(
+    schedule: SnapshotSchedule, snapshots: Sequence[SnapshotInfo], now: datetime
+) -> datetime:
+    """When the schedule wants the next snapshot; not after `now`: it is due (`decide_due`)."""
     every = timedelta(seconds=schedule.every_s)
     taken = [
         snapshot.created_at
@@ -70,8 +77,9 @@ def decide_due(
         if is_scheduled(snapshot.name) and snapshot.created_at < now + every
     ]
     if not taken:
-        return True
-    return _interval(max(taken), schedule.every_s) < _interval(now, schedule.every_s)
+        return now
+    number = _interval(max(taken), schedule.every_s) + 1
+    return datetime.fromtimestamp(number * schedule.every_s, tz=UTC)
 
 
 def decide_let_go(

@@ -24,6 +24,10 @@ def _states(world: LiveWorld) -> dict[str, tuple[str | None, str]]:
     return {view.name: (view.running, view.state) for view in world.parameters().list("demo")}
 
 
+def _waiting(world: LiveWorld) -> list[str]:
+    return world.parameters().waiting(world.service().get("demo"))
+
+
 def _config(world: LiveWorld) -> str:
     return world.hosts["h1"].files[PurePosixPath("/h1/databases/demo/my.cnf")].content
 
@@ -36,6 +40,7 @@ def test_parameter_that_can_change_does_at_once_and_is_kept(world: LiveWorld) ->
     assert "innodb_io_capacity = 1024\n" in _config(world)
     assert world.volumes.images["demo"].facts["parameters"] == '{"innodb_io_capacity": "1024"}'
     assert _states(world) == {"innodb_io_capacity": ("1024", "in effect")}
+    assert _waiting(world) == []
     world.live().restart("demo")
     assert _states(world) == {"innodb_io_capacity": ("1024", "in effect")}
 
@@ -45,8 +50,11 @@ def test_parameter_of_the_next_start_waits(world: LiveWorld) -> None:
     assert change is not None
     assert change.waits_for_restart
     assert _states(world) == {"innodb_page_cleaners": ("4", "pending restart")}
+    assert _waiting(world) == ["innodb_page_cleaners"]
     world.live().restart("demo")
     assert _states(world) == {"innodb_page_cleaners": ("8", "in effect")}
+    world.hosts["h1"].commands.clear()
+    assert (_waiting(world), world.hosts["h1"].commands) == ([], []), "nobody need be asked"
     world.parameters().reset("demo", "innodb_page_cleaners")
     assert _states(world) == {"innodb_page_cleaners": ("8", "pending restart")}
     world.live().restart("demo")

@@ -46,6 +46,7 @@ class ReplicatingHost(FakeHost):
         servers[name] = self
         self.held_back: set[str] = set()  # daemons that receive and do not apply
         self.apply_error: dict[str, str] = {}
+        self.silent_to_looks = False
 
     @property
     def data_dir(self) -> PurePosixPath:
@@ -156,6 +157,10 @@ class ReplicatingHost(FakeHost):
         if statement.startswith("STOP REPLICA; RESET REPLICA ALL"):
             self._change(daemon, follows=None, receives=False, read_only=False)
             return 0, ""
+        if statement.startswith("SHOW GLOBAL STATUS WHERE"):
+            if self.silent_to_looks:
+                return 1, "ERROR 2013 (HY000): Lost connection to MySQL server"
+            return 0, "Threads_connected\t5\nUptime\t3600\nmax_connections\t151\n"
         if statement.startswith(("SHOW GLOBAL STATUS", "SET GLOBAL")):
             return 0, "x\t0\n"
         return super()._administrator(argv, daemon)

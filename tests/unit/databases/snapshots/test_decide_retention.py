@@ -11,6 +11,7 @@ from grampus.databases.snapshots.decide_retention import (
     SnapshotSchedule,
     decide_due,
     decide_let_go,
+    decide_next,
     is_scheduled,
     name_at,
     require_schedule,
@@ -85,6 +86,20 @@ def test_which_are_scheduled_ones(name: str, expected: bool) -> None:
 )
 def test_when_one_is_due(taken: list[SnapshotInfo], expected: bool) -> None:
     assert decide_due(HOURLY, taken, NOON) is expected
+
+
+@pytest.mark.parametrize(
+    ("taken", "expected"),
+    [
+        ([], ago()),
+        ([at(ago(hours=5))], ago(hours=4)),  # it has been due since
+        ([at(ago())], NOON + timedelta(hours=1)),
+        ([at(ago(minutes=-30))], NOON + timedelta(hours=1)),
+        ([at(ago(), name="by-hand")], ago()),
+    ],
+)
+def test_when_the_next_one_is_due(taken: list[SnapshotInfo], expected: datetime) -> None:
+    assert decide_next(HOURLY, taken, NOON) == expected
 
 
 def test_a_caller_that_comes_a_little_early_misses_none() -> None:

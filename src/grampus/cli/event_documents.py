@@ -1,0 +1,36 @@
+"""What happened to a database, as the command line shows it."""
+
+from __future__ import annotations
+
+from textwrap import shorten
+from typing import Any
+
+from grampus.databases.names.events import DatabaseEvent
+
+_REASON_WIDTH = 80
+
+
+def event_document(event: DatabaseEvent) -> dict[str, Any]:
+    """The stable JSON form of an event."""
+    return {
+        "at": event.at.isoformat(),
+        "database": event.database,
+        "kind": event.kind,
+        "what": event.what,
+        "by": event.actor,
+        "outcome": event.outcome,
+        "reason": event.reason,
+        "duration_s": round(event.duration_s, 3),
+    }
+
+
+def describe_outcome(event: DatabaseEvent) -> str:
+    """What came of it, and why; cut, since a column as wide as the longest could not be read."""
+    reason = f": {shorten(event.reason, _REASON_WIDTH, placeholder=' ...')}" if event.reason else ""
+    return f"{event.outcome}{reason}"
+
+
+def describe_event(event: DatabaseEvent) -> str:
+    """In a line."""
+    by = f" by {event.actor}" if event.actor else ""
+    return f"{event.at:%Y-%m-%d %H:%M:%S} UTC, {event.what}{by}, {describe_outcome(event)}"

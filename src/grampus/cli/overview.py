@@ -1,0 +1,174 @@
+"""A database at a glance, as `db show` says it: server, copies, snapshots, history."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from grampus.cli.db_replica import replica_document
+from grampus.cli.event_documents import describe_event, event_document
+from grampus.core.intervals import format_age, format_interval
+from grampus.core.units import format_bytes
+from grampus.databases.model import DatabaseSpec
+from grampus.databases.overview import Overview
+from grampus.databases.replicas.decide_replicas import ReplicaStanding, format_lag
+from grampus.databases.replicas.replicas import ReplicaView
+from grampus.databases.snapshots.decide_retention import SnapshotSchedule
+from grampus.databases.view import DatabaseView
+
+
+def overview_document(view: DatabaseView, seen: Overview, now: datetime) -> dict[str, Any]:
+    """The fields of `db show --format json` that an overview fills; it holds no secret."""
+    spec, server = view.record.spec, seen.server
+    own = endpoint_document(spec)
+    reader = seen.reader.record.spec if seen.reader else None
+    read_only = None if reader is None else endpoint_document(reader)
+    return {
+        "uptime_s": server.uptime_s if server else None,
+        "connections": server.connections if server else None,
+        "max_connections": server.max_connections if server else None,
+        "server_problem": seen.server_problem,
+        "pending_restart": list(seen.waiting),
+        "endpoints": {
+            "read_write": None if spec.replica_of else own,
+            "read_only": own if spec.replica_of else read_only,
+        },
+        "replication": _replication_document(seen),
+        "replica_states": [replica_document(replica) for replica in seen.replicas],
+        "clones": list(seen.lineage.children) if seen.lineage else [],
+        "snapshots": _snapshots_document(view, seen, now),
+        "last_event": event_document(seen.last_event) if seen.last_event else None,
+    }
+
+
+def endpoint_document(spec: DatabaseSpec) -> dict[str, Any]:
+    """Where a database is reached."""
+    return {"name": spec.name, "address": spec.address, "port": spec.port}
+
+
+def pairs_of_server_now(view: DatabaseView, seen: Overview) -> dict[str, str]:
+    """For people: how the server does, and where to read from."""
+    name, pairs = view.record.spec.name, {}
+    if seen.server is not None:
+        pairs["up"] = f"{format_age(seen.server.uptime_s)}, {_connections(seen)}"
+    if seen.server_problem is not None:
+        pairs["up"] = f"not known: {seen.server_problem}"
+    if seen.waiting:
+        waiting = ", ".join(seen.waiting)
+        pairs["pending"] = f"{waiting}: `grampus db restart {name}` makes it so"
+    if seen.reader is not None:
+        spec = seen.reader.record.spec
+        pairs["read-only"] = (
+            f"{spec.address}:{spec.port} ({spec.name}), or `grampus db connect {name} --read-only`"
+        )
+    elif seen.replicas:
+        pairs["read-only"] = "none: no replica is healthy"
+    return pairs
+
+
+def pairs_of_copies(view: DatabaseView, seen: Overview) -> dict[str, str]:
+    """For people: what it follows, what follows it, and what was cloned from it."""
+    pairs, spec = {}, view.record.spec
+    if spec.replica_of is not None:
+        source = seen.primary.spec if seen.primary else None
+        where = f"{spec.replica_of} ({source.address}:{source.port})" if source else spec.replica_of
+        standing = f", {describe_standing(seen.standing)}" if seen.standing else ""
+        pairs["replica of"] = f"{where}{standing}"
+    if seen.replicas:
+        pairs["replicas"] = "\n".join(_describe_replica(replica) for replica in seen.replicas)
+    followers = {replica.record.spec.name for replica in seen.replicas}
+    children = seen.lineage.children if seen.lineage else ()
+    clones = [child for child in children if child not in followers]
+    if clones:
+        pairs["clones"] = ", ".join(clones)
+    return pairs
+
+
+def pairs_of_snapshots(view: DatabaseView, seen: Overview, now: datetime) -> dict[str, str]:
+    """For people: how many there are, the newest, their size, and when the next one is due."""
+    schedule = view.record.snapshot_schedule
+    if seen.cluster_problem is not None:
+        return {"snapshots": f"not known: {seen.cluster_problem}"}
+    if seen.snapshots is None or (view.record.spec.replica_of and not seen.snapshots.snapshots):
+        return {}  # a replica has none of its own
+    pairs = {"snapshots": "none"}
+    if seen.snapshots.snapshots:
+        newest = seen.snapshots.snapshots[-1]
+        age = format_age((now - newest.created_at).total_seconds())
+        since_bytes = seen.snapshots.since_last_bytes or 0
+        pairs["snapshots"] = (
+            f"{len(seen.snapshots.snapshots)}, with {format_bytes(_used_bytes(seen))}; the newest "
+            f"is {newest.name}, {age} old, {format_bytes(since_bytes)} written since"
+        )
+    if schedule is not None and seen.next_snapshot_at is not None:
+        pairs["next snapshot"] = _describe_next(schedule, seen.next_snapshot_at, now)
+    return pairs
+
+
+def pairs_of_history(seen: Overview) -> dict[str, str]:
+    """For people: what was done last."""
+    return {"last event": describe_event(seen.last_event)} if seen.last_event else {}
+
+
+def describe_standing(standing: ReplicaStanding) -> str:
+    """How a replica is, in a line."""
+    lag = "" if standing.lag_ms is None else f", {format_lag(standing.lag_ms)} behind"
+    problem = f": {standing.problem}" if standing.problem else ""
+    return f"{standing.state}{lag}{problem}"
+
+
+def _describe_replica(replica: ReplicaView) -> str:
+    spec = replica.record.spec
+    where = f"{spec.name} at {spec.address}:{spec.port} on {spec.host}"
+    return f"{where}, {describe_standing(replica.standing)}"
+
+
+def _connections(seen: Overview) -> str:
+    server = seen.server
+    return f"{server.connections} of {server.max_connections} connections" if server else ""
+
+
+def _describe_next(schedule: SnapshotSchedule, at: datetime, now: datetime) -> str:
+    every = f"every {format_interval(schedule.every_s)}"
+    if at <= now:
+        return f"due ({every}): `grampus serve` takes it, or `grampus db snapshot due`"
+    return f"{at:%Y-%m-%d %H:%M} UTC ({every})"
+
+
+def _used_bytes(seen: Overview) -> int:
+    found = seen.snapshots.snapshots if seen.snapshots else ()
+    return sum(info.used_bytes or 0 for info in found)
+
+
+def _snapshots_document(view: DatabaseView, seen: Overview, now: datetime) -> dict[str, Any]:
+    schedule, found = view.record.snapshot_schedule, seen.snapshots
+    newest = found.snapshots[-1] if found and found.snapshots else None
+    return {
+        "count": len(found.snapshots) if found else None,
+        "newest": {
+            "name": newest.name,
+            "created_at": newest.created_at.isoformat(),
+            "age_s": round((now - newest.created_at).total_seconds(), 1),
+        }
+        if newest
+        else None,
+        "used_bytes": _used_bytes(seen) if found else None,
+        "since_last_bytes": found.since_last_bytes if found else None,
+        "schedule": schedule.model_dump(mode="json") if schedule else None,
+        "next_at": seen.next_snapshot_at.isoformat() if seen.next_snapshot_at else None,
+        "problem": seen.cluster_problem,
+    }
+
+
+def _replication_document(seen: Overview) -> dict[str, Any] | None:
+    """How a replica is; None: it is none."""
+    if seen.standing is None:
+        return None
+    standing = seen.standing
+    return {
+        "source": endpoint_document(seen.primary.spec) if seen.primary else None,
+        "state": standing.state,
+        "lag_s": None if standing.lag_ms is None else standing.lag_ms / 1000,
+        "transactions_behind": standing.behind,
+        "problem": standing.problem,
+    }

@@ -1,0 +1,202 @@
+"""A database at a glance, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from grampus.cli.backup_documents import pairs_of_state
+from grampus.cli.overview import (
+    overview_document,
+    pairs_of_copies,
+    pairs_of_history,
+    pairs_of_server_now,
+    pairs_of_snapshots,
+)
+from grampus.databases.backup.decide_schedule import BackupState
+from grampus.databases.live.server_now import ServerNow
+from grampus.databases.model import DatabaseRecord, DatabaseSpec
+from grampus.databases.names.events import DatabaseEvent
+from grampus.databases.overview import Overview
+from grampus.databases.replicas.decide_replicas import ReplicaStanding
+from grampus.databases.replicas.replicas import ReplicaView
+from grampus.databases.snapshots.decide_retention import SnapshotSchedule
+from grampus.databases.view import DatabaseView
+from grampus.volumes.model import Lineage, MeasuredSnapshots, SnapshotInfo
+
+NOW = datetime(2026, 11, 24, 12, 30, tzinfo=UTC)
+MIB = 1 << 20
+NOTHING = Overview(
+    server=None,
+    server_problem=None,
+    waiting=[],
+    lineage=Lineage(parent=None, depth=0),
+    snapshots=MeasuredSnapshots(snapshots=()),
+    cluster_problem=None,
+    next_snapshot_at=None,
+    replicas=[],
+    reader=None,
+    primary=None,
+    standing=None,
+    last_event=None,
+)
+
+
+def record(name: str, *, number: int = 10, replica_of: str | None = None) -> DatabaseRecord:
+    spec = DatabaseSpec(
+        name=name,
+        flavour="mysql",
+        size_bytes=1 << 30,
+        memory_bytes=1 << 29,
+        cpus=1.0,
+        pool="databases",
+        host="h1",
+        address=f"10.9.0.{number}",
+        server_id=number,
+        replica_of=replica_of,
+    )
+    return DatabaseRecord(
+        spec=spec, user=name, server_version="9.7", buffer_pool_bytes=1, created_at=NOW
+    )
+
+
+SHOP = DatabaseView(record=record("shop"), status="running", volume=None)
+REPLICA = DatabaseView(
+    record=record("shop-r1", number=11, replica_of="shop"), status="running", volume=None
+)
+HEALTHY = ReplicaView(REPLICA.record, ReplicaStanding("replicating", 0, 300))
+BROKEN = ReplicaView(
+    record("shop-r2", number=12, replica_of="shop"),
+    ReplicaStanding("broken", problem="Duplicate entry."),
+)
+
+
+def test_a_database_with_nothing_more_to_tell() -> None:
+    """What it has none of is left out, but for snapshots and backups: there absence matters."""
+    assert pairs_of_server_now(SHOP, NOTHING) == {}
+    assert pairs_of_copies(SHOP, NOTHING) == {}
+    assert pairs_of_snapshots(SHOP, NOTHING, NOW) == {"snapshots": "none"}
+    assert pairs_of_state(SHOP.record, None, NOW) == {"backups": "none"}
+    assert pairs_of_history(NOTHING) == {}
+    state = BackupState(created_at=NOW, place="/srv", last_id="shop/1", last_taken_at=NOW)
+    assert pairs_of_state(SHOP.record, state, NOW)["backups"] == "by hand alone"
+
+
+def test_a_replica_has_no_snapshots_and_backups_of_its_own() -> None:
+    assert pairs_of_snapshots(REPLICA, NOTHING, NOW) == {}
+    assert pairs_of_state(REPLICA.record, None, NOW) == {}
+
+
+def test_how_the_server_does_and_where_to_read() -> None:
+    seen = replace(
+        NOTHING,
+        server=ServerNow(uptime_s=7500, connections=12, max_connections=151),
+        waiting=["innodb_page_cleaners"],
+        replicas=[HEALTHY, BROKEN],
+        reader=HEALTHY,
+    )
+    assert pairs_of_server_now(SHOP, seen) == {
+        "up": "2 h 5 min, 12 of 151 connections",
+        "pending": "innodb_page_cleaners: `grampus db restart shop` makes it so",
+        "read-only": "10.9.0.11:3306 (shop-r1), or `grampus db connect shop --read-only`",
+    }
+    nobody = replace(NOTHING, replicas=[BROKEN], server_problem="No answer.")
+    assert pairs_of_server_now(SHOP, nobody) == {
+        "up": "not known: No answer.",
+        "read-only": "none: no replica is healthy",
+    }
+
+
+def test_what_follows_it_and_what_was_cloned_from_it() -> None:
+    lineage = Lineage(parent=None, depth=0, children=("shop-r1", "shop-r2", "shop-test"))
+    seen = replace(NOTHING, replicas=[HEALTHY, BROKEN], lineage=lineage)
+    assert pairs_of_copies(SHOP, seen) == {
+        "replicas": "shop-r1 at 10.9.0.11:3306 on h1, replicating, 0.3 s behind\n"
+        "shop-r2 at 10.9.0.12:3306 on h1, broken: Duplicate entry.",
+        "clones": "shop-test",
+    }
+    document = overview_document(SHOP, seen, NOW)
+    assert document["clones"] == ["shop-r1", "shop-r2", "shop-test"]
+    assert [one["state"] for one in document["replica_states"]] == ["replicating", "broken"]
+    assert document["endpoints"] == {
+        "read_write": {"name": "shop", "address": "10.9.0.10", "port": 3306},
+        "read_only": None,
+    }
+
+
+def test_what_a_replica_follows() -> None:
+    seen = replace(NOTHING, primary=SHOP.record, standing=HEALTHY.standing)
+    assert pairs_of_copies(REPLICA, seen) == {
+        "replica of": "shop (10.9.0.10:3306), replicating, 0.3 s behind"
+    }
+    document = overview_document(REPLICA, seen, NOW)
+    assert document["replication"] == {
+        "source": {"name": "shop", "address": "10.9.0.10", "port": 3306},
+        "state": "replicating",
+        "lag_s": 0.3,
+        "transactions_behind": 0,
+        "problem": None,
+    }
+    assert document["endpoints"] == {
+        "read_write": None,
+        "read_only": {"name": "shop-r1", "address": "10.9.0.11", "port": 3306},
+    }
+    gone = replace(NOTHING, standing=ReplicaStanding("stopped"))
+    assert pairs_of_copies(REPLICA, gone) == {"replica of": "shop, stopped"}
+
+
+def snapshot(name: str, minutes_ago: int) -> SnapshotInfo:
+    return SnapshotInfo(
+        name=name,
+        size_bytes=1 << 30,
+        created_at=NOW - timedelta(minutes=minutes_ago),
+        used_bytes=40 * MIB,
+    )
+
+
+def test_its_snapshots_and_the_next_one() -> None:
+    taken = (snapshot("before", 90), snapshot("auto-20261124-120000", 30))
+    measured = MeasuredSnapshots(snapshots=taken, since_last_bytes=8 * MIB)
+    next_at = NOW + timedelta(minutes=30)
+    seen = replace(NOTHING, snapshots=measured, next_snapshot_at=next_at)
+    hourly = SHOP.record.model_copy(
+        update={"snapshot_schedule": SnapshotSchedule(every_s=3600, keep=24)}
+    )
+    view = replace(SHOP, record=hourly)
+    assert pairs_of_snapshots(view, seen, NOW) == {
+        "snapshots": "2, with 80 MiB; the newest is auto-20261124-120000, 30 min old, 8 MiB "
+        "written since",
+        "next snapshot": "2026-11-24 13:00 UTC (every 1h)",
+    }
+    due = replace(seen, next_snapshot_at=NOW)
+    said = pairs_of_snapshots(view, due, NOW)["next snapshot"]
+    assert said.startswith("due (every 1h): ")
+    document = overview_document(view, seen, NOW)["snapshots"]
+    assert json.loads(json.dumps(document)) == {
+        "count": 2,
+        "newest": {
+            "name": "auto-20261124-120000",
+            "created_at": "2026-11-24T12:00:00+00:00",
+            "age_s": 1800.0,
+        },
+        "used_bytes": 80 * MIB,
+        "since_last_bytes": 8 * MIB,
+        "schedule": {"every_s": 3600, "keep": 24, "keep_daily": 0},
+        "next_at": "2026-11-24T13:00:00+00:00",
+        "problem": None,
+    }
+    unknown = replace(NOTHING, snapshots=None, lineage=None, cluster_problem="It timed out.")
+    assert pairs_of_snapshots(view, unknown, NOW) == {"snapshots": "not known: It timed out."}
+    assert overview_document(view, unknown, NOW)["snapshots"]["count"] is None
+
+
+def test_what_was_done_last() -> None:
+    event = DatabaseEvent(
+        NOW, "shop", "db.resize", "resize: 2 GiB", "anna", "undone", "The pool is full.", 1.0
+    )
+    seen = replace(NOTHING, last_event=event)
+    assert pairs_of_history(seen) == {
+        "last event": "2026-11-24 12:30:00 UTC, resize: 2 GiB by anna, undone: The pool is full."
+    }
+    assert overview_document(SHOP, seen, NOW)["last_event"]["by"] == "anna"
