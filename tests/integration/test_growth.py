@@ -72,12 +72,22 @@ def once(lab: CommandLine) -> list[tuple[str, str]]:
     return [(e["kind"], e["level"]) for e in events if e["database"] == NAME]
 
 
+def warned(lab: CommandLine) -> list[tuple[str, str]]:
+    """Kind and outcome of what the controller has warned of, as the history has it."""
+    events = lab.json("db", "events", NAME)["events"]
+    return [(e["kind"], e["outcome"]) for e in events if e["by"] == "grampus serve"]
+
+
 def test_closed_before_the_disk_is_full_and_opened_by_a_resize(
     lab: CommandLine, database: str
 ) -> None:
     lab.sql(database, "create schema g; create table g.t (id int primary key)")
     fill(lab, database, leave_mib=40)
     assert once(lab) == [("read-only", "warning")]
+    assert [kind for kind, outcome in warned(lab) if outcome == "lasts"] == ["serve.read-only"]
+    assert [one["kind"] for one in lab.json("db", "show", database)["warnings"]] == [
+        "serve.read-only"
+    ]
     refused = lab.run("db", "connect", database, "-e", "insert into g.t values (1)")
     assert (refused.code != 0, "read-only" in refused.stderr) == (True, True), refused.stderr
     assert lab.sql(database, "select count(*) from g.t") == [["0"]]
@@ -90,6 +100,8 @@ def test_closed_before_the_disk_is_full_and_opened_by_a_resize(
     assert (resized["guard"], resized["size_bytes"]) == (None, 1280 * MIB)
     lab.sql(database, "insert into g.t values (3); select 1")
     assert once(lab) == []
+    assert {outcome for _, outcome in warned(lab)} == {"over"}
+    assert lab.json("db", "show", database)["warnings"] == []
 
 
 def test_grows_by_its_rule_up_to_its_ceiling(lab: CommandLine, database: str) -> None:

@@ -321,16 +321,22 @@ def file_system_document(room: FileSystem | None) -> dict[str, int] | None:
     return {"size_bytes": room.size_bytes, "free_bytes": room.free_bytes}
 
 
-def pairs_of_server(view: DatabaseView, now: Mapping[str, str]) -> dict[str, str]:
-    """A database and its server as names and values, for people; `now` is how the server does."""
+def pairs_of_server(
+    view: DatabaseView, condition: Mapping[str, str], reading: Mapping[str, str]
+) -> dict[str, str]:
+    """A database and its server as names and values, for people.
+
+    `condition` is how it does, `reading` where to read from.
+    """
     spec = view.record.spec
     return {
         "database": spec.name,
         "status": view.status,
+        **condition,
         "server": f"{spec.flavour} {view.record.server_version}",
         "address": f"{spec.address}:{spec.port}",
+        **reading,
         "user": view.record.user,
-        **now,
         "host": spec.host,
         "limits": f"{spec.cpus:g} CPUs, {format_bytes(spec.memory_bytes)} memory",
         "buffer pool": format_bytes(view.record.buffer_pool_bytes),

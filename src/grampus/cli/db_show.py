@@ -21,9 +21,10 @@ from grampus.cli.options import FORMAT_DEFAULT, LAB_DEFAULT, FormatOption, LabOp
 from grampus.cli.output import make_output
 from grampus.cli.overview import (
     overview_document,
+    pairs_of_condition,
     pairs_of_copies,
     pairs_of_history,
-    pairs_of_server_now,
+    pairs_of_reading,
     pairs_of_snapshots,
 )
 from grampus.cli.volume import details_of_asides, losses_document
@@ -63,7 +64,7 @@ def db_show(
         **overview_document(view, seen, now),
     }
     groups = [
-        pairs_of_server(view, pairs_of_server_now(view, seen)),
+        pairs_of_server(view, pairs_of_condition(view, seen), pairs_of_reading(view, seen)),
         pairs_of_volume(view, live, room)
         | details_of_asides(asides)
         | details_of_due_flatten(record),

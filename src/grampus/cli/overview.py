@@ -10,6 +10,7 @@ from grampus.cli.event_documents import describe_event, event_document
 from grampus.core.intervals import format_age, format_interval
 from grampus.core.units import format_bytes
 from grampus.databases.model import DatabaseSpec
+from grampus.databases.names.events import DatabaseEvent
 from grampus.databases.overview import Overview
 from grampus.databases.replicas.decide_replicas import ReplicaStanding, format_lag
 from grampus.databases.replicas.replicas import ReplicaView
@@ -37,6 +38,7 @@ def overview_document(view: DatabaseView, seen: Overview, now: datetime) -> dict
         "replica_states": [replica_document(replica) for replica in seen.replicas],
         "clones": list(seen.lineage.children) if seen.lineage else [],
         "snapshots": _snapshots_document(view, seen, now),
+        "warnings": [event_document(event) for event in seen.warnings],
         "last_event": event_document(seen.last_event) if seen.last_event else None,
     }
 
@@ -46,9 +48,11 @@ def endpoint_document(spec: DatabaseSpec) -> dict[str, Any]:
     return {"name": spec.name, "address": spec.address, "port": spec.port}
 
 
-def pairs_of_server_now(view: DatabaseView, seen: Overview) -> dict[str, str]:
-    """For people: how the server does, and where to read from."""
+def pairs_of_condition(view: DatabaseView, seen: Overview) -> dict[str, str]:
+    """For people: what is warned of, how the server does, and what waits for its next start."""
     name, pairs = view.record.spec.name, {}
+    if seen.warnings:
+        pairs["warnings"] = "\n".join(map(_describe_warning, seen.warnings))
     if seen.server is not None:
         pairs["up"] = f"{format_age(seen.server.uptime_s)}, {_connections(seen)}"
     if seen.server_problem is not None:
@@ -56,14 +60,17 @@ def pairs_of_server_now(view: DatabaseView, seen: Overview) -> dict[str, str]:
     if seen.waiting:
         waiting = ", ".join(seen.waiting)
         pairs["pending"] = f"{waiting}: `grampus db restart {name}` makes it so"
-    if seen.reader is not None:
-        spec = seen.reader.record.spec
-        pairs["read-only"] = (
-            f"{spec.address}:{spec.port} ({spec.name}), or `grampus db connect {name} --read-only`"
-        )
-    elif seen.replicas:
-        pairs["read-only"] = "none: no replica is healthy"
     return pairs
+
+
+def pairs_of_reading(view: DatabaseView, seen: Overview) -> dict[str, str]:
+    """For people: where to read from, of a database with replicas."""
+    name = view.record.spec.name
+    if seen.reader is None:
+        return {"read-only": "none: no replica is healthy"} if seen.replicas else {}
+    spec = seen.reader.record.spec
+    where = f"{spec.address}:{spec.port} ({spec.name})"
+    return {"read-only": f"{where}, or `grampus db connect {name} --read-only`"}
 
 
 def pairs_of_copies(view: DatabaseView, seen: Overview) -> dict[str, str]:
@@ -115,6 +122,10 @@ def describe_standing(standing: ReplicaStanding) -> str:
     lag = "" if standing.lag_ms is None else f", {format_lag(standing.lag_ms)} behind"
     problem = f": {standing.problem}" if standing.problem else ""
     return f"{standing.state}{lag}{problem}"
+
+
+def _describe_warning(event: DatabaseEvent) -> str:
+    return f"{event.reason} (since {event.at:%Y-%m-%d %H:%M:%S} UTC, `{event.actor}` says)"
 
 
 def _describe_replica(replica: ReplicaView) -> str:

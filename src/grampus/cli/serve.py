@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from grampus.cli.app import EXIT_FAILED, command
+from grampus.cli.composition.names import warning_history
 from grampus.cli.composition.session import Session
 from grampus.cli.nouns import app
 from grampus.cli.options import FORMAT_DEFAULT, LAB_DEFAULT, DryRunOption, FormatOption, LabOption
@@ -20,6 +21,7 @@ from grampus.cli.serve_jobs import due_jobs
 from grampus.core.clock import Clock, SystemClock
 from grampus.core.errors import RefusedError
 from grampus.databases.controller.due_jobs import ControllerEvent
+from grampus.databases.controller.keeping import keep_warnings
 from grampus.databases.controller.loop import Controller
 from grampus.state.locks import hold_lock
 
@@ -46,7 +48,8 @@ def serve(
         when = "Once" if once else "Every {:g} s"
         show_plan(output_format, [f"{when.format(job.every_s)}: {job.name}" for job in jobs])
         return
-    controller = Controller(jobs, lambda: _sharing(lab), clock, printer.tell)
+    kept = [keep_warnings(job, warning_history) for job in jobs]
+    controller = Controller(kept, lambda: _sharing(lab), clock, printer.tell)
     with _alone(session):
         if once:
             events = controller.run_once()

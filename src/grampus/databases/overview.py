@@ -43,7 +43,8 @@ class Overview:
     reader: ReplicaView | None  # the replica that `db connect --read-only` would choose now
     primary: DatabaseRecord | None  # what it follows
     standing: ReplicaStanding | None  # of a replica
-    last_event: DatabaseEvent | None
+    warnings: Sequence[DatabaseEvent]  # of the controller, that last as far as it knows
+    last_event: DatabaseEvent | None  # the last that is over, or was cut off
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,7 @@ class DatabaseOverviews:
             reader=next((one for one in replicas if one.record.spec.name == reader), None),
             primary=self._operations.records.find(follows) if follows else None,
             standing=self._replicas.show(name).standing if follows else None,
+            warnings=self._events.lasting(name),
             last_event=self._last_event(name),
         )
 
@@ -96,7 +98,7 @@ class DatabaseOverviews:
         """The one that ended last: an operation on the volume is a part of one on the database."""
         newest_first = reversed(self._events.of(name, last=_LAST_EVENTS))
         return max(
-            newest_first,
+            (event for event in newest_first if event.outcome != "lasts"),
             key=lambda event: event.at + timedelta(seconds=event.duration_s),
             default=None,
         )

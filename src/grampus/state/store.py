@@ -40,6 +40,22 @@ _TABLES = (
         actor VARCHAR NOT NULL DEFAULT ''
     )
     """,
+    """
+    CREATE TABLE IF NOT EXISTS warnings (
+        id INTEGER NOT NULL PRIMARY KEY,
+        lab VARCHAR NOT NULL,
+        subject VARCHAR NOT NULL,
+        job VARCHAR NOT NULL,
+        kind VARCHAR NOT NULL,
+        level VARCHAR NOT NULL,
+        text VARCHAR NOT NULL,
+        remedy VARCHAR NOT NULL,
+        times INTEGER NOT NULL,
+        began_at VARCHAR NOT NULL,
+        began_last_at VARCHAR NOT NULL,
+        ended_at VARCHAR NOT NULL
+    )
+    """,
 )
 # Columns that older files lack: table, column, and how it is added.
 _LATER_COLUMNS = (
@@ -58,7 +74,7 @@ _GET = "SELECT body FROM records WHERE kind = ? AND lab = ? AND name = ?"
 _ALL = "SELECT name, body FROM records WHERE kind = ? ORDER BY name"
 _ALL_OF_LAB = "SELECT name, body FROM records WHERE kind = ? AND lab = ? ORDER BY name"
 _REMOVE = "DELETE FROM records WHERE kind = ? AND lab = ? AND name = ?"
-_REMOVE_LAB = "DELETE FROM records WHERE lab = ?"
+_REMOVE_LAB = ("DELETE FROM records WHERE lab = ?", "DELETE FROM warnings WHERE lab = ?")
 # Another process holds the file for the time of one statement.
 _BUSY_TIMEOUT_S = 30.0
 
@@ -156,9 +172,10 @@ class Store:
             connection.execute(_REMOVE, (kind, lab, name))
 
     def remove_lab(self, lab: str) -> None:
-        """Forget every record of `lab`, of whatever kind."""
+        """Forget every record of `lab`, of whatever kind, and what was warned of in it."""
         with self.transaction() as connection:
-            connection.execute(_REMOVE_LAB, (lab,))
+            for statement in _REMOVE_LAB:
+                connection.execute(statement, (lab,))
 
     def _parse(self, kind: str, name: str, body: str, model: type[RecordT]) -> RecordT:
         try:

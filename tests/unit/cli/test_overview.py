@@ -9,9 +9,10 @@ from datetime import UTC, datetime, timedelta
 from grampus.cli.backup_documents import pairs_of_state
 from grampus.cli.overview import (
     overview_document,
+    pairs_of_condition,
     pairs_of_copies,
     pairs_of_history,
-    pairs_of_server_now,
+    pairs_of_reading,
     pairs_of_snapshots,
 )
 from grampus.databases.backup.decide_schedule import BackupState
@@ -39,6 +40,7 @@ NOTHING = Overview(
     reader=None,
     primary=None,
     standing=None,
+    warnings=[],
     last_event=None,
 )
 
@@ -74,7 +76,8 @@ BROKEN = ReplicaView(
 
 def test_a_database_with_nothing_more_to_tell() -> None:
     """What it has none of is left out, but for snapshots and backups: there absence matters."""
-    assert pairs_of_server_now(SHOP, NOTHING) == {}
+    assert pairs_of_condition(SHOP, NOTHING) == {}
+    assert pairs_of_reading(SHOP, NOTHING) == {}
     assert pairs_of_copies(SHOP, NOTHING) == {}
     assert pairs_of_snapshots(SHOP, NOTHING, NOW) == {"snapshots": "none"}
     assert pairs_of_state(SHOP.record, None, NOW) == {"backups": "none"}
@@ -96,16 +99,36 @@ def test_how_the_server_does_and_where_to_read() -> None:
         replicas=[HEALTHY, BROKEN],
         reader=HEALTHY,
     )
-    assert pairs_of_server_now(SHOP, seen) == {
+    assert pairs_of_condition(SHOP, seen) == {
         "up": "2 h 5 min, 12 of 151 connections",
         "pending": "innodb_page_cleaners: `grampus db restart shop` makes it so",
-        "read-only": "10.9.0.11:3306 (shop-r1), or `grampus db connect shop --read-only`",
+    }
+    assert pairs_of_reading(SHOP, seen) == {
+        "read-only": "10.9.0.11:3306 (shop-r1), or `grampus db connect shop --read-only`"
     }
     nobody = replace(NOTHING, replicas=[BROKEN], server_problem="No answer.")
-    assert pairs_of_server_now(SHOP, nobody) == {
-        "up": "not known: No answer.",
-        "read-only": "none: no replica is healthy",
+    assert pairs_of_condition(SHOP, nobody) == {"up": "not known: No answer."}
+    assert pairs_of_reading(SHOP, nobody) == {"read-only": "none: no replica is healthy"}
+
+
+def test_what_the_controller_warns_of_comes_first() -> None:
+    late = DatabaseEvent(
+        NOW,
+        "shop",
+        "serve.archive-late",
+        "warning: archive-late",
+        "grampus serve",
+        "lasts",
+        "Binary logs are late.",
+        9.0,
+    )
+    seen = replace(NOTHING, warnings=[late, replace(late, reason="It is full.")])
+    assert pairs_of_condition(SHOP, seen) == {
+        "warnings": "Binary logs are late. (since 2026-11-24 12:30:00 UTC, `grampus serve` says)\n"
+        "It is full. (since 2026-11-24 12:30:00 UTC, `grampus serve` says)"
     }
+    document = overview_document(SHOP, seen, NOW)
+    assert [one["kind"] for one in document["warnings"]] == 2 * ["serve.archive-late"]
 
 
 def test_what_follows_it_and_what_was_cloned_from_it() -> None:

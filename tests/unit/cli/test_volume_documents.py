@@ -200,7 +200,8 @@ def test_a_database_shows_its_volumes_write_path() -> None:
     assert (shown["write path"], shown["journal"]) == ("journal", "running, 13% full")
     assert "after the last flush" in shown["lost if host fails"]
     assert shown["space"] == "75% of 1 GiB used, 256 MiB free"
-    assert list(pairs_of_server(view, {"up": "1 min"}))[4:7] == ["user", "up", "host"]
+    server = pairs_of_server(view, {"up": "1 min"}, {"read-only": "there"})
+    assert list(server)[1:6] == ["status", "up", "server", "address", "read-only"]
     full = pairs_of_volume(view, None, FileSystem(size_bytes=2**30, free_bytes=2**20))
     assert full["space"].endswith("1 MiB free: full, whoever writes waits")
     young = DatabaseView(record=record, status="creating", volume=None)

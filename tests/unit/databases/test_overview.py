@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 
 from grampus.databases.live.server_now import ServerNow
-from grampus.databases.names.events import DatabaseEvents
 from grampus.databases.overview import DatabaseOverviews, Overview
 from grampus.databases.snapshots.decide_retention import SnapshotSchedule
 from grampus.databases.snapshots.snapshot_schedules import SnapshotSchedules
 from grampus.databases.snapshots.snapshots import DatabaseSnapshots
-from grampus.state.history import OperationHistory
+from grampus.state.warnings import Warned, WarningHistory
 from tests.unit.databases.replicas.replica_world import ReplicaWorld
-from tests.unit.databases.world import LAB
+from tests.unit.databases.world import LAB, database_events
 
 
 @pytest.fixture
@@ -28,8 +27,7 @@ def world(tmp_path: Path) -> Iterator[ReplicaWorld]:
 
 def observe(world: ReplicaWorld, name: str = "demo") -> Overview:
     databases = world.service()
-    events = DatabaseEvents(databases.operations.records, OperationHistory(world.store, LAB))
-    overviews = DatabaseOverviews(databases.operations, world.replicas(), events)
+    overviews = DatabaseOverviews(databases.operations, world.replicas(), database_events(world))
     return overviews.observe(databases.show(name))
 
 
@@ -76,6 +74,21 @@ def test_the_last_event_is_the_one_that_ended_last(world: ReplicaWorld) -> None:
     seen = observe(world)
     assert seen.last_event is not None
     assert (seen.last_event.kind, seen.last_event.duration_s) == ("db.rollback", 2.0)
+
+
+def test_what_the_controller_warns_of_is_no_event_that_is_over(world: ReplicaWorld) -> None:
+    world.clock.sleep(10)
+    history = WarningHistory(world.store, LAB, world.clock)
+    history.change("binlogs", begun=[Warned("demo", "archive-late", "warning", "It is late.")])
+    seen = observe(world)
+    assert [event.reason for event in seen.warnings] == ["It is late."]
+    assert seen.last_event is not None
+    assert seen.last_event.kind == "db.create"
+    history.change("binlogs", ended=history.known("binlogs"))
+    seen = observe(world)
+    assert seen.warnings == []
+    assert seen.last_event is not None
+    assert seen.last_event.kind == "serve.archive-late"
 
 
 def test_a_server_that_does_not_answer_keeps_nothing_from_being_shown(world: ReplicaWorld) -> None:

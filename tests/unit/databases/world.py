@@ -8,11 +8,14 @@ from typing import TypeVar
 
 from grampus.core.units import GIB
 from grampus.databases.clones.decide_golden import GOLDEN_PREFIX, GOLDEN_SNAPSHOT
+from grampus.databases.names.events import DatabaseEvents
 from grampus.databases.request import CreateRequest
 from grampus.databases.service import DatabaseService
 from grampus.databases.view import CreatedDatabase
+from grampus.state.history import OperationHistory
 from grampus.state.home import Home
 from grampus.state.store import Store
+from grampus.state.warnings import WarningHistory
 from tests.unit.stepped_journal import SteppedJournal
 
 from .fake_volumes import FakeVolumes
@@ -106,6 +109,15 @@ class World:
 
     def close(self) -> None:
         self.store.close()
+
+
+def database_events(world: World) -> DatabaseEvents:
+    """The histories of the world's databases."""
+    return DatabaseEvents(
+        world.service().operations.records,
+        OperationHistory(world.store, LAB),
+        WarningHistory(world.store, LAB, world.clock),
+    )
 
 
 WorldT = TypeVar("WorldT", bound=World)

@@ -9,6 +9,7 @@ from grampus.databases.names.trash import DatabaseTrash
 from grampus.databases.users.rotation import DatabaseRotation
 from grampus.databases.users.users import DatabaseUsers
 from grampus.state.history import OperationHistory
+from grampus.state.warnings import WarningHistory
 
 
 def database_users(session: Session) -> DatabaseUsers:
@@ -25,7 +26,12 @@ def database_names(session: Session) -> DatabaseNames:
 
 def database_events(session: Session) -> DatabaseEvents:
     history = OperationHistory(session.store, session.lab_name)
-    return DatabaseEvents(session.databases().operations.records, history)
+    records = session.databases().operations.records
+    return DatabaseEvents(records, history, warning_history(session))
+
+
+def warning_history(session: Session) -> WarningHistory:
+    return WarningHistory(session.store, session.lab_name, session.clock)
 
 
 def database_trash(session: Session) -> DatabaseTrash:

@@ -1,4 +1,5 @@
-"""What has happened to a database: its operations, and those on its volume, as they were journaled.
+"""What has happened to a database: its operations, and those on its volume, as they were journaled,
+and what the controller warned of.
 
 It is followed through renaming, and through the trash under another name.
 """
@@ -16,16 +17,19 @@ from grampus.databases.names.naming_steps import RENAME
 from grampus.databases.names.trash_steps import RESTORE
 from grampus.databases.records import DatabaseRecords, render_labels
 from grampus.state.history import JournaledOperation, OperationHistory
+from grampus.state.warnings import KeptWarning, WarningHistory
 
 VOLUME_PREFIX = "volume."
 _SECRET_WORDS = ("password", "passphrase", "secret", "key", "token")
 # `cut off`: its process is gone or at it now; the next command finishes or undoes it.
-Outcome = Literal["done", "undone", "cut off"]
+# Of warnings: `lasts`, as far as the controller knew when it last ran, or `over`.
+Outcome = Literal["done", "undone", "cut off", "lasts", "over"]
+CONTROLLER = "grampus serve"
 
 
 @dataclass(frozen=True)
 class DatabaseEvent:
-    """One operation, in words."""
+    """One operation, or one warning, in words."""
 
     at: datetime
     database: str  # its name at that time
@@ -33,16 +37,19 @@ class DatabaseEvent:
     what: str  # such as `resize: 20 GiB`
     actor: str  # who asked for it; empty: not known
     outcome: Outcome
-    reason: str  # why it was undone, or what it is at; else empty
-    duration_s: float  # until it was over, or until it was last heard of
+    reason: str  # why it was undone, what it is at, or what was warned of; else empty
+    duration_s: float  # until it was over, or until it was last heard of; of what lasts: until now
 
 
 class DatabaseEvents:
     """The histories of the databases of one lab or cluster."""
 
-    def __init__(self, records: DatabaseRecords, history: OperationHistory) -> None:
+    def __init__(
+        self, records: DatabaseRecords, history: OperationHistory, warnings: WarningHistory
+    ) -> None:
         self._records = records
         self._history = history
+        self._warnings = warnings
 
     def of(self, name: str, *, last: int | None = None) -> list[DatabaseEvent]:
         """What happened to `name`, oldest first; of a deleted database as well.
@@ -55,9 +62,21 @@ class DatabaseEvents:
         prefixes = (KIND_PREFIX, VOLUME_PREFIX)
         operations = self._history.of_subjects(names, kind_prefixes=prefixes, last=last)
         events = [classify_event(operation) for operation in operations]
+        warnings = self._warnings.of_subjects(names, last=last)
+        # Stable: operations that began at once stay as they are in the journal.
+        events = sorted([*events, *map(classify_warning, warnings)], key=lambda event: event.at)
         if not events:
             self._records.get(name)
-        return events
+        return events if last is None else events[-last:] if last else []
+
+    def lasting(self, name: str) -> list[DatabaseEvent]:
+        """What the controller warned of and has not seen the end of. Raises NotFoundError.
+
+        Not what it warned of a former database of that name, which ends when it looks again.
+        """
+        since = self._records.get(name).created_at
+        found = self._warnings.lasting(name)
+        return [classify_warning(one) for one in found if one.began_last_at >= since]
 
 
 def decide_former_names(name: str, operations: Sequence[JournaledOperation]) -> list[str]:
@@ -94,6 +113,24 @@ def classify_event(operation: JournaledOperation) -> DatabaseEvent:
         outcome=outcome,
         reason=reason,
         duration_s=max(0.0, (operation.changed_at - operation.started_at).total_seconds()),
+    )
+
+
+def classify_warning(warning: KeptWarning) -> DatabaseEvent:
+    """A warning in words."""
+    warned = warning.warned
+    # What only failed has no kind that says more than the job does.
+    what = f"{warned.level}: {warning.job if warned.kind == warned.level else warned.kind}"
+    times = "" if warning.times == 1 else f" ({warning.times} times)"
+    return DatabaseEvent(
+        at=warning.began_at,
+        database=warned.subject,
+        kind=f"serve.{warned.kind}",
+        what=f"{what}{times}",
+        actor=CONTROLLER,
+        outcome="lasts" if warning.ended_at is None else "over",
+        reason=warned.text,
+        duration_s=max(0.0, (warning.until - warning.began_at).total_seconds()),
     )
 
 

@@ -14,10 +14,8 @@ from grampus.databases.controller.due_jobs import ControllerEvent
 from grampus.databases.growth.decide_growth import FileSystem
 from grampus.databases.growth.file_systems import Mount, parse_mounts
 from grampus.databases.live.migrate_steps import MIGRATE_POOL, PoolChange
-from grampus.databases.names.events import DatabaseEvents
-from grampus.state.history import OperationHistory
 from grampus.state.locks import hold_lock
-from tests.unit.databases.world import LAB
+from tests.unit.databases.world import LAB, database_events
 
 from .growth_world import RULE, GrowthWorld
 
@@ -127,8 +125,7 @@ def test_a_really_full_disk_is_said_and_not_journaled_again_and_again(world: Gro
     world.use(10 * GIB - MIB)
     looks = [told(world.look(after_s=5)) for _ in range(60)]
     assert looks == [[("demo", "disk-full", "failed")]] * 60
-    history = OperationHistory(world.store, LAB)
-    events = DatabaseEvents(world.service().operations.records, history).of("demo")
+    events = database_events(world).of("demo")
     tries = [event for event in events if event.kind == "db.close"]
     assert 3 < len(tries) < 8
     assert {event.outcome for event in tries} == {"undone"}
@@ -336,8 +333,7 @@ def test_the_history_tells_of_it(world: GrowthWorld) -> None:
     world.growth().put_rule("demo", RULE)
     world.use(8 * GIB)
     world.look()
-    history = OperationHistory(world.store, LAB)
-    events = DatabaseEvents(world.service().operations.records, history).of("demo", last=2)
+    events = database_events(world).of("demo", last=2)
     assert [event.what for event in events] == [
         "change of the growth rule: at 80% by 25% up to 20 GiB",
         "automatic growth: 10 GiB to 12.5 GiB",

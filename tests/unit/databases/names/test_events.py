@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 
 from grampus.core.errors import NotFoundError, RefusedError
-from grampus.databases.names.events import DatabaseEvents, classify_event, decide_former_names
+from grampus.databases.names.events import classify_event, decide_former_names
 from grampus.databases.names.naming import DatabaseNames
 from grampus.databases.names.trash import DatabaseTrash
 from grampus.databases.users.users import DatabaseUsers
-from grampus.state.history import JournaledOperation, OperationHistory
+from grampus.state.history import JournaledOperation
 from grampus.state.operations import OperationStatus
-from tests.unit.databases.world import LAB, World
+from grampus.state.warnings import Warned, WarningHistory
+from tests.unit.databases.world import LAB, World, database_events
 
 BEGAN = datetime(2026, 11, 22, 1, 0, tzinfo=UTC)
 
@@ -29,11 +30,6 @@ def operation(
     return JournaledOperation(
         1, kind, "shop", spec or {}, status, step, error, BEGAN, changed_at, "anna"
     )
-
-
-def events(world: World) -> DatabaseEvents:
-    records = world.service().operations.records
-    return DatabaseEvents(records, OperationHistory(world.store, LAB))
 
 
 @pytest.mark.parametrize(
@@ -157,7 +153,7 @@ def test_the_history_of_a_database_follows_its_name(world: World) -> None:
     trash = DatabaseTrash(world.service().operations)
     trash.trash("store")
     trash.restore("store", name="again")
-    found = [event.what.partition(":")[0] for event in events(world).of("again")]
+    found = [event.what.partition(":")[0] for event in database_events(world).of("again")]
     assert found == [
         "creation",
         "making of a user",
@@ -166,16 +162,57 @@ def test_the_history_of_a_database_follows_its_name(world: World) -> None:
         "return from the trash",
         "start",
     ]
-    assert [event.database for event in events(world).of("again", last=1)] == ["again"]
+    assert [event.database for event in database_events(world).of("again", last=1)] == ["again"]
 
 
 def test_a_deleted_database_still_has_its_history(world: World) -> None:
     world.create()
     world.service().delete("demo")
-    assert [event.kind for event in events(world).of("demo")][-1] == "db.delete"
+    assert [event.kind for event in database_events(world).of("demo")][-1] == "db.delete"
 
 
 def test_a_database_that_never_was_is_not_found(world: World) -> None:
     world.create()
     with pytest.raises(NotFoundError, match="dmeo"):
-        events(world).of("dmeo")
+        database_events(world).of("dmeo")
+
+
+def test_what_was_warned_of_stands_among_what_was_done(world: World) -> None:
+    world.create()
+    world.clock.sleep(1)
+    history = WarningHistory(world.store, LAB, world.clock)
+    late = Warned("demo", "archive-late", "warning", "It is late.", "See why.")
+    history.change("binlogs", begun=[late])
+    world.clock.sleep(60)
+    DatabaseNames(world.service().operations).rename("demo", "shop")
+    history.change("binlogs", ended=history.known("binlogs"))
+    history.change("backups", begun=[Warned("shop", "failed", "failed", "No place.")])
+    world.clock.sleep(5)
+    found = database_events(world).of("shop")
+    assert [event.what for event in found] == [
+        "creation: 10 GiB",
+        "warning: archive-late",
+        "renaming: demo to shop",
+        "failed: backups",
+    ]
+    over, lasting = found[1], found[3]
+    assert (over.kind, over.actor, over.outcome) == ("serve.archive-late", "grampus serve", "over")
+    assert (over.database, over.reason, over.duration_s) == ("demo", "It is late.", 60.0)
+    assert (lasting.outcome, lasting.duration_s) == ("lasts", 5.0)
+    assert database_events(world).lasting("shop") == [lasting]
+    assert database_events(world).of("shop", last=2) == found[2:]
+    world.service().delete("shop")
+    world.clock.sleep(1)
+    world.create("shop")
+    assert database_events(world).lasting("shop") == [], "it was of the former one"
+    world.service().delete("shop")
+    assert "failed: backups" in [event.what for event in database_events(world).of("shop")]
+
+
+def test_one_that_came_again_and_again_is_counted(world: World) -> None:
+    world.create()
+    history = WarningHistory(world.store, LAB, world.clock)
+    history.change("job", begun=[Warned("demo", "slow", "warning", "It is slow.")])
+    history.change("job", ended=history.known("job"))
+    history.change("job", again=history.known("job"))
+    assert database_events(world).of("demo")[-1].what == "warning: slow (2 times)"

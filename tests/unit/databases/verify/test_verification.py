@@ -9,19 +9,17 @@ import pytest
 from grampus.ceph.scrubs import DamagedCopy, DamagedObject
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.databases.clones.cloning import DatabaseClones
-from grampus.databases.names.events import DatabaseEvents
 from grampus.databases.verify.decide_tables import LIST_TABLES, render_check, scratch_name
 from grampus.databases.verify.decide_verified import Verification
 from grampus.databases.verify.table_checks import TableChecks
 from grampus.databases.verify.verification import DatabaseVerification
 from grampus.databases.verify.verify_steps import VERIFY, VerifiedOrder
 from grampus.hosts.port import CommandResult
-from grampus.state.history import OperationHistory
 from grampus.state.locks import hold_lock
 from grampus.volumes.decide_scrub import ScrubReport
 from grampus.volumes.model import VolumeRecord
 
-from ..world import LAB, World
+from ..world import World, database_events
 
 DAMAGED = DamagedObject(
     group="1.0",
@@ -104,9 +102,7 @@ def test_all_is_looked_at_and_kept(world: World) -> None:
     said = "all copies of 9 objects are right; tables: 3 sound"
     assert verified.summary.said == said
     assert world.service().get("demo").last_verification == verified.summary
-    events = DatabaseEvents(
-        world.service().operations.records, OperationHistory(world.store, LAB)
-    ).of("demo")
+    events = database_events(world).of("demo")
     assert events[-1].what == f"verification: {said}"
 
 
