@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import TypeVar
 
@@ -16,10 +16,14 @@ from grampus.databases.backup.binlogs import (
     Coverage,
     Piece,
     Stretch,
+    StretchEnd,
     StretchFacts,
+    in_order,
+    name_before,
     parse_piece,
     tail_of,
 )
+from grampus.databases.backup.decide_schedule import ArchiveEnd
 from grampus.databases.backup.errors import damaged
 from grampus.databases.backup.keys import BackupKey
 from grampus.databases.backup.sealed_stream import SealedWriter, read_sealed
@@ -49,40 +53,57 @@ class BinlogArchive:
         self._place = f"{database}/{DIRECTORY}"
 
     def stretches(self) -> list[Stretch]:
-        """All stretches, oldest first. Raises BackupDamagedError."""
-        found: dict[str, list[Piece]] = {}
-        for name in self._target.names(self._place):
-            stretch_id, _, rest = name.removeprefix(f"{self._place}/").partition("/")
-            pieces = found.setdefault(stretch_id, [])
-            piece = parse_piece(rest)
-            if piece is not None:
-                pieces.append(piece)
+        """All stretches, oldest first; it lists all there is. Raises BackupDamagedError."""
         return [
             Stretch(
                 id=stretch_id,
                 facts=self._document(stretch_id, STRETCH, StretchFacts),
                 until=self._until(stretch_id),
-                pieces=tuple(pieces),  # by name: as the server wrote them
+                pieces=tuple(in_order(pieces)),
             )
-            for stretch_id, pieces in sorted(found.items())
+            for stretch_id, pieces in sorted(_by_stretch(self._names()).items())
         ]
 
-    def begin(self, facts: StretchFacts) -> Stretch:
-        """A new stretch, after all others."""
-        known = self.stretches()
-        stretch_id = f"{int(known[-1].id) + 1 if known else 1:04d}"
-        self._put(f"{stretch_id}/{STRETCH}", facts.model_dump_json().encode())
-        return Stretch(stretch_id, facts, None, ())
+    def end(self, known: ArchiveEnd | None = None) -> StretchEnd | None:
+        """Where to go on; None: there is no stretch. Raises BackupDamagedError.
 
-    def add(self, stretch: Stretch, piece: Piece, content: bytes) -> Piece:
+        `known` is where the archive ended some time ago. Where that is still there, only what came
+        after it is listed, however much came before; otherwise (pieces were deleted, or another
+        archive lies there now) all is, and `known` counts for nothing.
+        """
+        names = self._names_since(known) if known is not None else None
+        if names is None:
+            known, names = None, self._names()
+        found = _by_stretch(names)
+        if not found:
+            return None
+        stretch_id = max(found)
+        pieces = in_order(found[stretch_id])
+        first_file = pieces[0].file if pieces else None
+        if known is not None and known.stretch == stretch_id:
+            first_file = known.first_file or first_file
+        return StretchEnd(
+            id=stretch_id,
+            facts=self._document(stretch_id, STRETCH, StretchFacts),
+            first_file=first_file,
+            last=pieces[-1] if pieces else None,
+        )
+
+    def begin(self, facts: StretchFacts, *, after: StretchEnd | None) -> StretchEnd:
+        """A new stretch; `after` is the newest one."""
+        stretch_id = f"{int(after.id) + 1 if after is not None else 1:04d}"
+        self._put(f"{stretch_id}/{STRETCH}", facts.model_dump_json().encode())
+        return StretchEnd(stretch_id, facts, None, None)
+
+    def add(self, stretch_id: str, piece: Piece, content: bytes) -> Piece:
         """Keep a piece; answers with it as it is known from now on."""
         kept = Piece(piece.file, piece.start_bytes, piece.end_bytes, tail_of(content))
-        self._put(f"{stretch.id}/{kept.name}", content)
+        self._put(f"{stretch_id}/{kept.name}", content)
         return kept
 
-    def cover(self, stretch: Stretch, coverage: Coverage) -> None:
+    def cover(self, stretch_id: str, coverage: Coverage) -> None:
         """Note up to when nothing is missing."""
-        self._put(f"{stretch.id}/{COVERED}", coverage.model_dump_json().encode())
+        self._put(f"{stretch_id}/{COVERED}", coverage.model_dump_json().encode())
 
     def remove(self, stretch_id: str, files: Sequence[str]) -> None:
         """Take whole binary logs away, in that order; the stretch too, once it has none left."""
@@ -102,6 +123,25 @@ class BinlogArchive:
                 yield chunk
         if size_bytes != piece.end_bytes - piece.start_bytes:
             raise damaged(f"{name} has {size_bytes} bytes")
+
+    def _names(self, *, after: str = "") -> list[str]:
+        """Below the archive's own place, sorted."""
+        begin = f"{self._place}/{after}" if after else ""
+        names = self._target.names(self._place, after=begin)
+        return [name.removeprefix(f"{self._place}/") for name in names]
+
+    def _names_since(self, known: ArchiveEnd) -> list[str] | None:
+        """What `known` ended with, and all after it; None: it does not end so any more."""
+        expected, before = f"{known.stretch}/{STRETCH}", f"{known.stretch}/"
+        if known.last_piece is not None:
+            piece = parse_piece(known.last_piece)
+            begin = name_before(piece) if piece is not None else None
+            if begin is None:
+                return None
+            # Its name tells of its content: one of that name is that piece.
+            expected, before = f"{known.stretch}/{known.last_piece}", f"{known.stretch}/{begin}"
+        names = self._names(after=before)
+        return names if expected in names else None
 
     def _until(self, stretch_id: str) -> datetime | None:
         if self._target.read(f"{self._place}/{stretch_id}/{COVERED}") is None:
@@ -126,3 +166,15 @@ class BinlogArchive:
         writer.write(content)
         writer.finish()
         self._target.put(name, sink.getvalue())
+
+
+def _by_stretch(names: Iterable[str]) -> dict[str, list[Piece]]:
+    """The pieces among names, by their stretches."""
+    found: dict[str, list[Piece]] = {}
+    for name in names:
+        stretch_id, _, rest = name.partition("/")
+        pieces = found.setdefault(stretch_id, [])
+        piece = parse_piece(rest)
+        if piece is not None:
+            pieces.append(piece)
+    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import PurePosixPath
 
 from grampus.core.errors import GrampusError, RefusedError
@@ -13,7 +13,8 @@ from grampus.databases.backup.archive import BinlogArchive
 from grampus.databases.backup.binlogs import (
     BINLOGS_QUERY,
     Coverage,
-    Stretch,
+    Piece,
+    StretchEnd,
     StretchFacts,
     decide_copies,
     decide_unreachable,
@@ -25,7 +26,7 @@ from grampus.databases.backup.binlogs import (
 from grampus.databases.backup.decide_schedule import BackupState
 from grampus.databases.backup.kept import KeptBackups
 from grampus.databases.backup.places import TargetPlace
-from grampus.databases.backup.states import BackupStates
+from grampus.databases.backup.states import BackupStates, Copied
 from grampus.databases.instance import observe_daemon_state
 from grampus.databases.layout import server_daemon_name
 from grampus.databases.model import DatabaseSpec, FlavourName
@@ -34,6 +35,9 @@ from grampus.hosts.port import Host
 from grampus.state.locks import hold_lock
 
 _BINLOGS_IN_VOLUME = "binlog"
+# What only somebody else can have changed in a place is read again so seldom: all of its manifests
+# are read for it, and all pieces listed.
+_READ_AGAIN = timedelta(minutes=10)
 
 
 @dataclass(frozen=True)
@@ -62,27 +66,24 @@ class BinlogArchiver:
         `not-running`, `flavour` or `busy`, and GrampusError with code `archive-gap`.
         """
         states = BackupStates(self._operations)
-        try:
-            archived, first_file, server_uuid = self._archive(name, place, new_stretch=new_stretch)
-        except GrampusError as error:
-            if error.code == "archive-gap":
-                states.note_archive_problem(name, place, error.problem)
-            raise
+        archived, end = self._archive(name, place, states, new_stretch=new_stretch)
+        copied = Copied(archived.until, end.remembered)
         state = self._known(name, place, states)
         leading = state.leading if state is not None else None
         leads_from = leading.binlog if leading is not None else None
-        problem = decide_unreachable(name, server_uuid, first_file, leads_from)
+        problem = decide_unreachable(name, end.facts.server_uuid, end.first_file, leads_from)
         if problem is None and leading is not None:
             if archived.until > earliest_after(leading.taken_at):
-                states.note_archived(name, place, archived.until)
+                states.note_archived(name, place, copied, leading.id)
             else:
-                states.note_copied(name, place, archived.until)
+                states.note_copied(name, place, copied)
         elif problem is not None and state is not None and state.last_id is not None:
-            states.note_unreachable(name, place, archived.until, problem.problem)
-            states.refresh(name, place)  # older backups may have led to more, and be gone now
+            states.note_unreachable(name, place, copied, problem.problem)
+            if not self._still_reaches(place, state):
+                states.refresh(name, place)  # older backups led to more, and are gone now
         else:
             problem = None  # there is no backup yet: nothing has gone wrong
-            states.note_copied(name, place, archived.until)
+            states.note_copied(name, place, copied)
         state = states.find(name, place)
         until = state.archived_until if state is not None else None
         return replace(archived, restorable_until=until, problem=problem)
@@ -99,21 +100,40 @@ class BinlogArchiver:
 
     def _known(self, name: str, place: TargetPlace, states: BackupStates) -> BackupState | None:
         """What is known of the backups; read from the place when the leading one is not there."""
-        kept = KeptBackups(self._operations.home, self._operations.clock, place)
         state = states.find(name, place)
         # One small file is looked for each time, not all that there are.
-        if state is not None and state.leading and kept.catalogue.is_whole(state.leading.id):
-            return state
+        if state is not None and state.leading is not None:
+            if self._kept(place).catalogue.is_whole(state.leading.id):
+                return state
+        elif state is not None and self._was_read(state):
+            return state  # there was none, and whoever takes one notes it
         return states.refresh(name, place)
 
+    def _still_reaches(self, place: TargetPlace, state: BackupState) -> bool:
+        """Whether what is remembered as restorable still is, without reading all of the place."""
+        if not self._was_read(state):
+            return False
+        if state.reaching_id is None:
+            return state.archived_until is None
+        return self._kept(place).catalogue.is_whole(state.reaching_id)
+
+    def _was_read(self, state: BackupState) -> bool:
+        """Whether the place was asked for all of it lately."""
+        if state.read_at is None:
+            return False
+        return abs(self._operations.clock.now() - state.read_at) < _READ_AGAIN
+
+    def _kept(self, place: TargetPlace) -> KeptBackups:
+        return KeptBackups(self._operations.home, self._operations.clock, place)
+
     def _archive(
-        self, name: str, place: TargetPlace, *, new_stretch: bool
-    ) -> tuple[Archived, str | None, str]:
-        """What was done; the first log of the stretch, and whose it is."""
+        self, name: str, place: TargetPlace, states: BackupStates, *, new_stretch: bool
+    ) -> tuple[Archived, StretchEnd]:
+        """What was done, and where the archive ends now."""
         operations = self._operations
         spec = operations.ready(name).spec
         self._require_running(spec)
-        kept = KeptBackups(operations.home, operations.clock, place)
+        kept = self._kept(place)
         target_id = kept.target.ensure_id()
         with hold_lock(operations.home, f"archive.{target_id}.{name}", operations.clock):
             key, others = kept.keys.ensure_current(), kept.keys.all()
@@ -121,32 +141,30 @@ class BinlogArchiver:
             # Before the server is asked: all that was committed until now is in what it lists.
             until = operations.clock.now()
             rows = administrator_of(operations.ports, spec).query(BINLOGS_QUERY)
-            stretch = self._stretch(archive, rows[0][0], until, new_stretch=new_stretch)
-            copies = decide_copies(stretch.pieces, parse_binary_logs(rows[1:]), name)
+            state = states.find(name, place)  # now that nobody else adds to the archive
+            known = archive.end(state.archive_end if state is not None else None)
+            # Another server's: its volume was rolled back, or a database of that name made anew.
+            if new_stretch or known is None or known.facts.server_uuid != rows[0][0]:
+                facts = StretchFacts(server_uuid=rows[0][0], begun_at=until)
+                known = archive.begin(facts, after=known)
             source = _BinlogSource(operations, spec)
-            if stretch.pieces:
-                last = stretch.pieces[-1]
-                found = source.read(last.file, last.tail_start_bytes, last.end_bytes)
-                require_same_history(last, tail_of(found), name)
-            copied_bytes = 0
+            try:
+                copies = decide_copies(known.last, parse_binary_logs(rows[1:]), name)
+                if known.last is not None:
+                    require_same_history(known.last, tail_of(source.tail(known.last)), name)
+            except GrampusError as error:
+                if error.code == "archive-gap":
+                    after = f"{known.id}/{known.last.name if known.last is not None else ''}"
+                    states.note_gap(name, place, error.problem, after=after)
+                raise
+            copied_bytes, added = 0, []
             for piece in copies:
                 content = source.read(piece.file, piece.start_bytes, piece.end_bytes)
-                archive.add(stretch, piece, content)
+                added.append(archive.add(known.id, piece, content))
                 copied_bytes += len(content)
                 operations.progress.detail(f"{format_bytes(copied_bytes)} copied")
-            archive.cover(stretch, Coverage(until=until))
-        pieces = [*stretch.pieces[:1], *copies[:1]]
-        first_file = pieces[0].file if pieces else None
-        return Archived(stretch.id, copied_bytes, until), first_file, stretch.facts.server_uuid
-
-    def _stretch(
-        self, archive: BinlogArchive, server_uuid: str, now: datetime, *, new_stretch: bool
-    ) -> Stretch:
-        known = archive.stretches()
-        # Another server's: a database of that name was made anew.
-        if not new_stretch and known and known[-1].facts.server_uuid == server_uuid:
-            return known[-1]
-        return archive.begin(StretchFacts(server_uuid=server_uuid, begun_at=now))
+            archive.cover(known.id, Coverage(until=until))
+        return Archived(known.id, copied_bytes, until), known.followed_by(added)
 
     def _require_running(self, spec: DatabaseSpec) -> None:
         self.require_flavour(spec.flavour)
@@ -173,6 +191,10 @@ class _BinlogSource:
                 code="not-running",
             )
         self._directory = PurePosixPath(attachment.mount_path) / _BINLOGS_IN_VOLUME
+
+    def tail(self, piece: Piece) -> bytes:
+        """What the file holds now where the piece's end was read from; errors as `read`."""
+        return self.read(piece.file, piece.tail_start_bytes, piece.end_bytes)
 
     def read(self, file: str, start_bytes: int, end_bytes: int) -> bytes:
         """Exactly these bytes, at most a piece. Raises GrampusError when they are not all there."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from pydantic import BaseModel, ConfigDict
@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.units import MIB
 from grampus.databases.backup.decide_chain import Backups, decide_chain
-from grampus.databases.backup.decide_schedule import BinlogPlace, LeadingBackup
+from grampus.databases.backup.decide_schedule import ArchiveEnd, BinlogPlace, LeadingBackup
 from grampus.databases.backup.model import BackupManifest
 
 # Its first row is the server's UUID, the others are its binary logs.
@@ -89,6 +89,28 @@ class Stretch:
     pieces: tuple[Piece, ...]
 
 
+@dataclass(frozen=True)
+class StretchEnd:
+    """The newest stretch, as far as it takes to go on with it."""
+
+    id: str
+    facts: StretchFacts
+    first_file: str | None  # None: it has no piece yet
+    last: Piece | None
+
+    def followed_by(self, copied: Sequence[Piece]) -> StretchEnd:
+        """With pieces that were added since, in order, named as they are kept."""
+        if not copied:
+            return self
+        return replace(self, first_file=self.first_file or copied[0].file, last=copied[-1])
+
+    @property
+    def remembered(self) -> ArchiveEnd:
+        """What to keep of it for the next look."""
+        last_piece = self.last.name if self.last is not None else None
+        return ArchiveEnd(stretch=self.id, first_file=self.first_file, last_piece=last_piece)
+
+
 def tail_of(content: bytes) -> str:
     """What tells a piece's end from any other."""
     return hashlib.sha256(content[-TAIL_BYTES:]).hexdigest()[:16]
@@ -103,15 +125,30 @@ def parse_piece(name: str) -> Piece | None:
     return Piece(file, int(words[0]), int(words[1]), words[2])
 
 
+def in_order(pieces: Iterable[Piece]) -> list[Piece]:
+    """As the server wrote them. Names alone do not tell it for ever: 1000000 follows 999999."""
+    return sorted(pieces, key=lambda one: (_number(one.file), one.start_bytes, one.end_bytes))
+
+
+def name_before(piece: Piece) -> str | None:
+    """A name below a stretch that sorts before that piece's and all later ones', next to it.
+
+    None where a later one may sort before it, since the number of its log has another digit.
+    """
+    if not piece.file.rpartition(".")[2].strip("9"):
+        return None
+    return f"{piece.file}/{piece.start_bytes:015d}-"
+
+
 def parse_binary_logs(rows: Iterable[Sequence[str]]) -> list[BinlogFile]:
     """What `SHOW BINARY LOGS` says, oldest first."""
     return [BinlogFile(row[0], int(row[1])) for row in rows]
 
 
-def decide_copies(
-    archived: Sequence[Piece], files: Sequence[BinlogFile], database: str
-) -> list[Piece]:
+def decide_copies(last: Piece | None, files: Sequence[BinlogFile], database: str) -> list[Piece]:
     """What is to be copied now, in order, in pieces of at most PIECE_BYTES.
+
+    `last` is the newest piece that is archived.
 
     Raises GrampusError with code `archive-gap` when the server no longer has what comes next.
     """
@@ -120,8 +157,7 @@ def decide_copies(
         if _number(following) != _number(former) + 1:
             raise _gap(database, f"the server has {following} after {former}")
     start_bytes = 0
-    if archived:
-        last = archived[-1]
+    if last is not None:
         if last.file not in names:
             raise _gap(database, f"the server no longer has {last.file}")
         files = files[names.index(last.file) :]
@@ -258,11 +294,15 @@ def _ways(backups: Backups, stretches: Sequence[Stretch], database: str) -> Iter
             yield _Way(backup, stretch, pieces, earliest, stretch.until)
 
 
-def decide_restorable_until(
+def decide_reach(
     backups: Backups, stretches: Sequence[Stretch], database: str
-) -> datetime | None:
-    """The latest moment that `decide_point` finds a way to."""
-    return max((way.latest for way in _ways(backups, stretches, database)), default=None)
+) -> tuple[datetime, str] | None:
+    """The latest moment that `decide_point` finds a way to, and the backup that leads to it."""
+    ways = list(_ways(backups, stretches, database))
+    if not ways:
+        return None
+    furthest = max(ways, key=lambda way: way.latest)
+    return furthest.latest, furthest.backup.id
 
 
 def decide_point(

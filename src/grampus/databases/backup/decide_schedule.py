@@ -47,6 +47,16 @@ class LeadingBackup(BaseModel):
     binlog: BinlogPlace
 
 
+class ArchiveEnd(BaseModel):
+    """Where an archive of binary logs ended at a look; the next one begins there."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    stretch: str
+    first_file: str | None = None  # the oldest log of the stretch; None: it has none yet
+    last_piece: str | None = None  # the name of the newest piece, below the stretch
+
+
 class BackupState(BaseModel):
     """What is remembered of a database's backups; the place itself knows better."""
 
@@ -63,7 +73,12 @@ class BackupState(BaseModel):
     # a rollback it stays where it was until there is a new backup.
     archived_until: datetime | None = None
     archive_problem: str | None = None  # why the last call archived nothing that can be restored
-    needs_backup: bool = False  # no backup leads to what is archived now
+    # No backup leads to what is archived now, or there is a gap that no backup was taken after.
+    needs_backup: bool = False
+    gap_after: str | None = None  # the piece that a gap follows, which a backup was asked for
+    archive_end: ArchiveEnd | None = None
+    reaching_id: str | None = None  # the backup that leads to `archived_until`
+    read_at: datetime | None = None  # when the place was last asked for all of this
     last_tested_at: datetime | None = None
     test_problem: str | None = None  # what the last restore test found wrong
 

@@ -113,8 +113,8 @@ class DirectoryTarget:
             return None
 
     @_explained
-    def names(self, below: str = "") -> list[str]:
-        return [name for name in self._files(below) if not name.endswith(_PART)]
+    def names(self, below: str = "", *, after: str = "") -> list[str]:
+        return [name for name in self._files(below, after) if not name.endswith(_PART)]
 
     @_explained
     def parts(self, below: str = "") -> list[str]:
@@ -185,12 +185,8 @@ class DirectoryTarget:
     def _read_id(self, file: Path) -> str:
         return parse_target_id(file.read_text(encoding="ascii", errors="replace"), str(file))
 
-    def _files(self, below: str) -> list[str]:
-        return sorted(
-            path.relative_to(self._root).as_posix()
-            for path in self._path(below).rglob("*")
-            if not path.name.startswith(".") and path != self._root / TARGET_FILE and path.is_file()
-        )
+    def _files(self, below: str, after: str = "") -> list[str]:
+        return sorted(_walk(self._path(below), PurePosixPath(below).as_posix(), after))
 
     def _path(self, name: str) -> Path:
         relative = PurePosixPath(name)
@@ -204,6 +200,28 @@ class DirectoryTarget:
             with contextlib.suppress(FileExistsError):
                 path.mkdir(mode=0o700)
                 _synchronise(path.parent)
+
+
+def _walk(directory: Path, name: str, after: str) -> Iterator[str]:
+    """Names of the files in and below a directory that sort after `after`, in any order."""
+    try:
+        with os.scandir(directory) as found:
+            entries = list(found)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return  # taken away meanwhile, or nothing of ours, such as `lost+found`
+    for entry in entries:
+        below = entry.name if name == "." else f"{name}/{entry.name}"
+        if entry.is_dir(follow_symlinks=False):
+            inside = f"{below}/"
+            # All that is in there sorts as its name does, unless `after` is in there too.
+            if inside > after or after.startswith(inside):
+                yield from _walk(Path(entry.path), below, after)
+        elif below > after and _is_content(entry, below):
+            yield below
+
+
+def _is_content(entry: os.DirEntry[str], name: str) -> bool:
+    return not entry.name.startswith(".") and name != TARGET_FILE and entry.is_file()
 
 
 class _Reader:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import configparser
 import contextlib
+import functools
 import io
 import secrets
 from collections.abc import Iterator
@@ -152,15 +153,17 @@ class S3Target:
             content.decode("ascii", errors="replace"), f"{self._url}/{TARGET_FILE}"
         )
 
-    def names(self, below: str = "") -> list[str]:
+    def names(self, below: str = "", *, after: str = "") -> list[str]:
         found: list[str] = []
+        begin = {"StartAfter": self._key(after)} if after else {}
         with self._explaining():
             pages = self._client.get_paginator("list_objects_v2").paginate(
-                Bucket=self._bucket, Prefix=self._below(below)
+                Bucket=self._bucket, Prefix=self._below(below), **begin
             )
             for page in pages:
                 found += [self._name(entry["Key"]) for entry in page.get("Contents", [])]
-        return sorted(name for name in found if name != TARGET_FILE)
+        # A service that does not know where to begin gives all, and is only slower.
+        return sorted(name for name in found if name != TARGET_FILE and name > after)
 
     def parts(self, below: str = "") -> list[str]:
         return sorted({self._name(key) for key, _ in self._uploads(below)})
@@ -312,13 +315,19 @@ class _Body:
 
 def make_client(place: TargetPlace) -> Any:
     """botocore's client for the service of a place. Raises what `read_credentials` raises."""
-    credentials = read_credentials(Path(place.credentials or ""))
+    return _client_of(read_credentials(Path(place.credentials or "")), place.endpoint)
+
+
+# Making one reads all that botocore knows of S3, which takes longer than what is then asked of the
+# service. Several threads may use it (boto3 guide, "Low-level clients": they are thread safe).
+@functools.lru_cache(maxsize=16)
+def _client_of(credentials: S3Credentials, endpoint: str | None) -> Any:
     # Its own session: neither the environment nor a user's other profiles have a say.
     session = botocore.session.Session(profile=None)
     return session.create_client(
         "s3",
         region_name=credentials.region,
-        endpoint_url=place.endpoint or credentials.endpoint,
+        endpoint_url=endpoint or credentials.endpoint,
         aws_access_key_id=credentials.access_key,
         aws_secret_access_key=credentials.secret_key,
         verify=credentials.ca_file or True,

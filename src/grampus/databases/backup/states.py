@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
 from grampus.core.clock import Clock
 from grampus.databases.backup.archive import BinlogArchive
-from grampus.databases.backup.binlogs import Stretch, decide_leading, decide_restorable_until
-from grampus.databases.backup.decide_schedule import BackupState
+from grampus.databases.backup.binlogs import Stretch, decide_leading, decide_reach
+from grampus.databases.backup.decide_schedule import ArchiveEnd, BackupState
 from grampus.databases.backup.decide_tested import RestoreTest
 from grampus.databases.backup.kept import KeptBackups
 from grampus.databases.backup.model import BackupManifest
@@ -17,6 +18,14 @@ from grampus.databases.backup.places import TargetPlace
 from grampus.databases.records import DatabaseRecords
 from grampus.state.home import Home
 from grampus.state.locks import hold_lock
+
+
+@dataclass(frozen=True)
+class Copied:
+    """How far binary logs are copied."""
+
+    until: datetime  # everything that was committed before
+    end: ArchiveEnd
 
 
 class StatesOwner(Protocol):
@@ -81,40 +90,54 @@ class BackupStates:
         backups = kept.catalogue.observe(name).backups
         own = [one for one in backups.values() if one.database.created_at == record.created_at]
         newest = max(own, key=lambda backup: backup.taken_at, default=None)
+        reach = decide_reach(backups, _stretches(kept, name), name)
         changes = {
             "last_id": newest.id if newest is not None else None,
             "last_taken_at": newest.taken_at if newest is not None else None,
             "last_full_at": max((b.taken_at for b in own if b.kind == "full"), default=None),
             "leading": decide_leading(own, name),
-            "archived_until": decide_restorable_until(backups, _stretches(kept, name), name),
+            "archived_until": reach[0] if reach is not None else None,
+            "reaching_id": reach[1] if reach is not None else None,
+            "read_at": self._owner.clock.now(),
         }
         self._change(name, place, changes)
         return self.find(name, place)
 
-    def note_archived(self, name: str, place: TargetPlace, until: datetime) -> None:
-        """Binary logs are archived up to `until`, and a backup leads to all of them."""
-        changes = {
-            "copied_until": until,
-            "archived_until": until,
+    def note_archived(self, name: str, place: TargetPlace, copied: Copied, leading_id: str) -> None:
+        """Binary logs are archived, and that backup leads to all of them."""
+        changes: dict[str, object] = {
+            **_of_copied(copied),
+            "archived_until": copied.until,
+            "reaching_id": leading_id,
             "archive_problem": None,
             "needs_backup": False,
         }
         self._change(name, place, changes)
 
-    def note_copied(self, name: str, place: TargetPlace, until: datetime) -> None:
-        """Binary logs are copied up to `until`; what can be restored is as before."""
-        self._change(name, place, {"copied_until": until, "archive_problem": None})
+    def note_copied(self, name: str, place: TargetPlace, copied: Copied) -> None:
+        """Binary logs are copied; what can be restored is as before."""
+        self._change(name, place, {**_of_copied(copied), "archive_problem": None})
 
-    def note_unreachable(
-        self, name: str, place: TargetPlace, until: datetime, problem: str
-    ) -> None:
-        """Binary logs are copied up to `until`, and none of the backups leads to them."""
-        changes = {"copied_until": until, "archive_problem": problem, "needs_backup": True}
+    def note_unreachable(self, name: str, place: TargetPlace, copied: Copied, problem: str) -> None:
+        """Binary logs are copied, and none of the backups leads to them."""
+        changes: dict[str, object] = {
+            **_of_copied(copied),
+            "archive_problem": problem,
+            "needs_backup": True,
+        }
         self._change(name, place, changes)
 
-    def note_archive_problem(self, name: str, place: TargetPlace, problem: str) -> None:
-        """Binary logs could not be archived."""
-        self._change(name, place, {"archive_problem": problem})
+    def note_gap(self, name: str, place: TargetPlace, problem: str, *, after: str) -> None:
+        """Binary logs could not be archived: some are gone that follow the piece `after`.
+
+        A backup is needed once for each gap. It stays one until somebody goes on after it, and no
+        further backup would lead to more.
+        """
+        state = self.find(name, place)
+        changes: dict[str, object] = {"archive_problem": problem, "gap_after": after}
+        if state is None or state.gap_after != after:
+            changes["needs_backup"] = True
+        self._change(name, place, changes)
 
     def _change(self, name: str, place: TargetPlace, changes: Mapping[str, object]) -> None:
         owner = self._owner
@@ -128,6 +151,10 @@ class BackupStates:
                 found = BackupState(created_at=record.created_at, place=place.url)
             if any(getattr(found, field) != value for field, value in changes.items()):
                 owner.records.put_backup_state(name, found.model_copy(update=changes))
+
+
+def _of_copied(copied: Copied) -> dict[str, object]:
+    return {"copied_until": copied.until, "archive_end": copied.end, "gap_after": None}
 
 
 def _stretches(kept: KeptBackups, name: str) -> list[Stretch]:

@@ -31,8 +31,12 @@ class BackupTarget(Protocol):
         """As `ensure_id`, or None when nothing was ever kept there."""
         ...
 
-    def names(self, below: str = "") -> list[str]:
-        """All whole contents whose names begin with `below` and a `/`, sorted."""
+    def names(self, below: str = "", *, after: str = "") -> list[str]:
+        """All whole contents whose names begin with `below` and a `/`, sorted.
+
+        With `after`, which need be nobody's name, only those that sort after it: what is before
+        costs (next to) nothing.
+        """
         ...
 
     def parts(self, below: str = "") -> list[str]:

@@ -91,7 +91,8 @@ class FakeS3:
         return self._xml("CompleteMultipartUploadResult", "<ETag>x</ETag>")
 
     def _list(self, bucket: str, query: dict[str, str]) -> tuple[int, bytes, dict[str, str]]:
-        prefix, after = query.get("prefix", ""), query.get("continuation-token", "")
+        prefix = query.get("prefix", "")
+        after = query.get("continuation-token") or query.get("start-after", "")
         keys = [name.removeprefix(f"{bucket}/") for name in sorted(self.objects)]
         keys = [key for key in keys if key.startswith(prefix) and key > after]
         more = len(keys) > PAGE

@@ -14,6 +14,8 @@ from grampus.databases.backup.binlogs import (
     StretchFacts,
     decide_copies,
     decide_point,
+    in_order,
+    name_before,
     parse_binary_logs,
     parse_piece,
     require_contiguous,
@@ -41,6 +43,27 @@ def test_name_comes_back_and_sorts_as_the_server_wrote() -> None:
     names = [made.name for made in pieces]
     assert names == sorted(names)
     assert [parse_piece(name) for name in names] == pieces
+
+
+def test_order_outlasts_the_digits_of_names() -> None:
+    pieces = [piece(999_999, 0, 9), piece(1_000_000, 0, 4), piece(1_000_000, 4, 9)]
+    assert in_order(sorted(pieces, key=lambda one: one.name)) == pieces
+
+
+@pytest.mark.parametrize(
+    ("last", "is_known"),
+    [(piece(1, 0, 9), True), (piece(1, 9, 12), True), (piece(999_999, 0, 9), False)],
+)
+def test_names_from_a_piece_on_are_that_one_and_all_later_ones(
+    last: Piece, *, is_known: bool
+) -> None:
+    before = name_before(last)
+    assert (before is not None) is is_known
+    if before is not None:
+        earlier = [piece(1, 0, 9)] if last.start_bytes else []
+        later = [last, piece(1, last.end_bytes, last.end_bytes + 1), piece(2, 0, 10**12)]
+        assert all(one.name < before for one in earlier)
+        assert all(one.name > before for one in later)
 
 
 @pytest.mark.parametrize("name", ["stretch", "covered", "binlog.000001/x", "binlog.000001/a-b-c"])
@@ -82,7 +105,7 @@ def test_binary_logs_are_read_as_the_server_lists_them() -> None:
 def test_what_is_new_is_copied(
     archived: list[Piece], files: list[BinlogFile], copies: list[Piece]
 ) -> None:
-    assert decide_copies(archived, files, "shop") == copies
+    assert decide_copies(archived[-1] if archived else None, files, "shop") == copies
 
 
 @pytest.mark.parametrize(
@@ -100,7 +123,7 @@ def test_gap_is_an_error_and_never_skipped(
     archived: list[Piece], files: list[BinlogFile], what: str
 ) -> None:
     with pytest.raises(GrampusError, match=what) as caught:
-        decide_copies(archived, files, "shop")
+        decide_copies(archived[-1] if archived else None, files, "shop")
     assert caught.value.code == "archive-gap"
     assert "--new-stretch" in caught.value.remedy
 

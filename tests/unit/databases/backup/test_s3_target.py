@@ -107,6 +107,9 @@ def test_contents_come_back_and_listings_turn_pages(service: FakeS3, target: Bac
     target.put("shopping/1/manifest.json", b"{}")
     assert target.names("shop") == [f"shop/{number}/manifest.json" for number in range(8)]
     assert len(target.names()) == 9  # the place's id is none
+    service.seen.clear()
+    assert target.names("shop", after="shop/5/") == [f"shop/{n}/manifest.json" for n in (5, 6, 7)]
+    assert service.seen == ["list"]  # one page, whatever was before
     assert target.read("shop/3/manifest.json") == b"{}"
     assert target.read("shop/9/manifest.json") is None
     with pytest.raises(NotFoundError), target.reading("shop/9/image.sealed"):

@@ -8,10 +8,10 @@ import pytest
 
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.databases.backup.backup_schedules import BackupSchedules, CarriedBackup
-from grampus.databases.backup.decide_schedule import BackupSchedule
+from grampus.databases.backup.decide_schedule import ArchiveEnd, BackupSchedule
 from grampus.databases.backup.kept import KeptBackups
 from grampus.databases.backup.service import DatabaseBackups
-from grampus.databases.backup.states import BackupStates
+from grampus.databases.backup.states import BackupStates, Copied
 from tests.unit.databases.world import LAB, World
 from tests.unit.interruption import Killed, burn_points
 
@@ -63,7 +63,8 @@ def test_logs_that_no_backup_leads_to_make_one_due_at_once(
     world.service().operations.records.change("demo", desired="stopped")  # so none is archived
     assert carry_out(world).taken is not None
     states = BackupStates(world.service().operations)
-    states.note_unreachable("demo", place(shelf), world.clock.now(), "rolled back")
+    copied = Copied(world.clock.now(), ArchiveEnd(stretch="0001"))
+    states.note_unreachable("demo", place(shelf), copied, "rolled back")
     world.clock.sleep(60)
     assert (carry_out(world, "two").taken is not None) is is_taken
     world.clock.sleep(60)
@@ -183,16 +184,22 @@ def test_change_cut_off_anywhere_is_finished(tmp_path: Path, shelf: Path) -> Non
         return
 
 
-def test_gap_is_told_until_it_is_over(world: World, shelf: Path) -> None:
+def test_gap_is_told_until_it_is_over_and_makes_one_backup_due(world: World, shelf: Path) -> None:
     put_database(world)
+    schedules(world).put("demo", every_hour(shelf, archives=True))
+    world.service().operations.records.change("demo", desired="stopped")  # so none is archived
+    assert carry_out(world).taken is not None
     states = BackupStates(world.service().operations)
-    states.note_archive_problem("demo", place(shelf), "There is a gap.")
+    for gap, is_taken in (("0001/a", True), ("0001/a", False), ("0002/b", True), ("0002/b", False)):
+        world.clock.sleep(60)
+        states.note_gap("demo", place(shelf), f"There is a gap at {gap}.", after=gap)
+        assert (carry_out(world, gap).taken is not None) is is_taken
+        found = states.find("demo")
+        assert found is not None
+        assert (found.archive_problem, found.needs_backup) == (f"There is a gap at {gap}.", False)
+    states.note_copied("demo", place(shelf), Copied(world.clock.now(), ArchiveEnd(stretch="0003")))
     found = states.find("demo")
     assert found is not None
-    assert found.archive_problem == "There is a gap."
-    states.note_archived("demo", place(shelf), world.clock.now())
-    found = states.find("demo")
-    assert found is not None
-    assert found.archive_problem is None
+    assert (found.archive_problem, found.gap_after) == (None, None)
     with pytest.raises(GrampusError):
         schedules(world).get("none")

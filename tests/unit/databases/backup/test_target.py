@@ -75,6 +75,30 @@ def test_contents_come_back_and_are_for_the_owner_alone(
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600)
 
 
+@pytest.mark.parametrize(
+    ("below", "after", "found"),
+    [
+        ("shop/b", "", ["shop/b/1/x", "shop/b/1/y", "shop/b/10/x", "shop/b/2/x"]),
+        ("shop", "shop/b.", ["shop/b.c", "shop/b/1/x", "shop/b/1/y", "shop/b/10/x", "shop/b/2/x"]),
+        ("shop", "shop/b/1/x", ["shop/b/1/y", "shop/b/10/x", "shop/b/2/x"]),
+        ("shop", "shop/b/1/", ["shop/b/1/x", "shop/b/1/y", "shop/b/10/x", "shop/b/2/x"]),
+        ("shop", "shop/b/10", ["shop/b/10/x", "shop/b/2/x"]),
+        ("shop/b", "shop/b/3", []),
+        ("", "shop/c", ["shopping/x"]),
+        ("shop/b/2/x", "", []),  # a content, not a directory
+    ],
+)
+def test_names_begin_where_they_are_asked_to(
+    target: DirectoryTarget, below: str, after: str, found: list[str]
+) -> None:
+    """`b.c` sorts before `b/1/x`, though `b` sorts before `b.c`."""
+    for name in ("b.c", "b/1/x", "b/1/y", "b/10/x", "b/2/x"):
+        target.put(f"shop/{name}", b"1")
+    target.put("shopping/x", b"1")
+    assert target.names(below, after=after) == sorted(found)
+    assert [name for name in target.names(below) if name > after] == sorted(found)
+
+
 def test_what_was_not_written_to_the_end_is_only_a_part(target: DirectoryTarget) -> None:
     begin(target, "shop/1/image.sealed", b"half")
     assert target.names() == []
