@@ -43,7 +43,8 @@ def serve(
     """
     session = Session(lab)
     session.require_lab()
-    jobs, clock, printer = due_jobs(), SystemClock(), EventPrinter(output_format, SystemClock())
+    clock, printer = SystemClock(), EventPrinter(output_format, SystemClock())
+    jobs = due_jobs(lambda: _sharing(lab), once=once)
     if dry_run:
         when = "Once" if once else "Every {:g} s"
         show_plan(output_format, [f"{when.format(job.every_s)}: {job.name}" for job in jobs])

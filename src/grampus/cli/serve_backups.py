@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 
 from grampus.cli.composition.backups import backup_schedules, scheduled_tests
 from grampus.cli.composition.session import Session
 from grampus.databases.backup.backup_schedules import CarriedBackup
 from grampus.databases.controller.due_jobs import ControllerEvent, failure_of
+from grampus.databases.controller.side_by_side import SideBySide
 
 # What is lost with a server and its volume is at most so old; a look takes up to some seconds.
 ARCHIVE_EVERY_S = 2.0
 ARCHIVE_LAG_S = 5.0
+# Of the databases whose binary logs go to one place.
+LOOKS_AT_ONCE = 4
+# Nearly all looks are over by then, and told at once.
+LOOK_PATIENCE_S = 1.5
 BACKUPS_EVERY_S = 60.0
 # A test that cannot be tried, such as for want of memory, is tried again after so long.
 TESTS_EVERY_S = 300.0
+OpenSession = Callable[[], AbstractContextManager[Session]]
 
 
 def take_backups(session: Session) -> list[ControllerEvent]:
@@ -22,42 +31,77 @@ def take_backups(session: Session) -> list[ControllerEvent]:
     return _events(backup_schedules(session).carry_out(with_logs=False))
 
 
+@dataclass(frozen=True)
+class Look:
+    """What became of the binary logs of one database, and when that was over."""
+
+    carried: CarriedBackup
+    ended_at: datetime
+
+
 class BinlogWatch:
     """Copies binary logs again and again, and tells where it comes too late."""
 
-    def __init__(self) -> None:
+    def __init__(self, open_session: OpenSession, *, patience_s: float | None) -> None:
+        """`patience_s`: what a call waits for looks; those that take longer are met by the next."""
+        self._looks = SideBySide[Session, Look](lambda: _prepared(open_session), most=LOOKS_AT_ONCE)
+        self._patience_s = patience_s
         self._copied_until: dict[str, datetime] = {}  # by database, by the looks before
+        self._lasting: dict[str, list[ControllerEvent]] = {}
 
     def run(self, session: Session) -> list[ControllerEvent]:
-        """Copy what binary logs have got since the last time; a gap is told until it is over."""
-        carried = backup_schedules(session).carry_out(with_backups=False)
-        return self.events_of(carried, session.clock.now())
+        """Copy what binary logs have got since the last time; a gap is told until it is over.
 
-    def events_of(self, carried: list[CarriedBackup], now: datetime) -> list[ControllerEvent]:
-        """What is to be told of a look that ended `now`, and remembered for the next."""
-        events = _events(carried)
+        A database whose place hangs holds up none of another place.
+        """
+        began_at = session.clock.now()
+        schedules = backup_schedules(session).archiving()
+        for name in schedules:
+            self._copied_until.setdefault(name, began_at)
+        lanes = {name: schedule.place.url for name, schedule in schedules.items()}
+        looks = self._looks.run(lanes, _look, patience_s=self._patience_s)
+        return self.events_of(list(schedules), looks, session.clock.now())
+
+    def events_of(
+        self, databases: Sequence[str], looks: Mapping[str, Look], now: datetime
+    ) -> list[ControllerEvent]:
+        """What is to be told now that these looks are over, and remembered for the next.
+
+        The longest that a commit had to wait is as long as the look before is ago: what was
+        committed right after that waited until this one was over, or waits still.
+        """
+        events = []
         known, self._copied_until = self._copied_until, {}
-        for one in carried:
-            if not one.has_logs:
-                continue  # nothing is committed in a database that is stopped
-            before = known.get(one.database)
-            copied_until = one.archived_until or before
-            if copied_until is not None:
-                self._copied_until[one.database] = copied_until
-            lag_s = decide_lag_s(before, one.archived_until, now)
+        lasting, self._lasting = self._lasting, {}
+        for name in databases:
+            since, at = known.get(name, now), now
+            look = looks.get(name)
+            if look is None:  # at it, or waiting for its turn: what was so, is so
+                events += lasting.get(name, [])
+                self._lasting[name] = lasting.get(name, [])
+                self._copied_until[name] = since
+            else:
+                told = _events([look.carried])
+                events += told
+                self._lasting[name] = [event for event in told if event.level != "done"]
+                self._copied_until[name] = look.carried.archived_until or since
+                at = look.ended_at
+            lag_s = (at - since).total_seconds()
             if lag_s > ARCHIVE_LAG_S:
-                events.append(_late(one.database, lag_s))
+                events.append(_late(name, lag_s))
         return events
 
 
-def decide_lag_s(before: datetime | None, until: datetime | None, now: datetime) -> float:
-    """The longest that a commit had to wait to be copied, as far as one look can tell.
+def _look(session: Session, name: str) -> Look:
+    return Look(backup_schedules(session).archive(name), session.clock.now())
 
-    `before` and `until`: up to when all was copied after the look before and after this one, None:
-    nothing is known. What was committed right after `before` waited until now.
-    """
-    since = before if before is not None else until
-    return (now - since).total_seconds() if since is not None else 0.0
+
+@contextmanager
+def _prepared(open_session: OpenSession) -> Iterator[Session]:
+    """A session for several threads: what one makes when it is first asked for is made before."""
+    with open_session() as session:
+        session.fleet()
+        yield session
 
 
 def _late(database: str, lag_s: float) -> ControllerEvent:

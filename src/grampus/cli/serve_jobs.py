@@ -10,8 +10,10 @@ from grampus.cli.noting import note_records
 from grampus.cli.serve_backups import (
     ARCHIVE_EVERY_S,
     BACKUPS_EVERY_S,
+    LOOK_PATIENCE_S,
     TESTS_EVERY_S,
     BinlogWatch,
+    OpenSession,
     carry_out_tests,
     take_backups,
 )
@@ -28,16 +30,20 @@ NOTE_EVERY_S = 30.0
 _UNSETTLED = "could not be settled"
 
 
-def due_jobs() -> tuple[DueJob[Session], ...]:
-    """Every job, made anew: one may remember what it saw the last time."""
+def due_jobs(open_session: OpenSession, *, once: bool = False) -> tuple[DueJob[Session], ...]:
+    """Every job, made anew: one may remember what it saw the last time.
+
+    `open_session` makes the sessions of what outlasts a run of its job; `once`, nothing does.
+    """
     guard = GrowthGuard()
+    watch = BinlogWatch(open_session, patience_s=None if once else LOOK_PATIENCE_S)
     return (
         DueJob("growth", LOOK_EVERY_S, lambda session: guard.run(database_growth(session))),
         DueJob("settle", 15.0, settle),
         DueJob("snapshots", 60.0, lambda session: take_snapshots(snapshot_schedules(session))),
         DueJob("backups", BACKUPS_EVERY_S, take_backups),
         DueJob("restore-tests", TESTS_EVERY_S, carry_out_tests),
-        DueJob("binlogs", ARCHIVE_EVERY_S, BinlogWatch().run),
+        DueJob("binlogs", ARCHIVE_EVERY_S, watch.run),
         DueJob(
             "replicas", REPLICAS_EVERY_S, lambda session: renew_replicas(replica_renewals(session))
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ from typer.testing import CliRunner
 from grampus.cli.main import app
 from grampus.cli.output import OutputFormat
 from grampus.cli.serve import EventPrinter
-from grampus.cli.serve_backups import BinlogWatch, decide_lag_s
+from grampus.cli.serve_backups import BinlogWatch, Look
 from grampus.cli.serve_flattening import flatten_due
 from grampus.cli.serve_jobs import due_jobs, settle, take_snapshots
 from grampus.cli.serve_replicas import renew_replicas
@@ -57,8 +58,9 @@ def test_a_line_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_jobs_have_names_of_their_own_and_the_guard_looks_often() -> None:
-    jobs = {job.name: job for job in due_jobs()}
-    assert len(jobs) == len(due_jobs())
+    made = due_jobs(contextlib.nullcontext)  # type: ignore[arg-type]
+    jobs = {job.name: job for job in made}
+    assert len(jobs) == len(made)
     assert jobs["growth"].every_s <= 5
     assert all(job.every_s > 0 for job in jobs.values())
 
@@ -88,40 +90,64 @@ def test_what_schedules_did_is_told() -> None:
 NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)
 
 
+def at(seconds: float) -> datetime:
+    return NOON + timedelta(seconds=seconds)
+
+
+def look(until_s: float | None, ended_s: float, *problems: GrampusError) -> dict[str, Look]:
+    """One of `shop`, by which all is copied until then."""
+    until = None if until_s is None else at(until_s)
+    return {
+        "shop": Look(CarriedBackup("shop", archived_until=until, problems=[*problems]), at(ended_s))
+    }
+
+
+def watched() -> BinlogWatch:
+    """`shop` was copied until NOON."""
+    watch = BinlogWatch(contextlib.nullcontext, patience_s=0.0)  # type: ignore[arg-type]
+    assert watch.events_of(["shop"], look(0, 0), at(0)) == []
+    return watch
+
+
 @pytest.mark.parametrize(
-    ("before_s", "until_s", "now_s", "lag_s"),
+    ("looks", "now_s", "lag_s"),
     [
-        (None, None, 9, 0.0),  # nothing is known
-        (None, 8, 9, 1.0),  # the first look
-        (6, 8, 9, 3.0),  # what was committed right after the look before waited for this one
-        (6, None, 90, 84.0),  # this look failed
+        (look(2, 3), 4, None),
+        (look(4, 5.5), 6, 5.5),  # what was committed right after NOON waited for this one
+        (look(None, 6), 6, 6.0),  # this look failed
+        ({}, 5, None),  # it is at it
+        ({}, 7, 7.0),
     ],
 )
 def test_lag_is_what_a_commit_may_have_waited(
-    before_s: int | None, until_s: int | None, now_s: int, lag_s: float
+    looks: dict[str, Look], now_s: float, lag_s: float | None
 ) -> None:
-    def at(seconds: int | None) -> datetime | None:
-        return None if seconds is None else NOON + timedelta(seconds=seconds)
-
-    assert decide_lag_s(at(before_s), at(until_s), NOON + timedelta(seconds=now_s)) == lag_s
+    events = watched().events_of(["shop"], looks, at(now_s))
+    assert [event.details["lag_s"] for event in events] == ([] if lag_s is None else [lag_s])
 
 
 def test_lag_is_told_as_a_state_that_lasts() -> None:
     """The text is the same each time: the figure is among the details."""
-    watch = BinlogWatch()
-    failed = CarriedBackup("shop", has_logs=True)
-    good = CarriedBackup("shop", has_logs=True, archived_until=NOON)
-    first = watch.events_of([good], NOON)
-    late = watch.events_of([failed], NOON + timedelta(seconds=6))
-    later = watch.events_of([failed], NOON + timedelta(seconds=60))
-    stopped = watch.events_of([CarriedBackup("shop")], NOON + timedelta(seconds=61))
-    started = watch.events_of([failed], NOON + timedelta(seconds=90))
-    assert (first, stopped, started) == ([], [], [])
+    watch = watched()
+    late = watch.events_of(["shop"], look(None, 6), at(6))
+    later = watch.events_of(["shop"], {}, at(60))
+    stopped = watch.events_of([], {}, at(61))
+    started = watch.events_of(["shop"], look(None, 90), at(90))
+    assert (stopped, started) == ([], [])
     assert [(event.kind, event.level) for event in (*late, *later)] == 2 * [
         ("archive-late", "warning")
     ]
     assert late[0].text == later[0].text
     assert (late[0].details, later[0].details) == ({"lag_s": 6.0}, {"lag_s": 60.0})
+
+
+def test_what_a_look_met_is_so_until_the_next_is_over() -> None:
+    watch = watched()
+    gap = GrampusError("There is a gap.", code="archive-gap")
+    met = watch.events_of(["shop"], look(None, 2, gap), at(2))
+    meanwhile = watch.events_of(["shop"], {}, at(4))
+    assert (len(met), meanwhile) == (1, met)
+    assert watch.events_of(["shop"], look(4, 5), at(5)) == []
 
 
 def test_what_became_of_replicas_is_told() -> None:

@@ -33,7 +33,6 @@ class CarriedBackup:
     taken: str | None = None
     why: str = ""
     deleted: list[str] = field(default_factory=list)  # backups and binary logs let go
-    has_logs: bool = False  # its binary logs were to be archived, and it is to run
     archived_bytes: int = 0
     archived_until: datetime | None = None
     problems: list[GrampusError] = field(default_factory=list)
@@ -78,8 +77,24 @@ class BackupSchedules:
             self._operations.settle(name)
             self._operations.run(SCHEDULE_BACKUPS, self.plan(name, schedule))
 
+    def archiving(self) -> dict[str, BackupSchedule]:
+        """The schedules by which binary logs are archived now: nothing is committed elsewhere."""
+        return {
+            name: record.backup_schedule
+            for name, record in self._operations.records.all().items()
+            if record.backup_schedule is not None and _has_logs(record, record.backup_schedule)
+        }
+
+    def archive(self, name: str) -> CarriedBackup:
+        """What `carry_out` does for the binary logs of one database, by its schedule."""
+        one, schedule = CarriedBackup(name), self.archiving().get(name)
+        if schedule is not None:  # it may have been stopped or deleted since it was asked for
+            with _told(one):
+                self._archive(one, schedule)
+        return one
+
     def carry_out(
-        self, *, changes_nothing: bool = False, with_backups: bool = True, with_logs: bool = True
+        self, *, changes_nothing: bool = False, with_logs: bool = True
     ) -> list[CarriedBackup]:
         """Take the backups that are due, archive binary logs, let go what need not be kept.
 
@@ -98,11 +113,9 @@ class BackupSchedules:
                 with _told(one):
                     self._look(one, record, schedule)
                 continue
-            if with_backups:
-                with _told(one):
-                    self._take(one, record, schedule)
-            one.has_logs = with_logs and schedule.archives and record.desired == "running"
-            if one.has_logs:
+            with _told(one):
+                self._take(one, record, schedule)
+            if with_logs and _has_logs(record, schedule):
                 with _told(one):
                     self._archive(one, schedule)
         return carried
@@ -184,6 +197,10 @@ class BackupSchedules:
 
     def _kept(self, schedule: BackupSchedule) -> KeptBackups:
         return KeptBackups(self._operations.home, self._operations.clock, schedule.place)
+
+
+def _has_logs(record: DatabaseRecord, schedule: BackupSchedule) -> bool:
+    return schedule.archives and record.phase == "ready" and record.desired == "running"
 
 
 @contextmanager

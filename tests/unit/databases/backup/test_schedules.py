@@ -82,6 +82,22 @@ def test_full_ones_have_an_interval_of_their_own(world: World, shelf: Path) -> N
     assert "full full" not in " ".join(found)
 
 
+def test_binary_logs_are_archived_of_databases_that_run_and_are_to_be(
+    world: World, shelf: Path
+) -> None:
+    put_database(world, "plain")
+    put_database(world)
+    service = schedules(world)
+    service.put("plain", every_hour(shelf))
+    service.put("demo", every_hour(shelf, archives=True))
+    assert list(service.archiving()) == ["demo"]
+    world.hosts["h1"].daemons.clear()
+    assert [problem.code for problem in service.archive("demo").problems] == ["not-running"]
+    world.service().operations.records.change("demo", desired="stopped")
+    assert service.archiving() == {}
+    assert all(service.archive(name).is_quiet for name in ("plain", "demo", "gone"))
+
+
 def test_old_ones_are_let_go(world: World, shelf: Path) -> None:
     put_database(world)
     schedules(world).put("demo", every_hour(shelf, full_every_s=HOUR, keep=1))
