@@ -44,6 +44,8 @@ CredentialsOption = Annotated[
         help="The file with the keys of the S3 service.",
     ),
 ]
+# Of what is remembered of backups: how to look again, which says nothing to anybody else.
+_OWN_MEMORY = {"archive_end", "gap_after", "reaching_id", "read_at"}
 NameArgument = Annotated[str, typer.Argument(help="The database's name.")]
 
 
@@ -119,7 +121,7 @@ def state_document(
     until = state.archived_until if state is not None else None
     return {
         "schedule": schedule.model_dump(mode="json") if schedule else None,
-        "last": state.model_dump(mode="json") if state else None,
+        "last": state.model_dump(mode="json", exclude=_OWN_MEMORY) if state else None,
         "restorable_until": until.isoformat() if until else None,
         "archive_lag_s": _archive_lag_s(record, state, now),
     }
