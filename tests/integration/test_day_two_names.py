@@ -6,6 +6,7 @@ import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,15 +14,23 @@ from tests.system.command_line import KILLED, CommandLine
 from tests.system.images import pool_contents
 from tests.system.machine import lab_container
 
+_CLIENTS = {
+    "mysql": ("mysql", "--ssl-mode=REQUIRED"),
+    "mariadb": ("mariadb", "--ssl", "--skip-ssl-verify-server-cert"),
+}
+
 
 def login(lab: CommandLine, name: str, option_file: Path, sql: str) -> tuple[int, str]:
     """What a client on the database's host is told, logged in over the network with TLS."""
-    tag, host = lab.json("lab", "status")["spec"]["tag"], lab.json("db", "show", name)["host"]
+    tag, shown = lab.json("lab", "status")["spec"]["tag"], lab.json("db", "show", name)
     # Its certificate authority is a file that the host does not see.
     lines = [line for line in option_file.read_text().splitlines() if not line.startswith("ssl-ca")]
-    client = ("mysql", "--defaults-file=/dev/stdin", "--ssl-mode=REQUIRED", "-BN", "-e", sql)
+    program, *tls = _CLIENTS[shown["flavour"]]
+    client = (program, "--defaults-file=/dev/stdin", *tls, "-BN", "-e", sql)
+    # A host need not have the client of MariaDB; its server's container does.
+    container = f"{shown['host']}.{'host' if program == 'mysql' else f'mysqld-{name}'}"
     finished = subprocess.run(
-        ["runc", "--root", f"/run/grampus/{tag}/runc", "exec", f"{host}.host", *client],
+        ["runc", "--root", f"/run/grampus/{tag}/runc", "exec", container, *client],
         input="\n".join([*lines, ""]),
         capture_output=True,
         text=True,
@@ -49,6 +58,113 @@ def test_a_reader_reads_and_does_not_write(shop: CommandLine) -> None:
     assert login(shop, "names", option_file, "select count(*) from app.t") == (0, "3")
     code, said = login(shop, "names", option_file, "insert into app.t values (4)")
     assert (code, "denied" in said) == (1, True)
+
+
+def test_a_role_is_active_at_login_and_reaches_no_further(shop: CommandLine) -> None:
+    shop.sql("names", "create database my_desk; create table my_desk.t (a int primary key)")
+    shop.sql("names", "create database myxdesk; create table myxdesk.t (a int primary key)")
+    shop.ok("db", "role", "add", "names", "desk", "--grant", "write ON my_desk")
+    made = Path(shop.json("db", "user", "add", "names", "clerk", "--role", "desk")["option_file"])
+    assert login(shop, "names", made, "insert into my_desk.t values (1)")[0] == 0
+    assert login(shop, "names", made, "select count(*) from my_desk.t") == (0, "1")
+    for elsewhere in ("myxdesk.t", "app.t", "mysql.user"):
+        code, said = login(shop, "names", made, f"select count(*) from {elsewhere}")
+        assert (code, "denied" in said) == (1, True), elsewhere
+    shop.ok("db", "role", "grant", "names", "read", "--to", "clerk")
+    assert login(shop, "names", made, "select count(*) from app.t") == (0, "3")
+    assert login(shop, "names", made, "insert into my_desk.t values (2)")[0] == 0
+    shop.ok("db", "role", "grant", "names", "read", "--to", "clerk", "--on-request")
+    assert login(shop, "names", made, "select count(*) from app.t")[0] == 1
+    wanted = "set role `grampus.role.read`; select count(*) from app.t"
+    assert login(shop, "names", made, wanted) == (0, "3")
+    found = {role["name"]: role for role in shop.json("db", "role", "list", "names")["roles"]}
+    assert found["desk"]["rights"] == [
+        "SELECT, INSERT, UPDATE, DELETE, CREATE TEMPORARY TABLES, LOCK TABLES, EXECUTE, SHOW VIEW "
+        "ON my_desk.*"
+    ]
+    assert [(h["name"], h["at_login"]) for h in found["desk"]["holders"]] == [("clerk", True)]
+    assert ("clerk", False) in [(h["name"], h["at_login"]) for h in found["read"]["holders"]]
+    shop.ok("db", "role", "revoke", "names", "desk", "--from", "clerk")
+    assert login(shop, "names", made, "select count(*) from my_desk.t")[0] == 1
+    shop.ok("db", "role", "grant", "names", "desk", "--to", "clerk")
+    shop.ok("db", "role", "remove", "names", "desk", "--yes")
+    assert login(shop, "names", made, "select count(*) from my_desk.t")[0] == 1
+    assert login(shop, "names", made, "select 1") == (0, "1")
+    shop.ok("db", "user", "remove", "names", "clerk", "--yes")
+
+
+def test_roles_that_would_reach_too_far_are_refused(shop: CommandLine) -> None:
+    for grant, code in (("SUPER ON *.*", 4), ("read ON mysql", 4), ("read ON nothing", 3)):
+        refused = shop.run("db", "role", "add", "names", "far", "--grant", grant)
+        assert refused.code == code, refused.stderr
+    shop.ok("db", "role", "add", "names", "wide", "--grant", "all, PROCESS ON *.*")
+    made = Path(
+        shop.json("db", "user", "add", "names", "wide_one", "--role", "wide")["option_file"]
+    )
+    assert login(shop, "names", made, "select count(*) from app.t") == (0, "3")
+    assert login(shop, "names", made, "select count(*) from mysql.user")[0] == 1
+    shop.ok("db", "user", "remove", "names", "wide_one", "--yes")
+    shop.ok("db", "role", "remove", "names", "wide", "--yes")
+
+
+def test_mariadb_has_one_role_at_login(shop: CommandLine) -> None:
+    size = ("--size", "1G", "--memory", "512M", "--cpus", "0.5")
+    shop.ok("db", "create", "maria", *size, "--flavour", "mariadb")
+    try:
+        shop.sql("maria", "create database my_desk; create table my_desk.t (a int primary key)")
+        shop.sql("maria", "create database myxdesk; create table myxdesk.t (a int primary key)")
+        shop.ok("db", "role", "add", "maria", "desk", "--grant", "write ON my_desk")
+        shop.ok("db", "role", "add", "maria", "till", "--grant", "SELECT ON myxdesk.t")
+        made = shop.json("db", "user", "add", "maria", "clerk", "--role", "desk")
+        option_file = Path(made["option_file"])
+        assert login(shop, "maria", option_file, "insert into my_desk.t values (1)")[0] == 0
+        assert login(shop, "maria", option_file, "select count(*) from myxdesk.t")[0] == 1
+        refused = shop.run("db", "role", "grant", "maria", "till", "--to", "clerk")
+        assert refused.code == 4, refused.stderr
+        shop.ok("db", "role", "grant", "maria", "till", "--to", "clerk", "--on-request")
+        wanted = "set role till; select count(*) from myxdesk.t"
+        assert login(shop, "maria", option_file, wanted) == (0, "0")
+        found = {role["name"]: role for role in shop.json("db", "role", "list", "maria")["roles"]}
+        assert found["till"]["rights"] == ["SELECT ON myxdesk.t"]
+        assert [(h["name"], h["at_login"]) for h in found["till"]["holders"]] == [("clerk", False)]
+        assert [(h["name"], h["at_login"]) for h in found["desk"]["holders"]] == [("clerk", True)]
+        assert found["desk"]["rights"][0].endswith("ON my_desk.*")
+        shop.ok("db", "role", "revoke", "maria", "desk", "--from", "clerk")
+        shop.ok("db", "role", "grant", "maria", "till", "--to", "clerk")
+        assert login(shop, "maria", option_file, "select count(*) from myxdesk.t") == (0, "0")
+        shop.ok("db", "role", "remove", "maria", "till", "--yes")
+        assert login(shop, "maria", option_file, "select 1") == (0, "1")
+    finally:
+        shop.run("db", "delete", "maria", "--now", "--yes")
+
+
+@pytest.mark.exhaustive
+def test_a_role_cut_off_at_each_step_is_given_and_taken(shop: CommandLine) -> None:
+    def holders() -> list[tuple[str, bool]]:
+        (role,) = [r for r in roles() if r["name"] == "cut_role"]
+        return [(held["name"], held["at_login"]) for held in role["holders"]]
+
+    def roles() -> list[dict[str, Any]]:
+        listed: list[dict[str, Any]] = shop.json("db", "role", "list", "names")["roles"]
+        return listed
+
+    before = roles()
+    add = ("db", "role", "add", "names", "cut_role", "--grant", "read ON app")
+    cut = shop.run(*add, failpoints="db.role-add/role/after=kill")
+    assert cut.code == KILLED, cut.stderr
+    assert roles() == before
+    shop.ok(*add)
+    for step in ("grant", "login"):
+        give = ("db", "role", "grant", "names", "cut_role", "--to", "reports")
+        cut = shop.run(*give, failpoints=f"db.role-grant/{step}/after=kill")
+        assert cut.code == KILLED, cut.stderr
+        assert holders() == [("reports", True)]
+        take = ("db", "role", "revoke", "names", "cut_role", "--from", "reports")
+        cut = shop.run(*take, failpoints="db.role-revoke/login/after=kill")
+        assert cut.code == KILLED, cut.stderr
+        assert holders() == []
+    shop.ok("db", "role", "remove", "names", "cut_role", "--yes")
+    assert roles() == before
 
 
 @pytest.mark.exhaustive

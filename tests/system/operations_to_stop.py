@@ -91,6 +91,9 @@ _SNAPSHOT = f"db snapshot create {NAME} cut"
 _NO_SNAPSHOT = f"db snapshot delete {NAME} cut --yes"
 _USER = f"db user add {NAME} cut"
 _NO_USER = f"db user remove {NAME} cut --yes"
+_ROLE = f"db role add {NAME} cut_role --grant 'read ON kept'"
+_GIVEN = f"db role grant {NAME} cut_role --to cut"
+_NO_ROLE = f"db role remove {NAME} cut_role --yes"
 _VOLUME = f"volume create {VOLUME} --size 512M"
 _ATTACHED = (_VOLUME, f"volume attach {VOLUME} --host h1 --driver volumed")
 _SNAPPED = (
@@ -178,6 +181,21 @@ OPERATIONS = [
         f"db user passwd {NAME} cut --discard-old",
         prepare=[_USER, f"db user passwd {NAME} cut --keep-old"],
         back=[_NO_USER],
+    ),
+    _undone("db.role-add", _ROLE),
+    _finished("db.role-remove", _NO_ROLE, prepare=[_USER, _ROLE, _GIVEN], back=[_NO_USER]),
+    _finished(
+        "db.role-grant",
+        _GIVEN,
+        prepare=[_USER, _ROLE],
+        back=[_NO_ROLE, _NO_USER],
+        absent=["request"],
+    ),
+    _finished(
+        "db.role-revoke",
+        f"db role revoke {NAME} cut_role --from cut",
+        prepare=[_USER, _ROLE, _GIVEN],
+        back=[_NO_ROLE, _NO_USER],
     ),
     _finished("db.rotate", f"db rotate {NAME} --keep-old"),
     _finished(

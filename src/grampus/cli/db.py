@@ -76,6 +76,7 @@ db_app = make_noun(
         "parameter": "grampus.cli.db_resources",
         "growth": "grampus.cli.db_growth",
         "user": "grampus.cli.db_user",
+        "role": "grampus.cli.db_role",
         "trash": "grampus.cli.db_trash",
         "replica": "grampus.cli.db_replica",
         "backup": "grampus.cli.db_backup",

@@ -20,7 +20,8 @@ from grampus.cli.options import (
 from grampus.cli.output import OutputFormat, make_output, show_plan
 from grampus.cli.work import work_on_databases
 from grampus.core.errors import UsageError
-from grampus.databases.users.decide_users import DatabaseUser, describe_role, parse_role
+from grampus.databases.users.decide_roles import as_preset
+from grampus.databases.users.decide_users import DatabaseUser, describe_role
 from grampus.databases.users.user_steps import (
     ADD_USER,
     CHANGE_PASSWORD,
@@ -40,8 +41,9 @@ def user_add(
     role: Annotated[
         str,
         typer.Option(
-            metavar="read|write|admin",
-            help="read: every schema. write: its rows too. admin: as the database's own user.",
+            metavar="read|write|admin|ROLE",
+            help="read: every schema. write: its rows too. admin: as the database's own user. "
+            "ROLE: one made with `db role add`.",
         ),
     ] = "read",
     lab: LabOption = LAB_DEFAULT,
@@ -49,16 +51,14 @@ def user_add(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Make a user with a role and a password of its own; it must use TLS."""
-    chosen = parse_role(role)
     with work_on_databases(lab) as (session, _):
         users = database_users(session)
         if dry_run:
-            show_plan(output_format, users.describe(ADD_USER, users.plan_add(name, user, chosen)))
+            show_plan(output_format, users.describe(ADD_USER, users.plan_add(name, user, role)))
             return
-        login = users.add(name, user, chosen)
-    _show_login(
-        output_format, name, login, {"role": chosen}, {"role": f"{chosen}: {describe_role(chosen)}"}
-    )
+        login = users.add(name, user, role)
+    said = role if as_preset(role) is None else f"{role}: {describe_role(role)}"
+    _show_login(output_format, name, login, {"role": role}, {"role": said})
 
 
 @command(user_app, "list", "grampus db user list shop")
@@ -185,7 +185,7 @@ def _row(user: DatabaseUser) -> list[str]:
     return [
         user.name,
         "anywhere" if user.host == "%" else user.host,
-        user.role,
+        ", ".join(user.roles) if user.role != "owner" and user.roles else user.role,
         "locked" if user.locked else "open",
         f"{changed}{' (the former one works too)' if user.former_password_works else ''}",
     ]

@@ -58,7 +58,7 @@ def accounts_of(statements: str) -> dict[str, FakeAccount]:
 
 def answer(statements: str, accounts: dict[str, FakeAccount]) -> str:
     """What the client prints for the questions among the statements."""
-    if "FROM mysql.user u" not in statements:
+    if "FROM mysql.user u" not in statements or "SELECT 'role', " in statements:
         return ""
     return "".join(
         f"{user}\t{account.host}\tN\tANY\t{account.role}\t2026-11-22 00:57:47\t"

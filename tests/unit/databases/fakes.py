@@ -36,7 +36,9 @@ from tests.unit.clock import FakeClock as FakeClock
 from tests.unit.interruption import Fuse as Fuse
 
 from .fake_accounts import accounts_of, answer
+from .fake_roles import answer_on_roles, refusal, roles_of
 
+_CHANGES = ("CREATE", "ALTER", "DROP", "GRANT", "REVOKE", "SET DEFAULT ROLE")
 _DEFAULTS_ON_STDIN = "--defaults-file=/dev/stdin"  # the administrator's password, never a file
 OLD_IMAGE = "old-89ab"  # it holds MySQL 8.4
 OPENED_BY = "opened-by"  # of a data directory: the last version that served it, where that counts
@@ -357,11 +359,15 @@ class FakeHost:
         file = self.files[_binds(daemon.spec)[0] / "data" / "accounts"]
         if not accounts_of(file.content)["grampus.admin"].takes(password):
             return 1, "ERROR 1045 (28000): Access denied"
-        if any(line.startswith(("CREATE", "ALTER", "DROP")) for line in statements.splitlines()):
+        if any(line.startswith(_CHANGES) for line in statements.splitlines()):
             self._fuse.burn()
-            file.content += f"\n{statements}"
+            done, error = refusal(file.content, statements)
+            file.content += f"\n{done}"
             self._fuse.burn()
-        return 0, answer(statements, accounts_of(file.content))
+            if error:
+                return 1, error
+        known = answer(statements, accounts_of(file.content))
+        return 0, known + answer_on_roles(statements, roles_of(file.content))
 
     def _client(self, argv: Sequence[str], daemon: FakeDaemon | None) -> tuple[int, str]:
         if daemon is None or daemon.state != "running":

@@ -11,6 +11,7 @@ from grampus.databases.clones.cloning import DatabaseClones
 from grampus.databases.names.naming import DatabaseNames
 from grampus.databases.names.trash import DatabaseTrash
 from grampus.databases.snapshots.snapshots import DatabaseSnapshots
+from grampus.databases.users.roles import DatabaseRoles
 from grampus.databases.users.rotation import DatabaseRotation
 from grampus.databases.users.users import DatabaseUsers
 from grampus.volumes.decide_scrub import ScrubReport
@@ -59,6 +60,10 @@ def trash(world: World) -> DatabaseTrash:
 
 def users(world: World) -> DatabaseUsers:
     return DatabaseUsers(operations(world))
+
+
+def roles(world: World) -> DatabaseRoles:
+    return DatabaseRoles(operations(world))
 
 
 def rotation(world: World) -> DatabaseRotation:

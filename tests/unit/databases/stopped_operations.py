@@ -20,6 +20,7 @@ from grampus.databases.request import CreateRequest
 from grampus.databases.snapshots.decide_retention import SnapshotSchedule
 from grampus.databases.snapshots.snapshot_schedules import SnapshotSchedules
 from grampus.databases.upgrades.upgrading import DatabaseUpgrades
+from grampus.databases.users.decide_role_grants import parse_grant
 from grampus.databases.verify.table_checks import TableChecks
 from grampus.databases.verify.verification import DatabaseVerification
 from tests.unit.interruption import Killed
@@ -40,6 +41,7 @@ from .stopped_case import (
     names,
     nothing,
     operations,
+    roles,
     rotation,
     snapshots,
     trash,
@@ -84,6 +86,16 @@ def _with_left_scratch(world: World) -> None:
 def _with_user(world: World) -> None:
     _created(world)
     users(world).add("demo", "reports", "read")
+
+
+def _with_role(world: World) -> None:
+    _with_user(world)
+    _add_role(world)
+
+
+def _with_given_role(world: World) -> None:
+    _with_role(world)
+    roles(world).grant("demo", "desk", "reports", at_login=True)
 
 
 def _with_former_password(world: World) -> None:
@@ -245,6 +257,14 @@ def _roll_back(world: World, *, with_safety: bool) -> None:
 
 def _delete(world: World) -> None:
     world.service().delete("demo")
+
+
+def _add_role(world: World) -> None:
+    roles(world).add("demo", "desk", [parse_grant("write ON shop")])
+
+
+def _grant(world: World, *, at_login: bool) -> None:
+    roles(world).grant("demo", "desk", "reports", at_login=at_login)
 
 
 def _passwd(world: World, *, keep: bool) -> None:
@@ -454,6 +474,28 @@ CASES: list[Case] = [
         "user-discard",
         _with_former_password,
         lambda w: users(w).discard_former("demo", "reports"),
+        "done",
+    ),
+    _case("role-add", _created, _add_role, "gone"),
+    _case(
+        "role-remove",
+        _with_given_role,
+        lambda w: roles(w).remove("demo", "desk"),
+        "done",
+        no_way_back="role",  # what it was given is known to the server alone
+    ),
+    _case("role-grant", _with_role, lambda w: _grant(w, at_login=True), "done"),
+    _case(
+        "role-grant-request",
+        _with_given_role,
+        lambda w: _grant(w, at_login=False),
+        "done",
+        kind="role-grant",
+    ),
+    _case(
+        "role-revoke",
+        _with_given_role,
+        lambda w: roles(w).revoke("demo", "desk", "reports"),
         "done",
     ),
     _case("rotate", _created, lambda w: rotation(w).rotate("demo", keeps_former=False), "done"),

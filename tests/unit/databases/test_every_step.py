@@ -20,6 +20,7 @@ from tests.system.declared_steps import database_step_names
 from tests.unit.interruption import Killed, burn_points, stopped_runs
 
 from .fake_accounts import accounts_of
+from .fake_roles import roles_of
 from .stopped_case import ROWS, Case, trash
 from .stopped_operations import CASES as ALL
 from .world import LAB, World, prepared
@@ -72,6 +73,12 @@ def state(world: World, *, without: str = "") -> dict[str, str]:
             (user, account.role, account.former is not None)
             for user, account in accounts_of(file.content).items()
         )
+        for host in world.hosts.values()
+        for path, file in sorted(host.files.items())
+        if path.name == "accounts"
+    }
+    found["roles"] = {
+        f"{host.name}:{path}": roles_of(file.content).shown()
         for host in world.hosts.values()
         for path, file in sorted(host.files.items())
         if path.name == "accounts"

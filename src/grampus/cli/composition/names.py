@@ -6,6 +6,7 @@ from grampus.cli.composition.session import Session
 from grampus.databases.names.events import DatabaseEvents
 from grampus.databases.names.naming import DatabaseNames
 from grampus.databases.names.trash import DatabaseTrash
+from grampus.databases.users.roles import DatabaseRoles
 from grampus.databases.users.rotation import DatabaseRotation
 from grampus.databases.users.users import DatabaseUsers
 from grampus.state.history import OperationHistory
@@ -14,6 +15,10 @@ from grampus.state.warnings import WarningHistory
 
 def database_users(session: Session) -> DatabaseUsers:
     return DatabaseUsers(session.databases().operations)
+
+
+def database_roles(session: Session) -> DatabaseRoles:
+    return DatabaseRoles(session.databases().operations)
 
 
 def database_rotation(session: Session) -> DatabaseRotation:

@@ -9,17 +9,19 @@ from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict
 
-from grampus.core.errors import GrampusError, RefusedError, UsageError, closest_name
+from grampus.core.errors import GrampusError, RefusedError, UsageError
 from grampus.databases.accounts import OWNER_RIGHTS, SYSTEM_SCHEMA_RIGHTS, TAKEN_USER_NAMES
 from grampus.databases.model import FlavourName
 
 UserRole = Literal["read", "write", "admin"]
 USER_ROLES: tuple[UserRole, ...] = get_args(UserRole)
 # A name with a dot: no user of a database can be called so (`require_user_name`).
-_ROLE_PREFIX = "grampus.role."
+ROLE_PREFIX = "grampus.role."
 MAX_USER_NAME_LENGTH = 32  # MySQL's own limit; MariaDB allows 128
 _USER_NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
-_RESERVED = TAKEN_USER_NAMES | {"root", "mysql", "mariadb", "sys", "admin", "grampus", "none"}
+RESERVED_USER_NAMES = TAKEN_USER_NAMES | {
+    *("root", "mysql", "mariadb", "sys", "admin", "grampus", "none")
+}
 
 _READ = "SELECT, SHOW VIEW"
 _WRITE = f"{_READ}, INSERT, UPDATE, DELETE, EXECUTE, CREATE TEMPORARY TABLES, LOCK TABLES"
@@ -38,8 +40,10 @@ class DatabaseUser(BaseModel):
 
     name: str
     host: str  # from where it may log in; % is anywhere
-    # `owner`: made with the database. `other`: made in SQL, with rights that Grampus did not give.
+    # `owner`: made with the database. `other`: with a role of one's own, or with rights that
+    # somebody gave it in SQL.
     role: Literal["owner", "read", "write", "admin", "other"]
+    roles: tuple[str, ...] = ()  # all that it has, by the names that `db role list` shows
     locked: bool
     tls_required: bool  # by the account; the server requires it of everybody
     password_changed_at: datetime | None
@@ -58,7 +62,7 @@ def require_user_name(name: str, *, owner: str) -> str:
             "starting with a letter.",
             code="invalid-name",
         )
-    if name in _RESERVED:
+    if name in RESERVED_USER_NAMES:
         raise UsageError(
             f"'{name}' is a reserved word and cannot name a user.",
             "Choose another name.",
@@ -73,53 +77,54 @@ def require_user_name(name: str, *, owner: str) -> str:
     return name
 
 
-def parse_role(text: str) -> UserRole:
-    """The role called `text`. Raises UsageError with the closest one there is."""
-    for role in USER_ROLES:
-        if text == role:
-            return role
-    closest = closest_name(text, USER_ROLES)
-    raise UsageError(
-        f"There is no role named {text!r}.",
-        f"Did you mean '{closest}'?" if closest else f"Choose one of: {', '.join(USER_ROLES)}.",
-        code="unknown-role",
-    )
-
-
-def describe_role(role: UserRole) -> str:
+def describe_role(role: str) -> str:
     """What a user with that role does, as the end of a sentence."""
-    return _WHAT[role]
+    return next((what for known, what in _WHAT.items() if known == role), f"has the role {role}")
 
 
-def render_add_sql(flavour: FlavourName, user: str, role: UserRole, password: str) -> str:
-    """SQL that makes the role and the user with it; the password must need no quoting.
-
-    May be repeated. It goes into the binary log, unlike the accounts that Grampus itself works
-    with: whoever recovers to a point in time gets the users of that time.
-    """
-    account = _account(user)
+def render_preset(flavour: FlavourName, role: UserRole) -> list[str]:
+    """Statements that make one of the roles of Grampus's own; they may be repeated."""
+    name = _preset_name(flavour, role)
+    grant_option = " WITH GRANT OPTION" if role == "admin" else ""
     if flavour == "mysql":
-        name = f"'{_ROLE_PREFIX}{role}'@'%'"
-        grant_option = " WITH GRANT OPTION" if role == "admin" else ""
         further = ", CREATE ROLE, DROP ROLE" if role == "admin" else ""
         kept_out = SYSTEM_SCHEMA_RIGHTS if role == "admin" else _RIGHTS[role]
-        return _script(
+        return [
             f"CREATE ROLE IF NOT EXISTS {name}",
             f"GRANT {_RIGHTS[role]}{further} ON *.* TO {name}{grant_option}",
             # Partial revokes: the hashes of all passwords are in that schema.
             f"REVOKE {kept_out} ON mysql.* FROM {name}",
+        ]
+    further = ", SLAVE MONITOR, BINLOG MONITOR" if role == "admin" else ""
+    return [
+        f"CREATE ROLE IF NOT EXISTS {name}",
+        f"GRANT {_RIGHTS[role]}{further} ON *.* TO {name}{grant_option}",
+    ]
+
+
+def render_add_sql(flavour: FlavourName, user: str, role: str, password: str) -> str:
+    """SQL that makes the user with its role; the password must need no quoting.
+
+    A role of Grampus's own is made too; another one is there, by a name that needs no quoting.
+    May be repeated. It goes into the binary log, unlike the accounts that Grampus itself works
+    with: whoever recovers to a point in time gets the users of that time.
+    """
+    account = _account(user)
+    preset = next((each for each in USER_ROLES if each == role), None)
+    made = [] if preset is None else render_preset(flavour, preset)
+    if flavour == "mysql":
+        name = f"'{role}'@'%'" if preset is None else _preset_name(flavour, preset)
+        return _script(
+            *made,
             # One statement, so the account is never there without its role or its TLS.
             f"CREATE USER IF NOT EXISTS {account} IDENTIFIED BY '{password}' "
             f"DEFAULT ROLE {name} REQUIRE SSL",
             # One that an attempt before this one made has that attempt's password.
             f"ALTER USER {account} IDENTIFIED BY '{password}'",
         )
-    name = f"`{_ROLE_PREFIX}{role}`"
-    grant_option = " WITH GRANT OPTION" if role == "admin" else ""
-    further = ", SLAVE MONITOR, BINLOG MONITOR" if role == "admin" else ""
+    name = f"`{role}`" if preset is None else _preset_name(flavour, preset)
     return _script(
-        f"CREATE ROLE IF NOT EXISTS {name}",
-        f"GRANT {_RIGHTS[role]}{further} ON *.* TO {name}{grant_option}",
+        *made,
         f"CREATE USER IF NOT EXISTS {account} IDENTIFIED BY '{password}' REQUIRE SSL",
         f"ALTER USER {account} IDENTIFIED BY '{password}' REQUIRE SSL",
         f"GRANT {name} TO {account}",
@@ -190,8 +195,9 @@ def render_users_sql(flavour: FlavourName) -> str:
         return _script(
             "SET SESSION time_zone = '+00:00'",
             "SELECT u.User, u.Host, u.account_locked, u.ssl_type, IFNULL((SELECT "
-            "GROUP_CONCAT(e.FROM_USER) FROM mysql.role_edges e WHERE e.TO_USER = u.User AND "
-            "e.TO_HOST = u.Host), ''), IFNULL(u.password_last_changed, ''), "
+            "GROUP_CONCAT(e.FROM_USER ORDER BY e.FROM_USER) FROM mysql.role_edges e "
+            "WHERE e.TO_USER = u.User AND e.TO_HOST = u.Host), ''), "
+            "IFNULL(u.password_last_changed, ''), "
             "IF(u.User_attributes->'$.additional_password' IS NULL, 'N', 'Y') "
             "FROM mysql.user u WHERE u.User NOT LIKE 'grampus.%' AND u.User NOT LIKE 'mysql.%' "
             "AND u.User <> 'root' "
@@ -202,7 +208,8 @@ def render_users_sql(flavour: FlavourName) -> str:
     return _script(
         "SET SESSION time_zone = '+00:00'",
         "SELECT u.User, u.Host, IF(JSON_VALUE(p.Priv, '$.account_locked') IN ('1', 'true'), "
-        "'Y', 'N'), u.ssl_type, IFNULL((SELECT GROUP_CONCAT(m.Role) FROM mysql.roles_mapping m "
+        "'Y', 'N'), u.ssl_type, IFNULL((SELECT GROUP_CONCAT(m.Role ORDER BY m.Role) "
+        "FROM mysql.roles_mapping m "
         "WHERE m.User = u.User AND m.Host = u.Host), ''), "
         "IFNULL(FROM_UNIXTIME(NULLIF(JSON_VALUE(p.Priv, '$.password_last_changed'), 0)), ''), "
         "IF(JSON_EXISTS(p.Priv, '$.auth_or[1]'), 'Y', 'N') "
@@ -227,6 +234,7 @@ def parse_users(rows: Sequence[tuple[str, ...]], *, owner: str) -> list[Database
                 name=name,
                 host=host,
                 role=_classify_role(name, host, roles.split(","), owner),
+                roles=tuple(r.removeprefix(ROLE_PREFIX) for r in roles.split(",") if r),
                 locked=locked == "Y",
                 tls_required=tls != "",
                 password_changed_at=_parse_time(changed_at),
@@ -242,7 +250,7 @@ def _classify_role(
     if (name, host) == (owner, "%"):
         return "owner"
     for role in reversed(USER_ROLES):  # the one that may do most
-        if f"{_ROLE_PREFIX}{role}" in roles:
+        if f"{ROLE_PREFIX}{role}" in roles:
             return role
     return "other"
 
@@ -250,6 +258,10 @@ def _classify_role(
 def _parse_time(text: str) -> datetime | None:
     # Both servers: 2026-11-22 00:57:47, MariaDB's with a fraction.
     return datetime.fromisoformat(text).replace(tzinfo=UTC) if text else None
+
+
+def _preset_name(flavour: FlavourName, role: UserRole) -> str:
+    return f"'{ROLE_PREFIX}{role}'@'%'" if flavour == "mysql" else f"`{ROLE_PREFIX}{role}`"
 
 
 def _account(user: str) -> str:

@@ -15,7 +15,6 @@ from grampus.databases.model import DatabaseSpec
 from grampus.databases.step_ports import StepPorts
 from grampus.databases.users.answering import ensure_answering
 from grampus.databases.users.decide_users import (
-    UserRole,
     describe_role,
     render_add_sql,
     render_discard_sql,
@@ -36,7 +35,7 @@ class UserOrder(BaseModel):
 
     database: str
     user: str
-    role: UserRole | None = None  # of a new one
+    role: str | None = None  # of a new one, as `db role list` shows it
     keeps_former: bool = False  # the former password works beside the new one
 
 
@@ -51,7 +50,7 @@ class _UserWork:
     def make_password(self) -> None:
         self._files.ensure_next(self._order.user)
 
-    def add(self, role: UserRole) -> None:
+    def add(self, role: str) -> None:
         spec, user = self._spec(), self._order.user
         password = (self._files.find(user) or self._files.ensure_next(user)).get_secret_value()
         self._statements(spec).run(render_add_sql(spec.flavour, user, role, password))

@@ -14,14 +14,15 @@ from grampus.databases.kinds import OperationType
 from grampus.databases.layout import client_option_file, database_directory, server_daemon_name
 from grampus.databases.model import DatabaseRecord, Endpoint
 from grampus.databases.operating import DatabaseOperations
+from grampus.databases.users.decide_roles import as_preset, require_plain, require_role
 from grampus.databases.users.decide_users import (
     DatabaseUser,
-    UserRole,
     parse_users,
     render_users_sql,
     require_former_known,
     require_user_name,
 )
+from grampus.databases.users.observed_roles import observe_roles
 from grampus.databases.users.secret_statements import secret_statements
 from grampus.databases.users.user_files import UserFiles
 from grampus.databases.users.user_steps import (
@@ -57,7 +58,7 @@ class DatabaseUsers:
 
     def all(self, database: str) -> list[DatabaseUser]:
         """The users that there are now, by name, also those made in SQL."""
-        record = self._running(database)
+        record = self.running(database)
         statements = secret_statements(self._operations.ports, record.spec)
         return parse_users(statements.run(render_users_sql(record.spec.flavour)), owner=record.user)
 
@@ -65,10 +66,25 @@ class DatabaseUsers:
         """What a change would do, one line a step, for `--dry-run`."""
         return self._operations.describe(kind, order)
 
-    def plan_add(self, database: str, user: str, role: UserRole) -> UserOrder:
-        """A new user. Raises UsageError for the name, RefusedError with code `name-taken`."""
-        record = self._running(database)
+    def plan_add(self, database: str, user: str, role: str) -> UserOrder:
+        """A new user. Raises UsageError for the name, RefusedError with code `name-taken`.
+
+        NotFoundError with code `unknown-role`, RefusedError with code `role-name` for a role that
+        was made in SQL under a name that needs quoting.
+        """
+        record = self.running(database)
         require_user_name(user, owner=record.user)
+        roles = observe_roles(secret_statements(self._operations.ports, record.spec))
+        require_role(role, roles, database=database)
+        if as_preset(role) is None:
+            require_plain(role)
+        if any(known.server_name == user for known in roles):
+            # To MySQL both are accounts: its password would be the role's.
+            raise RefusedError(
+                f"The database {database} has a role named '{user}'.",
+                f"Choose another name, or see `grampus db role list {database}`.",
+                code="name-taken",
+            )
         if any((known.name, known.host) == (user, "%") for known in self.all(database)):
             raise RefusedError(
                 f"The database {database} has a user named '{user}' already.",
@@ -77,7 +93,7 @@ class DatabaseUsers:
             )
         return UserOrder(database=database, user=user, role=role)
 
-    def add(self, database: str, user: str, role: UserRole) -> UserLogin:
+    def add(self, database: str, user: str, role: str) -> UserLogin:
         """Make a user whose password is new; undone when it fails. Raises what `plan_add` does."""
         with self._operations.locked(database):
             self._operations.settle(database)
@@ -86,9 +102,9 @@ class DatabaseUsers:
 
     def plan_remove(self, database: str, user: str) -> UserOrder:
         """The end of a user. Raises NotFoundError, RefusedError for the database's own user."""
-        record = self._running(database)
+        record = self.running(database)
         require_user_name(user, owner=record.user)
-        self._require_known(database, user)
+        self.require_known(database, user)
         return UserOrder(database=database, user=user)
 
     def remove(self, database: str, user: str) -> None:
@@ -99,9 +115,9 @@ class DatabaseUsers:
 
     def plan_password(self, database: str, user: str, *, keeps_former: bool) -> UserOrder:
         """A new password. Raises NotFoundError, RefusedError with code `former-unknown`."""
-        record = self._running(database)
+        record = self.running(database)
         require_user_name(user, owner=record.user)
-        self._require_known(database, user)
+        self.require_known(database, user)
         if keeps_former:
             former = UserFiles(self._operations.credentials, database).find(user)
             require_former_known(record.spec.flavour, user, former)
@@ -150,7 +166,8 @@ class DatabaseUsers:
             option_file=files.option_file(user),
         )
 
-    def _running(self, database: str) -> DatabaseRecord:
+    def running(self, database: str) -> DatabaseRecord:
+        """The record of a database whose server can be asked. Raises as every method does."""
         record = self._operations.ready(database)
         self._operations.require_reachable(record.spec.host)
         host = self._operations.fleet.host(record.spec.host)
@@ -163,7 +180,8 @@ class DatabaseUsers:
             )
         return record
 
-    def _require_known(self, database: str, user: str) -> None:
+    def require_known(self, database: str, user: str) -> None:
+        """Raise NotFoundError with the closest one unless there is such a user, from anywhere."""
         names = [known.name for known in self.all(database) if known.host == "%"]
         if user in names:
             return

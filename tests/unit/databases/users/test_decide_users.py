@@ -9,7 +9,6 @@ from grampus.databases.model import FlavourName
 from grampus.databases.users.decide_users import (
     USER_ROLES,
     UserRole,
-    parse_role,
     parse_users,
     render_add_sql,
     render_discard_sql,
@@ -47,15 +46,6 @@ def test_the_databases_own_user_is_refused() -> None:
     assert error.value.code == "owner"
 
 
-@pytest.mark.parametrize(
-    ("text", "remedy"), [("raed", "read"), ("writer", "write"), ("x", "read, write, admin")]
-)
-def test_a_misspelt_role_gets_a_suggestion(text: str, remedy: str) -> None:
-    with pytest.raises(UsageError) as error:
-        parse_role(text)
-    assert remedy in error.value.remedy
-
-
 @pytest.mark.parametrize("role", USER_ROLES)
 @pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
 def test_a_user_is_made_with_role_and_tls_and_may_be_made_again(
@@ -67,6 +57,19 @@ def test_a_user_is_made_with_role_and_tls_and_may_be_made_again(
     assert "CREATE ROLE IF NOT EXISTS" in sql
     assert f"grampus.role.{role}" in sql
     assert "sql_log_bin" not in sql  # a recovery to a point in time brings the user back
+
+
+@pytest.mark.parametrize(
+    ("flavour", "expected"),
+    [
+        ("mysql", "DEFAULT ROLE 'desk'@'%' REQUIRE SSL;"),
+        ("mariadb", "GRANT `desk` TO 'app'@'%';\nSET DEFAULT ROLE `desk` FOR 'app'@'%';"),
+    ],
+)
+def test_a_user_with_a_role_that_is_there_makes_none(flavour: FlavourName, expected: str) -> None:
+    sql = render_add_sql(flavour, "app", "desk", "pw")
+    assert expected in sql
+    assert "CREATE ROLE" not in sql
 
 
 @pytest.mark.parametrize(
@@ -153,6 +156,7 @@ def test_users_are_read_with_their_roles() -> None:
     assert (both.role, both.password_changed_at) == ("admin", None)
     assert (own.role, own.host, own.locked, own.tls_required) == ("other", "10.%", True, False)
     assert [shop.role, other.role] == ["owner", "other"]
+    assert (both.roles, own.roles) == (("read", "admin"), ())
 
 
 def test_another_answer_is_an_error() -> None:

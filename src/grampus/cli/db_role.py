@@ -1,0 +1,193 @@
+"""`grampus db role`: roles of a database, which its users have."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from grampus.cli.app import command, confirm, make_noun
+from grampus.cli.composition.names import database_roles
+from grampus.cli.db import NameArgument, db_app
+from grampus.cli.options import (
+    FORMAT_DEFAULT,
+    LAB_DEFAULT,
+    DryRunOption,
+    FormatOption,
+    LabOption,
+    YesOption,
+)
+from grampus.cli.output import OutputFormat, make_output, show_plan
+from grampus.cli.work import work_on_databases
+from grampus.databases.users.decide_role_grants import parse_grant
+from grampus.databases.users.decide_roles import DatabaseRole, RoleHolder, is_preset
+from grampus.databases.users.decide_users import describe_role
+from grampus.databases.users.role_steps import ADD_ROLE, GRANT_ROLE, REMOVE_ROLE, REVOKE_ROLE
+
+role_app = make_noun("role", "Roles of a database, for its users.", under=db_app)
+RoleArgument = Annotated[str, typer.Argument(metavar="ROLE", help="The role's name.")]
+
+
+@command(role_app, "add", "grampus db role add shop sales_desk --grant 'read ON sales'")
+def role_add(
+    name: NameArgument,
+    role: RoleArgument,
+    grant: Annotated[
+        list[str],
+        typer.Option(
+            metavar="'PRIVILEGES ON WHAT'",
+            help="What it may do; may be repeated. PRIVILEGES: SELECT, INSERT and so on, or read, "
+            "write, all. WHAT: a schema, SCHEMA.TABLE, or *.*.",
+        ),
+    ],
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Make a role with privileges, which nobody has yet."""
+    grants = [parse_grant(text) for text in grant]
+    with work_on_databases(lab) as (session, _):
+        roles = database_roles(session)
+        if dry_run:
+            show_plan(output_format, roles.describe(ADD_ROLE, roles.plan_add(name, role, grants)))
+            return
+        roles.add(name, role, grants)
+    may = [given.shown for given in grants]
+    make_output(output_format).details(
+        {"database": name, "role": role, "rights": may}, {"role": role, "may": "; ".join(may)}
+    )
+
+
+@command(role_app, "list", "grampus db role list shop")
+def role_list(
+    name: NameArgument,
+    lab: LabOption = LAB_DEFAULT,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """The roles that a database's server knows, and who has them; also those made in SQL."""
+    with work_on_databases(lab) as (session, _):
+        roles = database_roles(session).all(name)
+    make_output(output_format).table(
+        {"database": name, "roles": [_document(role) for role in roles]},
+        ["role", "may", "users"],
+        [_row(role) for role in roles],
+        f"The database {name} has no role yet.",
+    )
+
+
+@command(role_app, "remove", "grampus db role remove shop sales_desk --yes")
+def role_remove(
+    name: NameArgument,
+    role: RoleArgument,
+    lab: LabOption = LAB_DEFAULT,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Remove a role, also from every user that has it."""
+    with work_on_databases(lab) as (session, _):
+        roles = database_roles(session)
+        order, found = roles.plan_remove(name, role)
+        if dry_run:
+            show_plan(output_format, roles.describe(REMOVE_ROLE, order))
+            return
+        session.progress.close()
+        holders = ", ".join(_shown(holder) for holder in found.holders)
+        confirm(
+            f"Remove the role '{role}' of the database '{name}'"
+            f"{f', which {holders} has' if holders else ''}?",
+            yes=yes,
+        )
+        roles.remove(name, role)
+    make_output(output_format).text(
+        {"database": name, "removed": role}, f"The role '{role}' of '{name}' is removed."
+    )
+
+
+@command(role_app, "grant", "grampus db role grant shop sales_desk --to reports")
+def role_grant(
+    name: NameArgument,
+    role: RoleArgument,
+    to: Annotated[str, typer.Option(metavar="USER", help="The user who gets it.")],
+    on_request: Annotated[
+        bool,
+        typer.Option(
+            "--on-request",
+            metavar="",
+            help="Not active at login: clients take it with SET ROLE.",
+        ),
+    ] = False,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Give a user a role, active from its next login on.
+
+    A role that the user has already is made active at login, or left to SET ROLE.
+    """
+    with work_on_databases(lab) as (session, _):
+        roles = database_roles(session)
+        if dry_run:
+            order = roles.plan_grant(name, role, to, at_login=not on_request)
+            show_plan(output_format, roles.describe(GRANT_ROLE, order) if order else [])
+            return
+        is_new = roles.grant(name, role, to, at_login=not on_request)
+    since = "once a client says SET ROLE" if on_request else "from its next login on"
+    _show_change(
+        output_format,
+        {"database": name, "role": role, "user": to, "at_login": not on_request},
+        f"'{to}' has the role '{role}' {since}."
+        if is_new
+        else f"'{to}' has the role '{role}' so already.",
+        is_changed=is_new,
+    )
+
+
+@command(role_app, "revoke", "grampus db role revoke shop sales_desk --from reports")
+def role_revoke(
+    name: NameArgument,
+    role: RoleArgument,
+    from_: Annotated[str, typer.Option("--from", metavar="USER", help="The user who loses it.")],
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Take a role from a user, from its next login on at the latest."""
+    with work_on_databases(lab) as (session, _):
+        roles = database_roles(session)
+        if dry_run:
+            order = roles.plan_revoke(name, role, from_)
+            show_plan(output_format, roles.describe(REVOKE_ROLE, order) if order else [])
+            return
+        is_gone = roles.revoke(name, role, from_)
+    _show_change(
+        output_format,
+        {"database": name, "role": role, "user": from_},
+        f"'{from_}' has the role '{role}' no more."
+        if is_gone
+        else f"'{from_}' has no role '{role}'.",
+        is_changed=is_gone,
+    )
+
+
+def _show_change(
+    output_format: OutputFormat, document: dict[str, Any], said: str, *, is_changed: bool
+) -> None:
+    make_output(output_format).text({**document, "changed": is_changed}, said)
+
+
+def _document(role: DatabaseRole) -> dict[str, Any]:
+    return {
+        **role.model_dump(mode="json", exclude={"may_be_given"}),
+        "preset": is_preset(role),
+    }
+
+
+def _row(role: DatabaseRole) -> list[str]:
+    may = describe_role(role.name) if is_preset(role) else "; ".join(role.rights)
+    return [role.name, may or "nothing", ", ".join(_shown(h) for h in role.holders) or "-"]
+
+
+def _shown(holder: RoleHolder) -> str:
+    name = holder.name if holder.host in ("", "%") else f"{holder.name}@{holder.host}"
+    return name if holder.at_login else f"{name} (on request)"

@@ -1,0 +1,244 @@
+"""What a role may be given, as it is written on the command line and as SQL. All pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from pydantic import BaseModel, ConfigDict
+
+from grampus.core.errors import NotFoundError, RefusedError, UsageError, closest_name
+from grampus.databases.model import FlavourName
+
+_MAX_LENGTH = 64  # of the name of a schema or table, in both servers
+# What both servers know, in the order in which they show it (`SHOW GRANTS`): on a table, inside a
+# schema, and on all of the server.
+_ON_TABLE = (
+    *("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "DROP", "REFERENCES", "INDEX", "ALTER"),
+    *("CREATE VIEW", "SHOW VIEW", "TRIGGER"),
+)
+_ON_SERVER = (
+    *("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "DROP", "RELOAD", "PROCESS", "REFERENCES"),
+    *("INDEX", "ALTER", "SHOW DATABASES", "CREATE TEMPORARY TABLES", "LOCK TABLES", "EXECUTE"),
+    *("REPLICATION SLAVE", "REPLICATION CLIENT", "CREATE VIEW", "SHOW VIEW", "CREATE ROUTINE"),
+    *("ALTER ROUTINE", "EVENT", "TRIGGER"),
+)
+_ONLY_ON_SERVER = frozenset(
+    {"PROCESS", "RELOAD", "SHOW DATABASES", "REPLICATION CLIENT", "REPLICATION SLAVE"}
+)
+_IN_SCHEMA = tuple(each for each in _ON_SERVER if each not in _ONLY_ON_SERVER)
+# What configures a server, reaches its host or makes accounts: who has one of them can have all.
+_REFUSED = frozenset(
+    {
+        *("SUPER", "FILE", "SHUTDOWN", "CREATE TABLESPACE", "CREATE USER", "CREATE ROLE"),
+        *("DROP ROLE", "GRANT OPTION", "PROXY", "SYSTEM_USER", "ROLE_ADMIN", "CONNECTION_ADMIN"),
+        *("SYSTEM_VARIABLES_ADMIN", "BINLOG_ADMIN", "BINLOG ADMIN", "CONNECTION ADMIN"),
+        *("READ_ONLY ADMIN", "REPLICATION_APPLIER", "SET USER", "SET_ANY_DEFINER"),
+    }
+)
+_READ = ("SELECT", "SHOW VIEW")
+_WRITE = (
+    *_READ,
+    *("INSERT", "UPDATE", "DELETE", "EXECUTE", "CREATE TEMPORARY TABLES", "LOCK TABLES"),
+)
+# Words for several privileges; each stands for those of them that there are on what it is put.
+_WORDS = {"READ": _READ, "WRITE": _WRITE, "ALL": _IN_SCHEMA, "ALL PRIVILEGES": _IN_SCHEMA}
+# Who writes to `mysql` can give itself any right, and who reads it sees the passwords' hashes;
+# `information_schema` shows to everybody what they may see.
+_CLOSED = frozenset({"mysql", "information_schema"})
+# Of the server's own, and of these there is nothing to write.
+_READABLE = {
+    "performance_schema": ("SELECT",),
+    "sys": ("SELECT", "SHOW VIEW", "EXECUTE"),
+}
+
+_NAME = r"`(?:[^`]|``)+`|[^.`*\s'\"]+"
+_WRITTEN = re.compile(r"\s*(?P<what>.+?)\s+ON\s+(?P<where>\S.*?)\s*", re.IGNORECASE | re.DOTALL)
+_WHERE = re.compile(rf"(?P<all>\*\.\*)|(?P<schema>{_NAME})(?:\.(?:\*|(?P<table>{_NAME})))?")
+_EXAMPLE = "Write it as 'read ON sales' or 'SELECT, INSERT ON sales.orders'."
+
+
+class RoleGrant(BaseModel):
+    """Privileges on one thing. Names are as the server has them: they are quoted in SQL."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    privileges: tuple[str, ...]
+    in_schema: str | None = None  # None: on all of the server
+    table: str | None = None  # None: on all of the schema
+
+    @property
+    def where(self) -> str:
+        """On what, such as `sales.*`, for people."""
+        return "*.*" if self.in_schema is None else f"{self.in_schema}.{self.table or '*'}"
+
+    @property
+    def shown(self) -> str:
+        """All of it, such as `SELECT, SHOW VIEW ON sales.*`, for people."""
+        return f"{', '.join(self.privileges)} ON {self.where}"
+
+
+def parse_grant(text: str) -> RoleGrant:
+    """What `text` gives, such as `SELECT, INSERT ON sales.*` or `read ON sales`.
+
+    Raises UsageError for what cannot be read, with code `unknown-privilege` or `wrong-level`;
+    RefusedError with code `too-much` or `system-schema`.
+    """
+    written = _WRITTEN.fullmatch(text)
+    where = _WHERE.fullmatch(written["where"]) if written else None
+    if written is None or where is None or not text.isprintable():
+        raise UsageError(f"{text!r} says no privileges on something.", _EXAMPLE)
+    schema, table = _unquote(where["schema"]), _unquote(where["table"])
+    level = _allowed(schema, table)
+    chosen: set[str] = set()
+    for word in written["what"].split(","):
+        privilege = " ".join(word.upper().split())
+        if privilege in _WORDS:
+            chosen |= set(_WORDS[privilege]) & set(level)
+        else:
+            chosen.add(privilege)
+            _require_privilege(privilege, level, text=text, schema=schema)
+    if not chosen:
+        raise UsageError(f"{text!r} gives nothing there.", _EXAMPLE, code="wrong-level")
+    return RoleGrant(
+        privileges=tuple(each for each in _ON_SERVER if each in chosen),
+        in_schema=schema,
+        table=table,
+    )
+
+
+def require_there(
+    grants: Iterable[RoleGrant], schemas: Sequence[str], tables: Sequence[tuple[str, str]]
+) -> None:
+    """Raise NotFoundError when a grant names a schema or table that the server has not.
+
+    The servers take privileges on a schema that is not there: a slip would go unnoticed.
+    """
+    for grant in grants:
+        if grant.in_schema is None:
+            continue
+        if grant.in_schema not in schemas:
+            raise _missing("schema", grant.in_schema, schemas)
+        if grant.table is not None and (grant.in_schema, grant.table) not in tables:
+            there = [name for schema, name in tables if schema == grant.in_schema]
+            raise _missing(f"table in {grant.in_schema}", grant.table, there)
+
+
+def render_names_sql(grants: Iterable[RoleGrant]) -> str:
+    """SQL whose answer `parse_names` reads: the schemas, and the tables of those that have some.
+
+    No name of a grant is in it. Names are hexadecimal: they may hold a tab or a line end.
+    """
+    asked = ["SELECT HEX(schema_name) FROM information_schema.schemata;\n"]
+    if any(grant.table is not None for grant in grants):
+        asked.append("SELECT HEX(table_schema), HEX(table_name) FROM information_schema.tables;\n")
+    return "".join(asked)
+
+
+def parse_names(
+    rows: Iterable[tuple[str, ...]],
+) -> tuple[list[str], list[tuple[str, str]]]:
+    """The schemas, and the tables with theirs, in what `render_names_sql` answered."""
+    names = [tuple(bytes.fromhex(text).decode() for text in row) for row in rows]
+    return [row[0] for row in names if len(row) == 1], [
+        (row[0], row[1]) for row in names if len(row) == 2
+    ]
+
+
+def render_grants(flavour: FlavourName, role: str, grants: Iterable[RoleGrant]) -> list[str]:
+    """Statements that give a role, which is quoted, its privileges; they may be repeated."""
+    statements = []
+    for grant in grants:
+        statements.append(
+            f"GRANT {', '.join(grant.privileges)} ON {_target(flavour, grant)} TO {role}"
+        )
+        kept_out = [each for each in grant.privileges if each in _IN_SCHEMA]
+        if flavour == "mysql" and grant.in_schema is None and kept_out:
+            # Partial revokes, as for every other role and user of Grampus.
+            statements.append(f"REVOKE {', '.join(kept_out)} ON mysql.* FROM {role}")
+    return statements
+
+
+def quote(name: str) -> str:
+    """A name in SQL, whatever it holds: what quotes it is doubled in every mode of a server."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _target(flavour: FlavourName, grant: RoleGrant) -> str:
+    if grant.in_schema is None:
+        return "*.*"
+    if grant.table is not None:
+        return f"{quote(grant.in_schema)}.{quote(grant.table)}"
+    schema = grant.in_schema
+    if flavour == "mariadb":
+        # A schema is a pattern there. Not in MySQL, whose `partial_revokes` is on: it takes the
+        # name as it is, with every backslash.
+        schema = re.sub(r"([\\_%])", r"\\\1", schema)
+    return f"{quote(schema)}.*"
+
+
+def _allowed(schema: str | None, table: str | None) -> tuple[str, ...]:
+    if schema is None:
+        return _ON_SERVER
+    if schema.lower() in _CLOSED:
+        raise RefusedError(
+            f"The schema {schema} is the server's own, and no role is let into it.",
+            "Leave it out; the role 'admin' may do what the owner may.",
+            code="system-schema",
+        )
+    level = _IN_SCHEMA if table is None else _ON_TABLE
+    readable = _READABLE.get(schema.lower())
+    return level if readable is None else tuple(each for each in readable if each in level)
+
+
+def _require_privilege(
+    privilege: str, level: Sequence[str], *, text: str, schema: str | None
+) -> None:
+    if privilege in level:
+        return
+    if privilege in _REFUSED:
+        raise RefusedError(
+            f"{privilege} would let a client change its rights or the server itself.",
+            "Leave it out; the role 'admin' may do what the owner may.",
+            code="too-much",
+        )
+    if privilege not in _ON_SERVER:
+        closest = closest_name(privilege, [*_ON_SERVER, *_WORDS])
+        raise UsageError(
+            f"There is no privilege named {privilege!r}.",
+            f"Did you mean '{closest}'?" if closest else _EXAMPLE,
+            code="unknown-privilege",
+        )
+    if schema is not None and schema.lower() in _READABLE:
+        raise RefusedError(
+            f"The schema {schema} is the server's own, and is read only.",
+            f"Give no more than {', '.join(level)} on it.",
+            code="system-schema",
+        )
+    raise UsageError(
+        f"There is no {privilege} on what {text!r} names.",
+        "Such privileges are on all of the server, or on a whole schema: write `ON *.*` or "
+        "`ON SCHEMA.*`, or leave it out.",
+        code="wrong-level",
+    )
+
+
+def _unquote(name: str | None) -> str | None:
+    if name is None:
+        return None
+    bare = name[1:-1].replace("``", "`") if name.startswith("`") else name
+    if len(bare) > _MAX_LENGTH:
+        raise UsageError(
+            f"{bare!r} is too long for a schema or table.",
+            f"Names have {_MAX_LENGTH} characters at most.",
+            code="invalid-name",
+        )
+    return bare
+
+
+def _missing(what: str, name: str, known: Iterable[str]) -> NotFoundError:
+    closest = closest_name(name, known)
+    return NotFoundError(
+        f"The server has no {what} named '{name}'.",
+        f"Did you mean '{closest}'?" if closest else "Make it first, then give privileges on it.",
+    )

@@ -1,0 +1,164 @@
+"""Roles of a database for its users: privileges under a name, made once and given to many.
+
+As with users, the server alone knows which there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from grampus.core.errors import RefusedError
+from grampus.databases.kinds import OperationType
+from grampus.databases.model import DatabaseRecord
+from grampus.databases.operating import DatabaseOperations
+from grampus.databases.users.decide_role_grants import (
+    RoleGrant,
+    parse_names,
+    render_names_sql,
+    require_there,
+)
+from grampus.databases.users.decide_roles import (
+    DatabaseRole,
+    require_given,
+    require_made,
+    require_one_default,
+    require_own,
+    require_role,
+    require_role_name,
+)
+from grampus.databases.users.decide_users import require_user_name
+from grampus.databases.users.observed_roles import observe_rights, observe_roles
+from grampus.databases.users.role_steps import (
+    ADD_ROLE,
+    GRANT_ROLE,
+    REMOVE_ROLE,
+    REVOKE_ROLE,
+    RoleOrder,
+)
+from grampus.databases.users.secret_statements import SecretStatements, secret_statements
+from grampus.databases.users.users import DatabaseUsers
+
+
+class DatabaseRoles:
+    """The roles of the databases of one lab or cluster. A database must run to be asked.
+
+    Every method raises what every method of `DatabaseUsers` raises.
+    """
+
+    def __init__(self, operations: DatabaseOperations) -> None:
+        self._operations = operations
+        self._users = DatabaseUsers(operations)
+
+    def all(self, database: str) -> list[DatabaseRole]:
+        """The roles that there are now, with what they may do, also those made in SQL."""
+        statements = self._statements(self._users.running(database))
+        return observe_rights(statements, observe_roles(statements))
+
+    def describe(self, kind: OperationType[RoleOrder], order: RoleOrder) -> list[str]:
+        """What a change would do, one line a step, for `--dry-run`."""
+        return self._operations.describe(kind, order)
+
+    def plan_add(self, database: str, role: str, grants: Sequence[RoleGrant]) -> RoleOrder:
+        """A new role. Raises UsageError for the name, RefusedError with code `name-taken`.
+
+        NotFoundError when there is no such schema or table.
+        """
+        record = self._users.running(database)
+        require_role_name(role)
+        statements = self._statements(record)
+        taken = {known.server_name: "role" for known in observe_roles(statements)}
+        taken |= {user.name: "user" for user in self._users.all(database)}
+        if role in taken:
+            raise RefusedError(
+                f"The database {database} has a {taken[role]} named '{role}' already.",
+                f"Choose another name, or see `grampus db {taken[role]} list {database}`.",
+                code="name-taken",
+            )
+        schemas, tables = parse_names(statements.run(render_names_sql(grants)))
+        require_there(grants, schemas, tables)
+        return RoleOrder(database=database, role=role, grants=tuple(grants))
+
+    def add(self, database: str, role: str, grants: Sequence[RoleGrant]) -> None:
+        """Make a role; undone when it fails. Raises what `plan_add` raises."""
+        with self._operations.locked(database):
+            self._operations.settle(database)
+            self._operations.run(ADD_ROLE, self.plan_add(database, role, grants))
+
+    def plan_remove(self, database: str, role: str) -> tuple[RoleOrder, DatabaseRole]:
+        """The end of a role, and who has it. Raises NotFoundError.
+
+        RefusedError with code `own-role` for one of Grampus's own.
+        """
+        record = self._users.running(database)
+        require_own(role)
+        roles = observe_roles(self._statements(record))
+        found = require_made(role, roles, database=database)
+        return RoleOrder(database=database, role=role), found
+
+    def remove(self, database: str, role: str) -> None:
+        """Remove a role; nobody has it any more. Raises what `plan_remove` raises."""
+        with self._operations.locked(database):
+            self._operations.settle(database)
+            self._operations.run(REMOVE_ROLE, self.plan_remove(database, role)[0])
+
+    def plan_grant(
+        self, database: str, role: str, user: str, *, at_login: bool
+    ) -> RoleOrder | None:
+        """A role given to a user, active `at_login` or on request; None: it is so already.
+
+        Raises NotFoundError, RefusedError with code `owner`, `one-default` or `not-given`.
+        """
+        record = self._users.running(database)
+        require_user_name(user, owner=record.user)
+        self._users.require_known(database, user)
+        roles = observe_roles(self._statements(record))
+        found = require_role(role, roles, database=database)
+        held = None if found is None else found.holder(user)
+        if held is not None and held.at_login == at_login:
+            return None
+        if found is not None and held is None:
+            require_given(found)
+        if at_login:
+            require_one_default(record.spec.flavour, roles, role, user, database=database)
+        return RoleOrder(
+            database=database, role=role, user=user, at_login=at_login, had_it=held is not None
+        )
+
+    def grant(self, database: str, role: str, user: str, *, at_login: bool) -> bool:
+        """Give a role to a user; False: it was so already. Raises what `plan_grant` raises."""
+        with self._operations.locked(database):
+            self._operations.settle(database)
+            order = self.plan_grant(database, role, user, at_login=at_login)
+            if order is not None:
+                self._operations.run(GRANT_ROLE, order)
+        return order is not None
+
+    def plan_revoke(self, database: str, role: str, user: str) -> RoleOrder | None:
+        """A role taken from a user; None: the user has it not. Raises NotFoundError.
+
+        RefusedError with code `owner` or `not-given`.
+        """
+        record = self._users.running(database)
+        require_user_name(user, owner=record.user)
+        self._users.require_known(database, user)
+        roles = observe_roles(self._statements(record))
+        found = require_role(role, roles, database=database)
+        held = None if found is None else found.holder(user)
+        if found is None or held is None:
+            return None
+        require_given(found)
+        return RoleOrder(
+            database=database, role=role, user=user, at_login=held.at_login, had_it=True
+        )
+
+    def revoke(self, database: str, role: str, user: str) -> bool:
+        """Take a role from a user; False: it had it not. Raises what `plan_revoke` raises."""
+        with self._operations.locked(database):
+            self._operations.settle(database)
+            order = self.plan_revoke(database, role, user)
+            if order is not None:
+                self._operations.run(REVOKE_ROLE, order)
+        return order is not None
+
+    def _statements(self, record: DatabaseRecord) -> SecretStatements:
+        return secret_statements(self._operations.ports, record.spec)
