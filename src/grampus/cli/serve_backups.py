@@ -20,6 +20,8 @@ ARCHIVE_LAG_S = 5.0
 LOOKS_AT_ONCE = 4
 # Nearly all looks are over by then, and told at once.
 LOOK_PATIENCE_S = 1.5
+# What is joined stays beside its parts until the next time, for whoever reads them meanwhile.
+JOIN_EVERY_S = 600.0
 BACKUPS_EVERY_S = 60.0
 # A test that cannot be tried, such as for want of memory, is tried again after so long.
 TESTS_EVERY_S = 300.0
@@ -102,6 +104,11 @@ def _prepared(open_session: OpenSession) -> Iterator[Session]:
     with open_session() as session:
         session.fleet()
         yield session
+
+
+def join_logs(session: Session) -> list[ControllerEvent]:
+    """Join the pieces of archived binary logs: a look every two seconds makes many."""
+    return _events(backup_schedules(session).join_logs())
 
 
 def _late(database: str, lag_s: float) -> ControllerEvent:

@@ -10,11 +10,13 @@ from grampus.cli.noting import note_records
 from grampus.cli.serve_backups import (
     ARCHIVE_EVERY_S,
     BACKUPS_EVERY_S,
+    JOIN_EVERY_S,
     LOOK_PATIENCE_S,
     TESTS_EVERY_S,
     BinlogWatch,
     OpenSession,
     carry_out_tests,
+    join_logs,
     take_backups,
 )
 from grampus.cli.serve_flattening import FLATTEN_EVERY_S, flatten_due
@@ -44,6 +46,7 @@ def due_jobs(open_session: OpenSession, *, once: bool = False) -> tuple[DueJob[S
         DueJob("backups", BACKUPS_EVERY_S, take_backups),
         DueJob("restore-tests", TESTS_EVERY_S, carry_out_tests),
         DueJob("binlogs", ARCHIVE_EVERY_S, watch.run),
+        DueJob("binlog-joins", JOIN_EVERY_S, join_logs),
         DueJob(
             "replicas", REPLICAS_EVERY_S, lambda session: renew_replicas(replica_renewals(session))
         ),

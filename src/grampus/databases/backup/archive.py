@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from grampus.core.errors import NotFoundError
 from grampus.databases.backup.binlogs import (
     COVERED,
     DIRECTORY,
@@ -23,8 +24,9 @@ from grampus.databases.backup.binlogs import (
     parse_piece,
     tail_of,
 )
+from grampus.databases.backup.decide_joins import leads_through, without_parts
 from grampus.databases.backup.decide_schedule import ArchiveEnd
-from grampus.databases.backup.errors import damaged
+from grampus.databases.backup.errors import BackupDamagedError, damaged
 from grampus.databases.backup.keys import BackupKey
 from grampus.databases.backup.sealed_stream import SealedWriter, read_sealed
 from grampus.databases.backup.target import BackupTarget
@@ -59,10 +61,14 @@ class BinlogArchive:
                 id=stretch_id,
                 facts=self._document(stretch_id, STRETCH, StretchFacts),
                 until=self._until(stretch_id),
-                pieces=tuple(in_order(pieces)),
+                pieces=tuple(without_parts(pieces)),
             )
-            for stretch_id, pieces in sorted(_by_stretch(self._names()).items())
+            for stretch_id, pieces in sorted(self.pieces().items())
         ]
+
+    def pieces(self) -> dict[str, list[Piece]]:
+        """All pieces by stretch, in any order, those within bigger ones too; it lists all."""
+        return _by_stretch(self._names())
 
     def end(self, known: ArchiveEnd | None = None) -> StretchEnd | None:
         """Where to go on; None: there is no stretch. Raises BackupDamagedError.
@@ -113,6 +119,53 @@ class BinlogArchive:
         if not any(parse_piece(n.removeprefix(f"{place}/")) for n in self._target.names(place)):
             self._target.remove(place)
 
+    def join(self, stretch_id: str, parts: Sequence[Piece]) -> None:
+        """Keep one piece that holds what `parts` do, which follow one another and stay.
+
+        Raises what `read` raises.
+        """
+        content = b"".join(chunk for part in parts for chunk in self.read(stretch_id, part))
+        self.add(
+            stretch_id, Piece(parts[0].file, parts[0].start_bytes, parts[-1].end_bytes), content
+        )
+
+    def drop_parts(self, stretch_id: str, whole: Piece, parts: Sequence[Piece]) -> None:
+        """Delete pieces that lie within `whole`, once that was read as it was written.
+
+        Raises BackupDamagedError when it is not; then it is what goes, where the parts hold all of
+        it, since readers would take it before them.
+        """
+        try:
+            content = b"".join(self.read(stretch_id, whole))
+            if tail_of(content) != whole.tail:
+                raise damaged(f"{whole.name} ends with something else than its name says")
+        except BackupDamagedError:
+            if leads_through(whole, parts):
+                self._target.discard(f"{self._place}/{stretch_id}/{whole.name}")
+            raise
+        for part in parts:
+            self._target.discard(f"{self._place}/{stretch_id}/{part.name}")
+
+    def read_log(self, stretch_id: str, pieces: Sequence[Piece]) -> Iterator[bytes]:
+        """The bytes of pieces of one binary log that follow one another, as they were listed.
+
+        It goes on where they become bigger ones meanwhile. Raises what `read` raises.
+        """
+        at_bytes, end_bytes, known = pieces[0].start_bytes, pieces[-1].end_bytes, list(pieces)
+        while at_bytes < end_bytes:
+            piece = next(p for p in known if _holds(p, at_bytes))
+            here_bytes = piece.start_bytes
+            try:
+                for chunk in self.read(stretch_id, piece):
+                    wanted = chunk[at_bytes - here_bytes : max(0, end_bytes - here_bytes)]
+                    here_bytes += len(chunk)
+                    at_bytes += len(wanted)
+                    yield wanted
+            except NotFoundError:
+                known = self._log(stretch_id, piece.file)
+                if piece in known or not any(_holds(p, at_bytes) for p in known):
+                    raise
+
     def read(self, stretch_id: str, piece: Piece) -> Iterator[bytes]:
         """The bytes of a piece. Raises BackupDamagedError, NotFoundError."""
         name = f"{self._place}/{stretch_id}/{piece.name}"
@@ -121,7 +174,7 @@ class BinlogArchive:
             for chunk in read_sealed(file, self._keys, name):
                 size_bytes += len(chunk)
                 yield chunk
-        if size_bytes != piece.end_bytes - piece.start_bytes:
+        if size_bytes != piece.size_bytes:
             raise damaged(f"{name} has {size_bytes} bytes")
 
     def _names(self, *, after: str = "") -> list[str]:
@@ -142,6 +195,13 @@ class BinlogArchive:
             expected, before = f"{known.stretch}/{known.last_piece}", f"{known.stretch}/{begin}"
         names = self._names(after=before)
         return names if expected in names else None
+
+    def _log(self, stretch_id: str, file: str) -> list[Piece]:
+        """The pieces of one binary log as they are now."""
+        place = f"{self._place}/{stretch_id}"
+        names = self._target.names(f"{place}/{file}")
+        found = (parse_piece(name.removeprefix(f"{place}/")) for name in names)
+        return without_parts(piece for piece in found if piece is not None)
 
     def _until(self, stretch_id: str) -> datetime | None:
         if self._target.read(f"{self._place}/{stretch_id}/{COVERED}") is None:
@@ -166,6 +226,10 @@ class BinlogArchive:
         writer.write(content)
         writer.finish()
         self._target.put(name, sink.getvalue())
+
+
+def _holds(piece: Piece, at_bytes: int) -> bool:
+    return piece.start_bytes <= at_bytes < piece.end_bytes
 
 
 def _by_stretch(names: Iterable[str]) -> dict[str, list[Piece]]:

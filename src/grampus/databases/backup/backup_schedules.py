@@ -16,6 +16,7 @@ from grampus.databases.backup.decide_schedule import (
     decide_spent_pieces,
     require_backup_schedule,
 )
+from grampus.databases.backup.joining import BinlogJoiner, holding_logs
 from grampus.databases.backup.kept import KeptBackups
 from grampus.databases.backup.model import BackupKind, BackupManifest
 from grampus.databases.backup.schedule_steps import SCHEDULE_BACKUPS, BackupScheduleChange
@@ -93,10 +94,25 @@ class BackupSchedules:
                 self._archive(one, schedule)
         return one
 
+    def join_logs(self) -> list[CarriedBackup]:
+        """Join the pieces of archived binary logs; one answer a database, quiet unless it failed.
+
+        What fails with one keeps none of the others from its own.
+        """
+        carried = []
+        for name, schedule in self.archiving().items():
+            one = CarriedBackup(name)
+            carried.append(one)
+            with _told(one):
+                BinlogJoiner(self._operations).join(name, schedule.place)
+        return carried
+
     def carry_out(
         self, *, changes_nothing: bool = False, with_logs: bool = True
     ) -> list[CarriedBackup]:
         """Take the backups that are due, archive binary logs, let go what need not be kept.
+
+        Where a backup was taken, pieces of archived logs are joined too, `with_logs`.
 
         One answer a schedule. What fails with one database keeps none of the others from its own.
         One whose backup is being taken is left to the next call. With `changes_nothing`, says what
@@ -118,6 +134,9 @@ class BackupSchedules:
             if with_logs and _has_logs(record, schedule):
                 with _told(one):
                     self._archive(one, schedule)
+                if one.taken is not None:  # seldom enough to list all of them
+                    with _told(one):
+                        BinlogJoiner(self._operations).join(name, schedule.place)
         return carried
 
     def _look(self, one: CarriedBackup, record: DatabaseRecord, schedule: BackupSchedule) -> None:
@@ -151,9 +170,14 @@ class BackupSchedules:
 
     def _let_logs_go(self, name: str, schedule: BackupSchedule, key_id: str) -> list[str]:
         """The archived binary logs that no backup of that name needs any more."""
-        kept = self._kept(schedule)
-        keys = kept.keys
+        kept, operations = self._kept(schedule), self._operations
+        keys, target_id = kept.keys, kept.target.ensure_id()
         archive = BinlogArchive(kept.target, keys.get(key_id), name, others=keys.all())
+        with holding_logs(operations.home, operations.clock, target_id, name):
+            return self._remove_spent(kept, archive, name)
+
+    @staticmethod
+    def _remove_spent(kept: KeptBackups, archive: BinlogArchive, name: str) -> list[str]:
         stretches = archive.stretches()
         places = [backup.binlog for backup in kept.observe(name).backups.values() if backup.binlog]
         spent = decide_spent_pieces(

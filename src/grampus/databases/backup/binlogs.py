@@ -6,7 +6,8 @@ A *stretch* is what one server wrote without a gap. In the target:
     DATABASE/binlogs/STRETCH/covered               up to when nothing is missing, sealed
     DATABASE/binlogs/STRETCH/FILE/START-END-TAIL   bytes START to END of a binary log, sealed
 
-TAIL tells whether the server's file still begins with what was copied of it.
+TAIL tells whether the server's file still begins with what was copied of it. A piece that lies
+within a bigger one is spent (`decide_joins`).
 """
 
 from __future__ import annotations
@@ -68,6 +69,10 @@ class Piece:
     start_bytes: int
     end_bytes: int
     tail: str = ""  # of the last TAIL_BYTES of them, at most
+
+    @property
+    def size_bytes(self) -> int:
+        return self.end_bytes - self.start_bytes
 
     @property
     def tail_start_bytes(self) -> int:

@@ -162,6 +162,10 @@ class DirectoryTarget:
             _synchronise(path.parent)
 
     @_explained
+    def discard(self, name: str) -> None:
+        self._path(name).unlink(missing_ok=True)
+
+    @_explained
     def remove(self, below: str, *, first: str | None = None) -> None:
         directory = self._path(below)
         if first is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from datetime import UTC
 from pathlib import Path, PurePosixPath
 
@@ -51,12 +52,10 @@ class ReplayWork:
         archive = self._archive()
         stretch = next(s for s in archive.stretches() if s.id == self._replay.stretch)
         pieces = require_contiguous(stretch.pieces, self._replay.first_file)
-        for file in dict.fromkeys(piece.file for piece in pieces):
+        for file, of_file in itertools.groupby(pieces, key=lambda piece: piece.file):
             with host.writing(["dd", f"of={directory}/{file}", "bs=1M", "status=none"]) as sink:
-                for piece in pieces:
-                    if piece.file == file:
-                        for chunk in archive.read(stretch.id, piece):
-                            sink.write(chunk)
+                for chunk in archive.read_log(stretch.id, list(of_file)):
+                    sink.write(chunk)
         host.run(["chown", "-R", f"{MYSQL_UID}:{MYSQL_GID}", directory])
 
     def apply(self) -> None:

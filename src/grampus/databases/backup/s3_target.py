@@ -204,6 +204,10 @@ class S3Target:
         finally:
             upload.abort_unless_finished()
 
+    def discard(self, name: str) -> None:
+        with self._explaining():
+            self._client.delete_object(Bucket=self._bucket, Key=self._key(name))
+
     def remove(self, below: str, *, first: str | None = None) -> None:
         # Listed before anything is deleted: what there is, is what this call takes away.
         names = self.names(below)

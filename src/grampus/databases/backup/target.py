@@ -59,6 +59,10 @@ class BackupTarget(Protocol):
         """A new content, durable and to be seen once the block ends without an error."""
         ...
 
+    def discard(self, name: str) -> None:
+        """Take one content away; nothing happens when there is none."""
+        ...
+
     def remove(self, below: str, *, first: str | None = None) -> None:
         """Take away all below a name, also what is half-written; `first` goes before the rest."""
         ...

@@ -21,6 +21,7 @@ from grampus.databases.backup.archiving import Archived, BinlogArchiver
 from grampus.databases.backup.binlogs import BINLOGS_QUERY, decide_point, require_contiguous
 from grampus.databases.backup.decide_schedule import ArchiveEnd, BackupState
 from grampus.databases.backup.errors import BackupDamagedError
+from grampus.databases.backup.joining import BinlogJoiner, Joined
 from grampus.databases.backup.kept import KeptBackups
 from grampus.databases.backup.model import BackupKind
 from grampus.databases.backup.places import TargetPlace
@@ -33,7 +34,7 @@ from .fake_s3 import FakeS3, serving
 
 HAPPENINGS = (
     *("write", "rotate", "archive", "archive", "backup", "full", "roll", "purge", "delete"),
-    "recall",
+    *("recall", "join"),
 )
 UUID = "4f958cc3-e615-11f1-956b-223fda4be3b2"
 
@@ -96,6 +97,9 @@ class Server:
         state = BackupStates(self.world.service().operations).find("demo")
         assert state is not None
         return state
+
+    def join(self) -> Joined:
+        return BinlogJoiner(self.world.service().operations).join("demo", self.place)
 
     def recall(self, end: ArchiveEnd | None) -> None:
         """Remember the archive to end there."""
@@ -349,6 +353,8 @@ def test_what_is_shown_as_restorable_can_be_restored(server: Server, seed: int) 
                 server.back_up(wanted="full" if happens == "full" else None)
             case "roll":
                 server.roll_back()
+            case "join":
+                server.join()
             case "recall":  # where it ended some time ago, as another process may have it
                 server.recall(choose.choice(ends))
             case "delete":

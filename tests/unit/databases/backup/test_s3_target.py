@@ -204,6 +204,14 @@ def test_bucket_is_made_once(service: FakeS3, credentials: Path) -> None:
     assert service.seen.count("create-bucket") == 1
 
 
+def test_one_content_is_taken_away(target: BackupTarget) -> None:
+    target.put("shop/binlogs/a", b"1")
+    target.put("shop/binlogs/ab", b"2")
+    for _ in range(2):
+        target.discard("shop/binlogs/a")
+        assert target.names() == ["shop/binlogs/ab"]
+
+
 @pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "shop/../../x"])
 def test_name_that_leads_out_is_refused(target: BackupTarget, name: str) -> None:
     with pytest.raises(GrampusError, match="no name"):

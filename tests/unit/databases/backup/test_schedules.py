@@ -9,9 +9,11 @@ import pytest
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.databases.backup.backup_schedules import BackupSchedules, CarriedBackup
 from grampus.databases.backup.decide_schedule import ArchiveEnd, BackupSchedule
+from grampus.databases.backup.joining import holding_logs
 from grampus.databases.backup.kept import KeptBackups
 from grampus.databases.backup.service import DatabaseBackups
 from grampus.databases.backup.states import BackupStates, Copied
+from grampus.databases.backup.target import TARGET_FILE
 from tests.unit.databases.world import LAB, World
 from tests.unit.interruption import Killed, burn_points
 
@@ -96,6 +98,37 @@ def test_binary_logs_are_archived_of_databases_that_run_and_are_to_be(
     world.service().operations.records.change("demo", desired="stopped")
     assert service.archiving() == {}
     assert all(service.archive(name).is_quiet for name in ("plain", "demo", "gone"))
+
+
+def test_joining_that_fails_with_one_keeps_no_other_from_its_own(
+    world: World, shelf: Path, tmp_path: Path
+) -> None:
+    service = schedules(world)
+    for name, directory in (("bad", tmp_path / "file"), ("demo", shelf)):
+        put_database(world, name)
+        service.put(name, every_hour(directory, archives=True))
+    (tmp_path / "file").mkdir()
+    (tmp_path / "file" / TARGET_FILE).write_text("notes about backups")
+    bad, good = service.join_logs()
+    assert [problem.code for problem in bad.problems] == ["no-target"]
+    assert good.is_quiet
+
+
+def test_logs_are_not_let_go_while_their_pieces_are_joined(world: World, shelf: Path) -> None:
+    put_database(world)
+    service = schedules(world)
+    service.put("demo", every_hour(shelf, full_every_s=HOUR, keep=1, archives=True))
+    world.service().operations.records.change("demo", desired="stopped")  # so none is archived
+    assert carry_out(world).taken is not None
+    log = shelf / "demo/binlogs/0001/binlog.000001"
+    log.mkdir(parents=True)
+    target_id = KeptBackups(world.home, world.clock, place(shelf)).target.ensure_id()
+    world.clock.sleep(HOUR)
+    with holding_logs(world.home, world.clock, target_id, "demo"):
+        found = carry_out(world, "two")
+        world.service().operations.records.change("demo", desired="running")
+        assert service.join_logs()[0].is_quiet
+    assert (len(found.deleted), found.problems, log.exists()) == (1, [], True)
 
 
 def test_old_ones_are_let_go(world: World, shelf: Path) -> None:

@@ -138,6 +138,14 @@ def test_nothing_that_was_never_there(tmp_path: Path) -> None:
     target.remove("shop/1", first="manifest.json")
 
 
+def test_one_content_is_taken_away(target: DirectoryTarget) -> None:
+    target.put("shop/binlogs/a", b"1")
+    target.put("shop/binlogs/ab", b"2")
+    for _ in range(2):
+        target.discard("shop/binlogs/a")
+        assert target.names() == ["shop/binlogs/ab"]
+
+
 @pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "shop/../../x"])
 def test_name_that_leads_out_is_refused(target: DirectoryTarget, name: str) -> None:
     with pytest.raises(GrampusError, match="no name"):
