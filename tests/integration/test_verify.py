@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -72,6 +73,37 @@ def test_tables_and_copies_are_sound(shop: CommandLine) -> None:
     volume = shop.json("volume", "verify", "verified")
     assert (volume["sound"], volume["damaged"]) == (True, [])
     assert volume["objects"] > 1
+
+
+def test_the_newest_backup_is_restored_and_compared(shop: CommandLine, tmp_path: Path) -> None:
+    assert shop.run("db", "verify", "verified", "--restore").code == 3
+    taken = shop.json("db", "backup", "create", "verified", "--to", str(tmp_path / "shelf"))
+    said = shop.ok("db", "verify", "verified").stdout
+    assert "--restore does that" in said
+    before = shop.json("db", "list")
+    verified = shop.json("db", "verify", "verified", "--tables", "--restore")
+    assert verified["sound"]
+    assert verified["deep_scrub"] is None
+    restored = verified["restore"]
+    assert (restored["backup"], restored["outcome"]) == (taken["id"], "good")
+    assert restored["compared"]
+    assert restored["tables"] == len(verified["tables"])
+    assert shop.json("db", "list") == before
+    events = shop.json("db", "events", "verified")["events"]
+    kept = [event["what"] for event in events if event["kind"] == "db.verify"]
+    assert taken["id"] in kept[-1]
+
+
+@pytest.mark.exhaustive
+def test_a_backup_that_is_damaged_is_found(shop: CommandLine, tmp_path: Path) -> None:
+    shelf = tmp_path / "shelf"
+    shop.ok("db", "backup", "create", "verified", "--to", str(shelf))
+    (data,) = shelf.rglob("image.sealed")
+    content = bytearray(data.read_bytes())
+    content[len(content) // 2] ^= 1
+    data.write_bytes(content)
+    found = shop.run("db", "verify", "verified", "--restore", "--format", "json")
+    assert (found.code, found.document["restore"]["outcome"]) == (1, "broken")
 
 
 @pytest.mark.exhaustive

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from grampus.cli.app import EXIT_FAILED, command
+from grampus.cli.backup_documents import CredentialsOption, EndpointOption, place_of
+from grampus.cli.composition.backups import newest_backups
 from grampus.cli.composition.verify import database_verification
 from grampus.cli.db import NameArgument, db_app
 from grampus.cli.options import (
@@ -52,6 +54,24 @@ def db_verify(
             help="Let its own server check the tables, and not one on a thin clone.",
         ),
     ] = False,
+    restore: Annotated[
+        bool,
+        typer.Option(
+            "--restore",
+            metavar="",
+            help="Only restore the newest backup for a while, and compare its tables.",
+        ),
+    ] = False,
+    from_: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="DIR|S3-URL",
+            help="Where that backup is (default: where the last one was put).",
+        ),
+    ] = None,
+    endpoint: EndpointOption = None,
+    credentials: CredentialsOption = None,
     repair: RepairOption = False,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
@@ -59,32 +79,50 @@ def db_verify(
 ) -> None:
     """Verify all that a database holds, while it serves: its copies on the OSDs and its tables.
 
-    Without --deep-scrub or --tables, both. Tables are checked on a thin clone, where no client
-    writes, and which is deleted again. The exit code is 1 when something is broken and was
-    not repaired.
+    Without --deep-scrub, --tables or --restore the first two; each can be added to the others.
+    Tables are checked on a thin clone, where no client writes, and which is deleted again. The
+    exit code is 1 when something is broken and was not repaired, or a backup was not restored.
     """
-    scrub, check = deep_scrub or not tables, tables or not deep_scrub
+    is_default = not (deep_scrub or tables or restore)
+    scrub, check = deep_scrub or is_default, tables or is_default
     if repair and not scrub:
         raise UsageError(
-            "--repair puts copies on OSDs right, and --tables alone looks at none.",
-            "Add --deep-scrub, or leave --tables out.",
+            "--repair puts copies on OSDs right, and without a scrub nobody looks at any.",
+            "Add --deep-scrub.",
         )
     if in_place and not check:
         raise UsageError(
-            "--in-place says where tables are checked, and --deep-scrub alone looks at none.",
-            "Add --tables, or leave --deep-scrub out.",
+            "--in-place says where tables are checked, and none is.",
+            "Add --tables, or leave --in-place out.",
         )
+    if (from_ is not None and not restore) or (endpoint is not None and from_ is None):
+        raise UsageError(
+            "--from says where the backup is that --restore restores; --endpoint goes with it.",
+            "Give them together, or leave them out.",
+        )
+    place = None if from_ is None else place_of(from_, endpoint, credentials)
     with work_on_databases(lab) as (session, _):
-        verification = database_verification(session)
+        verification, backups = database_verification(session), newest_backups(session)
         if dry_run:
             steps = verification.describe(
-                name, scrub=scrub, tables=check, repair=repair, in_place=in_place
+                name,
+                scrub=scrub,
+                tables=check,
+                repair=repair,
+                in_place=in_place,
+                restore=backups.plan(name, place) if restore else (),
             )
             show_plan(output_format, steps)
             return
         verified = verification.verify(
-            name, scrub=scrub, tables=check, repair=repair, in_place=in_place
+            name,
+            scrub=scrub,
+            tables=check,
+            repair=repair,
+            in_place=in_place,
+            restore=backups.prepare(name, place) if restore else None,
         )
+        is_left_out = is_default and backups.is_known(name)
     output, document = make_output(output_format), verification_document(verified)
     if output_format is OutputFormat.JSON:
         output.text(document, "")
@@ -92,12 +130,12 @@ def db_verify(
         rows = rows_of_damage(verified)
         if rows:
             output.table(document, DAMAGE_COLUMNS, rows, "")
-        output.text(document, conclusion(verified))
+        output.text(document, conclusion(verified, is_restore_left_out=is_left_out))
     if not verified.is_sound:
         raise typer.Exit(EXIT_FAILED)
 
 
-def conclusion(verified: Verification) -> str:
+def conclusion(verified: Verification, *, is_restore_left_out: bool = False) -> str:
     """What it came to, and what to do about it."""
     said = verified.summary.said
     lines = [f"The database '{verified.database}': {said}."]
@@ -112,6 +150,13 @@ def conclusion(verified: Verification) -> str:
             "Broken tables are as the server wrote them, on all copies: restore the database "
             "from a backup or a snapshot (`grampus db backup`, `grampus db snapshot`)."
         )
+    if verified.restored is not None and verified.restored.outcome == "broken":
+        lines.append(
+            f"The backup is of no use: take a new one (`grampus db backup create "
+            f"{verified.database} --to {verified.restored.place} --full`), and restore that."
+        )
+    if is_restore_left_out:
+        lines.append("Its newest backup was not restored and compared; --restore does that.")
     return "\n".join(lines)
 
 
@@ -121,6 +166,10 @@ def rows_of_damage(verified: Verification) -> list[list[str]]:
     for check in verified.tables or ():
         if check.outcome != "sound":
             rows.append(["table", check.table, check.said, check.outcome])
+    restored = verified.restored
+    if restored is not None and restored.outcome != "good":
+        where = restored.backup or restored.place
+        rows.append(["backup", where, restored.said, restored.outcome])
     return rows
 
 
@@ -136,4 +185,5 @@ def verification_document(verified: Verification) -> dict[str, Any]:
         "tables": None
         if verified.tables is None
         else [check.model_dump(mode="json") for check in verified.tables],
+        "restore": None if verified.restored is None else verified.restored.model_dump(mode="json"),
     }

@@ -15,6 +15,7 @@ from grampus.databases.backup.scheduled_tests import ScheduledTests
 from grampus.databases.backup.service import DatabaseBackups
 from grampus.databases.backup.states import BackupStates
 from grampus.databases.records import DatabaseRecords
+from grampus.databases.verify.restored import NewestBackups
 from grampus.state.home import Home
 
 
@@ -39,6 +40,10 @@ def backup_states(session: Session) -> BackupStates:
 
 def restore_tests(session: Session) -> RestoreTests:
     return RestoreTests(session.databases(), database_clones(session))
+
+
+def newest_backups(session: Session) -> NewestBackups:
+    return NewestBackups(session.databases().operations, restore_tests(session))
 
 
 def scheduled_tests(session: Session) -> ScheduledTests:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from grampus.databases.verify.decide_restored import RestoredBackup, describe_restored
 from grampus.databases.verify.model import TableCheck, VerificationSummary
 from grampus.volumes.decide_scrub import ScrubReport, describe_scrub
 
@@ -18,6 +19,7 @@ class Verification:
     at: datetime
     scrub: ScrubReport | None
     tables: tuple[TableCheck, ...] | None
+    restored: RestoredBackup | None = None
 
     @property
     def broken_tables(self) -> list[TableCheck]:
@@ -25,8 +27,11 @@ class Verification:
 
     @property
     def is_sound(self) -> bool:
-        """Nothing is broken now."""
-        return (self.scrub is None or self.scrub.is_sound) and not self.broken_tables
+        """Nothing is broken now, and the backup that was to be restored has been."""
+        is_restored = self.restored is None or self.restored.outcome == "good"
+        return (
+            (self.scrub is None or self.scrub.is_sound) and not self.broken_tables and is_restored
+        )
 
     @property
     def summary(self) -> VerificationSummary:
@@ -36,6 +41,8 @@ class Verification:
             parts.append(describe_scrub(self.scrub))
         if self.tables is not None:
             parts.append(describe_tables(self.tables))
+        if self.restored is not None:
+            parts.append(describe_restored(self.restored))
         said = "; ".join(parts)
         return VerificationSummary(at=self.at, is_sound=self.is_sound, said=said)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from grampus.core.errors import RefusedError
@@ -9,6 +10,7 @@ from grampus.databases.instance import observe_daemon_state
 from grampus.databases.layout import server_daemon_name
 from grampus.databases.model import DatabaseRecord
 from grampus.databases.operating import DatabaseOperations
+from grampus.databases.verify.decide_restored import RestoredBackup
 from grampus.databases.verify.decide_verified import Verification
 from grampus.databases.verify.table_checks import TableChecks
 from grampus.databases.verify.verify_steps import VERIFY, VerifiedOrder
@@ -46,9 +48,19 @@ class DatabaseVerification:
         self._checks = checks
 
     def describe(
-        self, name: str, *, scrub: bool, tables: bool, repair: bool, in_place: bool = False
+        self,
+        name: str,
+        *,
+        scrub: bool,
+        tables: bool,
+        repair: bool,
+        in_place: bool = False,
+        restore: Sequence[str] = (),
     ) -> list[str]:
-        """What `verify` would do, one line a step. Raises what it raises at its start."""
+        """What `verify` would do, one line a step. Raises what it raises at its start.
+
+        `restore`: what its own would do.
+        """
         record = self._require(name, tables=tables)
         steps = []
         if scrub:
@@ -59,14 +71,22 @@ class DatabaseVerification:
         order = VerifiedOrder(
             database=name, verified=Verification(name, record.created_at, None, None).summary
         )
-        return [*steps, *self._operations.describe(VERIFY, order)]
+        return [*steps, *restore, *self._operations.describe(VERIFY, order)]
 
     def verify(
-        self, name: str, *, scrub: bool, tables: bool, repair: bool, in_place: bool = False
+        self,
+        name: str,
+        *,
+        scrub: bool,
+        tables: bool,
+        repair: bool,
+        in_place: bool = False,
+        restore: Callable[[], RestoredBackup] | None = None,
     ) -> Verification:
         """Look at all that is asked for, and keep the result with the database.
 
-        `in_place`: its own server checks its tables, and not one of a clone. Raises NotFoundError,
+        `in_place`: its own server checks its tables, and not one of a clone. `restore` is called
+        last, and restores its newest backup (`NewestBackups.prepare`). Raises NotFoundError,
         RefusedError with code `not-ready`, `not-running` (for its tables), `busy` or
         `scrub-forbidden`, HostUnreachableError, GrampusError with code `timeout`.
         """
@@ -76,7 +96,8 @@ class DatabaseVerification:
             volume = self._operations.volumes.get(name)
             report = self._scrubs.scrub(volume, repair=repair)
         checks = tuple(self._checks.check(record, in_place=in_place)) if tables else None
-        verification = Verification(name, self._operations.clock.now(), report, checks)
+        restored = None if restore is None else restore()
+        verification = Verification(name, self._operations.clock.now(), report, checks, restored)
         with self._operations.locked(name):
             self._operations.settle(name)
             order = VerifiedOrder(database=name, verified=verification.summary)
