@@ -93,11 +93,8 @@ def role_remove(
             return
         session.progress.close()
         holders = ", ".join(_shown(holder) for holder in found.holders)
-        confirm(
-            f"Remove the role '{role}' of the database '{name}'"
-            f"{f', which {holders} has' if holders else ''}?",
-            yes=yes,
-        )
+        lost = f"These lose it: {holders}. " if holders else ""
+        confirm(f"{lost}Remove the role '{role}' of the database '{name}'?", yes=yes)
         roles.remove(name, role)
     make_output(output_format).text(
         {"database": name, "removed": role}, f"The role '{role}' of '{name}' is removed."
