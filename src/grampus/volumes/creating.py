@@ -14,7 +14,7 @@ from grampus.core.errors import RefusedError
 from grampus.state.operations import Step
 from grampus.volumes.attaching import Attacher
 from grampus.volumes.decide_namespace import needs_namespace
-from grampus.volumes.decide_pool import require_pool, require_room
+from grampus.volumes.decide_pool import SMALLER, require_pool, require_room
 from grampus.volumes.decide_snapshot import require_no_clones
 from grampus.volumes.encrypting import Encrypting
 from grampus.volumes.journals import Journals
@@ -61,7 +61,7 @@ class Creating:
         if not needs_namespace(spec):
             self.require_no_image(spec)
 
-    def check_room(self, pool: str, size_bytes: int) -> None:
+    def check_room(self, pool: str, size_bytes: int, *, remedy: str = SMALLER) -> None:
         """Raise RefusedError when the pool cannot take a volume of that size now.
 
         Raises NotFoundError when it is not there, or not meant for images, and GrampusError with
@@ -83,7 +83,7 @@ class Creating:
             timeout_s=COUNTED_WITHIN_S,
             interval_s=0.5,
         )
-        require_room(pool, size_bytes, counted[0])
+        require_room(pool, size_bytes, counted[0], remedy=remedy)
 
     def require_new(self, name: str) -> None:
         """Raise RefusedError with code `exists` when there is such a volume."""

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from grampus.core.errors import NotFoundError, RefusedError, closest_name
 from grampus.core.units import format_bytes
 
+SMALLER = "Ask for a smaller size, delete what is not needed, or add OSDs."
+
 
 def require_pool(pool: str, pools: Sequence[str]) -> None:
     """Raise NotFoundError when images cannot be in the pool. `pools` are those meant for images."""
@@ -20,12 +22,14 @@ def require_pool(pool: str, pools: Sequence[str]) -> None:
     )
 
 
-def require_room(pool: str, size_bytes: int, available_bytes: int) -> None:
+def require_room(
+    pool: str, size_bytes: int, available_bytes: int, *, remedy: str = SMALLER
+) -> None:
     """Raise RefusedError with code `pool-full` when the pool cannot take `size_bytes` more."""
     if size_bytes > available_bytes:
         raise RefusedError(
             f"The pool '{pool}' has room for {format_bytes(available_bytes)}, not for "
             f"{format_bytes(size_bytes)}.",
-            "Ask for a smaller size, delete what is not needed, or add OSDs.",
+            remedy,
             code="pool-full",
         )

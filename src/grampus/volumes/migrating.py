@@ -32,6 +32,10 @@ from grampus.volumes.model import Migration, VolumeRecord
 from grampus.volumes.records import VolumeRecords
 
 # From here on the new image is in use, and nobody waits for what is left.
+_MAKE_ROOM = (
+    "Delete snapshots that are not needed (they go with it, and both pools hold all of it for a "
+    "while), or add OSDs."
+)
 COPY_STEP = "copy"
 
 
@@ -88,7 +92,10 @@ class Migrating:
         self._creating.require_removable(name)
         there = spec.model_copy(update={"pool": pool})
         self._creating.require_no_image(there)
-        self._creating.check_room(pool, spec.size_bytes)
+        # Its snapshots go with it, and both pools hold all of it until the commit: a cluster that
+        # is full meanwhile keeps every client waiting, and not this volume's alone.
+        held_bytes = self._snapshots.stored_bytes(spec.pool, spec.image)
+        self._creating.check_room(pool, max(spec.size_bytes, held_bytes), remedy=_MAKE_ROOM)
         snapshots = tuple(one.name for one in self._snapshots.all(spec.pool, spec.image))
         return MigrateOrder(
             name=name,

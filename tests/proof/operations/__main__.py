@@ -54,6 +54,7 @@ BYTES_PER_ROW = 248
 TABLES = 4
 # A volume for the data, a redo log of an eighth of it, and room to work in.
 VOLUME_RATIO, VOLUME_ROOM_BYTES = 1.35, 2**30
+OSD_RATIO = 4
 # The load's binary logs take as much as its tables, three times over, and a lab has one disk: each
 # that is full drops those before it.
 FEW_BINARY_LOGS = {EXPIRY: "1", "max_binlog_size": str(64 * 2**20)}
@@ -67,9 +68,8 @@ def main() -> int:
     chosen = choose(wanted)
     found: list[SizeTried] = []
     for size in sizes:
-        with own_lab(LAB, DIRECTORY) as command_line:
+        with own_lab(LAB, DIRECTORY, decide_lab(size)) as command_line:
             found.append(try_size(LabMachine(command_line, CLIENTS_HOST), size, chosen))
-        keep_size(size, found[-1])
     say(f"\n{render_page(found, PROMISES)}")
     write_page()
     broken = any(decide_broken(one, PROMISES[one.name]) for size in found for one in size.tried)
@@ -85,6 +85,15 @@ def choose(wanted: str) -> list[Operation]:
     left_out = {name.removeprefix("-") for name in names if name.startswith("-")}
     asked = names - {f"-{name}" for name in left_out} or set(PROMISES)
     return [one for one in OPERATIONS if one.name in asked - left_out]
+
+
+def decide_lab(size: str) -> tuple[str, ...]:
+    """Further arguments of `lab up`: OSDs that hold the database twice, with all its snapshots.
+
+    A migration has all of it in both pools until its end.
+    """
+    osd_bytes = max(15 * 2**30, OSD_RATIO * parse_bytes(size))
+    return ("--osd-size", f"{osd_bytes // 2**30}G")
 
 
 def write_page() -> None:
@@ -147,13 +156,16 @@ def try_size(machine: LabMachine, size: str, operations: list[Operation]) -> Siz
             tried = try_one(machine, operation, place, watch, load)
             done.append(tried)
             keep(held, tried)
+            keep_size(size, SizeTried(held, done, [], facts))
             client.refresh()
     compared = compare_restores(client, place.directory) if makes_backups(operations) else []
     for one in compared:
         say(f"restore of {one.name:21} {one.took_s:7.1f} s  {'; '.join(one.differing) or 'same'}")
     command_line.ok("db", "verify", DATABASE, "--tables", timeout_s=3600)
     command_line.ok("db", "delete", DATABASE, "--now", "--yes")
-    return SizeTried(held, done, compared, facts)
+    found = SizeTried(held, done, compared, facts)
+    keep_size(size, found)
+    return found
 
 
 def makes_backups(operations: list[Operation]) -> bool:

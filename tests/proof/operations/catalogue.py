@@ -185,16 +185,16 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("rotation of passwords", _ONLINE, _one("db", "rotate", "{database}")),
     Operation("verification", _ONLINE, _one("db", "verify", "{database}")),
     Operation(
+        "deletion of a snapshot",
+        _ONLINE,
+        _one("db", "snapshot", "delete", "{database}", "tried", "--yes"),
+    ),
+    Operation(
         "migration to another pool",
         Promise(pause_s=3.0),
         _one("db", "migrate", "{database}", "--pool", "{pool}"),
     ),
     Operation("label", _ONLINE, _one("db", "label", "{database}", "tried=yes")),
-    Operation(
-        "deletion of a snapshot",
-        _ONLINE,
-        _one("db", "snapshot", "delete", "{database}", "tried", "--yes"),
-    ),
     Operation(
         "move to another host", _BRIEF, _one("db", "move", "{database}", "--host", "{other_host}")
     ),

@@ -79,13 +79,15 @@ class SizeTried:
 def merge_tried(former: SizeTried | None, now: SizeTried, order: Sequence[str]) -> SizeTried:
     """What is known of a size: of each operation its newest trial, in the order of `order`.
 
-    A trial of a few operations replaces those alone. It is told apart from a trial of all of them,
-    since it had another database, which was made in the same way.
+    A trial of a few operations replaces those alone. It is told apart from the one before, since it
+    had another database, which was made in the same way.
     """
     if former is None or {one.name for one in now.tried} >= set(order):
         return now
     tried = {one.name: one for one in (*former.tried, *now.tried)}
-    again = {**former.again, **{one.name: now.facts["date"] for one in now.tried}}
+    date = now.facts["date"]
+    again = {**former.again, **{one.name: date for one in now.tried}}
+    again = {name: date for name, date in again.items() if date != former.facts["date"]}
     return SizeTried(
         held=former.held,
         tried=[tried[name] for name in order if name in tried],

@@ -202,6 +202,8 @@ def of_size(*names: str, date: str = "one", took_s: float = 2.0) -> SizeTried:
             [2.0, 3.0, 3.0],
             {"clone": "two", "move": "two"},
         ),
+        # A trial that goes on is kept after each operation.
+        (of_size("snapshot"), of_size("snapshot", "clone"), ["snapshot", "clone"], [2.0] * 2, {}),
     ],
 )
 def test_a_trial_of_a_few_operations_replaces_those_alone(

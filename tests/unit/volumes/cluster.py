@@ -351,7 +351,7 @@ class FakeCluster:
                         for known, snapshot in self.images[name].snapshots.items()
                     ]
                 )
-            case ["du", "--format", "json", _]:
+            case ["du", "--format", "json", _] | ["du", "--exact", "--format", "json", _]:
                 used = [
                     {"name": "x", "snapshot": known, "used_size": 4194304}
                     for known in self.images[name].snapshots
@@ -359,9 +359,6 @@ class FakeCluster:
                 return 0, json.dumps(
                     {"images": [*used, {"name": "x", "used_size": self.images[name].used_bytes}]}
                 )
-            case ["du", "--exact", "--format", "json", _]:
-                used = self.images[name].used_bytes
-                return 0, json.dumps({"images": [{"name": "x", "used_size": used}]})
             case ["children", "--all", "--format", "json", *words]:
                 of_one = words[1] if words[0] == "--snap" else None
                 found = self.children(name, of_one)

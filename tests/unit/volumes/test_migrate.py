@@ -10,7 +10,7 @@ import pytest
 from grampus.ceph.migrations import parse_migration
 from grampus.ceph.reporting import parse_done
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
-from grampus.core.units import GIB
+from grampus.core.units import GIB, MIB
 from grampus.volumes.decide_migration import require_abortable
 from grampus.volumes.decide_namespace import decide_capabilities
 from grampus.volumes.model import FencedAttachment, Migration, VolumeRecord, VolumeSpec, WritePath
@@ -105,6 +105,13 @@ def _with_small_pool(world: World) -> None:
     world.cluster.available_bytes = GIB - 1
 
 
+def _with_big_snapshots(world: World) -> None:
+    for name in ("early", "late"):
+        world.service().ensure_snapshot("demo", name)
+    world.image.used_bytes = GIB  # and each snapshot an object of 4 MiB
+    world.cluster.available_bytes = GIB + 2 * 4 * MIB - 1
+
+
 def _with_image_there(world: World) -> None:
     world.cluster.namespaces.add(f"{THERE}/demo.1")
     world.cluster.make_image(MOVED, GIB)
@@ -123,6 +130,7 @@ def _through_another_driver(world: World) -> None:
         (_with_dead_driver, "attachment-lost"),
         (_with_fence, "fenced"),
         (_with_small_pool, "pool-full"),
+        (_with_big_snapshots, "pool-full"),
         (_with_image_there, "image-exists"),
         (_through_another_driver, "cannot-exchange"),
     ],
