@@ -136,6 +136,18 @@ def test_replicas_with_their_standing_and_a_replica_with_its_source(world: Repli
     assert observe(world).reader is None
 
 
+def test_without_passwords_all_else_is_shown(world: ReplicaWorld) -> None:
+    """As after `state rebuild` in a home that never had them."""
+    world.add(host="h2")
+    for file in world.home.secrets_dir(LAB).iterdir():
+        file.unlink()
+    seen = observe(world)
+    assert seen.server_problem is not None
+    assert [one.standing.state for one in seen.replicas] == ["stopped"]
+    assert seen.replicas[0].standing.problem is not None
+    assert observe(world, "demo-r1").standing == seen.replicas[0].standing
+
+
 def test_how_little_is_asked_whatever_the_database_has(world: ReplicaWorld) -> None:
     """One query of its server, one measure of all snapshots, and two queries a replica."""
     world.add(host="h2")

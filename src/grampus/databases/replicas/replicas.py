@@ -353,8 +353,8 @@ class DatabaseReplicas:
     ) -> ReplicaStanding:
         replication = own = None
         if status == "running":
-            administrator = self._administrator(spec.name)
             try:
+                administrator = self._administrator(spec.name)
                 replication = observe_replication(administrator)
                 own = observe_position(administrator)
             except GrampusError as error:
