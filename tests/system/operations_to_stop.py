@@ -203,6 +203,16 @@ OPERATIONS = [
         f"db rotate {NAME} --discard-old",
         prepare=[f"db rotate {NAME} --keep-old"],
     ),
+    _finished(
+        "db.certificate-rotate",
+        f"db certificate rotate {NAME}",
+        back=[f"db certificate retire {NAME}"],
+    ),
+    _finished(
+        "db.certificate-retire",
+        f"db certificate retire {NAME}",
+        prepare=[f"db certificate rotate {NAME}"],
+    ),
     # -- names and the trash
     _finished(
         "db.rename",

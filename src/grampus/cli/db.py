@@ -77,6 +77,7 @@ db_app = make_noun(
         "growth": "grampus.cli.db_growth",
         "user": "grampus.cli.db_user",
         "role": "grampus.cli.db_role",
+        "certificate": "grampus.cli.db_certificate",
         "trash": "grampus.cli.db_trash",
         "replica": "grampus.cli.db_replica",
         "backup": "grampus.cli.db_backup",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from grampus.cli.app import command
 from grampus.cli.backup_documents import pairs_of_state, state_document
 from grampus.cli.composition.copies import database_replicas
 from grampus.cli.composition.live import database_growth
-from grampus.cli.composition.names import database_events
+from grampus.cli.composition.names import certificate_rotation, database_events
 from grampus.cli.db import (
     NameArgument,
     database_document,
@@ -16,6 +18,7 @@ from grampus.cli.db import (
     pairs_of_server,
     pairs_of_volume,
 )
+from grampus.cli.db_certificate import certificate_document
 from grampus.cli.lineage import details_of_lineage, lineage_document
 from grampus.cli.options import FORMAT_DEFAULT, LAB_DEFAULT, FormatOption, LabOption
 from grampus.cli.output import make_output
@@ -29,8 +32,10 @@ from grampus.cli.overview import (
 )
 from grampus.cli.volume import details_of_asides, losses_document
 from grampus.cli.work import work_on_databases
+from grampus.core.errors import GrampusError
 from grampus.databases.backup.states import BackupStates
 from grampus.databases.overview import DatabaseOverviews
+from grampus.databases.tls.decide_expiry import describe_state
 
 
 @command(db_app, "show", "grampus db show shop")
@@ -50,6 +55,9 @@ def db_show(
         backed_up = BackupStates(operations).find(name)
         now = session.clock.now()
         room = database_growth(session).show(name).file_system if view.volume else None
+        certificate = None
+        with contextlib.suppress(GrampusError):  # `grampus serve` says why it cannot be read
+            certificate = certificate_rotation(session).observe(view.record)
     said = live.model_dump(mode="json") if live is not None else {}
     document = {
         **database_document(view),
@@ -60,11 +68,13 @@ def db_show(
         **lineage_document(view, seen.lineage),
         "flatten_due": record.flatten_due,
         "replicas": [replica.record.spec.name for replica in seen.replicas],
+        "certificate": certificate_document(certificate),
         "backups": state_document(record, backed_up, now),
         **overview_document(view, seen, now),
     }
     groups = [
-        pairs_of_server(view, pairs_of_condition(view, seen), pairs_of_reading(view, seen)),
+        pairs_of_server(view, pairs_of_condition(view, seen), pairs_of_reading(view, seen))
+        | ({"certificate": describe_state(certificate)} if certificate else {}),
         pairs_of_volume(view, live, room)
         | details_of_asides(asides)
         | details_of_due_flatten(record),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from grampus.cli.composition.copies import due_flattening, replica_renewals, snapshot_schedules
 from grampus.cli.composition.live import database_growth
-from grampus.cli.composition.names import database_trash
+from grampus.cli.composition.names import certificate_rotation, database_trash
 from grampus.cli.composition.session import Session
 from grampus.cli.noting import note_records
 from grampus.cli.serve_backups import (
@@ -19,6 +19,7 @@ from grampus.cli.serve_backups import (
     join_logs,
     take_backups,
 )
+from grampus.cli.serve_certificates import CERTIFICATES_EVERY_S, warn_of_expiry
 from grampus.cli.serve_flattening import FLATTEN_EVERY_S, flatten_due
 from grampus.cli.serve_replicas import REPLICAS_EVERY_S, renew_replicas
 from grampus.cli.serve_trash import TRASH_EVERY_S, empty_trash
@@ -52,6 +53,11 @@ def due_jobs(open_session: OpenSession, *, once: bool = False) -> tuple[DueJob[S
         ),
         DueJob("flatten", FLATTEN_EVERY_S, lambda session: flatten_due(due_flattening(session))),
         DueJob("trash", TRASH_EVERY_S, lambda session: empty_trash(database_trash(session))),
+        DueJob(
+            "certificates",
+            CERTIFICATES_EVERY_S,
+            lambda session: warn_of_expiry(certificate_rotation(session), session.clock.now()),
+        ),
         DueJob("facts", NOTE_EVERY_S, note_due),
     )
 

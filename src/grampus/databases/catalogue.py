@@ -54,6 +54,8 @@ KINDS: Mapping[str, str] = {
     "db.role-revoke": "users.role_steps:REVOKE_ROLE",
     "db.rotate": "users.rotation_steps:ROTATE",
     "db.rotate-discard": "users.rotation_steps:DISCARD",
+    "db.certificate-rotate": "tls.certificate_steps:ROTATE_CERTIFICATES",
+    "db.certificate-retire": "tls.certificate_steps:RETIRE_CERTIFICATES",
     "db.label": "names.naming_steps:LABEL",
     "db.rename": "names.naming_steps:RENAME",
     "db.trash": "names.trash_steps:TRASH",

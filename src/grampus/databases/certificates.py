@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import PurePosixPath
 
+from grampus.core.errors import GrampusError
 from grampus.core.shell import in_one_shell
 from grampus.databases.layout import MYSQL_GID, MYSQL_UID, InstancePlan
 from grampus.hosts.port import Host
 
 VALID_DAYS = 3650
+AUTHORITIES, SERVER_CERTIFICATE = "ca.pem", "server-cert.pem"
+# The server's certificate last: with it, certificates count as whole.
+TLS_FILES = (AUTHORITIES, "client-cert.pem", "client-key.pem", "server-key.pem", SERVER_CERTIFICATE)
+_BEGIN = "-----BEGIN CERTIFICATE-----"
 
 
 def ensure_certificates(host: Host, plan: InstancePlan) -> None:
@@ -21,27 +27,92 @@ def ensure_certificates(host: Host, plan: InstancePlan) -> None:
 
     Raises CommandFailedError when `openssl` fails on the host.
     """
-    if host.read_file(plan.tls_dir / "server-cert.pem") is not None:
+    if host.read_file(plan.tls_dir / SERVER_CERTIFICATE) is not None:
         return
+    making = _begin(host, plan, plan.tls_dir)
+    host.run(
+        in_one_shell(
+            *_signing_commands(making, plan.database, name_authority(plan.database)),
+            *_finishing_commands(making, plan.tls_dir),
+        )
+    )
+
+
+def ensure_next_certificates(host: Host, plan: InstancePlan, authority: str) -> None:
+    """Make certificates that are coming into use, beside those in use, unless they are there.
+
+    Their authority, whose name is `authority`, must be another one's: a client that knows two of
+    one name may look for the server's among the wrong one's. Beside them lies what clients are to
+    trust meanwhile: all authorities that they trust now, and the new one as the last.
+
+    Raises GrampusError with code `certificate-missing`, and CommandFailedError.
+    """
+    if host.read_file(plan.next_tls_dir / SERVER_CERTIFICATE) is not None:
+        return
+    trusted = require_authorities(host, plan)
+    making = _begin(host, plan, plan.next_tls_dir)
+    host.run(in_one_shell(*_signing_commands(making, plan.database, authority)))
+    made = host.read_file(making / AUTHORITIES) or ""
+    host.write_file(making / AUTHORITIES, trusted + made, mode=0o600)
+    files = [str(making / name) for name in TLS_FILES]
+    host.run(in_one_shell(["sync", *files], *_finishing_commands(making, plan.next_tls_dir)))
+
+
+def require_authorities(host: Host, plan: InstancePlan) -> str:
+    """What clients of the instance trust. Raises GrampusError with code `certificate-missing`."""
+    found = host.read_file(plan.tls_dir / AUTHORITIES)
+    if found is None:
+        raise GrampusError(
+            f"The certificate {plan.tls_dir / AUTHORITIES} is gone from {host.name}.",
+            f"`grampus db restart {plan.database}` makes new ones; then try again.",
+            code="certificate-missing",
+        )
+    return found
+
+
+def newest_authority(authorities: str) -> str:
+    """The last of the certificates in a PEM file, which is the newest."""
+    _, begin, last = authorities.rpartition(_BEGIN)
+    return begin + last
+
+
+def name_authority(database: str, made_at: datetime | None = None) -> str:
+    """The name of an authority; of further ones of a database with the moment when it was made.
+
+    A common name has at most 64 characters (X.520).
+    """
+    name = f"Grampus CA of {database}"
+    return name if made_at is None else f"{name} {made_at:%Y%m%dT%H%M%S}"
+
+
+def _begin(host: Host, plan: InstancePlan, place: PurePosixPath) -> PurePosixPath:
+    """A directory to make certificates in that go to `place`, where nothing half made is left."""
     making = plan.directory / "tls.new"
     host.run(
         in_one_shell(
-            ["rm", "-rf", str(making), str(plan.tls_dir)],
+            ["rm", "-rf", str(making), str(place)],
             ["install", "-d", "-m", "0700", str(making)],
         )
     )
     host.write_file(making / "openssl.cnf", render_openssl_conf(plan.address))
-    host.run(
-        in_one_shell(
-            _certificate_argv(making, "ca", f"Grampus CA of {plan.database}"),
-            _certificate_argv(making, "server", plan.database),
-            _certificate_argv(making, "client", f"client of {plan.database}"),
-            ["rm", "-f", str(making / "ca-key.pem"), str(making / "openssl.cnf")],
-            ["chown", "-R", f"{MYSQL_UID}:{MYSQL_GID}", str(making)],
-            ["chmod", "-R", "u=rwX,go=", str(making)],
-            ["mv", "-T", str(making), str(plan.tls_dir)],
-        )
-    )
+    return making
+
+
+def _signing_commands(making: PurePosixPath, database: str, authority: str) -> list[list[str]]:
+    return [
+        _certificate_argv(making, "ca", authority),
+        _certificate_argv(making, "server", database),
+        _certificate_argv(making, "client", f"client of {database}"),
+        ["rm", "-f", str(making / "ca-key.pem"), str(making / "openssl.cnf")],
+    ]
+
+
+def _finishing_commands(making: PurePosixPath, place: PurePosixPath) -> list[list[str]]:
+    return [
+        ["chown", "-R", f"{MYSQL_UID}:{MYSQL_GID}", str(making)],
+        ["chmod", "-R", "u=rwX,go=", str(making)],
+        ["mv", "-T", str(making), str(place)],
+    ]
 
 
 def render_openssl_conf(address: str) -> str:

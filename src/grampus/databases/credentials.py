@@ -45,7 +45,7 @@ class CredentialFiles:
         return self._directory / f"{database}.cnf"
 
     def ca_file(self, database: str) -> Path:
-        """The certificate authority made for this database."""
+        """The certificate authority made for this database; two while its certificates rotate."""
         return self._directory / f"{database}.ca.pem"
 
     def users_directory(self, database: str) -> Path:
@@ -108,9 +108,13 @@ class CredentialFiles:
 
     def write_client_files(self, database: str, option_file: str, ca: str) -> None:
         """Write the option file and the CA that a client on this machine reads."""
+        self.write_authorities(database, ca)
+        write_atomically(self.option_file(database), option_file.encode(), mode=0o600)
+
+    def write_authorities(self, database: str, ca: str) -> None:
+        """Write what clients on this machine trust, whichever option file they read."""
         self._ensure_private_directory()
         write_atomically(self.ca_file(database), ca.encode(), mode=0o600)
-        write_atomically(self.option_file(database), option_file.encode(), mode=0o600)
 
     def ensure_absent(self, database: str) -> None:
         """Forget the credentials of `database`."""

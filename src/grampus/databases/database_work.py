@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import PurePosixPath
@@ -9,6 +10,7 @@ from pathlib import PurePosixPath
 from grampus.core.errors import GrampusError
 from grampus.databases.accounts import decide_user_name
 from grampus.databases.administrator import administrator_of
+from grampus.databases.certificates import AUTHORITIES
 from grampus.databases.clones.identity import begin_serving_as_new, finish_serving_as_new
 from grampus.databases.credentials import render_option_file
 from grampus.databases.instance import (
@@ -17,14 +19,21 @@ from grampus.databases.instance import (
     ensure_serving,
     observe_daemon_state,
 )
-from grampus.databases.layout import InstancePlan, database_directory, plan_instance
+from grampus.databases.layout import (
+    MYSQL_GID,
+    MYSQL_UID,
+    PRIMARY_AUTHORITIES,
+    InstancePlan,
+    database_directory,
+    plan_instance,
+)
 from grampus.databases.model import DatabaseRecord, DatabaseSpec, DesiredState
 from grampus.databases.records import describe_facts
 from grampus.databases.scratch_work import ScratchWork
 from grampus.databases.settings import decide_server_settings
 from grampus.databases.step_ports import StepPorts
 from grampus.databases.stopping import ensure_stopping
-from grampus.hosts.port import Host, Limits
+from grampus.hosts.port import Host, HostUnreachableError, Limits
 from grampus.volumes.model import VolumeSpec
 
 IMAGE_PREFIX = "db-"
@@ -92,10 +101,10 @@ class DatabaseWork:
         plan = self.plan()
         credentials = self._ports.credentials.ensure(self._spec.name, user=self._owner)
         ensure_files(self.host(), plan, credentials)
-        authority = self.host().read_file(plan.tls_dir / "ca.pem")
+        authority = self.host().read_file(plan.tls_dir / AUTHORITIES)
         if authority is None:
             raise GrampusError(
-                f"The certificate {plan.tls_dir / 'ca.pem'} is gone from {self._spec.host}.",
+                f"The certificate {plan.tls_dir / AUTHORITIES} is gone from {self._spec.host}.",
                 "Remove that directory and start the database again: new ones are made.",
             )
         self._ports.credentials.write_client_files(
@@ -108,6 +117,31 @@ class DatabaseWork:
             ),
             authority,
         )
+        if self._spec.replica_of is not None:
+            with contextlib.suppress(HostUnreachableError):
+                self.trust_primary()
+
+    def trust_primary(self) -> bool:
+        """A replica's server trusts what its primary's clients trust now, from when it connects.
+
+        False: its primary, or the certificates of that one, are gone.
+        """
+        primary = self._ports.records.find(self._spec.replica_of or "")
+        if primary is None:
+            return False
+        host = self._ports.fleet.host(primary.spec.host)
+        names = plan_instance(primary.spec, host.data_dir, PurePosixPath("/nonexistent"))
+        authorities = host.read_file(names.tls_dir / AUTHORITIES)
+        if authorities is None:
+            return False
+        self.host().write_file(
+            self.plan().volume / PRIMARY_AUTHORITIES,
+            authorities,
+            mode=0o644,
+            uid=MYSQL_UID,
+            gid=MYSQL_GID,
+        )
+        return True
 
     def remove_files(self) -> None:
         host = self.host()

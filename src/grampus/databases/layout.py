@@ -24,6 +24,8 @@ VOLUME_IN_DAEMON = PurePosixPath("/var/lib/mysql")
 RUN_IN_DAEMON = PurePosixPath("/run/mysqld")
 CHECKED = "option file checked"
 MARKER = "initialised"  # written last, at the root of the volume
+# What a replica trusts its primary by. On its volume, so that it moves with it.
+PRIMARY_AUTHORITIES = "primary-ca.pem"
 
 _SERVER_PROGRAMS: dict[FlavourName, str] = {
     "mysql": "/usr/sbin/mysqld",
@@ -84,6 +86,11 @@ class InstancePlan:
     def tls_dir(self) -> PurePosixPath:
         """CA, server and client certificates with their keys (not the CA's)."""
         return self.directory / "tls"
+
+    @property
+    def next_tls_dir(self) -> PurePosixPath:
+        """The same, of certificates that are coming into use; there during their rotation only."""
+        return self.directory / "tls.next"
 
     @property
     def run_dir(self) -> PurePosixPath:

@@ -14,6 +14,7 @@ from grampus.cli.main import app
 from grampus.cli.output import OutputFormat
 from grampus.cli.serve import EventPrinter
 from grampus.cli.serve_backups import BinlogWatch, Look
+from grampus.cli.serve_certificates import warn_of_expiry
 from grampus.cli.serve_flattening import flatten_due
 from grampus.cli.serve_jobs import due_jobs, settle, take_snapshots
 from grampus.cli.serve_replicas import renew_replicas
@@ -25,6 +26,7 @@ from grampus.databases.controller.due_jobs import ControllerEvent
 from grampus.databases.names.trash import Purged
 from grampus.databases.replicas.renewals import Renewal
 from grampus.databases.snapshots.snapshot_schedules import Carried
+from grampus.databases.tls.decide_expiry import CertificateState
 from tests.unit.clock import FakeClock
 
 EVENT = ControllerEvent(
@@ -88,6 +90,24 @@ def test_what_schedules_did_is_told() -> None:
 
 
 NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)
+
+
+def test_a_certificate_that_ends_soon_is_warned_of_in_the_same_words_each_hour() -> None:
+    states = {
+        "blog": GrampusError("openssl is gone.", "Install it."),
+        "shop": CertificateState(NOON + timedelta(days=9), is_rotated=False),
+        "store": CertificateState(NOON + timedelta(days=900), is_rotated=False),
+    }
+    rotation = SimpleNamespace(all=lambda: states)
+    first, later = (
+        warn_of_expiry(rotation, now)  # type: ignore[arg-type]
+        for now in (NOON, NOON + timedelta(hours=1))
+    )
+    assert first == later
+    assert [(event.database, event.kind, event.level) for event in first] == [
+        ("blog", "failed", "failed"),
+        ("shop", "certificate-ends", "warning"),
+    ]
 
 
 def at(seconds: float) -> datetime:

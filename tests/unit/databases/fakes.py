@@ -2,7 +2,8 @@
 
 They do what the real ones do to the world, as far as databases can see it: a server starts only
 with its config, certificates, marker and address in place; a client gets in only with the
-password that the data directory was initialised with.
+password that the data directory was initialised with, and if it trusts who signed the certificate
+that the server has read.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import PurePosixPath
 
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.databases.layout import VOLUME_IN_DAEMON
 from grampus.databases.model import FlavourName
 from grampus.databases.stopping import DISMISS
+from grampus.databases.tls.certificate_steps import render_reload_sql
 from grampus.databases.upgrades.decide_server import choose_version
 from grampus.databases.upgrades.upgrade_steps import SLOW_SHUTDOWN
 from grampus.hosts.port import (
@@ -39,10 +42,12 @@ from .fake_accounts import accounts_of, answer
 from .fake_roles import answer_on_roles, refusal, roles_of
 
 _CHANGES = ("CREATE", "ALTER", "DROP", "GRANT", "REVOKE", "SET DEFAULT ROLE")
+BEGIN, END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
 _DEFAULTS_ON_STDIN = "--defaults-file=/dev/stdin"  # the administrator's password, never a file
 OLD_IMAGE = "old-89ab"  # it holds MySQL 8.4
 OPENED_BY = "opened-by"  # of a data directory: the last version that served it, where that counts
 MEMINFO = PurePosixPath("/proc/meminfo")
+_RELOADS = {render_reload_sql("mysql"), render_reload_sql("mariadb")}
 
 
 @dataclass
@@ -58,6 +63,11 @@ class FakeDaemon:
     state: DaemonState
     log: str = ""
     is_offline: bool = False  # it lets nobody in but the administrator
+    shown: str = ""  # the certificate that it has read
+
+    def is_trusted_by(self, authorities: str) -> bool:
+        """Whether who trusts these authorities takes the server for what it is."""
+        return bool(self.shown) and _signer(self.shown) in authorities
 
 
 class FakeHost:
@@ -82,6 +92,9 @@ class FakeHost:
         self.upgrade_failure = ""  # what a server says that ends half-way through an upgrade
         self.failing_statement = ""  # a server passes over the statements of an init file with it
         self.admin_answers: dict[str, str] = {}  # what the administrator reads, by statement
+        self.certificates_end = "2035-12-30 00:00:00Z"
+        self.reload_failure = ""  # what a server says that keeps its certificate
+        self._certificates = 0
 
     @property
     def name(self) -> str:
@@ -117,6 +130,9 @@ class FakeHost:
                 return self._answer(argv, code, text, check=check)
             if list(argv[-2:]) == ["--execute", "DO 0"]:  # as `identity` tries a login
                 code, text = self._login(stdin or "", self.daemons.get(daemon))
+                return self._answer(argv, code, text, check=check)
+            if argv[-1] in _RELOADS:
+                code, text = self._reload(self.daemons.get(daemon))
                 return self._answer(argv, code, text, check=check)
             client = self._administrator if _DEFAULTS_ON_STDIN in argv else self._client
             code, text = client(argv, self.daemons.get(daemon))
@@ -155,7 +171,9 @@ class FakeHost:
         if spec.name in self.daemons and self.daemons[spec.name].state == "running":
             return
         self._fuse.burn()
-        self.daemons[spec.name] = FakeDaemon(spec, "running")
+        daemon = self.daemons[spec.name] = FakeDaemon(spec, "running")
+        if spec.argv[0] != "/bin/sh":  # whatever becomes of who started it
+            daemon.shown = self._readable_certificate(daemon)
         self._fuse.burn()
         if spec.argv[0] == "/bin/sh":
             self._initialise(self.daemons[spec.name])
@@ -235,12 +253,45 @@ class FakeHost:
             case "grep":
                 self.silent_looks -= 1
                 return int(self.silent_looks >= 0), ""
+            case "openssl" if argv[1] == "x509":
+                return 0, f"notAfter={self.certificates_end}\n"
             case "openssl":
-                for option in ("-keyout", "-out"):
-                    self.files[PurePosixPath(argv[argv.index(option) + 1])] = FakeFile("PEM")
+                self._make_certificate(argv)
+            case "sync":
+                assert all(PurePosixPath(name) in self.files for name in argv[1:])
             case _:
                 raise AssertionError(f"a command that no host was told of: {argv}")
         return 0, ""
+
+    def _make_certificate(self, argv: Sequence[str]) -> None:
+        values = {option: PurePosixPath(value) for option, value in pairwise(argv)}
+        self._certificates += 1
+        mark = f"{self.name}#{self._certificates};"
+        signer = mark if "-CA" not in values else _signer(self.files[values["-CA"]].content)
+        text = f"{BEGIN}\n{mark} signed by {signer}\n{END}\n"
+        self.files[values["-out"]] = FakeFile(text)
+        self.files[values["-keyout"]] = FakeFile(f"key of {mark}")
+
+    def _reload(self, daemon: FakeDaemon | None) -> tuple[int, str]:
+        if daemon is None or daemon.state != "running":
+            return 255, "no such container"
+        if self.reload_failure:
+            return 1, self.reload_failure
+        self._fuse.burn()
+        shown = self._readable_certificate(daemon)
+        daemon.shown = shown or daemon.shown
+        self._fuse.burn()
+        return (0, "") if shown else (1, "ERROR 3888 (HY000): Failed to set up SSL")
+
+    def _readable_certificate(self, daemon: FakeDaemon) -> str:
+        """The certificate that its server reads, or nothing if that has no key of its own."""
+        config = self.files[_binds(daemon.spec)[1] / "my.cnf"].content
+        found = [
+            self.files.get(PurePosixPath(_option(config, f"ssl_{x}"))) for x in ("cert", "key")
+        ]
+        certificate, key = ("" if file is None else file.content for file in found)
+        mark = certificate.removeprefix(f"{BEGIN}\n").partition(" ")[0]
+        return certificate if mark and key == f"key of {mark}" else ""
 
     def _remove(self, path: PurePosixPath) -> None:
         for file in self.below(path):
@@ -270,13 +321,13 @@ class FakeHost:
         volume, directory = _binds(daemon.spec)
         config = self.files[directory / "my.cnf"].content
         address = _option(config, "bind_address")
-        certificate = PurePosixPath(_option(config, "ssl_cert"))
+        daemon.shown = self._readable_certificate(daemon)
         missing = [
             what
             for what, there in {
                 "marker": volume / "initialised" in self.files,
                 "address": address in self.addresses or _is_unreachable(daemon),
-                "certificate": certificate in self.files,
+                "certificate": daemon.shown,
             }.items()
             if not there
         ]
@@ -376,12 +427,21 @@ class FakeHost:
         options = self.files[PurePosixPath(argv[1].removeprefix("--defaults-file="))]
         accounts = self.files[volume / "data" / "accounts"].content
         user, password = (_option(options.content, name) for name in ("user", "password"))
+        authorities = self.files[PurePosixPath(_option(options.content, "ssl-ca"))].content
+        if not daemon.is_trusted_by(authorities):
+            return 1, "ERROR 2026 (HY000): TLS/SSL error: certificate verify failed"
         known = accounts_of(accounts).get(user)
         if known is None or not known.takes(password):
             return 1, "ERROR 1045 (28000): Access denied"
         if daemon.is_offline:  # said only to who knows a password
             return 1, "ERROR 3032 (HY000): The server is currently in offline mode"
         return 0, f"{_version(daemon)} from somewhere\n"
+
+
+def _signer(certificate: str) -> str:
+    found = re.search(r"signed by (\S+)", certificate)
+    assert found is not None, f"no certificate: {certificate}"
+    return found[1]
 
 
 def _version(daemon: FakeDaemon) -> str:

@@ -11,9 +11,12 @@ from grampus.databases.clones.cloning import DatabaseClones
 from grampus.databases.names.naming import DatabaseNames
 from grampus.databases.names.trash import DatabaseTrash
 from grampus.databases.snapshots.snapshots import DatabaseSnapshots
+from grampus.databases.tls.certificate_rotation import CertificateRotation
 from grampus.databases.users.roles import DatabaseRoles
 from grampus.databases.users.rotation import DatabaseRotation
 from grampus.databases.users.users import DatabaseUsers
+from grampus.databases.verify.table_checks import TableChecks
+from grampus.databases.verify.verification import DatabaseVerification
 from grampus.volumes.decide_scrub import ScrubReport
 from grampus.volumes.model import VolumeRecord
 
@@ -70,6 +73,10 @@ def rotation(world: World) -> DatabaseRotation:
     return DatabaseRotation(operations(world))
 
 
+def certificates(world: World) -> CertificateRotation:
+    return CertificateRotation(operations(world))
+
+
 def names(world: World) -> DatabaseNames:
     return DatabaseNames(operations(world))
 
@@ -87,6 +94,11 @@ class SoundScrubs:
 
     def scrub(self, volume: VolumeRecord, *, repair: bool) -> ScrubReport:
         return ScrubReport(groups=4, objects=9, damaged=())
+
+
+def verification(world: World) -> DatabaseVerification:
+    checks = TableChecks(world.service(), clones(world))
+    return DatabaseVerification(operations(world), SoundScrubs(), checks)
 
 
 def write_rows(world: World, rows: str, name: str = "demo") -> None:

@@ -21,8 +21,6 @@ from grampus.databases.snapshots.decide_retention import SnapshotSchedule
 from grampus.databases.snapshots.snapshot_schedules import SnapshotSchedules
 from grampus.databases.upgrades.upgrading import DatabaseUpgrades
 from grampus.databases.users.decide_role_grants import parse_grant
-from grampus.databases.verify.table_checks import TableChecks
-from grampus.databases.verify.verification import DatabaseVerification
 from tests.unit.interruption import Killed
 
 from .backup.existing import place
@@ -36,7 +34,7 @@ from .stopped_case import (
     Act,
     Case,
     End,
-    SoundScrubs,
+    certificates,
     clones,
     names,
     nothing,
@@ -46,6 +44,7 @@ from .stopped_case import (
     snapshots,
     trash,
     users,
+    verification,
     write_rows,
 )
 from .world import World
@@ -106,6 +105,11 @@ def _with_former_password(world: World) -> None:
 def _with_former_passwords(world: World) -> None:
     _created(world)
     rotation(world).rotate("demo", keeps_former=True)
+
+
+def _with_new_certificates(world: World) -> None:
+    _created(world)
+    certificates(world).rotate("demo")
 
 
 def _trashed(world: World) -> None:
@@ -241,10 +245,7 @@ def _remove_replica(world: ReplicaWorld) -> None:
 
 
 def _verify(world: World) -> None:
-    service = world.service()
-    checks = TableChecks(service, clones(world))
-    verification = DatabaseVerification(operations(world), SoundScrubs(), checks)
-    verification.verify("demo", scrub=True, tables=False, repair=False)
+    verification(world).verify("demo", scrub=True, tables=False, repair=False)
 
 
 def _upgrade(world: World) -> None:
@@ -510,6 +511,13 @@ CASES: list[Case] = [
         "rotate-discard",
         _with_former_passwords,
         lambda w: rotation(w).discard_former("demo"),
+        "done",
+    ),
+    _case("certificate-rotate", _created, lambda w: certificates(w).rotate("demo"), "done"),
+    _case(
+        "certificate-retire",
+        _with_new_certificates,
+        lambda w: certificates(w).retire("demo"),
         "done",
     ),
     # -- names and the trash

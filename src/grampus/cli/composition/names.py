@@ -6,6 +6,7 @@ from grampus.cli.composition.session import Session
 from grampus.databases.names.events import DatabaseEvents
 from grampus.databases.names.naming import DatabaseNames
 from grampus.databases.names.trash import DatabaseTrash
+from grampus.databases.tls.certificate_rotation import CertificateRotation
 from grampus.databases.users.roles import DatabaseRoles
 from grampus.databases.users.rotation import DatabaseRotation
 from grampus.databases.users.users import DatabaseUsers
@@ -23,6 +24,10 @@ def database_roles(session: Session) -> DatabaseRoles:
 
 def database_rotation(session: Session) -> DatabaseRotation:
     return DatabaseRotation(session.databases().operations)
+
+
+def certificate_rotation(session: Session) -> CertificateRotation:
+    return CertificateRotation(session.databases().operations)
 
 
 def database_names(session: Session) -> DatabaseNames:

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from grampus.core.errors import GrampusError
 from grampus.core.shell import in_one_shell
+from grampus.databases.certificates import AUTHORITIES, SERVER_CERTIFICATE, TLS_FILES
 from grampus.databases.credentials import render_option_file
 from grampus.databases.database_work import SWITCH_CPUS, DatabaseWork, discard
 from grampus.databases.kinds import OperationType
@@ -29,9 +30,6 @@ from grampus.databases.model import DatabaseSpec
 from grampus.databases.step_ports import StepPorts
 from grampus.hosts.port import HostUnreachableError
 from grampus.state.operations import Step
-
-# The server's certificate last: with it, certificates count as whole (`ensure_certificates`).
-_TLS_FILES = ("ca.pem", "client-cert.pem", "client-key.pem", "server-key.pem", "server-cert.pem")
 
 
 class Move(BaseModel):
@@ -76,23 +74,34 @@ class MoveWork:
             credentials,
             address=plan.address,
             port=plan.port,
-            ca_file=str(plan.tls_dir / "ca.pem"),
+            ca_file=str(plan.tls_dir / AUTHORITIES),
         )
         host.write_file(plan.option_file, options, mode=0o600, uid=MYSQL_UID, gid=MYSQL_GID)
 
     def _copy_certificates(self, plan: InstancePlan) -> None:
         here, there = self._here.host(), self._there.host()
-        here_dir = self._names(self._move.former).tls_dir
-        found = {name: here.read_file(here_dir / name) for name in _TLS_FILES}
-        if found["server-cert.pem"] is None and there.read_file(plan.tls_dir / "server-cert.pem"):
+        former = self._names(self._move.former)
+        is_here = here.read_file(former.tls_dir / SERVER_CERTIFICATE) is not None
+        if not is_here and there.read_file(plan.tls_dir / SERVER_CERTIFICATE) is not None:
             return  # cut off after the files here were removed
+        self._copy(former.tls_dir, plan.tls_dir)
+        # Some that another switch left there are not this database's next ones.
+        there.run(["rm", "-rf", str(plan.next_tls_dir)])
+        if here.read_file(former.next_tls_dir / SERVER_CERTIFICATE) is not None:
+            there.run(_install("0700", MYSQL_UID, plan.next_tls_dir))
+            self._copy(former.next_tls_dir, plan.next_tls_dir)
+
+    def _copy(self, source: PurePosixPath, target: PurePosixPath) -> None:
+        here, there = self._here.host(), self._there.host()
+        found = {name: here.read_file(source / name) for name in TLS_FILES}
         for name, content in found.items():
             if content is None:
                 raise GrampusError(
-                    f"The certificate {here_dir / name} is gone from {self._move.former_host}.",
-                    f"`grampus db restart {plan.database}` makes new ones; then try again.",
+                    f"The certificate {source / name} is gone from {self._move.former_host}.",
+                    f"`grampus db restart {self._move.changed.name}` makes new ones; "
+                    "then try again.",
                 )
-            there.write_file(plan.tls_dir / name, content, mode=0o600, uid=MYSQL_UID, gid=MYSQL_GID)
+            there.write_file(target / name, content, mode=0o600, uid=MYSQL_UID, gid=MYSQL_GID)
 
     def unprepare(self) -> None:
         # A host that is away keeps files that the next switch to it replaces: no reason to leave

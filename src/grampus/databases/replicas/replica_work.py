@@ -7,7 +7,6 @@ tells the two servers.
 from __future__ import annotations
 
 import contextlib
-from pathlib import PurePosixPath
 
 from grampus.core.clock import wait_until
 from grampus.core.errors import GrampusError
@@ -16,10 +15,8 @@ from grampus.databases.credentials import new_password
 from grampus.databases.database_work import DatabaseWork
 from grampus.databases.instance import observe_daemon_state
 from grampus.databases.layout import (
-    MYSQL_GID,
-    MYSQL_UID,
+    PRIMARY_AUTHORITIES,
     VOLUME_IN_DAEMON,
-    plan_instance,
     server_daemon_name,
 )
 from grampus.databases.model import DatabaseSpec
@@ -49,8 +46,6 @@ from grampus.hosts.port import HostUnreachableError
 CONNECT_TIMEOUT_S = 60.0
 # What a busy primary wrote since a renewal, or what one that is far behind has yet to apply.
 APPLY_TIMEOUT_S = 3600.0
-# On the volume, so that it moves with the replica.
-_AUTHORITY = "primary-ca.pem"
 
 
 class ReplicaWork:
@@ -71,7 +66,7 @@ class ReplicaWork:
         Raises GrampusError with code `primary-not-running`, `too-far-behind` or `timeout`.
         """
         primary = self._require_primary()
-        self._write_authority(primary)
+        self._trust(primary)
         password = new_password().get_secret_value()
         self._drop_accounts(primary, keeps_own=True)
         secret_statements(self._ports, primary).run(render_account_sql(self._account, password))
@@ -81,7 +76,7 @@ class ReplicaWork:
             port=primary.port,
             account=self._account,
             password=password,
-            ca_file=str(VOLUME_IN_DAEMON / _AUTHORITY),
+            ca_file=str(VOLUME_IN_DAEMON / PRIMARY_AUTHORITIES),
         )
         secret_statements(self._ports, self._spec).run(follow)
         wait_until(
@@ -209,18 +204,12 @@ class ReplicaWork:
             )
         return primary
 
-    def _write_authority(self, primary: DatabaseSpec) -> None:
-        host = self._ports.fleet.host(primary.host)
-        names = plan_instance(primary, host.data_dir, PurePosixPath("/nonexistent"))
-        authority = host.read_file(names.tls_dir / "ca.pem")
-        if authority is None:
+    def _trust(self, primary: DatabaseSpec) -> None:
+        if not DatabaseWork(self._ports, self._spec).trust_primary():
             raise GrampusError(
-                f"The certificate {names.tls_dir / 'ca.pem'} is gone from {primary.host}.",
+                f"The certificates of {self._primary} are gone from {primary.host}.",
                 f"`grampus db restart {self._primary}` makes new ones; then try again.",
             )
-        work = DatabaseWork(self._ports, self._spec)
-        path = work.plan().volume / _AUTHORITY
-        work.host().write_file(path, authority, mode=0o644, uid=MYSQL_UID, gid=MYSQL_GID)
 
     def _drop_accounts(self, primary: DatabaseSpec, *, keeps_own: bool) -> None:
         """The replica's own, and those of replicas that are gone."""

@@ -28,7 +28,7 @@ TLS = PurePosixPath("databases/demo/tls/ca.pem")
 def test_move_takes_everything_along(world: LiveWorld) -> None:
     record = world.service().get("demo")
     assert record.spec.host == "h1"
-    world.hosts["h1"].files["/h1" / TLS].content = "PEM of its own"
+    trusted = world.hosts["h1"].files["/h1" / TLS].content
     moved = world.moves().move("demo", "h2")
     assert moved is not None
     assert (moved.record.spec.host, moved.former_host) == ("h2", "h1")
@@ -37,7 +37,7 @@ def test_move_takes_everything_along(world: LiveWorld) -> None:
     assert moved.record.spec.address == record.spec.address
     assert world.hosts["h2"].addresses == {record.spec.address}
     assert world.hosts["h1"].addresses == set()
-    assert world.hosts["h2"].files["/h2" / TLS].content == "PEM of its own"
+    assert world.hosts["h2"].files["/h2" / TLS].content == trusted
     assert world.volumes.get("demo").attachment is not None
     assert world.volumes.images["demo"].facts["host"] == "h2"
     left = [path for path in world.hosts["h1"].files if "demo" in str(path)]

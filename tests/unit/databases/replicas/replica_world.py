@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from grampus.core.errors import RefusedError
-from grampus.databases.layout import VOLUME_IN_DAEMON
+from grampus.databases.layout import PRIMARY_AUTHORITIES, VOLUME_IN_DAEMON
 from grampus.databases.replicas.decide_replicas import ReplicaRequest
 from grampus.databases.replicas.renewals import ReplicaRenewals
 from grampus.databases.replicas.replicas import DatabaseReplicas, ReplicaView
@@ -116,6 +116,9 @@ class ReplicatingHost(FakeHost):
         source = self._source_of(state)
         if source is None:
             return "CONNECTING", 2003, "Can't connect to MySQL server"
+        trusted = self.files[_volume(daemon) / PRIMARY_AUTHORITIES].content
+        if not source[1].is_trusted_by(trusted):
+            return "CONNECTING", 2026, "certificate verify failed"
         there = source[0].state(source[1])
         if there["purged"] > state["received"]:
             return "OFF", 13114, "the source purged required binary logs"

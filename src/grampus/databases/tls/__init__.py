@@ -1,0 +1,1 @@
+"""New certificates for a database whose clients go on, and when those in use end."""
