@@ -42,14 +42,21 @@ BUSY_WINDOW_S = 0.5
 _STAT_FILE = PurePosixPath("/proc/stat")
 
 
-def observe_machine(host: Host) -> list[Setting]:
-    """CPU model, cores, memory, kernel, load and sysbench's version, as the host says."""
+def observe_machine(host: Host, *, with_sysbench: bool = True) -> list[Setting]:
+    """CPU model, cores, memory, kernel, load and sysbench's version, as the host says.
+
+    Without sysbench, which only loads on databases need, its version is left out.
+    """
     cpuinfo = host.read_file(PurePosixPath("/proc/cpuinfo")) or ""
     memory = parse_memory(host.read_file(PurePosixPath("/proc/meminfo")) or "")
     times = parse_cpu_times(host.read_file(_STAT_FILE) or "")
     kernel = host.read_file(PurePosixPath("/proc/sys/kernel/osrelease"))
     load = (host.read_file(PurePosixPath("/proc/loadavg")) or "").split()
-    sysbench = host.run(["sysbench", "--version"]).stdout.strip()
+    sysbench = []
+    if with_sysbench:
+        said = host.run(["sysbench", "--version"]).stdout.strip()
+        value = said.removeprefix("sysbench ")
+        sysbench.append(Setting(group="versions", name="sysbench", value=value))
     return [
         Setting(group="machine", name="CPU", value=parse_cpu_model(cpuinfo)),
         Setting(group="machine", name="cores", value=str(times.cores) if times else "unknown"),
@@ -64,7 +71,7 @@ def observe_machine(host: Host) -> list[Setting]:
             value=" ".join(load[:3]) or "unknown",
         ),
         Setting(group="versions", name="kernel", value=(kernel or "unknown").strip()),
-        Setting(group="versions", name="sysbench", value=sysbench.removeprefix("sysbench ")),
+        *sysbench,
         Setting(group="versions", name="grampus", value=version("grampus")),
     ]
 

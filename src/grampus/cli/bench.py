@@ -48,6 +48,7 @@ bench_app = make_noun(
     modules={
         "list": "grampus.cli.bench",
         "run": "grampus.cli.bench_run",
+        "tidy": "grampus.cli.bench_own",
         "show": "grampus.cli.bench",
         "compare": "grampus.cli.bench",
         "export": "grampus.cli.bench_export",

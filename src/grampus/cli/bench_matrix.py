@@ -18,7 +18,7 @@ from grampus.bench.matrix.loading import (
 )
 from grampus.cli.bench_matrix_tables import show_findings
 from grampus.cli.bench_tables import format_times, show_comparison
-from grampus.cli.composition.bench import CATALOG, SOURCE_SUITES
+from grampus.cli.composition.bench import CATALOG, CLUSTER_SUITES, SOURCE_SUITES
 from grampus.cli.options import FORMAT_DEFAULT, FormatOption
 from grampus.cli.output import make_output
 from grampus.core.errors import UsageError
@@ -32,20 +32,24 @@ REPORT_FILE = "report.html"
 
 
 def list_matrix_suites() -> list[dict[str, Any]]:
-    """What `bench list` tells of each suite of the sources."""
-    return [suite_document(suite) for suite in load_matrix_suites(SOURCE_SUITES)]
+    """What `bench list` tells of each suite of the sources, and of those of a cluster alone."""
+    return [
+        suite_document(suite)
+        for directory in (SOURCE_SUITES, CLUSTER_SUITES)
+        for suite in load_matrix_suites(directory)
+    ]
 
 
 def matrix_suite_names() -> list[str]:
-    """The names of the suites of the sources."""
-    return sorted(file.stem for file in SOURCE_SUITES.glob(f"*{SUITE_ENDING}"))
+    """The names of those suites."""
+    return sorted(_matrix_files())
 
 
 def find_matrix_file(suite: str) -> Path | None:
-    """The file of the suite of the sources named `suite`, or the user's own at that path."""
+    """The file of Grampus's own suite of the name `suite`, or the user's at that path."""
     if suite.endswith(SUITE_ENDING):
         return Path(suite)
-    return SOURCE_SUITES / f"{suite}{SUITE_ENDING}" if suite in matrix_suite_names() else None
+    return _matrix_files().get(suite)
 
 
 def show_matrix(run: MatrixRun, archive: MatrixArchive, output_format: FormatOption) -> None:
@@ -99,6 +103,12 @@ def _document(run: MatrixRun, visits: Sequence[Visit], archive: MatrixArchive) -
     suite = parse_matrix_suite(run.suite_text, source=f"the suite of the run {run.run_id}")
     directory = str(archive.run_dir(run.run_id))
     return matrix_document(run, suite, visits, load_catalog(CATALOG), directory)
+
+
+def _matrix_files() -> dict[str, Path]:
+    directories = (SOURCE_SUITES, CLUSTER_SUITES)
+    files = [file for one in directories for file in one.glob(f"*{SUITE_ENDING}")]
+    return {file.stem: file for file in files}
 
 
 def _comparison_rows(results: Sequence[dict[str, Any]]) -> list[list[str]]:

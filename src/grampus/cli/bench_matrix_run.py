@@ -109,7 +109,7 @@ def run_matrix(
             raise UsageError(
                 f"{plan.place[0].upper()}{plan.place[1:]} can measure none of the "
                 f"{len(plan.cells)} cells of {plan.suite}. {plan.cells[0].not_runnable}",
-                "--dry-run says of each cell what it lacks; choose another suite, or a lab made "
+                "--dry-run says of each cell what it lacks; choose another suite, or a place made "
                 "for it.",
                 code="not-runnable",
             )

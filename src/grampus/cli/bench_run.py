@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -30,6 +31,13 @@ from grampus.cli.bench_matrix_run import (
     run_matrix,
     show_matrix_plan,
 )
+from grampus.cli.bench_own import (
+    CONF_HELP,
+    KeyringOption,
+    RuleOption,
+    UserOption,
+    parse_own_cluster,
+)
 from grampus.cli.bench_paths import run_paths
 from grampus.cli.composition.bench import (
     SUITES,
@@ -39,6 +47,7 @@ from grampus.cli.composition.bench import (
     run_archive,
 )
 from grampus.cli.composition.matrix import LabPlace
+from grampus.cli.composition.own_cluster import OwnClusterOptions, own_cluster_place
 from grampus.cli.composition.session import Session
 from grampus.cli.options import (
     FORMAT_DEFAULT,
@@ -139,13 +148,27 @@ def bench_run(
             help="Published experiments: go on with the unfinished run of the suite and scale.",
         ),
     ] = False,
+    conf: Annotated[
+        Path | None,
+        typer.Option(
+            "--conf",
+            metavar="FILE",
+            help=f"Suites of pools and images: {CONF_HELP}, which is measured from this "
+            "machine instead of a lab.",
+        ),
+    ] = None,
+    keyring: KeyringOption = None,
+    user: UserOption = None,
+    crush_rule: RuleOption = None,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Run a suite: a database against this machine's own disk, the ways to a volume, or a
-    published experiment."""
-    session = Session(lab)
+    """Run a suite: a database against this machine's own disk, the ways to a volume, a published
+    experiment, or a cluster of your own."""
+    own = parse_own_cluster(conf, keyring, user, crush_rule, lab=lab)
+    # A run on a cluster of one's own needs no lab, and so may be the first command of a home.
+    session = Session(lab, makes_lab=own is not None and not dry_run)
     of_quick = {
         "--db": db,
         "--threads": threads,
@@ -170,8 +193,9 @@ def bench_run(
             resume=resume,
             keep_data=keep_data,
         )
-        _run_matrix(session, file, wanted, dry_run=dry_run, output_format=output_format)
+        _run_matrix(session, file, wanted, own, dry_run=dry_run, output_format=output_format)
         return
+    _require_unused(suite, {"--conf": conf})
     chosen = load_suite(SUITES, suite, also=matrix_suite_names())
     if isinstance(chosen, PathsSuite):
         _require_unused(suite, {**of_quick, **of_matrices})
@@ -247,13 +271,15 @@ def _run_matrix(
     session: Session,
     file: Path,
     options: MatrixOptions,
+    own: OwnClusterOptions | None,
     *,
     dry_run: bool,
     output_format: FormatOption,
 ) -> None:
     archive = matrix_archive(session)
-    with session.sharing_lab(), session.progress:
-        place = LabPlace(session)
+    held = session.sharing_lab() if own is None else nullcontext()
+    with held, session.progress:
+        place = LabPlace(session) if own is None else own_cluster_place(session, own)
         if dry_run:
             plan = plan_matrix(place, archive, session.clock, session.progress, file, options)
             show_matrix_plan(plan, archive, output_format)

@@ -12,6 +12,7 @@ import atexit
 import contextlib
 import os
 import select
+import shutil
 import signal
 import subprocess
 import threading
@@ -347,20 +348,30 @@ def start_command(
             _live.add(process)
         return process
     except FileNotFoundError:
-        package = PACKAGE_OF_PROGRAM.get(program, program)
-        raise GrampusError(
-            f"The program {program} is not there on {where}.",
-            f"Install the package {package} (on Debian: apt-get install {package})."
-            if "/" not in program
-            else "Check the path.",
-            code="program-missing",
-        ) from None
+        raise _program_missing(program, where) from None
     except OSError as error:
         raise GrampusError(
             f"The program {program} cannot be started on {where}: {error.strerror}.",
             "Check that it is an executable file for this machine and that you may run it.",
             code="program-unusable",
         ) from error
+
+
+def require_program(program: str) -> None:
+    """Raise GrampusError with code `program-missing` unless this machine has the program."""
+    if shutil.which(program) is None:
+        raise _program_missing(program, "this machine")
+
+
+def _program_missing(program: str, where: str) -> GrampusError:
+    package = PACKAGE_OF_PROGRAM.get(program, program)
+    return GrampusError(
+        f"The program {program} is not there on {where}.",
+        f"Install the package {package} (on Debian: apt-get install {package})."
+        if "/" not in program
+        else "Check the path.",
+        code="program-missing",
+    )
 
 
 def end_command(process: subprocess.Popen[bytes]) -> None:

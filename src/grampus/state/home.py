@@ -50,6 +50,10 @@ class Home:
         """All that the lab named `lab` keeps on disk."""
         return self.root / "labs" / lab
 
+    def cluster_dir(self, fsid: str) -> Path:
+        """All that is kept on disk of a cluster that is no lab's, but for its runs."""
+        return self.root / "clusters" / fsid
+
     def secrets_dir(self, lab: str) -> Path:
         """Passwords and keys of the databases of `lab`, each file mode 0600."""
         return self.root / "secrets" / lab

@@ -8,12 +8,23 @@ from pathlib import PurePosixPath
 
 @dataclass(frozen=True)
 class CephClient:
-    """A client of a cluster; `user` is without "client."."""
+    """A client of a cluster; `user` is without "client.".
+
+    `keyring` is where its key is if not where the configuration says. `image_settings` are options
+    of librbd in place of those of the configuration.
+    """
 
     conf: PurePosixPath
     user: str
+    keyring: PurePosixPath | None = None
+    image_settings: tuple[str, ...] = ()
 
     @property
     def options(self) -> list[str]:
-        """The options that rados and rbd share. No key is among them."""
-        return ["--conf", str(self.conf), "--id", self.user]
+        """The options that ceph, rados and rbd share. No key is among them."""
+        keyring = [] if self.keyring is None else ["--keyring", str(self.keyring)]
+        return ["--conf", str(self.conf), "--id", self.user, *keyring]
+
+
+# Of a host of a lab.
+LAB_ADMIN = CephClient(PurePosixPath("/etc/ceph/ceph.conf"), "admin")

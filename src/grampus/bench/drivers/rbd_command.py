@@ -34,6 +34,7 @@ def rbd_bench_argv(load: RbdLoad) -> list[str]:
     argv = [
         "rbd",
         *load.client.options,
+        *load.client.image_settings,
         "bench",
         f"--io-type={load.direction}",
         f"--io-pattern={load.pattern}",

@@ -88,7 +88,8 @@ def decide_bottleneck(seen: LayerEvidence) -> Bottleneck:
     A load generator at its limit is named before all else: then nothing beneath it was tested. Of
     layers at their limits the lowest is named, since those above it wait for it. A machine whose
     cores are all at work is the limit of whoever used most of them. Where no layer is at its limit,
-    what the requests waited for is named: locks, the redo log's flushes, the volume's queue.
+    what the requests waited for is named: locks, the redo log's flushes, the volume's queue. Where
+    nothing of that is seen, and nothing of the OSDs either, the layer is not known.
     """
     if seen.client is not None and seen.client.bound == "yes" and not _refutes(seen, seen.client):
         return Bottleneck("client", (*seen.client.evidence, *_further(seen, "client")))
@@ -97,6 +98,9 @@ def decide_bottleneck(seen: LayerEvidence) -> Bottleneck:
     further = _further(seen)
     if not further:
         return Bottleneck("unknown", ("Too little is known of what was under load.",))
+    if seen.osd_share is None and seen.device_busy_share is None:
+        said = "The OSDs could not be observed, and nothing else was at its limit."
+        return Bottleneck("unknown", (said, *further))
     sentence = "No layer was at its limit: requests took the time that they take."
     return Bottleneck("none", (sentence, *further))
 

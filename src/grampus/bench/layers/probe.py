@@ -6,10 +6,10 @@ Started as `python3 -c` with this file's text and one argument, a JSON object:
      "devices": {"NAME": "loop3"}, "osd_sockets": "/run/ceph",
      "volumed_sockets": {"VOLUME": "PATH"}}
 
-`osd_sockets` is the directory of the OSDs' admin sockets, and `mark` is in the environment of the
-clients. Each line is a JSON object of raw counters; `readings.py` says what is in it. What cannot
-be read is left out, never an error. It ends by itself after `lasts_s`, and when nobody reads its
-output any more. It needs nothing but a Python of 3.9 or later.
+`osd_sockets` is the directory of the OSDs' admin sockets (null: none is asked), and `mark` is in
+the environment of the clients. Each line is a JSON object of raw counters; `readings.py` says what
+is in it. What cannot be read is left out, never an error. It ends by itself after `lasts_s`, and
+when nobody reads its output any more. It needs nothing but a Python of 3.9 or later.
 """
 
 from __future__ import annotations
@@ -176,7 +176,8 @@ def observe(asked: dict[str, Any], clients: Clients, speeds: dict[str, int]) -> 
         reading["stat"] = read("/proc/stat").partition("intr ")[0]
         reading["memory"] = read("/proc/meminfo")[:200]
     osds = {}
-    for path in sorted(Path(asked["osd_sockets"]).glob("*osd.*.asok")):
+    sockets = asked["osd_sockets"]
+    for path in sorted(Path(sockets).glob("*osd.*.asok")) if sockets else ():
         name = path.name.partition("osd.")[2].partition(".")[0]
         osds[name] = osd_counters(str(path))
     reading["osds"] = osds

@@ -112,14 +112,20 @@ class Point(Frozen):
         ),
     ] = "none"
     objectstore: Annotated[
-        Literal["bluestore", "filestore"], Dimension("cluster", "where OSDs store objects")
+        Literal["bluestore", "filestore", "own"],
+        Dimension("cluster", "where OSDs store objects; own: as those that the place has"),
     ] = "bluestore"
     media: Annotated[
-        Literal["hdd", "ssd", "nvme"], Dimension("cluster", "the OSDs' data devices")
+        Literal["hdd", "ssd", "nvme", "own"],
+        Dimension("cluster", "the OSDs' data devices; own: those that the place has"),
     ] = "nvme"
     wal_db_device: Annotated[
-        Literal["none", "ssd", "nvme", "optane"],
-        Dimension("cluster", "device of WAL and DB (or FileStore's journal); none: with the data"),
+        Literal["none", "ssd", "nvme", "optane", "own"],
+        Dimension(
+            "cluster",
+            "device of WAL and DB (or FileStore's journal); none: with the data; own: as the place "
+            "has it",
+        ),
     ] = "none"
     osds_per_device: Annotated[
         int, _whole(1, 16), Dimension("cluster", "OSDs on a device", "a whole number from 1 to 16")

@@ -10,7 +10,7 @@ from grampus.bench.drivers.rados_result import parse_rados_bench
 from grampus.bench.stands.clients import ClientLoad, run_together
 from grampus.bench.stands.fitness import MIN_FREE_SHARE
 from grampus.bench.stands.osd_needs import OsdNeeds, decide_fill_bytes, require_disk_room
-from grampus.bench.stands.pools import ADMIN, SLOWEST_BYTES_PER_S, began_at
+from grampus.bench.stands.pools import SLOWEST_BYTES_PER_S, began_at
 from grampus.bench.stands.ports import StandPorts
 from grampus.core.clock import wait_until
 from grampus.core.errors import GrampusError
@@ -64,7 +64,7 @@ class Fills:
     def _write(self, needs: OsdNeeds, data_bytes: int, writing: int) -> None:
         host = self._ports.fleet.hosts()[0]
         load = RadosLoad(
-            client=ADMIN,
+            client=self._ports.client,
             pool=fill_pool(needs),
             mode="write",
             run_name=f"fill-{writing}",

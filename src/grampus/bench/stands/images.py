@@ -19,7 +19,7 @@ from grampus.bench.matrix.workloads import WorkloadName
 from grampus.bench.stands.clients import ClientEnd, ClientLoad, run_together
 from grampus.bench.stands.measuring import VisitLoad
 from grampus.bench.stands.plan import OBJECT_BYTES, member_names
-from grampus.bench.stands.pools import ADMIN, SLOWEST_BYTES_PER_S
+from grampus.bench.stands.pools import SLOWEST_BYTES_PER_S
 from grampus.bench.stands.ports import StandPorts
 from grampus.bench.stands.records import BenchStand
 from grampus.bench.stands.volumes import DEFAULT_BLOCK_BYTES
@@ -74,7 +74,7 @@ class ImageStands:
                 self._ports.progress.phase(f"Make the image {name}")
                 volumes.create(name, stand)
             load = RbdLoad(
-                client=ADMIN,
+                client=self._ports.client,
                 image_spec=self._image(name),
                 direction="write",
                 pattern="seq",
@@ -90,7 +90,7 @@ class ImageStands:
             if isinstance(outcome, DriverFailure):
                 raise GrampusError(
                     f"The image {end.name} could not be written: {outcome.reason}",
-                    "See with `grampus lab status` how the cluster does.",
+                    self._ports.look,
                     code="no-stand",
                 )
 
@@ -112,7 +112,7 @@ class ImageStands:
         def rbd(name: str, duration_s: int) -> RbdLoad:
             rate_per_s = self._rates_per_s.get((name, point.workload))
             return RbdLoad(
-                client=ADMIN,
+                client=self._ports.client,
                 image_spec=images[name],
                 direction=access.direction,
                 pattern=access.pattern,

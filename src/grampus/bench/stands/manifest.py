@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from grampus.bench.matrix.dimensions import Point
+from grampus.bench.stands.osd_needs import OWN
 from grampus.core.units import format_bytes
 from grampus.hosts.port import BlockLimit
 from grampus.state.runs import Setting
@@ -59,6 +60,8 @@ def describe_osds(points: Iterable[Point]) -> Setting:
 
 
 def _describe_kind(point: Point) -> str:
+    if OWN in (point.objectstore, point.media, point.wal_db_device):
+        return "those that the place has"
     store, beside = _OBJECT_STORES[point.objectstore]
     if point.wal_db_device == "none":
         return f"{store} on {point.media}"
@@ -69,8 +72,10 @@ def decide_media(points: Iterable[Point]) -> list[MediumName]:
     """The media of all devices that these OSDs have, each once."""
     found: dict[MediumName, None] = {}
     for point in points:
-        found[point.media] = None
-        if point.wal_db_device != "none":
+        # Of its own ones the place tells by itself.
+        if point.media != "own":
+            found[point.media] = None
+        if point.wal_db_device != "none" and point.wal_db_device != "own":
             found[point.wal_db_device] = None
     return list(found)
 

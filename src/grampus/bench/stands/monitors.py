@@ -83,22 +83,30 @@ class Monitors(Protocol):
 
 
 class HostMonitors:
-    """`Monitors` on the hosts of a fleet."""
+    """`Monitors` on the hosts of a fleet.
 
-    def __init__(self, fleet: Fleet, clock: Clock) -> None:
+    `unseen` says of a fleet without the cluster's hosts that these cannot be watched, as a
+    sentence; None: the daemons of the cluster are on its hosts.
+    """
+
+    def __init__(self, fleet: Fleet, clock: Clock, *, unseen: str | None = None) -> None:
         self._fleet = fleet
         self._clock = clock
+        self._unseen = unseen
 
     @contextmanager
     def watching(self, watch: Watch) -> Iterator[Seen]:
         """See `Monitors`."""
-        seen = Seen()
+        seen = Seen(gaps=[] if self._unseen is None else [self._unseen])
         parts: list[_Part] = []
         with ExitStack() as stack:
             stack.callback(_finish_all, parts, seen)
             hosts = [host for host in self._fleet.hosts() if self._fleet.is_reachable(host.name)]
-            parts.append(_Daemons(hosts, self._clock))
-            parts += [_Probe(host, watch) for host in hosts]
+            if self._unseen is None:
+                parts.append(_Daemons(hosts, self._clock))
+            # OSDs of another cluster may be on this machine, and some of this one's say too little.
+            sockets = OSD_SOCKETS if self._unseen is None else None
+            parts += [_Probe(host, watch, sockets) for host in hosts]
             parts += [_Status(name, one, watch) for name, one in watch.databases.items()]
             for part in parts:
                 _start(part, seen)
@@ -145,16 +153,18 @@ def _finish(part: _Part, seen: Seen) -> None:
 class _Probe:
     """The probe of one host."""
 
-    def __init__(self, host: Host, watch: Watch) -> None:
+    def __init__(self, host: Host, watch: Watch, osd_sockets: str | None) -> None:
         self.what = f"The host {host.name}"
         self._host = host
         self._watch = watch
+        self._osd_sockets = osd_sockets
         self._running: RunningCommand | None = None
         self._lines: list[str] = []
         self._reader: threading.Thread | None = None
 
     def start(self) -> None:
-        self._running = self._host.spawn(probe_argv(self._host, self._watch))
+        argv = probe_argv(self._host, self._watch, self._osd_sockets)
+        self._running = self._host.spawn(argv)
         self._reader = _in_background("bench-probe", self._read, self._running)
 
     def stop(self) -> None:
@@ -174,9 +184,9 @@ class _Probe:
             self._lines.extend(running.lines())
 
 
-def probe_argv(host: Host, watch: Watch) -> list[str]:
+def probe_argv(host: Host, watch: Watch, osd_sockets: str | None = OSD_SOCKETS) -> list[str]:
     """The command of the probe on `host`; it bears the mark of the clients, to be ended with them
-    by whoever comes after a killed run."""
+    by whoever comes after a killed run. `osd_sockets` is None where it shall ask no OSD."""
     devices = {
         (device.name if device.kind == "volume" else f"{device.name}@{host.name}"): device
         for device in watch.devices
@@ -189,7 +199,7 @@ def probe_argv(host: Host, watch: Watch) -> list[str]:
         "lasts_s": watch.lasts_s + SPARE_S,
         "machine": host.name == watch.subjects.machine,
         "devices": {name: PurePosixPath(one.device).name for name, one in devices.items()},
-        "osd_sockets": OSD_SOCKETS,
+        "osd_sockets": osd_sockets,
         "volumed_sockets": {
             name: one.control_socket for name, one in devices.items() if one.control_socket
         },

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from grampus.bench.matrix.capabilities import Capabilities, Offer
-from grampus.bench.stands.osd_needs import MAX_FILL_PERCENT
+from grampus.bench.stands.osd_needs import MAX_FILL_PERCENT, OWN
 from grampus.bench.stands.plan import NO_CODE
 from grampus.bench.stands.profiles import PROFILES
 from grampus.ceph.releases import explain_no_filestore
@@ -118,8 +118,8 @@ def decide_osd_offers(lab: LabFeatures) -> dict[str, Offer]:
     most = max(1, min(MAX_OSDS_PER_HOST, osds_per_host))
     because = "each OSD takes memory of this machine, and a host has at most 16 of a set"
     return {
-        "media": Offer(values=("hdd", "ssd", "nvme")),
-        "wal_db_device": Offer(values=("none", "ssd", "nvme", "optane")),
+        "media": Offer(values=("hdd", "ssd", "nvme", OWN)),
+        "wal_db_device": Offer(values=("none", "ssd", "nvme", "optane", OWN)),
         "osds_per_device": Offer(at_least=1, at_most=most, because=because),
         "osd_devices_per_host": Offer(at_least=1, at_most=most, because=because),
         "osd_cores_per_host": Offer(
@@ -152,7 +152,7 @@ def decide_objectstores(ceph_versions: Sequence[str]) -> Offer:
     whys = [explain_no_filestore(version) for version in ceph_versions]
     because = next((why for why in whys if why), None)
     if whys and because is None:
-        return Offer(values=("bluestore", "filestore"))
+        return Offer(values=("bluestore", "filestore", OWN))
     told = because or "the version of Ceph is not known"
     lab = "`grampus lab up --lab NAME --image bookworm` makes a lab that has it"
-    return Offer(values=("bluestore",), because=f"{told}; {lab}")
+    return Offer(values=("bluestore", OWN), because=f"{told}; {lab}")

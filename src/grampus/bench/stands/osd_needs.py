@@ -16,6 +16,8 @@ from grampus.core.errors import RefusedError
 from grampus.core.units import GIB, MIB, format_bytes
 
 PREFIX = "bench-"
+# Media and the like as the place's first OSDs have them.
+OWN = "own"
 # An OSD that shall be filled is as small as an OSD can be, and yet empty before it is filled: what
 # a database has beside its data set, and what BlueStore has beside objects.
 MIN_FILLED_BYTES = 4 * GIB
@@ -80,11 +82,11 @@ class OsdFill:
 
 def decide_osd_needs(cell: Cell, place: PlaceOsds) -> OsdNeeds | None:
     """The OSDs that the cell needs beside those of the place; None: it stands on those."""
-    point = cell.point
+    point, first = cell.point, place.first
     needs = OsdNeeds(
-        media=point.media,
-        objectstore=point.objectstore,
-        wal_db_device=point.wal_db_device,
+        media=_own(point.media, first.media),
+        objectstore=_own(point.objectstore, first.objectstore),
+        wal_db_device=_own(point.wal_db_device, first.wal_db_device),
         osds_per_device=point.osds_per_device,
         osd_devices_per_host=point.osd_devices_per_host,
         osd_cores_per_host=point.osd_cores_per_host,
@@ -152,6 +154,10 @@ def require_disk_room(needed_bytes: int, total_bytes: int, free_bytes: int, rese
             "Free some space, or measure another suite.",
             code="disk-too-small",
         )
+
+
+def _own(asked: str, first: str) -> str:
+    return first if asked == OWN else asked
 
 
 def _filled_osd_bytes(cell: Cell, place: PlaceOsds) -> int:

@@ -21,7 +21,7 @@ from grampus.bench.stands.fitness import (
     why_osds_came_back,
 )
 from grampus.bench.stands.images import ImageStands
-from grampus.bench.stands.layouts import SHARED_NOTE, Budgets
+from grampus.bench.stands.layouts import Budgets
 from grampus.bench.stands.measuring import decide_osd_cores, measure_load
 from grampus.bench.stands.osd_needs import (
     NEARLY_FULL_PERCENT,
@@ -85,6 +85,10 @@ class StandsPlace:
     @property
     def name(self) -> str:
         return self._ports.place
+
+    @property
+    def options(self) -> str:
+        return self._ports.options
 
     @property
     def shape_only(self) -> bool:
@@ -213,8 +217,9 @@ class StandsPlace:
             )
         if fallen is not None:
             measured = replace(measured, outcome=DriverFailure("failed", fallen))
-        if not self._ports.layout.other_hosts:
-            measured = _add_note(measured, SHARED_NOTE)
+        note = self._ports.shared_note
+        if note is not None and not self._ports.layout.other_hosts:
+            measured = _add_note(measured, note)
         self._settings_told.add(cell.cell_id)
         room_bytes = decide_provisioned_bytes(cell, self._ports.osd_sets.place_osds())
         return replace(
@@ -261,6 +266,7 @@ class StandsPlace:
         if is_filled and (plan.target in ("pool", "image") or plan.runtime == "vm"):
             return
         self._require_free(plan, ours=0 if found is None else found.plan.count)
+        self._ports.require_room(plan)
         if plan.osds is not None:
             self._ensure_osds(plan.osds)
         pool = self._ensure_pool(plan)
@@ -281,7 +287,7 @@ class StandsPlace:
     def _require_free(self, plan: StandPlan, *, ours: int) -> None:
         """Nothing that no benchmark made is taken for one's own; the first `ours` members are."""
         if plan.target == "pool":
-            names: tuple[str, ...] = (plan.name,) if ours == 0 else ()
+            names: tuple[str, ...] = (self._ports.pools.named(plan.name),) if ours == 0 else ()
         else:
             names = member_names(plan.name, plan.count)[ours:]
         for name in names:
@@ -303,7 +309,7 @@ class StandsPlace:
     def _ensure_pool(self, plan: StandPlan) -> str:
         ports = self._ports
         if plan.target == "pool":
-            return plan.name
+            return ports.pools.named(plan.name)
         osd_set, code = plan.osd_set, plan.erasure_code
         pool = ports.pools.pool_of(plan.copies, osd_set=osd_set, erasure_code=code)
         self._ensure_own_pool(

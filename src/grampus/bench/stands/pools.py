@@ -6,9 +6,7 @@ import math
 import re
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import PurePosixPath
 
-from grampus.bench.drivers.ceph_client import CephClient
 from grampus.bench.drivers.outcome import DriverFailure, DriverOutput, DriverResult
 from grampus.bench.drivers.rados_command import (
     RadosLoad,
@@ -26,7 +24,6 @@ from grampus.core.errors import GrampusError
 from grampus.core.units import MIB
 from grampus.hosts.port import Host
 
-ADMIN = CephClient(PurePosixPath("/etc/ceph/ceph.conf"), "admin")
 # A cluster slower than this takes longer than a data set is worth.
 SLOWEST_BYTES_PER_S = MIB
 FILL_CONCURRENCY = 16
@@ -75,7 +72,7 @@ class PoolStands:
             if isinstance(outcome, DriverFailure):
                 raise GrampusError(
                     f"The objects for {end.name} could not be written: {outcome.reason}",
-                    "See with `grampus lab status` how the cluster does.",
+                    self._ports.look,
                     code="no-stand",
                 )
 
@@ -138,7 +135,7 @@ class PoolStands:
 
     def _rados(self, stand: BenchStand, run_name: str) -> RadosLoad:
         return RadosLoad(
-            client=ADMIN,
+            client=self._ports.client,
             pool=stand.pool,
             mode="write",
             run_name=run_name,

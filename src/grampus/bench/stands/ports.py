@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
+from grampus.bench.drivers.ceph_client import LAB_ADMIN, CephClient
 from grampus.bench.matrix.capabilities import Capabilities
 from grampus.bench.matrix.cells import Cell
 from grampus.bench.ports import DevicesPort
-from grampus.bench.stands.layouts import LayoutPort, decide_hosts
+from grampus.bench.stands.layouts import SHARED_NOTE, LayoutPort, decide_hosts
 from grampus.bench.stands.monitors import Monitors
 from grampus.bench.stands.osd_needs import OsdFill, OsdNeeds, PlaceOsds
+from grampus.bench.stands.plan import StandPlan
 from grampus.bench.stands.profiles import TuningPort
 from grampus.bench.stands.quiet import QuietableCluster
 from grampus.bench.stands.records import BenchStand
@@ -125,6 +127,10 @@ class StandVolumes(Protocol):
 class StandPools(Protocol):
     """Pools of the cluster. All raise GrampusError."""
 
+    def named(self, stand: str) -> str:
+        """The name of the pool that holds the objects of that stand, there or not."""
+        ...
+
     def pool_of(self, copies: int, *, osd_set: str | None, erasure_code: str) -> str:
         """The name of the pool for images on those OSDs, there or not: with so many copies, also
         of their data unless these are erasure-coded (`none`: they are not).
@@ -198,11 +204,19 @@ class StandCluster(QuietableCluster, Protocol):
         ...
 
 
+def _has_room(plan: StandPlan) -> None:
+    """Whoever makes what the stand has finds out by itself."""
+
+
 @dataclass(frozen=True)
 class StandPorts:
     """All that stands work with. `directory` holds what drivers are given, on each host.
 
-    `disk_room` reads total and free bytes of the disk that the data is on.
+    `lab` is what records are kept under. `disk_room` reads total and free bytes of the disk that
+    the data is on. `client` is that of load generators. `look` is a sentence: how to see how the
+    cluster does; `options` are those of a command that name the place, with a space before.
+    `shared_note` stands beside figures where no host is without OSDs. `require_room` raises
+    RefusedError for a stand that the place shall not hold.
     """
 
     lab: str
@@ -225,6 +239,11 @@ class StandPorts:
     raw_dir: Path
     tuning: TuningPort
     layout: LayoutPort
+    client: CephClient = LAB_ADMIN
+    look: str = "See with `grampus lab status` how the cluster does."
+    options: str = ""
+    shared_note: str | None = SHARED_NOTE
+    require_room: Callable[[StandPlan], None] = _has_room
 
     def directory_on(self, host: str) -> PurePosixPath:
         """Where a host has what drivers are given."""

@@ -59,7 +59,8 @@ def restore_cluster(cluster: QuietableCluster, store: Store, lab: str) -> None:
         cluster.ceph("balancer", "on")
     there = _pools(cluster)
     for pool, mode in found.pools.items():
-        if pool in there:
+        # Whoever set another mode meanwhile wants that.
+        if there.get(pool) == "off":
             cluster.ceph("osd", "pool", "set", pool, "pg_autoscale_mode", mode)
     store.remove(QUIET_RECORD, lab, QUIET)
 

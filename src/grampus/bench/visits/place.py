@@ -86,6 +86,11 @@ class CellPlace(Protocol):
         ...
 
     @property
+    def options(self) -> str:
+        """Options of a command that name the place, with a space before; none if none is needed."""
+        ...
+
+    @property
     def shape_only(self) -> bool:
         """Whether figures of this place tell shapes and ratios alone, no capacity."""
         ...

@@ -111,9 +111,10 @@ class MatrixRunner:
                     self._dismantle_after_failure()
             finally:
                 # Last, so that it stands where a reader looks.
+                again = f"{run.suite}{self._ports.place.options} --scale {run.scale} --resume"
                 self._ports.progress.note(
                     f"The run {run.run_id} is not finished. "
-                    f"`grampus bench run {run.suite} --scale {run.scale} --resume` goes on with it."
+                    f"`grampus bench run {again}` goes on with it."
                 )
             raise
 

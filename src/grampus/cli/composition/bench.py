@@ -21,6 +21,7 @@ from grampus.volumes.write_paths import describe_write_path
 
 SUITES = CHECKOUT / "suites"
 SOURCE_SUITES = SUITES / "sources"
+CLUSTER_SUITES = SUITES / "clusters"
 CATALOG = CHECKOUT / "catalog"
 
 

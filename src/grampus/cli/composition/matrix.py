@@ -40,6 +40,7 @@ from grampus.cli.composition.matrix_pools import LabStandPools
 from grampus.cli.composition.matrix_tuning import LabTuning
 from grampus.cli.composition.session import Session, volumed_program
 from grampus.cli.composition.stand_osds import LabStandOsdSets
+from grampus.cli.options import in_lab
 from grampus.core.errors import NotFoundError
 from grampus.databases.administrator import Administrator, administrator_of
 from grampus.databases.live.live_changes import SET_PARAMETER, ParameterChange
@@ -86,6 +87,7 @@ class LabPlace(StandsPlace):
                 raw_dir=session.home.lab_dir(session.lab_name) / "bench",
                 tuning=LabTuning(session),
                 layout=LabLayout(session),
+                options=in_lab("", session.lab_name),
             ),
             # One machine's cores and one disk stand for all hosts and all devices.
             shape_only=True,

@@ -32,6 +32,9 @@ class LabStandPools:
     def __init__(self, session: Session) -> None:
         self._session = session
 
+    def named(self, stand: str) -> str:
+        return stand
+
     def pool_of(self, copies: int, *, osd_set: str | None, erasure_code: str) -> str:
         pool = self._copies().pool_of(copies) if osd_set is None else pool_on(osd_set, copies)
         if erasure_code == NO_CODE:

@@ -177,6 +177,31 @@ def test_too_little_is_known():
     assert (found.word, len(found.evidence)) == ("unknown", 1)
 
 
+UNSEEN: dict[str, Any] = {
+    "server_share": None,
+    "osd_share": None,
+    "device_busy_share": None,
+    "device_limit_share": None,
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "word", "said"),
+    [
+        ({}, "unknown", "The OSDs could not be observed, and nothing else was at its limit."),
+        ({"network_share": 0.95}, "network", "A link carried 95 % of what it can."),
+        ({"osd_share": 0.1}, "none", "No layer was at its limit"),
+        ({"device_busy_share": 0.1}, "none", "No layer was at its limit"),
+    ],
+)
+def test_where_osds_could_not_be_observed_the_layer_is_known_only_if_another_one_is_at_its_limit(
+    changed: dict[str, Any], word: str, said: str
+):
+    found = decide_bottleneck(_seen(**{**UNSEEN, **changed}))
+    assert found.word == word
+    assert found.evidence[0].startswith(said)
+
+
 @pytest.mark.parametrize(("share", "passes"), [(None, False), (1.24, False), (1.25, True)])
 def test_what_passes_a_mediums_limit_is_told(share: float | None, passes: bool) -> None:
     said = describe_passed_limit(_seen(device="osd-3@h1", device_limit_share=share))

@@ -80,6 +80,11 @@ def test_limits_of_a_medium(limit: BlockLimit, words: str):
             "BlueStore on nvme, WAL and DB on optane",
             ["hdd", "nvme", "optane"],
         ),
+        (
+            [{"media": "own", "objectstore": "own", "wal_db_device": "own"}, {"media": "hdd"}],
+            "those that the place has; BlueStore on hdd",
+            ["hdd"],
+        ),
         ([], "none", []),
     ],
 )

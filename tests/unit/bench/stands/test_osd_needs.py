@@ -38,6 +38,7 @@ def needs_of(**point: Any) -> OsdNeeds | None:
         {"workload": "rados-write"},
         {"copies": 2, "threads": 64, "write_path": "journal", "databases": 4},
         {"media": "nvme", "osds_per_device": 1},
+        {"media": "own", "objectstore": "own", "wal_db_device": "own"},
     ],
 )
 def test_cells_that_ask_for_what_is_there_stand_on_it(point: dict[str, Any]) -> None:

@@ -471,6 +471,9 @@ class FakeStandPools:
         self.on: dict[str, str | None] = {}  # OSD set by name
         self.codes: dict[str, str] = {}  # of their data, which are in pools beside them
 
+    def named(self, stand: str) -> str:
+        return stand
+
     def pool_of(self, copies: int, *, osd_set: str | None, erasure_code: str) -> str:
         pool = "databases" if copies == 3 else f"databases-{copies}-copies"
         pool = pool if osd_set is None else f"{osd_set}-{copies}-copies"

@@ -85,6 +85,7 @@ class MadePlace:
     """
 
     name = "lab made"
+    options = " --lab made"
     shape_only = True
 
     def __init__(self, world: World) -> None:

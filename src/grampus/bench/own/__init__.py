@@ -1,0 +1,1 @@
+"""Benchmarks on a cluster that is somebody's own and no lab."""

@@ -1,0 +1,95 @@
+"""The composition root, of benchmarks on a cluster that is somebody's own."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from grampus.bench.drivers.ceph_client import CephClient
+from grampus.bench.own.place import OwnClusterPlace, OwnPorts, cluster_at, observe_fsid
+from grampus.bench.stands.manifest import describe_program
+from grampus.ceph.access import PROGRAMS
+from grampus.cli.composition.checkout import observe_commit
+from grampus.cli.composition.lab import CHECKOUT, LabSession
+from grampus.core.errors import UsageError
+from grampus.hosts.cgroups import is_cgroup_v2
+from grampus.hosts.process import require_program
+from grampus.hosts.this_machine import ThisMachine
+
+DEFAULT_USER = "admin"
+# A load generator shall measure the cluster and not its own memory.
+_IMAGE_SETTINGS = ("--rbd-cache=false",)
+
+
+@dataclass(frozen=True)
+class OwnClusterOptions:
+    """A cluster as a command names it. `user` is without "client."; `rule` is a CRUSH rule."""
+
+    conf: Path
+    keyring: Path | None = None
+    user: str | None = None
+    rule: str | None = None
+
+    @property
+    def words(self) -> str:
+        """The options of another command for the same cluster, with a space before."""
+        pairs = (
+            ("--conf", self.conf.absolute()),
+            ("--keyring", None if self.keyring is None else self.keyring.absolute()),
+            ("--user", self.user),
+            ("--crush-rule", self.rule),
+        )
+        return "".join(
+            f" {option} {shlex.quote(str(value))}" for option, value in pairs if value is not None
+        )
+
+
+def own_cluster_place(session: LabSession, options: OwnClusterOptions) -> OwnClusterPlace:
+    """The cluster as a place of benchmarks.
+
+    Raises UsageError for files that are not there, GrampusError with code `program-missing` where
+    this machine lacks Ceph's programs, and what the cluster says when it does not let us in.
+    """
+    conf = _absolute(options.conf, "--conf")
+    keyring = None if options.keyring is None else _absolute(options.keyring, "--keyring")
+    for program in PROGRAMS:
+        require_program(program)
+    client = CephClient(conf, options.user or DEFAULT_USER, keyring, _IMAGE_SETTINGS)
+    home = session.home
+    fsid = observe_fsid(cluster_at(ThisMachine(home.root), client))
+    directory = home.cluster_dir(fsid)
+    return OwnClusterPlace(
+        OwnPorts(
+            host=ThisMachine(directory),
+            client=client,
+            store=session.store,
+            clock=session.clock,
+            progress=session.progress,
+            raw_dir=directory / "bench",
+            options=options.words,
+            rule=options.rule,
+            disk_room=lambda: _disk_room(home.root),
+            program_facts=describe_program(observe_commit(CHECKOUT), is_cgroup_v2=is_cgroup_v2()),
+        ),
+        fsid,
+    )
+
+
+def _absolute(file: Path, option: str) -> PurePosixPath:
+    if not file.is_file():
+        raise UsageError(
+            f"{option}: there is no file {file}.",
+            "Copy ceph.conf and a keyring from a host of the cluster, and name them.",
+            code="no-such-file",
+        )
+    return PurePosixPath(file.absolute())
+
+
+def _disk_room(directory: Path) -> tuple[int, int]:
+    """Of the disk that runs are kept on."""
+    while not directory.exists():
+        directory = directory.parent
+    usage = shutil.disk_usage(directory)
+    return usage.total, usage.free

@@ -1,0 +1,156 @@
+"""The machine that Grampus itself runs on, as a host: it runs commands, and keeps no daemons.
+
+Such is the host of a client of a cluster that is elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path, PurePosixPath
+
+from grampus.core.errors import GrampusError, RefusedError, not_found
+from grampus.core.streams import ByteReader, ByteWriter
+from grampus.hosts.port import (
+    CommandResult,
+    DaemonSpec,
+    DaemonStatus,
+    Host,
+    Limits,
+    RunningCommand,
+    Usage,
+)
+from grampus.hosts.process import read_command, run_command, spawn_command, write_command
+from grampus.state.home import write_atomically
+
+_ADDRESS = "127.0.0.1"
+
+
+class ThisMachine:
+    """A `Host`: this machine, with whatever rights Grampus has on it."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._data_dir = data_dir
+        self._name = socket.gethostname().partition(".")[0] or "localhost"
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def address(self) -> str:
+        return _ADDRESS
+
+    @property
+    def data_dir(self) -> PurePosixPath:
+        return PurePosixPath(self._data_dir)
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: str | None = None,
+        timeout_s: float = 60.0,
+        check: bool = True,
+        daemon: str | None = None,
+    ) -> CommandResult:
+        if daemon is not None:
+            raise self._no_daemons()
+        return run_command(argv, stdin=stdin, timeout_s=timeout_s, check=check)
+
+    def spawn(self, argv: Sequence[str], *, stdin: str | None = None) -> RunningCommand:
+        return spawn_command(argv, stdin=stdin)
+
+    def reading(self, argv: Sequence[str]) -> AbstractContextManager[ByteReader]:
+        return read_command(argv)
+
+    def writing(self, argv: Sequence[str]) -> AbstractContextManager[ByteWriter]:
+        return write_command(argv)
+
+    def terminal_argv(self, argv: Sequence[str], *, daemon: str, tty: bool) -> list[str]:
+        raise self._no_daemons()
+
+    def write_file(
+        self, path: PurePosixPath, content: str, *, mode: int = 0o644, uid: int = 0, gid: int = 0
+    ) -> None:
+        target = self._writable(path)
+        write_atomically(target, content.encode(), mode=mode)
+        if (uid, gid) != (0, 0):
+            os.chown(target, uid, gid)
+
+    def ensure_copy(self, source: Path, path: PurePosixPath, *, mode: int = 0o644) -> None:
+        target = self._writable(path)
+        try:
+            content = source.read_bytes()
+        except FileNotFoundError:
+            raise GrampusError(f"There is no file {source}.", code="no-such-file") from None
+        is_same = target.exists() and target.read_bytes() == content
+        if not is_same or stat.S_IMODE(target.stat().st_mode) != mode:
+            write_atomically(target, content, mode=mode)
+
+    def read_file(self, path: PurePosixPath) -> str | None:
+        try:
+            return Path(path).read_text(encoding="utf-8", errors="replace")
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def ensure_daemon(self, spec: DaemonSpec) -> None:
+        raise self._no_daemons()
+
+    def ensure_daemon_absent(self, name: str, *, kill: bool = False) -> None:
+        """There is none."""
+
+    def set_limits(self, name: str, limits: Limits) -> None:
+        raise self._no_daemons()
+
+    def observe_daemons(self) -> list[DaemonStatus]:
+        return []
+
+    def daemon_log(self, name: str, *, last_lines: int = 20) -> str:
+        return ""
+
+    def observe_usage(self) -> dict[str, Usage]:
+        return {}
+
+    def ensure_address(self, address: str) -> None:
+        raise self._no_daemons()
+
+    def ensure_address_absent(self, address: str) -> None:
+        """It has none of ours."""
+
+    def _no_daemons(self) -> RefusedError:
+        return RefusedError(
+            f"Grampus runs commands on {self._name}, and keeps no daemons or addresses there.",
+            "Use a lab for that (`grampus lab up`).",
+            code="no-daemons",
+        )
+
+    def _writable(self, path: PurePosixPath) -> Path:
+        target = Path(path)
+        if not target.is_relative_to(self._data_dir) or ".." in target.parts:
+            raise GrampusError(f"{path} is outside Grampus's own directory {self._data_dir}.")
+        return target
+
+
+class ThisMachineAlone:
+    """A `Fleet` of this machine."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def hosts(self) -> list[Host]:
+        return [self._host]
+
+    def host(self, name: str) -> Host:
+        if name != self._host.name:
+            raise not_found("host", name, [self._host.name], list_command="hostname")
+        return self._host
+
+    def is_reachable(self, name: str) -> bool:
+        return name == self._host.name
+
+    def database_addresses(self) -> Sequence[str]:
+        return ()

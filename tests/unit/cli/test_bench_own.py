@@ -1,0 +1,135 @@
+"""`bench` on a cluster of one's own, through programs on this machine that answer as Ceph's."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from grampus.bench.matrix.expansion import estimate_s
+from grampus.bench.matrix.loading import load_matrix_suites
+from grampus.cli.composition.lab import CHECKOUT
+from grampus.cli.composition.own_cluster import OwnClusterOptions
+from grampus.cli.main import app
+from tests.unit.bench.own.somebodys_cluster import FSID
+
+ANSWER = """#!{python}
+import sys
+sys.path[:0] = {path}
+from tests.unit.bench.own.somebodys_cluster import SomebodysCluster
+words = sys.argv[1:]
+assert words[:2] == ["--conf", {conf}], words
+assert words[2:4] == ["--id", "bench"], words
+with open({log}, "a") as log:
+    print(*words[4:], file=log)
+code, said, complained = SomebodysCluster().run("ceph", words[4:])
+sys.stdout.write(said)
+sys.stderr.write(complained)
+sys.exit(code)
+"""
+
+
+@pytest.fixture
+def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A ceph.conf, with the programs for its cluster on PATH."""
+    file = tmp_path / "ceph.conf"
+    file.write_text("[global]\n")
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    text = ANSWER.format(
+        python=sys.executable,
+        path=[str(CHECKOUT), str(CHECKOUT / "src")],
+        conf=repr(str(file)),
+        log=repr(str(tmp_path / "log")),
+    )
+    for name, content in (("ceph", text), ("rados", "#!/bin/sh\n"), ("rbd", "#!/bin/sh\n")):
+        (programs / name).write_text(content)
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    return file
+
+
+def invoke(line: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, shlex.split(line))
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_a_dry_run_says_what_can_be_measured_and_changes_nothing(conf: Path, home: Path) -> None:
+    code, shown, said = invoke(
+        f"bench run cluster-objects --conf {conf} --user bench --dry-run --format json"
+    )
+    assert code == 0, said
+    document = json.loads(shown)
+    assert document["place"] == f"cluster {FSID}"
+    assert {cell["not_runnable"] for cell in document["cells"]} == {None}
+    assert len(document["cells"]) == 6
+    assert not home.exists()
+    asked = (conf.parent / "log").read_text()
+    assert not any(word in asked for word in (" set ", " create ", " rm ", " off"))
+
+
+def test_a_published_experiment_says_what_an_own_cluster_cannot(conf: Path) -> None:
+    line = f"bench run redhat-hci-1-disk-saturation --conf {conf} --user bench --dry-run"
+    code, shown, _ = invoke(f"{line} --format json")
+    assert code == 0
+    reasons = {cell["not_runnable"] for cell in json.loads(shown)["cells"]}
+    assert all("a cluster of one's own is measured as it is" in reason for reason in reasons)
+
+
+def test_tidy_finds_nothing_where_nothing_was_left(conf: Path, home: Path) -> None:
+    code, shown, said = invoke(f"bench tidy --conf {conf} --user bench --format json")
+    assert code == 0, said
+    assert json.loads(shown) == {"cluster": f"cluster {FSID}", "done": [], "left_alone": []}
+    code, shown, _ = invoke(f"bench tidy --conf {conf} --user bench --dry-run")
+    assert (code, shown) == (0, "Nothing would be changed.\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "said"),
+    [
+        ("bench run cluster-objects --conf {none}", 2, "--conf: there is no file"),
+        ("bench tidy --conf {none}", 2, "--conf: there is no file"),
+        ("bench run cluster-objects --conf {conf} --keyring {none}", 2, "--keyring: there is no"),
+        ("bench run cluster-objects --user bench", 2, "--user says something of a cluster"),
+        ("bench run cluster-objects --crush-rule fast", 2, "--crush-rule says something of"),
+        ("bench run quick --db demo --conf {conf}", 2, "--conf has no meaning for the suite quick"),
+        ("bench run paths --conf {conf}", 2, "--conf has no meaning for the suite paths"),
+        ("bench run cluster-objects --conf {conf} --lab dev", 2, "names a cluster and a lab"),
+        (
+            "bench run cluster-objects --conf {conf} --user bench --crush-rule on-sdd --dry-run",
+            3,
+            "Did you mean 'on-ssd'?",
+        ),
+    ],
+)
+def test_what_is_asked_wrongly_is_told(conf: Path, line: str, code: int, said: str) -> None:
+    found = invoke(line.format(conf=conf, none=conf.parent / "none"))
+    assert found[0] == code, found
+    assert said in " ".join(found[2].split())
+
+
+def test_programs_that_are_missing_are_told(conf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (conf.parent / "bin" / "rbd").unlink()
+    monkeypatch.setenv("PATH", str(conf.parent / "bin"))
+    code, _, said = invoke(f"bench run cluster-images --conf {conf}")
+    assert code == 1
+    assert "The program rbd is not there" in said
+    assert "ceph-common" in said
+
+
+def test_another_command_names_the_same_cluster() -> None:
+    words = OwnClusterOptions(Path("/c/a conf"), Path("/c/key"), "u", "on-ssd").words
+    assert words == " --conf '/c/a conf' --keyring /c/key --user u --crush-rule on-ssd"
+
+
+def test_suites_of_clusters_are_short_at_tiny_and_ask_for_no_osds_of_their_own() -> None:
+    suites = load_matrix_suites(CHECKOUT / "suites" / "clusters")
+    assert [suite.name for suite in suites] == ["cluster-images", "cluster-objects"]
+    for suite in suites:
+        assert estimate_s(suite, "tiny") < 600
+        for name in ("media", "wal_db_device", "objectstore"):
+            assert suite.fixed[name] == "own"
