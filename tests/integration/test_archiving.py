@@ -69,7 +69,7 @@ def test_lag_stays_within_its_bound_while_clients_write(
         serving.send_signal(signal.SIGTERM)
         printed, errors = serving.communicate(timeout=60)
         for name in databases:
-            lab.ok("db", "backup", "schedule", name, "--none")
+            lab.ok("db", "backup", "schedule", name, "--off")
     assert max(lags) < LAG_S, lags
     events = [json.loads(line) for line in printed.splitlines()]
     assert not [e for e in events if e["kind"] == "archive-late"], (events, lags)
@@ -117,6 +117,6 @@ def test_gap_makes_one_backup_of_a_schedule_due(
         purge_binary_logs(lab, name, lab.sql(name, "SHOW BINARY LOGS")[-1][0])
         looks = [due(lab) for _ in range(4)]
     finally:
-        lab.ok("db", "backup", "schedule", name, "--none")
+        lab.ok("db", "backup", "schedule", name, "--off")
     assert [[p["code"] for p in one["problems"]] for one in looks] == 4 * [["archive-gap"]]
     assert [one["taken"] is not None for one in looks] == [False, True, False, False]
