@@ -50,11 +50,12 @@ class Clients:
         return proves_itself
 
     def _logs_in(self, file: Path) -> bool:
-        options = self.option_file.read_text().replace(str(self.ca_file), str(file))
+        kept = self.option_file.read_text().splitlines()
+        options = [line for line in kept if not line.startswith("ssl-ca=")]
         client = ("mysql", "--defaults-file=/dev/stdin", "--ssl-mode=VERIFY_IDENTITY", "-BN")
         finished = subprocess.run(
             self._machine.argv(*client, "-e", "select 1"),
-            input=options,
+            input="\n".join([*options, f"ssl-ca={file}", ""]),
             capture_output=True,
             text=True,
             timeout=60,
