@@ -14,7 +14,7 @@ import pytest
 from tests.integration.test_backup import purge_binary_logs, remove
 from tests.system.command_line import CommandLine
 
-NAMES = ("b-lag1", "b-lag2")
+NAMES, RESTORED = ("b-lag1", "b-lag2"), "b-joined"
 SIZES = ("--size", "1G", "--memory", "512M", "--cpus", "0.5")
 WATCH_S, LAG_S = 20.0, 5.0
 INSERT = "INSERT INTO t.r (v) SELECT REPEAT(UUID(), 100)"
@@ -120,3 +120,27 @@ def test_gap_makes_one_backup_of_a_schedule_due(
         lab.ok("db", "backup", "schedule", name, "--off")
     assert [[p["code"] for p in one["problems"]] for one in looks] == 4 * [["archive-gap"]]
     assert [one["taken"] is not None for one in looks] == [False, True, False, False]
+
+
+@pytest.mark.exhaustive
+def test_restore_reads_what_was_joined(
+    lab: CommandLine, databases: tuple[str, ...], tmp_path: Path
+) -> None:
+    name, shelf = databases[0], tmp_path / "shelf"
+    schedule(lab, name, shelf)
+    rows = "SELECT COUNT(*), SUM(CRC32(v)) FROM t.r"
+    try:
+        lab.ok("serve", "--once")  # the backup, and all logs until now
+        for statement in (INSERT, f"{INSERT}; FLUSH BINARY LOGS", f"{INSERT}; DO SLEEP(2)"):
+            lab.ok("db", "connect", name, "-e", statement)
+            lab.ok("serve", "--once")
+        lab.ok("serve", "--once")  # what the one before joined is dropped
+        until = shown(lab, name)["restorable_until"]
+        (stretch,) = (shelf / name / "binlogs").iterdir()
+        *complete, _ = sorted(path for path in stretch.iterdir() if path.is_dir())
+        assert [len(list(log.iterdir())) for log in complete] == [1] * len(complete)
+        lab.ok("db", "restore", RESTORED, "--from", str(shelf), "--time", until)
+        assert lab.sql(RESTORED, rows) == lab.sql(name, rows)
+    finally:
+        lab.ok("db", "backup", "schedule", name, "--none")
+        remove(lab, RESTORED)
