@@ -183,6 +183,13 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation("new user", _ONLINE, _one("db", "user", "add", "{database}", "reports")),
     Operation("rotation of passwords", _ONLINE, _one("db", "rotate", "{database}")),
+    Operation(
+        "rotation of certificates",
+        _ONLINE,
+        lambda place: [
+            ("db", "certificate", verb, place.database) for verb in ("rotate", "retire")
+        ],
+    ),
     Operation("verification", _ONLINE, _one("db", "verify", "{database}")),
     Operation(
         "deletion of a snapshot",
