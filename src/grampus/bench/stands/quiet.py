@@ -6,7 +6,7 @@ switches it on again. What was off stays off.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -14,6 +14,8 @@ from grampus.bench.stands.records import QUIET, QUIET_RECORD, BenchQuiet
 from grampus.state.store import Store
 
 FLAGS = ("noscrub", "nodeep-scrub")
+# What `ceph balancer on` and `off` write into the configuration.
+BALANCER_SETTING = ("mgr", "mgr/balancer/active")
 
 
 class QuietableCluster(Protocol):
@@ -33,7 +35,10 @@ def quiet_cluster(cluster: QuietableCluster, store: Store, lab: str) -> Iterator
     """Quiet for the block, and as it was after it."""
     restore_cluster(cluster, store, lab)
     found = decide_quiet(
-        cluster.query("osd", "dump"), cluster.query("balancer", "status"), _pools(cluster)
+        cluster.query("osd", "dump"),
+        cluster.query("balancer", "status"),
+        _pools(cluster),
+        cluster.query("config", "dump"),
     )
     store.put(QUIET_RECORD, lab, QUIET, found)
     try:
@@ -57,6 +62,8 @@ def restore_cluster(cluster: QuietableCluster, store: Store, lab: str) -> None:
         cluster.ceph("osd", "unset", flag)
     if found.balancer:
         cluster.ceph("balancer", "on")
+        if not found.balancer_is_set:
+            cluster.ceph("config", "rm", *BALANCER_SETTING)
     there = _pools(cluster)
     for pool, mode in found.pools.items():
         # Whoever set another mode meanwhile wants that.
@@ -66,13 +73,22 @@ def restore_cluster(cluster: QuietableCluster, store: Store, lab: str) -> None:
 
 
 def decide_quiet(
-    osd_dump: Mapping[str, Any], balancer: Mapping[str, Any], pools: Mapping[str, str]
+    osd_dump: Mapping[str, Any],
+    balancer: Mapping[str, Any],
+    pools: Mapping[str, str],
+    configuration: Sequence[Mapping[str, Any]],
 ) -> BenchQuiet:
-    """What is to be switched off: no more than what is on. `pools`: how each one scales."""
+    """What is to be switched off: no more than what is on.
+
+    `pools`: how each one scales; `configuration`: its entries, as `ceph config dump` has them.
+    """
     flags = set(osd_dump.get("flags_set", ()))
     return BenchQuiet(
         flags=tuple(flag for flag in FLAGS if flag not in flags),
         balancer=bool(balancer.get("active")),
+        balancer_is_set=any(
+            (entry["section"], entry["name"]) == BALANCER_SETTING for entry in configuration
+        ),
         pools={pool: mode for pool, mode in pools.items() if mode == "on"},
     )
 

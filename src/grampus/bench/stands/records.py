@@ -59,6 +59,9 @@ class BenchQuiet(BaseModel):
 
     flags: tuple[str, ...]  # that were not set
     balancer: bool
+    # Whether the configuration said that it is on; not: it is on by default. A record of a release
+    # that did not look leaves the setting.
+    balancer_is_set: bool = True
     pools: Mapping[str, str]  # those that scale by themselves, with their mode
 
 

@@ -112,6 +112,7 @@ class SomebodysCluster:
                 return {"active": self.balancer}
             case ["balancer", switch]:
                 self.balancer = switch == "on"
+                self.config["mgr", "mgr/balancer/active"] = str(self.balancer).lower()
             case ["osd", *rest]:
                 return self._osd(rest)
             case _:

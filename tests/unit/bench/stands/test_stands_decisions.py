@@ -92,7 +92,7 @@ def test_a_server_is_restarted_only_when_it_must(
 
 def test_nothing_is_switched_off_that_is_off() -> None:
     dump, pools = {"flags_set": ["noscrub"]}, {"a": "on", "b": "off", "c": "warn"}
-    found = decide_quiet(dump, {"active": False}, pools)
+    found = decide_quiet(dump, {"active": False}, pools, [])
     assert found.flags == ("nodeep-scrub",)
     assert not found.balancer
     assert dict(found.pools) == {"a": "on"}

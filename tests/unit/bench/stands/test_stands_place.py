@@ -428,8 +428,12 @@ def _run_quietly(world: StandWorld) -> None:
         world.fuse.burn()
 
 
-def test_the_cluster_is_quiet_for_a_run_and_then_as_it_was(tmp_path: Path) -> None:
+@pytest.mark.parametrize("config", [{}, {("mgr", "mgr/balancer/active"): "true"}])
+def test_the_cluster_is_quiet_for_a_run_and_then_as_it_was(
+    tmp_path: Path, config: dict[tuple[str, str], str]
+) -> None:
     world = StandWorld(tmp_path)
+    world.cluster.config = dict(config)
     before = world.cluster.switches
     with world.place().quiet():
         assert {"noscrub", "nodeep-scrub"} <= world.cluster.flags

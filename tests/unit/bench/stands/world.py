@@ -509,6 +509,7 @@ class FakeStandCluster:
         self._world = world
         self.flags = {"sortbitwise", "noscrub"}
         self.balancer = True
+        self.config: dict[tuple[str, str], str] = {}
         self.scaling = {"databases": "off", ".mgr": "on"}
         self.status: dict[str, Any] = {
             "health": {"status": "HEALTH_OK", "checks": {}},
@@ -528,6 +529,9 @@ class FakeStandCluster:
                 self.flags.discard(flag)
             case ("balancer", switch):
                 self.balancer = switch == "on"
+                self.config["mgr", "mgr/balancer/active"] = str(self.balancer).lower()
+            case ("config", "rm", section, name):
+                self.config.pop((section, name), None)
             case ("osd", "pool", "set", pool, "pg_autoscale_mode", mode):
                 assert pool in self.scaling
                 self.scaling[pool] = mode
@@ -543,6 +547,8 @@ class FakeStandCluster:
             return {"flags_set": sorted(self.flags)}
         if arguments == ("balancer", "status"):
             return {"active": self.balancer}
+        if arguments == ("config", "dump"):
+            return [{"section": section, "name": name} for section, name in self.config]
         assert arguments == ("osd", "pool", "ls", "detail")
         return [
             {"pool_name": pool, "pg_autoscale_mode": mode} for pool, mode in self.scaling.items()
@@ -559,7 +565,7 @@ class FakeStandCluster:
 
     @property
     def switches(self) -> tuple[object, ...]:
-        return (sorted(self.flags), self.balancer, dict(self.scaling))
+        return (sorted(self.flags), self.balancer, dict(self.scaling), dict(self.config))
 
 
 def option(argv: Sequence[str], name: str) -> str:

@@ -4,14 +4,12 @@ import pytest
 
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError, UsageError
 from grampus.databases.model import FlavourName
-from grampus.databases.names.events import DatabaseEvents
 from grampus.databases.users.decide_role_grants import parse_grant
 from grampus.databases.users.role_steps import ADD_ROLE, GRANT_ROLE
 from grampus.databases.users.roles import DatabaseRoles
 from grampus.databases.users.users import DatabaseUsers
-from grampus.state.history import OperationHistory
 from tests.unit.databases.fake_roles import FakeRoles, roles_of
-from tests.unit.databases.world import LAB, World
+from tests.unit.databases.world import World, database_events
 
 GRANTS = [parse_grant("read ON shop")]
 FLAVOURS = pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
@@ -221,8 +219,7 @@ def test_events_say_which_role_and_whose(world: World) -> None:
     roles(world).grant("demo", "desk", "reports", at_login=True)
     roles(world).revoke("demo", "desk", "reports")
     roles(world).remove("demo", "desk")
-    history = OperationHistory(world.store, LAB)
-    events = DatabaseEvents(world.service().operations.records, history).of("demo", last=4)
+    events = database_events(world).of("demo", last=4)
     assert [event.what for event in events] == [
         "making of a role: desk",
         "granting of a role: desk to reports",

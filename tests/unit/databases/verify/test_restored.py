@@ -17,10 +17,9 @@ from grampus.databases.backup.service import DatabaseBackups
 from grampus.databases.clones.cloning import DatabaseClones
 from grampus.databases.verify.decide_verified import Verification
 from grampus.databases.verify.restored import NewestBackups
-from grampus.databases.verify.verification import DatabaseVerification
 from tests.unit.databases.backup.existing import place, write_rows
 from tests.unit.databases.backup.test_restore_tests import answer
-from tests.unit.databases.stopped_case import SoundScrubs
+from tests.unit.databases.stopped_case import verification
 from tests.unit.databases.world import World
 
 
@@ -40,10 +39,6 @@ def newest(world: World) -> NewestBackups:
     service = world.service()
     tests = RestoreTests(service, DatabaseClones(service.operations, service.planner))
     return NewestBackups(service.operations, tests)
-
-
-def verification(world: World) -> DatabaseVerification:
-    return DatabaseVerification(world.service().operations, SoundScrubs())
 
 
 def verify(world: World, *, scrub: bool = False, tables: bool = False) -> Verification:
@@ -95,7 +90,7 @@ def test_one_that_cannot_be_tried_loses_nothing_else(world: World, shelf: Path) 
     for host in world.hosts.values():
         host.serve_failure = "[ERROR] InnoDB: no"
     verified = verification(world).verify(
-        "demo", scrub=True, tables=True, repair=False, restore=restore
+        "demo", scrub=True, tables=True, repair=False, in_place=True, restore=restore
     )
     assert verified.restored is not None
     assert (verified.restored.outcome, verified.is_sound) == ("untried", False)
