@@ -195,7 +195,11 @@ def try_one(
     rows_before, failed_before, began_s = len(watch.rows()), watch.failed(), time.monotonic()
     ran, said = run_commands(machine.command_line, operation, place, watch)
     ended_s = time.monotonic()
-    watch.wait_for_more()
+    try:
+        watch.wait_for_more()
+    except AssertionError as error:
+        # Kept as what the operation did; the next one's beginning ends the trial.
+        said = f"{said}; {error}" if said else str(error)
     rows = watch.rows()
     kept_back = 0
     if operation.goes_back and len(ran) > 1:
