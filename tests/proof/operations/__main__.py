@@ -54,7 +54,7 @@ BYTES_PER_ROW = 248
 TABLES = 4
 # A volume for the data, a redo log of an eighth of it, and room to work in.
 VOLUME_RATIO, VOLUME_ROOM_BYTES = 1.35, 2**30
-OSD_RATIO = 4
+OSD_RATIO = 3.6
 # The load's binary logs take as much as its tables, three times over, and a lab has one disk: each
 # that is full drops those before it.
 FEW_BINARY_LOGS = {EXPIRY: "1", "max_binlog_size": str(64 * 2**20)}
@@ -92,7 +92,7 @@ def decide_lab(size: str) -> tuple[str, ...]:
 
     A migration has all of it in both pools until its end.
     """
-    osd_bytes = max(15 * 2**30, OSD_RATIO * parse_bytes(size))
+    osd_bytes = max(15 * 2**30, int(OSD_RATIO * parse_bytes(size)))
     return ("--osd-size", f"{osd_bytes // 2**30}G")
 
 
