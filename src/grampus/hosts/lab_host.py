@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import stat
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -39,7 +37,7 @@ from grampus.hosts.port import (
     Usage,
 )
 from grampus.hosts.process import run_command
-from grampus.state.home import write_atomically
+from grampus.state.home import ensure_same, read_if_there, require_below, write_owned
 
 HOST_INTERFACE = "eth0"
 
@@ -214,27 +212,13 @@ class LabHost:
     def write_file(
         self, path: PurePosixPath, content: str, *, mode: int = 0o644, uid: int = 0, gid: int = 0
     ) -> None:
-        target = self._writable(path)
-        write_atomically(target, content.encode(), mode=mode)
-        if (uid, gid) != (0, 0):
-            os.chown(target, uid, gid)
+        write_owned(self._writable(path), content, mode=mode, uid=uid, gid=gid)
 
     def ensure_copy(self, source: Path, path: PurePosixPath, *, mode: int = 0o644) -> None:
-        target = self._writable(path)
-        try:
-            content = source.read_bytes()
-        except FileNotFoundError:
-            raise GrampusError(f"There is no file {source}.", code="no-such-file") from None
-        # Both are on this machine: their bytes say as much as their digests.
-        is_same = target.exists() and target.read_bytes() == content
-        if not is_same or stat.S_IMODE(target.stat().st_mode) != mode:
-            write_atomically(target, content, mode=mode)
+        ensure_same(source, self._writable(path), mode=mode)
 
     def read_file(self, path: PurePosixPath) -> str | None:
-        try:
-            return Path(path).read_text(encoding="utf-8", errors="replace")
-        except (FileNotFoundError, NotADirectoryError):
-            return None
+        return read_if_there(path)
 
     def ensure_daemon(self, spec: DaemonSpec) -> None:
         self._require_reachable()
@@ -306,10 +290,7 @@ class LabHost:
             self._ip("address", "delete", f"{address}/{self._place.prefix_length}")
 
     def _writable(self, path: PurePosixPath) -> Path:
-        target = Path(path)
-        if not target.is_relative_to(self.data_dir) or ".." in target.parts:
-            raise GrampusError(f"{path} is outside the data directory of {self.name}.")
-        return target
+        return require_below(path, Path(self.data_dir), self.name)
 
     def _ip(self, *arguments: str, subject_only: bool = False) -> str:
         argv = ["ip", "-netns", self._place.network_namespace, *arguments]

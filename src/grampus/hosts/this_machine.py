@@ -5,14 +5,12 @@ Such is the host of a client of a cluster that is elsewhere.
 
 from __future__ import annotations
 
-import os
 import socket
-import stat
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path, PurePosixPath
 
-from grampus.core.errors import GrampusError, RefusedError, not_found
+from grampus.core.errors import RefusedError, not_found
 from grampus.core.streams import ByteReader, ByteWriter
 from grampus.hosts.port import (
     CommandResult,
@@ -24,7 +22,7 @@ from grampus.hosts.port import (
     Usage,
 )
 from grampus.hosts.process import read_command, run_command, spawn_command, write_command
-from grampus.state.home import write_atomically
+from grampus.state.home import ensure_same, read_if_there, require_below, write_owned
 
 _ADDRESS = "127.0.0.1"
 
@@ -76,26 +74,13 @@ class ThisMachine:
     def write_file(
         self, path: PurePosixPath, content: str, *, mode: int = 0o644, uid: int = 0, gid: int = 0
     ) -> None:
-        target = self._writable(path)
-        write_atomically(target, content.encode(), mode=mode)
-        if (uid, gid) != (0, 0):
-            os.chown(target, uid, gid)
+        write_owned(self._writable(path), content, mode=mode, uid=uid, gid=gid)
 
     def ensure_copy(self, source: Path, path: PurePosixPath, *, mode: int = 0o644) -> None:
-        target = self._writable(path)
-        try:
-            content = source.read_bytes()
-        except FileNotFoundError:
-            raise GrampusError(f"There is no file {source}.", code="no-such-file") from None
-        is_same = target.exists() and target.read_bytes() == content
-        if not is_same or stat.S_IMODE(target.stat().st_mode) != mode:
-            write_atomically(target, content, mode=mode)
+        ensure_same(source, self._writable(path), mode=mode)
 
     def read_file(self, path: PurePosixPath) -> str | None:
-        try:
-            return Path(path).read_text(encoding="utf-8", errors="replace")
-        except (FileNotFoundError, NotADirectoryError):
-            return None
+        return read_if_there(path)
 
     def ensure_daemon(self, spec: DaemonSpec) -> None:
         raise self._no_daemons()
@@ -129,10 +114,7 @@ class ThisMachine:
         )
 
     def _writable(self, path: PurePosixPath) -> Path:
-        target = Path(path)
-        if not target.is_relative_to(self._data_dir) or ".." in target.parts:
-            raise GrampusError(f"{path} is outside Grampus's own directory {self._data_dir}.")
-        return target
+        return require_below(path, self._data_dir, self._name)
 
 
 class ThisMachineAlone:

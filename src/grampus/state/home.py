@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from grampus.core.errors import GrampusError
 
@@ -78,3 +79,41 @@ def write_atomically(path: Path, content: bytes, *, mode: int = 0o644) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def require_below(path: PurePath, directory: Path, whose: str) -> Path:
+    """The file of that path, which is within `directory`. Raises GrampusError otherwise."""
+    target = Path(path)
+    if not target.is_relative_to(directory) or ".." in target.parts:
+        raise GrampusError(f"{path} is outside the data directory of {whose}.")
+    return target
+
+
+def write_owned(target: Path, content: str, *, mode: int, uid: int, gid: int) -> None:
+    """As `write_atomically`, for somebody else than root where one is named."""
+    write_atomically(target, content.encode(), mode=mode)
+    if (uid, gid) != (0, 0):
+        os.chown(target, uid, gid)
+
+
+def ensure_same(source: Path, target: Path, *, mode: int) -> None:
+    """`target` with the content of `source`, written only where it differs.
+
+    Raises GrampusError with code `no-such-file`.
+    """
+    try:
+        content = source.read_bytes()
+    except FileNotFoundError:
+        raise GrampusError(f"There is no file {source}.", code="no-such-file") from None
+    # Both are on this machine: their bytes say as much as their digests.
+    is_same = target.exists() and target.read_bytes() == content
+    if not is_same or stat.S_IMODE(target.stat().st_mode) != mode:
+        write_atomically(target, content, mode=mode)
+
+
+def read_if_there(path: PurePath) -> str | None:
+    """The text of a file; None: there is none."""
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
