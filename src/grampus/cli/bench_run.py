@@ -195,8 +195,8 @@ def bench_run(
         )
         _run_matrix(session, file, wanted, own, dry_run=dry_run, output_format=output_format)
         return
-    _require_unused(suite, {"--conf": conf})
     chosen = load_suite(SUITES, suite, also=matrix_suite_names())
+    _require_unused(suite, {"--conf": conf})
     if isinstance(chosen, PathsSuite):
         _require_unused(suite, {**of_quick, **of_matrices})
         asked = PathsOptions(

@@ -97,6 +97,7 @@ def test_tidy_finds_nothing_where_nothing_was_left(conf: Path, home: Path) -> No
         ("bench run cluster-objects --user bench", 2, "--user says something of a cluster"),
         ("bench run cluster-objects --crush-rule fast", 2, "--crush-rule says something of"),
         ("bench run quick --db demo --conf {conf}", 2, "--conf has no meaning for the suite quick"),
+        ("bench run cluster-object --conf {conf}", 3, "Did you mean 'cluster-objects'?"),
         ("bench run paths --conf {conf}", 2, "--conf has no meaning for the suite paths"),
         ("bench run cluster-objects --conf {conf} --lab dev", 2, "names a cluster and a lab"),
         (
