@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict
 
-from grampus.core.names import MAX_NAME_LENGTH
+from grampus.databases.verify.decide_scratch import scratch_name
 from grampus.databases.verify.decide_tables import Table, show_table
 from grampus.databases.verify.model import TableCheck
 
@@ -29,10 +28,9 @@ class RestoreTest(BaseModel):
     problem: str | None  # None: the backup is good
 
 
-def scratch_name(role: str, database: str) -> str:
+def name_of_scratch(role: str, database: str) -> str:
     """The name of a database that a test of `database` makes; always the same one."""
-    digest = hashlib.sha256(database.encode()).hexdigest()[:8]
-    return f"{TEST_LABEL}-{role}-{digest}"[:MAX_NAME_LENGTH]
+    return scratch_name(f"{TEST_LABEL}-{role}", database)
 
 
 def render_checksums(tables: Sequence[Table]) -> str:

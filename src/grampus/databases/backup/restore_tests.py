@@ -7,8 +7,6 @@ has to be computed while a backup is taken; once it is gone, the check stands al
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from grampus.databases.administrator import (
@@ -21,9 +19,9 @@ from grampus.databases.backup.decide_tested import (
     TEST_LABEL,
     RestoreTest,
     decide_problem,
+    name_of_scratch,
     parse_checksums,
     render_checksums,
-    scratch_name,
 )
 from grampus.databases.backup.errors import BackupDamagedError
 from grampus.databases.backup.kept import KeptBackups
@@ -41,6 +39,7 @@ from grampus.databases.verify.decide_tables import (
     parse_tables,
 )
 from grampus.databases.verify.model import TableCheck
+from grampus.databases.verify.scratch_databases import ScratchDatabases
 from grampus.databases.verify.table_checks import check_tables
 from grampus.state.locks import hold_lock
 
@@ -63,6 +62,7 @@ class RestoreTests:
 
     def __init__(self, databases: DatabaseService, clones: DatabaseClones) -> None:
         self._databases = databases
+        self._scratch = ScratchDatabases(databases, TEST_LABEL)
         self._clones = clones
         self._operations = databases.operations
 
@@ -75,7 +75,7 @@ class RestoreTests:
         """What `test` would do, one line each. Raises what it raises."""
         manifest = decide_latest(self._kept(place).observe(name).backups, name)
         lines = [
-            f"Restore {manifest.id} into the database {scratch_name('new', name)}",
+            f"Restore {manifest.id} into the database {name_of_scratch('new', name)}",
             "Check each of its tables, and read it for its checksum",
         ]
         if self._find_origin(manifest) is not None:
@@ -103,11 +103,11 @@ class RestoreTests:
 
     def _test(self, manifest: BackupManifest, place: TargetPlace) -> RestoreTest:
         operations, name = self._operations, manifest.database.name
-        restored_name, origin_name = scratch_name("new", name), scratch_name("old", name)
+        restored_name, origin_name = name_of_scratch("new", name), name_of_scratch("old", name)
         for leftover in (restored_name, origin_name):
-            self._remove(leftover)
+            self._scratch.remove(leftover)
         try:
-            with self._scratch(restored_name):
+            with self._scratch.gone_after(restored_name):
                 request = RestoreRequest(
                     restored_name,
                     place,
@@ -122,9 +122,12 @@ class RestoreTests:
             )
         original: Checksums | None = None
         if (origin := self._find_origin(manifest)) is not None:
-            with self._scratch(origin_name):
+            with self._scratch.gone_after(origin_name):
                 source = origin.spec.name
-                self._clones.clone(CloneRequest(source, origin_name, snapshot=manifest.snapshot))
+                labels = {TEST_LABEL: "old"}
+                self._clones.clone(
+                    CloneRequest(source, origin_name, snapshot=manifest.snapshot, labels=labels)
+                )
                 original = self._checksums(origin_name)
         return RestoreTest(
             at=operations.clock.now(),
@@ -132,18 +135,6 @@ class RestoreTests:
             compared=original is not None,
             problem=decide_problem(checks, restored, original),
         )
-
-    @contextmanager
-    def _scratch(self, name: str) -> Iterator[None]:
-        """Whatever becomes of the block, the database of that name is gone after it."""
-        try:
-            yield
-        finally:
-            self._remove(name)
-
-    def _remove(self, name: str) -> None:
-        if self._operations.records.find(name) is not None:
-            self._databases.delete(name)
 
     def _check(self, name: str) -> list[TableCheck]:
         """What CHECK TABLE says of each table."""

@@ -43,6 +43,7 @@ class DatabaseClones:
             request, record.spec, snapshot_bytes=None if named is None else named.size_bytes
         )
         spec = self._planner.plan(wanted, self._operations.used_addresses(), like=record.spec)
+        spec = spec.model_copy(update={"labels": dict(request.labels)})
         taken = {snapshot.name for snapshot in snapshots}
         snapshot = named.name if named else decide_snapshot_name(request.name, taken)
         return CloneOrder(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
 from grampus.ceph.namespaces import split_image
 from grampus.core.errors import RefusedError
@@ -33,6 +33,7 @@ class CloneRequest:
     host: str | None = None  # None: the least busy one
     write_path: WritePath | None = None
     max_lag_ms: int | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 def decide_clone_request(

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 
-from grampus.core.names import MAX_NAME_LENGTH
 from grampus.databases.verify.model import TableCheck
 
 # Schemas that hold no data of their own. Hexadecimal: a name may hold a tab or a line end. The
@@ -37,12 +35,6 @@ def parse_tables(rows: Sequence[Sequence[str]]) -> list[Table]:
 def parse_sizes(rows: Sequence[Sequence[str]]) -> dict[Table, int]:
     """How many bytes each of them takes, with its indexes, as `LIST_TABLES` told."""
     return {(_unhex(row[0]), _unhex(row[1])): int(row[2]) for row in rows}
-
-
-def scratch_name(database: str) -> str:
-    """The name of the clone that the tables of `database` are checked on; always the same one."""
-    digest = hashlib.sha256(database.encode()).hexdigest()[:8]
-    return f"verify-{digest}"[:MAX_NAME_LENGTH]
 
 
 def decide_clone_memory(memory_bytes: int) -> int:

@@ -10,9 +10,6 @@ ends at a page which it cannot read is then one that nobody uses, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from grampus.core.errors import GrampusError
 from grampus.core.progress import Progress
 from grampus.databases.administrator import (
@@ -24,6 +21,7 @@ from grampus.databases.clones.cloning import DatabaseClones
 from grampus.databases.clones.decide_clone import CloneRequest
 from grampus.databases.model import DatabaseRecord
 from grampus.databases.service import DatabaseService
+from grampus.databases.verify.decide_scratch import scratch_name
 from grampus.databases.verify.decide_tables import (
     CONNECTION_LOST,
     LIST_TABLES,
@@ -33,14 +31,15 @@ from grampus.databases.verify.decide_tables import (
     parse_sizes,
     parse_tables,
     render_check,
-    scratch_name,
     show_table,
 )
 from grampus.databases.verify.model import TableCheck
+from grampus.databases.verify.scratch_databases import ScratchDatabases
 from grampus.state.locks import hold_lock
 
 # A check reads the whole table, with every index.
 CHECK_TIMEOUT_S = 12 * 3600.0
+CLONE_LABEL = "verify"
 # What keeps a clone from being made, though the database itself can be asked.
 _NO_CLONE = frozenset({"is-replica", "too-deep", "no-host", "no-address", "no-volume-key"})
 
@@ -49,50 +48,42 @@ class TableChecks:
     """Checks of the tables of databases of one lab or cluster."""
 
     def __init__(self, databases: DatabaseService, clones: DatabaseClones) -> None:
-        self._databases = databases
+        self._scratch = ScratchDatabases(databases, CLONE_LABEL)
         self._clones = clones
         self._operations = databases.operations
 
     def describe(self, record: DatabaseRecord, *, in_place: bool) -> list[str]:
         """What `check` would do, one line a step."""
-        name = record.spec.name
+        name, clone = record.spec.name, _clone_request(record).name
         count = len(parse_tables(self._administrator(record).query(LIST_TABLES)))
         reason = "" if in_place else self._refused(record)
         if in_place or reason:
             return [f"Check {count} tables of {name} in its own server{reason and f': {reason}'}"]
         return [
-            f"Clone {name} as it is now into {scratch_name(name)}",
+            f"Clone {name} as it is now into {clone}",
             f"Check {count} tables there",
-            f"Delete {scratch_name(name)} again",
+            f"Delete {clone} again",
         ]
 
     def check(self, record: DatabaseRecord, *, in_place: bool) -> list[TableCheck]:
         """Check every table, on a clone where one can be made and nobody asked for `in_place`.
 
-        Raises RefusedError with code `busy` (another check of its tables is under way), and what
-        keeps a clone from being made.
+        Raises RefusedError with code `busy` (another check of its tables is under way) or
+        `name-taken`, and what keeps a clone from being made.
         """
-        operations, name = self._operations, record.spec.name
-        lock = f"verify-tables.{operations.lab}.{name}"
+        operations, request = self._operations, _clone_request(record)
+        lock = f"verify-tables.{operations.lab}.{record.spec.name}"
         with hold_lock(operations.home, lock, operations.clock, timeout_s=0):
-            self._remove(scratch_name(name))  # of a check that was cut off
+            self._scratch.remove(request.name)  # of a check that was cut off
             reason = "" if in_place else self._refused(record)
             if reason:
                 operations.progress.note(f"Its tables are checked in its own server: {reason}")
             if in_place or reason:
                 return check_tables(self._administrator(record), operations.progress)
-            with self._clone(record) as clone:
+            with self._scratch.gone_after(request.name):
+                self._clones.clone(request)
+                clone = operations.ready(request.name)
                 return check_tables(self._administrator(clone), operations.progress)
-
-    @contextmanager
-    def _clone(self, record: DatabaseRecord) -> Iterator[DatabaseRecord]:
-        """A clone, which is gone after the block whatever becomes of it."""
-        request = _clone_request(record)
-        try:
-            self._clones.clone(request)
-            yield self._operations.ready(request.name)
-        finally:
-            self._remove(request.name)
 
     def _refused(self, record: DatabaseRecord) -> str:
         """Why no clone of it can be made; empty: one can."""
@@ -103,10 +94,6 @@ class TableChecks:
                 raise
             return str(error)
         return ""
-
-    def _remove(self, name: str) -> None:
-        if self._operations.records.find(name) is not None:
-            self._databases.delete(name)
 
     def _administrator(self, record: DatabaseRecord) -> Administrator:
         return administrator_of(self._operations.ports, record.spec)
@@ -138,8 +125,9 @@ def _clone_request(record: DatabaseRecord) -> CloneRequest:
     spec = record.spec
     return CloneRequest(
         source=spec.name,
-        name=scratch_name(spec.name),
+        name=scratch_name(CLONE_LABEL, spec.name),
         memory_bytes=decide_clone_memory(spec.memory_bytes),
+        labels={CLONE_LABEL: spec.name},
         write_path="direct",  # it writes little, and a log of its own would be made for nothing
     )
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Protocol
 
-from grampus.core.errors import RefusedError
+from grampus.core.errors import GrampusError, RefusedError
 from grampus.databases.instance import observe_daemon_state
 from grampus.databases.layout import server_daemon_name
 from grampus.databases.model import DatabaseRecord
@@ -83,7 +84,8 @@ class DatabaseVerification:
         in_place: bool = False,
         restore: Callable[[], RestoredBackup] | None = None,
     ) -> Verification:
-        """Look at all that is asked for, and keep the result with the database.
+        """Look at all that is asked for, and keep the result with the database, also of what was
+        looked at before something could not be.
 
         `in_place`: its own server checks its tables, and not one of a clone. `restore` is called
         last, and restores its newest backup (`NewestBackups.prepare`). Raises NotFoundError,
@@ -95,13 +97,27 @@ class DatabaseVerification:
         if scrub:
             volume = self._operations.volumes.get(name)
             report = self._scrubs.scrub(volume, repair=repair)
-        checks = tuple(self._checks.check(record, in_place=in_place)) if tables else None
-        restored = None if restore is None else restore()
-        verification = Verification(name, self._operations.clock.now(), report, checks, restored)
-        with self._operations.locked(name):
-            self._operations.settle(name)
+        seen = Verification(name, self._operations.clock.now(), report, None)
+        try:
+            if tables:
+                checks = tuple(self._checks.check(record, in_place=in_place))
+                seen = replace(seen, tables=checks)
+            if restore is not None:
+                seen = replace(seen, restored=restore())
+        except GrampusError:
+            # What was looked at before took its time, and may have been repaired.
+            if seen.scrub is not None or seen.tables is not None:
+                self._keep(seen)
+            raise
+        return self._keep(seen)
+
+    def _keep(self, seen: Verification) -> Verification:
+        operations, name = self._operations, seen.database
+        verification = replace(seen, at=operations.clock.now())
+        with operations.locked(name):
+            operations.settle(name)
             order = VerifiedOrder(database=name, verified=verification.summary)
-            self._operations.run(VERIFY, order)
+            operations.run(VERIFY, order)
         return verification
 
     def _require(self, name: str, *, tables: bool) -> DatabaseRecord:

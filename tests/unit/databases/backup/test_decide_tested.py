@@ -5,9 +5,9 @@ import pytest
 from grampus.core.names import require_name
 from grampus.databases.backup.decide_tested import (
     decide_problem,
+    name_of_scratch,
     parse_checksums,
     render_checksums,
-    scratch_name,
 )
 from grampus.databases.verify.model import TableCheck
 
@@ -55,6 +55,6 @@ def test_checksums_are_read_in_order() -> None:
 
 @pytest.mark.parametrize("database", ["a", "a-database-with-the-longest-name"])
 def test_scratch_databases_have_names_of_their_own(database: str) -> None:
-    names = {scratch_name(role, database) for role in ("new", "old")}
+    names = {name_of_scratch(role, database) for role in ("new", "old")}
     assert len(names) == 2
     assert all(require_name("database", name) for name in names)

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from grampus.core.errors import NotFoundError
-from grampus.databases.backup.decide_tested import scratch_name
+from grampus.core.errors import NotFoundError, RefusedError
+from grampus.databases.backup.decide_tested import TEST_LABEL, name_of_scratch
 from grampus.databases.backup.kept import KeptBackups
 from grampus.databases.backup.model import BackupManifest
 from grampus.databases.backup.restore_tests import RestoreTests
 from grampus.databases.backup.service import DatabaseBackups
 from grampus.databases.clones.cloning import DatabaseClones
+from grampus.databases.clones.decide_clone import CloneRequest
 from grampus.databases.verify.decide_tables import LIST_TABLES
 from tests.unit.databases.world import LAB, World
 
@@ -91,9 +92,20 @@ def test_damaged_backup_is_an_answer(world: World, shelf: Path) -> None:
 
 def test_leftovers_of_a_test_that_was_cut_off_go_with_the_next(world: World, shelf: Path) -> None:
     take(world, shelf)
-    world.create(scratch_name("new", "demo"))
+    service, name = world.service(), name_of_scratch("new", "demo")
+    clones = DatabaseClones(service.operations, service.planner)
+    clones.clone(CloneRequest("demo", name, labels={TEST_LABEL: "new"}))
     trials(world).test("demo", place(shelf))
     assert names(world) == ["demo"]
+
+
+def test_a_database_that_has_such_a_name_alone_is_left_alone(world: World, shelf: Path) -> None:
+    take(world, shelf)
+    world.create(name := name_of_scratch("new", "demo"))
+    with pytest.raises(RefusedError) as caught:
+        trials(world).test("demo", place(shelf))
+    assert caught.value.code == "name-taken"
+    assert names(world) == ["demo", name]
 
 
 def test_plan_says_what_it_would_do(world: World, shelf: Path) -> None:

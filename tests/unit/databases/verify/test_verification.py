@@ -9,9 +9,11 @@ import pytest
 from grampus.ceph.scrubs import DamagedCopy, DamagedObject
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.databases.clones.cloning import DatabaseClones
-from grampus.databases.verify.decide_tables import LIST_TABLES, render_check, scratch_name
+from grampus.databases.clones.decide_clone import CloneRequest
+from grampus.databases.verify.decide_scratch import scratch_name
+from grampus.databases.verify.decide_tables import LIST_TABLES, render_check
 from grampus.databases.verify.decide_verified import Verification
-from grampus.databases.verify.table_checks import TableChecks
+from grampus.databases.verify.table_checks import CLONE_LABEL, TableChecks
 from grampus.databases.verify.verification import DatabaseVerification
 from grampus.databases.verify.verify_steps import VERIFY, VerifiedOrder
 from grampus.hosts.port import CommandResult
@@ -29,6 +31,7 @@ DAMAGED = DamagedObject(
     damaged=(DamagedCopy(osd=1, errors=("read_error",)),),
     good_osds=(0, 2),
 )
+CLONE = scratch_name(CLONE_LABEL, "demo")
 TABLES = [("mysql", "user"), ("shop", "orders"), ("shop", "zones")]
 
 
@@ -169,7 +172,7 @@ def test_tables_are_checked_on_a_clone_that_is_gone_afterwards(
 ) -> None:
     asked, before = watch_checks(world, monkeypatch), world.inventory()
     verification(world).verify("demo", scrub=False, tables=True, repair=False)
-    assert asked == [f"mysqld-{scratch_name('demo')}"] * 3
+    assert asked == [f"mysqld-{CLONE}"] * 3
     assert world.inventory() == before
 
 
@@ -199,9 +202,24 @@ def test_tables_are_checked_in_place_where_no_clone_can_be_made(
 
 
 def test_a_clone_that_was_left_by_a_killed_check_goes_with_the_next(world: World) -> None:
-    world.create(scratch_name("demo"))
+    service = world.service()
+    clones = DatabaseClones(service.operations, service.planner)
+    clones.clone(CloneRequest("demo", CLONE, labels={CLONE_LABEL: "demo"}))
     verification(world).verify("demo", scrub=False, tables=True, repair=False)
     assert names(world) == ["demo"]
+
+
+def test_a_database_that_has_the_name_alone_is_left_alone(world: World) -> None:
+    world.create(CLONE)
+    scrubs = FakeScrubs()
+    with pytest.raises(RefusedError, match="is none") as caught:
+        verification(world, scrubs).verify("demo", scrub=True, tables=True, repair=False)
+    assert caught.value.code == "name-taken"
+    assert names(world) == ["demo", CLONE]
+    # What had been looked at before is kept all the same.
+    kept = world.service().get("demo").last_verification
+    assert kept is not None
+    assert kept.said == "all copies of 9 objects are right"
 
 
 def test_one_check_of_a_database_at_a_time(world: World) -> None:
@@ -234,9 +252,9 @@ def test_a_plan_changes_nothing(world: World) -> None:
     steps = verification(world, scrubs).describe("demo", scrub=True, tables=True, repair=False)
     assert steps == [
         "Deep-scrub demo.1/db-demo",
-        f"Clone demo as it is now into {scratch_name('demo')}",
+        f"Clone demo as it is now into {CLONE}",
         "Check 3 tables there",
-        f"Delete {scratch_name('demo')} again",
+        f"Delete {CLONE} again",
         "Keep the result with demo",
     ]
     assert scrubs.scrubbed == []
