@@ -103,10 +103,34 @@ fn operations_repeat_from_the_seed() {
 
 #[test]
 fn a_target_that_fails_is_no_mismatch() {
-    let target = FaultyTarget::new(64 << 10, 1, Some((Fault::FailedWrite, 5)));
-    let error = exercise(&target, &plan(64 << 10, 300)).expect_err("fails");
-    assert!(matches!(error, ExerciseError::Io { .. }), "{error}");
-    assert!(error.to_string().starts_with("write 0x"), "{error}");
+    // Again and again: the checker reads the same place in the meantime, or does not.
+    for _ in 0..50 {
+        let target = FaultyTarget::new(64 << 10, 1, Some((Fault::FailedWrite, 5)));
+        let error = exercise(&target, &plan(64 << 10, 300)).expect_err("fails");
+        assert!(matches!(error, ExerciseError::Io { .. }), "{error}");
+        assert!(error.to_string().starts_with("write 0x"), "{error}");
+    }
+}
+
+#[test]
+fn what_a_failed_operation_left_is_not_compared() {
+    let plan = plan(64 << 10, 1);
+    let target = FaultyTarget::new(64 << 10, 1, None);
+    let exercise = Exercise {
+        target: &target,
+        plan: &plan,
+        stripes: vec![Mutex::new(Stripe::new(0, 0, vec![1; 64 << 10]))],
+        alignment: target.alignment(),
+        deadline: None,
+        working: AtomicUsize::new(1),
+        failed: AtomicBool::new(false),
+        failure: Mutex::new(None),
+    };
+    let mut into = [0; 512];
+    let found = exercise.compare(0, &mut into, "a reader");
+    assert!(matches!(found, Err(ExerciseError::Mismatch(_))));
+    exercise.fail(ExerciseError::Plan("a write failed".to_owned()));
+    assert!(exercise.compare(0, &mut into, "a reader").is_ok());
 }
 
 #[test]
