@@ -38,4 +38,6 @@ class RbdDiffs:
         that it was exported from; a diff since a snapshot needs that one on the image. Raises
         GrampusError at the end of the block when rbd failed.
         """
-        return self._runner.writing(["rbd", "import-diff", "--no-progress", "-", f"{pool}/{image}"])
+        return self._runner.writing(
+            ["rbd", "import-diff", "--no-progress", *GENTLY, "-", f"{pool}/{image}"]
+        )

@@ -40,5 +40,5 @@ def test_diffs_flow_out_of_snapshots_and_into_images() -> None:
     assert runner.asked == [
         f"rbd export-diff --no-progress {gently} databases/db-shop@b -",
         f"rbd export-diff --no-progress {gently} --from-snap b databases/db-shop@c -",
-        "rbd import-diff --no-progress - databases/db-again",
+        f"rbd import-diff --no-progress {gently} - databases/db-again",
     ]
