@@ -12,6 +12,7 @@ from grampus.bench.ports import IoDevice
 from grampus.bench.stands.osd_needs import OWN, OsdFill, OsdNeeds, PlaceOsds
 from grampus.bench.stands.records import BenchStand
 from grampus.core.errors import RefusedError
+from grampus.databases.growth.decide_growth import FileSystem
 from grampus.databases.model import DatabaseRecord, DatabaseSpec, Endpoint
 from grampus.volumes.model import DriverName
 
@@ -62,6 +63,9 @@ class NoDatabases:
 
     def restart(self, name: str) -> None:
         raise not_here("databases")
+
+    def observe_rooms(self, names: Sequence[str]) -> Mapping[str, FileSystem]:
+        return {}
 
     def ensure_absent(self, name: str) -> None:
         """There is nothing."""

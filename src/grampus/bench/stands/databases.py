@@ -18,6 +18,7 @@ from grampus.bench.matrix.workloads import WorkloadName
 from grampus.bench.plan import SysbenchTables
 from grampus.bench.settle import wait_until_calm
 from grampus.bench.stands.clients import ClientEnd, ClientLoad
+from grampus.bench.stands.fitness import why_volumes_full
 from grampus.bench.stands.measuring import Server, VisitLoad
 from grampus.bench.stands.plan import StandPlan, member_names
 from grampus.bench.stands.ports import StandPorts
@@ -177,6 +178,11 @@ class DatabaseStands:
             # What there is to say of a guest is that it was emulated.
             undeciding=() if note is None else (note,),
         )
+
+    def why_full(self, cell: Cell, stand: BenchStand) -> str | None:
+        """That volumes of databases under load are full, as a sentence. Raises GrampusError."""
+        names = member_names(stand.plan.name, cell.point.databases)
+        return why_volumes_full(self._ports.databases.observe_rooms(names))
 
     def observe_settings(self, cell: Cell, stand: BenchStand) -> dict[str, str]:
         """All variables of each server under load, its exact version among them, by file name.

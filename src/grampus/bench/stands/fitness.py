@@ -7,6 +7,7 @@ from typing import Any
 
 from grampus.bench.declared import word_list
 from grampus.core.units import GIB, format_bytes
+from grampus.databases.growth.decide_growth import FileSystem
 
 # Health checks that change what a client gets, or soon will; flags, also those that a run sets
 # itself, are none of them.
@@ -92,6 +93,21 @@ def why_disk_unfit(total_bytes: int, free_bytes: int) -> str | None:
         f"The machine's disk is nearly full: {format_bytes(free_bytes)} of "
         f"{format_bytes(total_bytes)} are free."
     )
+
+
+def why_volumes_full(rooms: Mapping[str, FileSystem]) -> str | None:
+    """That databases' volumes are full, as a sentence, from their file systems by database.
+
+    Until a writer needs the next block such a server goes on, so that its figures look like any.
+    """
+    full = [name for name in sorted(rooms) if rooms[name].is_full]
+    if not full:
+        return None
+    if len(full) == 1:
+        room = rooms[full[0]]
+        free, size = format_bytes(room.free_bytes), format_bytes(room.size_bytes)
+        return f"The volume of {full[0]} is full: {free} of {size} are free."
+    return f"The volumes of {word_list(full, last='and')} are full."
 
 
 def _message(check: Mapping[str, Any]) -> str:

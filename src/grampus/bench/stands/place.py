@@ -181,6 +181,7 @@ class StandsPlace:
         settings: Mapping[str, str] = {}
         match stand.plan.target:
             case "database":
+                self._require_writable(cell, stand)
                 load = self._databases.load(cell, stand)
                 # They are what the cell asks for whenever it is visited: once is enough.
                 if cell.cell_id not in self._settings_told:
@@ -212,11 +213,11 @@ class StandsPlace:
                 osd_cores=decide_osd_cores(cell),
                 monitored=cell.point.monitors == "all",
             )
-            fallen = why_osds_came_back(
+            spoilt = why_osds_came_back(
                 starts, parse_osd_starts(self._ports.cluster.observe_osd_map())
-            )
-        if fallen is not None:
-            measured = replace(measured, outcome=DriverFailure("failed", fallen))
+            ) or self._why_filled(cell, stand)
+        if spoilt is not None:
+            measured = replace(measured, outcome=DriverFailure("failed", spoilt))
         note = self._ports.shared_note
         if note is not None and not self._ports.layout.other_hosts:
             measured = _add_note(measured, note)
@@ -229,6 +230,19 @@ class StandsPlace:
             change_s=changed_s - from_s,
             calm_s=calm_s - changed_s,
         )
+
+    def _require_writable(self, cell: Cell, stand: BenchStand) -> None:
+        """Before its servers are touched: one that waits for room hangs at its end."""
+        full = self._databases.why_full(cell, stand)
+        if full is not None:
+            raise RefusedError(full, "Make room on it.", code="no-space")
+
+    def _why_filled(self, cell: Cell, stand: BenchStand) -> str | None:
+        """That the load ran into the end of a volume, or would have with its next block."""
+        if stand.plan.target != "database":
+            return None
+        full = self._databases.why_full(cell, stand)
+        return full and f"{full} That came while it was measured, so its figures do not count."
 
     def _drop_caches(self, cell: Cell, stand: BenchStand) -> None:
         """The servers' first: a server that ends writes, and reads at its start."""

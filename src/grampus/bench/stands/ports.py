@@ -20,6 +20,7 @@ from grampus.bench.stands.quiet import QuietableCluster
 from grampus.bench.stands.records import BenchStand
 from grampus.core.clock import Clock
 from grampus.core.progress import Progress
+from grampus.databases.growth.decide_growth import FileSystem
 from grampus.databases.model import DatabaseRecord, DatabaseSpec, Endpoint
 from grampus.hosts.port import Fleet, Host
 from grampus.state.runs import Setting
@@ -77,6 +78,10 @@ class StandDatabases(Protocol):
 
     def restart(self, name: str) -> None:
         """With all that was recorded."""
+        ...
+
+    def observe_rooms(self, names: Sequence[str]) -> Mapping[str, FileSystem]:
+        """The file systems of their volumes by database, of those that a host has mounted."""
         ...
 
     def ensure_absent(self, name: str) -> None:

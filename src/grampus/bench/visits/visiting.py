@@ -37,6 +37,19 @@ class _Sampled:
     state: SteadyState
 
 
+def decide_outcome(measured: Figures | str, unfit: str | None) -> Figures | str:
+    """What was measured, or a reason; `unfit` is why the place is not fit behind it, None: it is.
+
+    What came upon the place while it was measured leaves no figures. Beside what a client said it
+    is most likely the cause: OSDs that are full hold a client up, which then complains of the time.
+    """
+    if unfit is None:
+        return measured
+    if isinstance(measured, str):
+        return measured if unfit in measured else f"{measured} {unfit}"
+    return f"{unfit} That came while it was measured, so its figures do not count."
+
+
 class Visiting:
     """Visits cells of one run. `left_s` says how much of its budget is left; None: no budget."""
 
@@ -66,9 +79,8 @@ class Visiting:
         if outcome is None:
             # The waiting before it says nothing of how long a visit takes.
             started_at_s = self._now_s()
-            outcome = self._measure(cell, planned)
-        if isinstance(outcome, Figures):
-            outcome = self._why_spoilt() or outcome
+            measured = self._measure(cell, planned)
+            outcome = decide_outcome(measured, self._why_unfit())
         return Visit(
             cell_id=planned.cell_id,
             round=planned.round,
@@ -137,11 +149,6 @@ class Visiting:
                 return f"{reason} That did not change in {describe_time(timeout_s)}."
             self._progress.detail(f"waiting: {reason}")
             self._clock.sleep(FIT_INTERVAL_S)
-
-    def _why_spoilt(self) -> str | None:
-        """What came upon the place while it was measured, as a reason."""
-        reason = self._why_unfit()
-        return reason and f"{reason} That came while it was measured, so its figures do not count."
 
     def _why_unfit(self) -> str | None:
         try:

@@ -43,6 +43,9 @@ from grampus.cli.composition.stand_osds import LabStandOsdSets
 from grampus.cli.options import in_lab
 from grampus.core.errors import NotFoundError
 from grampus.databases.administrator import Administrator, administrator_of
+from grampus.databases.growth.decide_growth import FileSystem
+from grampus.databases.growth.file_systems import observe_mounts
+from grampus.databases.growth.growth import find_mount
 from grampus.databases.live.live_changes import SET_PARAMETER, ParameterChange
 from grampus.databases.live.live_server import ensure_options, ensure_pool_size
 from grampus.databases.model import DatabaseRecord, Endpoint
@@ -252,6 +255,16 @@ class LabStandDatabases:
 
     def restart(self, name: str) -> None:
         live_settings(self._session).restart(name)
+
+    def observe_rooms(self, names: Sequence[str]) -> Mapping[str, FileSystem]:
+        records = [record for name in names if (record := self.find(name)) is not None]
+        hosts = sorted({record.spec.host for record in records})
+        mounts = {host: observe_mounts(self._operations.fleet.host(host)) for host in hosts}
+        found = {
+            record.spec.name: find_mount(self._operations, record, mounts[record.spec.host])
+            for record in records
+        }
+        return {name: mount.file_system for name, mount in found.items() if mount is not None}
 
     def ensure_absent(self, name: str) -> None:
         with suppress(NotFoundError):

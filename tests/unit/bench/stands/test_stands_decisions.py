@@ -11,12 +11,13 @@ from grampus.bench.matrix.capabilities import why_not_runnable
 from grampus.bench.matrix.dimensions import DIMENSIONS, parse_value
 from grampus.bench.stands.clients import parse_cpu_s
 from grampus.bench.stands.devices import decide_device_load, decide_operations, parse_device_times
-from grampus.bench.stands.fitness import why_cluster_unfit, why_disk_unfit
+from grampus.bench.stands.fitness import why_cluster_unfit, why_disk_unfit, why_volumes_full
 from grampus.bench.stands.offers import LabFeatures, decide_capabilities, decide_codes
 from grampus.bench.stands.plan import decide_stand
 from grampus.bench.stands.quiet import decide_quiet
 from grampus.bench.stands.settings import base_parameters, decide_change, decide_parameters
 from grampus.core.units import GIB, MIB
+from grampus.databases.growth.decide_growth import FileSystem
 from tests.unit.bench.stands.world import TIMES, make_cell
 
 
@@ -285,3 +286,17 @@ def test_a_lab_without_virtual_machines_says_why() -> None:
     reason = why_not_runnable(cell, decide_capabilities(lab))
     assert reason is not None
     assert "runtime vm (only bare or container: the kernel has no TUN device)" in reason
+
+
+@pytest.mark.parametrize(
+    ("free_mib", "said"),
+    [
+        ({}, None),
+        ({"b-1": 8, "b-2": 500}, None),
+        ({"b-2": 1, "b-1": 500}, "The volume of b-2 is full: 1 MiB of 1 GiB are free."),
+        ({"b-2": 0, "b-1": 7, "b-3": 9}, "The volumes of b-1 and b-2 are full."),
+    ],
+)
+def test_volumes_that_are_full_are_named(free_mib: dict[str, int], said: str | None) -> None:
+    rooms = {name: FileSystem(GIB, free * MIB) for name, free in free_mib.items()}
+    assert why_volumes_full(rooms) == said

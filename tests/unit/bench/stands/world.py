@@ -20,6 +20,7 @@ from grampus.bench.stands.ports import StandPorts
 from grampus.bench.stands.records import BenchStand
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.units import GIB, MIB
+from grampus.databases.growth.decide_growth import FileSystem
 from grampus.databases.model import DatabaseRecord, DatabaseSpec, Endpoint
 from grampus.hosts.port import CommandFailedError, CommandResult, DaemonStatus
 from grampus.state.matrix_layers import SeriesPoint
@@ -313,6 +314,8 @@ class FakeStandDatabases:
         self.stopped: set[str] = set()
         self.failing: str | None = None
         self.drivers: dict[str, str] = {}  # of their volumes; the best where there is none
+        # Free bytes of a volume at one look after the other; the last one stays.
+        self.free_bytes: list[int] = [GIB]
 
     def settle(self, name: str) -> None:
         self.cut_off.discard(name)
@@ -407,6 +410,10 @@ class FakeStandDatabases:
             for key, value in record.spec.parameters.items()
             if key in self.variables[name]
         }
+
+    def observe_rooms(self, names: Sequence[str]) -> Mapping[str, FileSystem]:
+        free_bytes = self.free_bytes.pop(0) if len(self.free_bytes) > 1 else self.free_bytes[0]
+        return {name: FileSystem(2 * GIB, free_bytes) for name in names if name in self.records}
 
     def ensure_absent(self, name: str) -> None:
         assert name not in self._world.guests.running, "its image is open"

@@ -293,6 +293,15 @@ def test_what_falls_ill_while_it_is_measured_gives_no_figure(world: World) -> No
     )
 
 
+def test_an_ill_cluster_is_told_beside_what_a_client_said(world: World) -> None:
+    plan = world.plan(rounds=1)
+    second = _planned(plan)[1][0]
+    world.place.failures[second] = DriverFailure("failed", "sysbench failed: forcing shutdown.")
+    world.place.unfit = lambda: NOT_HEALTHY if len(world.place.measured) == 2 else None
+    run = world.run(plan)
+    assert world.visits(run)[1].marked == f"sysbench failed: forcing shutdown. {NOT_HEALTHY}"
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 0.0])
 def test_what_is_no_number_is_marked(world: World, value: float) -> None:
     world.place.series = lambda _: value
