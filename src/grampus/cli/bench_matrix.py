@@ -18,7 +18,7 @@ from grampus.bench.matrix.loading import (
 )
 from grampus.cli.bench_matrix_tables import show_findings
 from grampus.cli.bench_tables import format_times, show_comparison
-from grampus.cli.composition.bench import CATALOG, CLUSTER_SUITES, SOURCE_SUITES
+from grampus.cli.composition.bench import CATALOG, CLUSTER_SUITES, LAB_SUITES, SOURCE_SUITES
 from grampus.cli.options import FORMAT_DEFAULT, FormatOption
 from grampus.cli.output import make_output
 from grampus.core.errors import UsageError
@@ -27,15 +27,16 @@ from grampus.state.matrix_archive import MatrixArchive
 from grampus.state.matrix_runs import MatrixRun, Visit
 
 SUITE_ENDING = ".yaml"
+SUITE_DIRECTORIES = (SOURCE_SUITES, CLUSTER_SUITES, LAB_SUITES)
 # The page of a run, in the run's directory.
 REPORT_FILE = "report.html"
 
 
 def list_matrix_suites() -> list[dict[str, Any]]:
-    """What `bench list` tells of each suite of the sources, and of those of a cluster alone."""
+    """What `bench list` tells of each suite: those of the sources, of a cluster alone, of labs."""
     return [
         suite_document(suite)
-        for directory in (SOURCE_SUITES, CLUSTER_SUITES)
+        for directory in SUITE_DIRECTORIES
         for suite in load_matrix_suites(directory)
     ]
 
@@ -106,7 +107,7 @@ def _document(run: MatrixRun, visits: Sequence[Visit], archive: MatrixArchive) -
 
 
 def _matrix_files() -> dict[str, Path]:
-    directories = (SOURCE_SUITES, CLUSTER_SUITES)
+    directories = SUITE_DIRECTORIES
     files = [file for one in directories for file in one.glob(f"*{SUITE_ENDING}")]
     return {file.stem: file for file in files}
 

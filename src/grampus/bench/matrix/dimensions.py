@@ -46,7 +46,7 @@ class Point(Frozen):
     """
 
     workload: Annotated[
-        WorkloadName, Dimension("load", "the load; rados-* and rbd-* need no database")
+        WorkloadName, Dimension("load", "the load; rados-*, rbd-* and fio-* need no database")
     ] = "point-select"
     threads: Annotated[
         int,

@@ -22,6 +22,12 @@ WorkloadName = Literal[
     "fio-read",
     "fio-randwrite",
     "fio-randread",
+    "fio-mix-70-30",
+    "fio-rbd-write",
+    "fio-rbd-read",
+    "fio-rbd-randwrite",
+    "fio-rbd-randread",
+    "fio-rbd-mix-70-30",
 ]
 # What is loaded: a pool, an image through librbd, an attached volume, a database on one.
 Target = Literal["pool", "image", "volume", "database"]
@@ -52,4 +58,12 @@ WORKLOADS: Mapping[WorkloadName, Workload] = {
     "fio-read": Workload("volume", "sequential reads by fio", 1.0),
     "fio-randwrite": Workload("volume", "random writes by fio", 0.0),
     "fio-randread": Workload("volume", "random reads by fio", 1.0),
+    "fio-mix-70-30": Workload("volume", "70% random reads and 30% random writes by fio", 0.7),
+    "fio-rbd-write": Workload("image", "sequential writes by fio's rbd engine", 0.0),
+    "fio-rbd-read": Workload("image", "sequential reads by fio's rbd engine", 1.0),
+    "fio-rbd-randwrite": Workload("image", "random writes by fio's rbd engine", 0.0),
+    "fio-rbd-randread": Workload("image", "random reads by fio's rbd engine", 1.0),
+    "fio-rbd-mix-70-30": Workload(
+        "image", "70% random reads and 30% random writes by fio's rbd engine", 0.7
+    ),
 }

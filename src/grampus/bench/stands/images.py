@@ -1,4 +1,4 @@
-"""Images under `rbd bench`, through librbd: never attached, written once as a whole.
+"""Images under `rbd bench` or fio, through librbd: never attached, written once as a whole.
 
 Each client has an image of its own: two that write to one would take its lock from each other all
 the time. rbd bench ends after so many bytes and knows no time, so each run is as long as the rate
@@ -10,19 +10,22 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
+from grampus.bench.drivers.fio_command import RbdEngine
 from grampus.bench.drivers.outcome import DriverFailure, DriverResult
 from grampus.bench.drivers.rbd_command import RbdDirection, RbdLoad, RbdPattern, rbd_bench_argv
 from grampus.bench.drivers.rbd_result import parse_rbd_bench
 from grampus.bench.matrix.cells import Cell
 from grampus.bench.matrix.workloads import WorkloadName
 from grampus.bench.stands.clients import ClientEnd, ClientLoad, run_together
+from grampus.bench.stands.fio_loads import ACCESSES as FIO_ACCESSES
+from grampus.bench.stands.fio_loads import DEFAULT_BLOCK_BYTES, JOB_FILE, FioMember, make_fio_load
 from grampus.bench.stands.measuring import VisitLoad
 from grampus.bench.stands.plan import OBJECT_BYTES, member_names
 from grampus.bench.stands.pools import SLOWEST_BYTES_PER_S
 from grampus.bench.stands.ports import StandPorts
 from grampus.bench.stands.records import BenchStand
-from grampus.bench.stands.volumes import DEFAULT_BLOCK_BYTES
 from grampus.core.errors import GrampusError, NotFoundError
 from grampus.hosts.port import Host
 
@@ -95,12 +98,27 @@ class ImageStands:
                 )
 
     def ensure_absent(self, stand: BenchStand) -> None:
-        """All of them removed."""
-        for name, _ in self._members(stand, stand.plan.count):
+        """All of them removed, with what fio had on hosts."""
+        for name, host in self._members(stand, stand.plan.count):
             self._ports.volumes.ensure_absent(name)
+            if self._ports.fleet.is_reachable(host.name):
+                self._ensure_files_absent(host, name)
 
-    def load(self, cell: Cell, stand: BenchStand) -> VisitLoad:
+    def load(self, cell: Cell, stand: BenchStand, *, warmup_s: int) -> VisitLoad:
         """The cell's load. Raises NotFoundError."""
+        if cell.point.workload in FIO_ACCESSES:
+            return self._load_by_fio(cell, stand, warmup_s=warmup_s)
+        return self._load_by_rbd_bench(cell, stand)
+
+    def _load_by_fio(self, cell: Cell, stand: BenchStand, *, warmup_s: int) -> VisitLoad:
+        client, members = self._ports.client, {}
+        for name, host in self._members(stand, cell.point.volumes * cell.point.clients):
+            pool, _, image = self._image(name).partition("/")
+            engine = RbdEngine(client.conf, client.user, pool, image)
+            members[name] = FioMember(host, engine, self._directory(host, name))
+        return make_fio_load(cell, members, warmup_s=warmup_s)
+
+    def _load_by_rbd_bench(self, cell: Cell, stand: BenchStand) -> VisitLoad:
         point = cell.point
         io_bytes = cell.block_bytes or DEFAULT_BLOCK_BYTES
         access = ACCESSES[point.workload]
@@ -158,6 +176,15 @@ class ImageStands:
         hosts = self._ports.hosts_for(stand.plan.layout)
         names = member_names(stand.plan.name, count)
         return [(name, hosts[at % len(hosts)]) for at, name in enumerate(names)]
+
+    def _ensure_files_absent(self, host: Host, name: str) -> None:
+        """What fio had. On a cluster of one's own nothing runs but Ceph's programs."""
+        directory = self._directory(host, name)
+        if host.read_file(directory / JOB_FILE) is not None:
+            host.run(["rm", "-rf", "--", str(directory)])
+
+    def _directory(self, host: Host, name: str) -> PurePosixPath:
+        return self._ports.directory_on(host.name) / name
 
     def _image(self, name: str) -> str:
         record = self._ports.volumes.find(name)

@@ -37,6 +37,12 @@ WORKLOADS = (
     "fio-read",
     "fio-randwrite",
     "fio-randread",
+    "fio-mix-70-30",
+    "fio-rbd-write",
+    "fio-rbd-read",
+    "fio-rbd-randwrite",
+    "fio-rbd-randread",
+    "fio-rbd-mix-70-30",
 )
 
 

@@ -189,7 +189,7 @@ class StandsPlace:
             case "volume":
                 load = self._volumes.load(cell, stand, warmup_s=warmup_s)
             case "image":
-                load = self._images.load(cell, stand)
+                load = self._images.load(cell, stand, warmup_s=warmup_s)
             case "pool":
                 load = self._pools.load(cell, stand)
         self._drop_caches(cell, stand)

@@ -86,6 +86,8 @@ class StandPlan(BaseModel):
     driver: DriverName | None = None  # None: the best of the host
     erasure_code: str = NO_CODE
     runtime: Runtime = "container"
+    # fio's rbd engine knows no other; each image of a stand that is attached has one of its own.
+    in_default_namespace: bool = False
 
     @property
     def osd_set(self) -> str | None:
@@ -160,6 +162,7 @@ def decide_stand(cell: Cell) -> StandPlan:
             size_bytes=_stepped(cell.dataset_bytes, OBJECT_BYTES),
             layout=point.layout,
             erasure_code=point.erasure_code,
+            in_default_namespace=True,
         )
     if target == "pool":
         return StandPlan(

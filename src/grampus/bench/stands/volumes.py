@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import PurePosixPath
 
-from grampus.bench.drivers.fio_command import (
-    Device,
-    FioJob,
-    FioLoad,
-    FioPattern,
-    fio_argv,
-    iops_logs,
-    render_fio_jobs,
-)
-from grampus.bench.drivers.fio_result import parse_fio_jobs
-from grampus.bench.drivers.outcome import DriverFailure, DriverOutput, DriverResult
+from grampus.bench.drivers.fio_command import Device
 from grampus.bench.matrix.cells import Cell
-from grampus.bench.matrix.workloads import WorkloadName
-from grampus.bench.stands.clients import ClientEnd, ClientLoad
+from grampus.bench.stands.fio_loads import FioMember, make_fio_load
 from grampus.bench.stands.measuring import VisitLoad
 from grampus.bench.stands.plan import member_names
 from grampus.bench.stands.ports import StandPorts
@@ -27,18 +15,9 @@ from grampus.core.errors import NotFoundError
 from grampus.core.units import MIB
 from grampus.hosts.port import Host
 
-JOB = "load"
 FILE = "bench.data"
-SEED = 1
-DEFAULT_BLOCK_BYTES = 4096
 # A cluster slower than this takes longer than a data set is worth.
 SLOWEST_BYTES_PER_S = MIB
-PATTERNS: dict[WorkloadName, FioPattern] = {
-    "fio-write": "write",
-    "fio-read": "read",
-    "fio-randwrite": "randwrite",
-    "fio-randread": "randread",
-}
 
 
 class VolumeStands:
@@ -87,57 +66,12 @@ class VolumeStands:
                     f"The volume {name}, which the cell stands on, is not there.",
                     "Prepare the cells anew.",
                 )
+            device = Device(self._attached(stand, name, host))
             for number in range(1, point.clients + 1):
-                members[f"{name}.{number}"] = (host, self._attached(stand, name, host))
-
-        block_bytes = cell.block_bytes or DEFAULT_BLOCK_BYTES
-        job = FioJob(JOB, PATTERNS[point.workload], block_bytes, depth=point.threads)
-
-        def fio(label: str, runtime_s: int) -> FioLoad:
-            host, file = members[label]
-            return FioLoad(
-                target=Device(file),
-                offset_bytes=0,
-                size_bytes=cell.dataset_bytes,
-                jobs=(job,),
-                runtime_s=runtime_s,
-                ramp_s=warmup_s,
-                at_once=True,
-                seed=SEED,
-                log_prefix=self._directory(host, label) / "log",
-            )
-
-        def loads(duration_s: int) -> list[ClientLoad]:
-            made = []
-            for label, (host, _) in members.items():
-                load = fio(label, duration_s)
-                directory = self._directory(host, label)
-                # The logs of the visit before would be taken for this one's.
-                host.run(["rm", "-rf", "--", str(directory)])
-                job_file = directory / "load.fio"
-                host.write_file(job_file, render_fio_jobs(load))
-                made.append(ClientLoad(label, host, fio_argv(load, job_file), _unknown))
-            return made
-
-        def read(end: ClientEnd) -> tuple[DriverResult | DriverFailure, float]:
-            host, _ = members[end.name]
-            files = iops_logs(fio(end.name, 1))
-            logs = {
-                job: [text for path in paths if (text := host.read_file(path)) is not None]
-                for job, paths in files.items()
-            }
-            return read_fio(end.output, logs, end.began_at_s)
-
-        return VisitLoad(
-            clients=loads,
-            read=read,
-            loop="closed",
-            threads=point.threads,
-            client_count=len(members),
-            warms_up=False,
-            volumes=member_names(stand.plan.name, point.volumes),
-            bytes_per_operation=block_bytes,
-        )
+                label = f"{name}.{number}"
+                members[label] = FioMember(host, device, self._directory(host, label))
+        volumes = member_names(stand.plan.name, point.volumes)
+        return make_fio_load(cell, members, warmup_s=warmup_s, volumes=volumes)
 
     def _members(self, stand: BenchStand, count: int) -> list[tuple[str, Host]]:
         """Each volume is always attached to the same host."""
@@ -154,22 +88,6 @@ class VolumeStands:
         return self._ports.directory_on(host.name).joinpath(*label.split("."))
 
 
-def read_fio(
-    output: DriverOutput, logs: dict[str, list[str]], began_at_s: float
-) -> tuple[DriverResult | DriverFailure, float]:
-    """The result of the one job, and when it began to count: after its ramp."""
-    found = parse_fio_jobs(output, logs)
-    if isinstance(found, DriverFailure):
-        return found, began_at_s
-    document, _ = json.JSONDecoder().raw_decode(output.stdout[output.stdout.find("{") :])
-    return found[JOB], int(document["jobs"][0]["job_start"]) / 1000
-
-
 def _is_whole(host: Host, file: PurePosixPath, size_bytes: int) -> bool:
     found = host.run(["stat", "--format=%s", str(file)], check=False)
     return found.returncode == 0 and int(found.stdout) >= size_bytes
-
-
-def _unknown(_line: str, _at_s: float) -> float | None:
-    """fio's document says when it began."""
-    return None

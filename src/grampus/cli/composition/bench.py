@@ -22,6 +22,7 @@ from grampus.volumes.write_paths import describe_write_path
 SUITES = CHECKOUT / "suites"
 SOURCE_SUITES = SUITES / "sources"
 CLUSTER_SUITES = SUITES / "clusters"
+LAB_SUITES = SUITES / "labs"
 CATALOG = CHECKOUT / "catalog"
 
 

@@ -292,7 +292,11 @@ class LabStandVolumes:
         # An image that nobody attaches has no file system to hold.
         least_bytes = max(plan.size_bytes, MIN_VOLUME_SIZE_BYTES)
         spec = self._volumes.plan_create(name, stand.pool, least_bytes, write_path=plan.write_path)
-        self._volumes.create(spec.model_copy(update={"size_bytes": plan.size_bytes}))
+        wanted = {
+            "size_bytes": plan.size_bytes,
+            "namespace": "default" if plan.in_default_namespace else spec.namespace,
+        }
+        self._volumes.create(spec.model_copy(update=wanted))
 
     def ensure_attached(self, name: str, host: str, driver: DriverName | None) -> Attachment:
         return self._volumes.ensure_attached(name, host, driver=driver)

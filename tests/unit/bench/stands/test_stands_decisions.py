@@ -212,6 +212,7 @@ LAB = LabFeatures(
         {"driver": "qsd"},
         {"runtime": "bare"},
         {"workload": "rbd-randwrite", "volumes": 2},
+        {"workload": "fio-rbd-mix-70-30", "clients": 2, "erasure_code": "k2m1"},
         {"erasure_code": "k2m1"},
         {"driver": "volumed", "workload": "fio-randread", "write_path": "journal"},
         {"profile": "redhat-2016", "workload": "rados-read"},

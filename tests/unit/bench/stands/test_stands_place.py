@@ -175,7 +175,7 @@ def test_images_are_written_once_and_never_attached(tmp_path: Path) -> None:
     name = stand_name(IMAGE)
     for number, host in enumerate(world.hosts, start=1):
         (fill,) = host.clients
-        assert f"databases/{name}-{number}.1/{name}-{number}" in fill
+        assert f"databases/{name}-{number}" in fill
         assert (option(fill, "io-type"), option(fill, "io-total")) == ("write", str(64 * MIB))
     assert world.volumes.drivers == {}
     assert world.place().prepare([IMAGE]) == {}

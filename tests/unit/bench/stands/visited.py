@@ -13,8 +13,9 @@ WRITE = make_cell(workload="rados-write")
 FIO = make_cell(workload="fio-randwrite", volumes=2, threads=32, block_bytes=4096)
 CODED = make_cell(workload="fio-read", erasure_code="k2m1", block_bytes=4096)
 IMAGE = make_cell(workload="rbd-randwrite", volumes=2, threads=4, block_bytes=4096)
+BY_FIO = make_cell(workload="fio-rbd-mix-70-30", volumes=2, threads=4, block_bytes=16384)
 GUEST = make_cell(workload="update-index", runtime="vm", driver="librbd", databases=2)
-ALL = (UPDATE, READ, WRITE, FIO, CODED, IMAGE, GUEST)
+ALL = (UPDATE, READ, WRITE, FIO, CODED, IMAGE, BY_FIO, GUEST)
 
 
 def visit(world: StandWorld, cell: Cell) -> Measured:

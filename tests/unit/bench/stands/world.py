@@ -442,7 +442,7 @@ class FakeStandVolumes:
             spec=VolumeSpec(
                 name=name,
                 pool=stand.pool,
-                image=f"{name}.1/{name}",
+                image=name if stand.plan.in_default_namespace else f"{name}.1/{name}",
                 size_bytes=stand.plan.size_bytes,
                 write_path=stand.plan.write_path,
             ),
