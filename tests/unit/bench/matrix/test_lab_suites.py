@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from grampus.bench.matrix.expansion import compared_cells, estimate_s
+from grampus.bench.matrix.expansion import compared_cells, estimate_s, expand_cells
 from grampus.bench.matrix.loading import load_matrix_suites
 from grampus.bench.matrix.suite import SCALES
+from grampus.bench.stands.plan import decide_stand, merge_stands
+from grampus.core.units import GIB
 
 SUITES = load_matrix_suites(Path(__file__).parents[4] / "suites" / "labs")
 
 
 def test_each_is_short_at_tiny_and_compares_something_at_every_scale() -> None:
-    assert [suite.name for suite in SUITES] == ["image-latencies"]
+    assert [suite.name for suite in SUITES] == ["image-latencies", "many-databases"]
     for suite in SUITES:
         assert suite.source is None
         assert estimate_s(suite, "tiny") < 600
@@ -20,6 +22,16 @@ def test_each_is_short_at_tiny_and_compares_something_at_every_scale() -> None:
             assert all(compared_cells(suite, scale, one) for one in suite.conclusions)
 
 
-def test_images_are_measured_on_what_a_lab_has() -> None:
-    (suite,) = SUITES
-    assert {suite.fixed[name] for name in ("media", "wal_db_device", "objectstore")} == {"own"}
+def test_they_stand_on_what_a_lab_has() -> None:
+    for suite in SUITES:
+        osds = {suite.fixed[name] for name in ("media", "wal_db_device", "objectstore")}
+        assert osds == {"own"}
+
+
+def test_ten_databases_are_one_stand_at_tiny_and_fit_a_small_machine() -> None:
+    (suite,) = [one for one in SUITES if one.name == "many-databases"]
+    plans = [decide_stand(cell) for cell in expand_cells(suite, "tiny")]
+    assert [plan.count for plan in plans] == [1, 2, 5, 10]
+    (stand,) = merge_stands(plans).values()
+    assert stand.count == 10
+    assert stand.count * stand.memory_bytes < 4 * GIB
