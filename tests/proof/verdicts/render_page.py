@@ -10,6 +10,8 @@ from tests.proof.verdicts.trials import (
     FIRST_S,
     LIMITS,
     STEADY_LIMITS,
+    SUITE_AT_LEAST,
+    SUITE_LIMITS,
     ComparisonTrial,
     SeriesTrial,
     SeveralTrial,
@@ -44,6 +46,17 @@ def decide_broken(tried: Tried) -> list[str]:
         if one.covered.interval[1] < 1 - LIMITS.error
     ]
     broken += [
+        f"answers of suites where there is none with noise '{one.noise}': "
+        f"{_share(one.suite.answers)}"
+        for one in tried.alike
+        if one.suite.answers.interval[0] > SUITE_LIMITS.error
+    ]
+    broken += [
+        f"coverage of suites with noise '{one.noise}': {_share(one.suite.covered)}"
+        for one in (*tried.alike, *tried.different)
+        if one.suite.covered.interval[1] < 1 - SUITE_LIMITS.error
+    ]
+    broken += [
         f"'{one.kind.name}' called steady though it is not: {_share(_hidden(one))}"
         for one in tried.series
         if _hidden(one).interval[0] > HIDDEN_ERROR
@@ -76,6 +89,7 @@ def render_page(tried: Tried, facts: Mapping[str, str], *, repeat: str) -> str:
         verdict,
         "",
         *_machines(),
+        *_suites(tried),
         *_false_alarms(tried.alike),
         *_power(tried.different),
         *_coverage(tried),
@@ -120,6 +134,39 @@ def _beside(stall_chance: float, outlier_chance: float, arm_factor: float) -> st
     return f"the arm {arm_factor:g} times as noisy" if arm_factor != 1 else ""
 
 
+def _suites(tried: Tried) -> list[str]:
+    rows = [
+        f"| {alike.noise} | {alike.tries:,} | **{_share(alike.suite.answers)}** "
+        f"| {_share(alike.suite.covered)} | {alike.suite.mean_rounds:.1f} "
+        f"| {_share(different.suite.said('yes'))} | {_share(different.suite.said('no'))} "
+        f"| {_share(different.suite.covered)} | {different.suite.mean_rounds:.1f} "
+        f"| {different.suite.ended_early.value:.0%} |"
+        for alike, different in zip(tried.alike, tried.different, strict=True)
+    ]
+    ratio = tried.different[0].ratio - 1 if tried.different else 0.0
+    return [
+        "## Runs of suites: the rule in use",
+        "",
+        f"This is how runs of suites end (`findings/enough.py`): looks after "
+        f"{SUITE_LIMITS.min_rounds} rounds and every {SUITE_LIMITS.rounds_between_looks} more, "
+        f"{SUITE_LIMITS.max_rounds} at most, as of most scales of the published experiments. "
+        "A run ends at the first look at which its conclusion has an answer: the whole interval "
+        "lies on one side of the conclusion's limit. It never gives up before its last round. The "
+        f"conclusion here is that the arm is not behind (at least {SUITE_AT_LEAST:g}). With arms "
+        "that are alike the truth is that limit itself, where neither answer is right: at most "
+        f"{SUITE_LIMITS.error:.0%} are promised. With an arm that is {ratio:.0%} better *holds* is "
+        "right and *does not hold* is wrong. *Covered*: the interval at the end holds the true "
+        "ratio.",
+        "",
+        "| noise | runs, alike | answers, alike | covered, alike | rounds, mean, alike "
+        f"| holds, {ratio:.0%} | does not hold, {ratio:.0%} | covered, {ratio:.0%} "
+        f"| rounds, mean, {ratio:.0%} | ended early, {ratio:.0%} |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+        *rows,
+        "",
+    ]
+
+
 def _false_alarms(trials: Sequence[ComparisonTrial]) -> list[str]:
     rows = [
         f"| {one.noise} | {one.tries:,} | **{_share(one.differences)}** "
@@ -131,6 +178,9 @@ def _false_alarms(trials: Sequence[ComparisonTrial]) -> list[str]:
     return [
         "## A/A: two arms that are alike",
         "",
+        "From here on *the procedure* is `decide_next` (`statistics/stopping.py`), which judges "
+        "one comparison by itself, and also stops where going on is futile. No suite ends by it: "
+        "their rule is that of the table above, and its intervals are made in the same way. "
         f"Looks after {LIMITS.min_rounds} rounds and every {LIMITS.rounds_between_looks} more, "
         f"{LIMITS.max_rounds} at most; the change that counts is {LIMITS.smallest_relevant:.0%}. "
         "*False alarms* are verdicts `better` or `worse`; at most 5% are promised. *Plain looks* "

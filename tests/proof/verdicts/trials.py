@@ -6,11 +6,19 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from grampus.bench.findings.conclusions import Truth, decide_truth
+from grampus.bench.findings.looks import ERROR, ROUNDS_BETWEEN_LOOKS
 from grampus.bench.statistics.distributions import binomial_interval
-from grampus.bench.statistics.effect import decide_effect
+from grampus.bench.statistics.effect import Effect, decide_effect
 from grampus.bench.statistics.several import decide_several, p_over_looks
 from grampus.bench.statistics.steadiness import SteadyLimits, decide_measuring
-from grampus.bench.statistics.stopping import Stop, StoppingLimits, decide_next, look_rounds
+from grampus.bench.statistics.stopping import (
+    Stop,
+    StoppingLimits,
+    decide_next,
+    level_of_look,
+    look_rounds,
+)
 from tests.proof.verdicts.simulated_machine import (
     Noise,
     SeriesKind,
@@ -19,6 +27,12 @@ from tests.proof.verdicts.simulated_machine import (
 )
 
 LIMITS = StoppingLimits()
+# Those of most scales of the published experiments that may end early (`looks.stopping_limits`).
+SUITE_LIMITS = StoppingLimits(
+    min_rounds=4, max_rounds=10, rounds_between_looks=ROUNDS_BETWEEN_LOOKS, error=ERROR
+)
+# The conclusion that is tried: the arm is not behind the baseline.
+SUITE_AT_LEAST = 1.0
 STEADY_LIMITS = SteadyLimits()
 FIXED_ROUNDS = (6, 10, 20, 40)
 FIRST_S = 60
@@ -41,6 +55,24 @@ class Share:
 
 
 @dataclass(frozen=True)
+class SuiteTrial:
+    """What runs of a suite with one conclusion (`SUITE_AT_LEAST`) said at their end."""
+
+    truths: dict[Truth, int]
+    mean_rounds: float
+    ended_early: Share
+    covered: Share  # the true ratio lies in the interval at the end
+
+    def said(self, truth: Truth) -> Share:
+        return Share(self.truths[truth], sum(self.truths.values()))
+
+    @property
+    def answers(self) -> Share:
+        tries = sum(self.truths.values())
+        return Share(self.truths["yes"] + self.truths["no"], tries)
+
+
+@dataclass(frozen=True)
 class ComparisonTrial:
     """What was said of so many comparisons under one noise with one true ratio."""
 
@@ -54,6 +86,7 @@ class ComparisonTrial:
     fixed_shown: dict[int, Share]  # the same after so many rounds, looked at once
     fixed_covered: dict[int, Share]
     fixed_width: dict[int, float]  # mean half-width
+    suite: SuiteTrial
 
     @property
     def tries(self) -> int:
@@ -77,6 +110,22 @@ def stop_of(pairs: Sequence[tuple[float, float]], limits: StoppingLimits) -> Sto
         measured += decision.rounds
 
 
+def end_of_suite(
+    pairs: Sequence[tuple[float, float]], limits: StoppingLimits, at_least: float
+) -> tuple[Truth, Effect]:
+    """How a run of a suite ends whose one conclusion is about these two cells, and its interval.
+
+    That is `findings.enough.decide_enough` without a run around it: at a look it ends with an
+    answer, and without one at its last round. A unit test holds the two against each other.
+    """
+    for count in look_rounds(limits):
+        effect = decide_effect(pairs[:count], better="more", level=level_of_look(count, limits))
+        truth = decide_truth(effect, at_least, None)
+        if truth != "unknown":
+            break
+    return truth, effect
+
+
 def try_comparisons(
     seed: int, noise: Noise, ratio: float, tries: int, fixed_rounds: Sequence[int] = FIXED_ROUNDS
 ) -> ComparisonTrial:
@@ -92,9 +141,11 @@ def try_comparisons(
     shown = dict.fromkeys(fixed_rounds, 0)
     held = dict.fromkeys(fixed_rounds, 0)
     widths = dict.fromkeys(fixed_rounds, 0.0)
+    ends: list[tuple[Truth, Effect]] = []
     for number in range(tries):
         pairs = simulate_rounds(seed * 1_000_003 + number, noise, rounds=simulated, ratio=ratio)
         stop = stop_of(pairs, LIMITS)
+        ends.append(end_of_suite(pairs, SUITE_LIMITS, SUITE_AT_LEAST))
         words[stop.effect.word] += 1
         reasons[stop.reason] = reasons.get(stop.reason, 0) + 1
         rounds += stop.effect.rounds
@@ -120,6 +171,24 @@ def try_comparisons(
         fixed_shown={count: Share(value, tries) for count, value in shown.items()},
         fixed_covered={count: Share(value, tries) for count, value in held.items()},
         fixed_width=widths,
+        suite=_suite_trial(ends, ratio),
+    )
+
+
+def _suite_trial(ends: Sequence[tuple[Truth, Effect]], ratio: float) -> SuiteTrial:
+    tries, truths = len(ends), [truth for truth, _ in ends]
+    effects = [effect for _, effect in ends]
+    early = sum(effect.rounds < SUITE_LIMITS.max_rounds for effect in effects)
+    covered = sum(_holds(effect.low, effect.high, ratio) for effect in effects)
+    return SuiteTrial(
+        truths={
+            "yes": truths.count("yes"),
+            "no": truths.count("no"),
+            "unknown": truths.count("unknown"),
+        },
+        mean_rounds=sum(effect.rounds for effect in effects) / tries,
+        ended_early=Share(early, tries),
+        covered=Share(covered, tries),
     )
 
 

@@ -7,9 +7,25 @@ from dataclasses import replace
 
 import pytest
 
+from grampus.bench.findings.conclusions import WORDS, decide_conclusions
+from grampus.bench.findings.enough import decide_enough
+from grampus.bench.matrix.cells import Cell
+from grampus.bench.matrix.suite import MatrixSuite
+from grampus.bench.visits.plan import missing_visits
+from grampus.state.matrix_runs import MatrixRun, Visit
 from tests.proof.verdicts.render_page import Tried, decide_broken, render_page
-from tests.proof.verdicts.simulated_machine import SERIES
-from tests.proof.verdicts.trials import ComparisonTrial, SeriesTrial, SeveralTrial, Share
+from tests.proof.verdicts.simulated_machine import NOISES, SERIES, simulate_rounds
+from tests.proof.verdicts.trials import (
+    SUITE_AT_LEAST,
+    SUITE_LIMITS,
+    ComparisonTrial,
+    SeriesTrial,
+    SeveralTrial,
+    Share,
+    SuiteTrial,
+    end_of_suite,
+)
+from tests.unit.bench.findings.made_matrix import Seen, made_figures, made_matrix_run, made_text
 
 ALIKE = ComparisonTrial(
     noise="quiet",
@@ -22,6 +38,12 @@ ALIKE = ComparisonTrial(
     fixed_shown={},
     fixed_covered={},
     fixed_width={},
+    suite=SuiteTrial(
+        truths={"yes": 20, "no": 20, "unknown": 960},
+        mean_rounds=9.9,
+        ended_early=Share(30, 1000),
+        covered=Share(960, 1000),
+    ),
 )
 DIFFERENT = replace(
     ALIKE,
@@ -30,6 +52,12 @@ DIFFERENT = replace(
     fixed_shown={6: Share(600, 1000)},
     fixed_covered={6: Share(950, 1000)},
     fixed_width={6: 0.02},
+    suite=SuiteTrial(
+        truths={"yes": 700, "no": 1, "unknown": 299},
+        mean_rounds=7.0,
+        ended_early=Share(600, 1000),
+        covered=Share(970, 1000),
+    ),
 )
 SERIES_TRIAL = SeriesTrial(kind=SERIES[0], tries=1000, steady=990, causes={"trend": 10})
 SEVERAL = SeveralTrial(
@@ -48,12 +76,57 @@ SEVERAL = SeveralTrial(
 GOOD = Tried(alike=[ALIKE], different=[DIFFERENT], series=[SERIES_TRIAL], several=[SEVERAL])
 
 
+def _suite(trial: ComparisonTrial, *, yes: int | None = None, covered: int = 960) -> SuiteTrial:
+    truths = dict(trial.suite.truths)
+    if yes is not None:
+        truths |= {"yes": yes, "unknown": 1000 - yes - truths["no"]}
+    return replace(trial.suite, truths=truths, covered=Share(covered, 1000))
+
+
+@pytest.mark.parametrize("ratio", [1.0, 1.03, 0.95])
+@pytest.mark.parametrize("seed", range(6))
+def test_the_rule_that_is_tried_is_the_one_by_which_runs_end(ratio: float, seed: int) -> None:
+    """Round by round as the runner asks it, on the same figures."""
+    limits = SUITE_LIMITS
+    pairs = simulate_rounds(seed, NOISES[0], rounds=limits.max_rounds, ratio=ratio)
+    text = made_text(
+        dimensions={"media": ["hdd", "nvme"]},
+        conclusions=[
+            {"name": "x", "says": "x", "test": "ratio", "quantity": "tps", "arm": "nvme"}
+            | {"at_least": SUITE_AT_LEAST}
+        ],
+    )
+
+    def run_of(made: int) -> tuple[MatrixSuite, MatrixRun, list[Visit]]:
+        def seen(cell: Cell, number: int) -> Seen:
+            arm, baseline = pairs[number - 1]
+            figure = arm if cell.point.media == "nvme" else baseline
+            return made_figures(figure) if number <= made else None
+
+        return made_matrix_run(
+            seen, text=text, rounds=limits.max_rounds, first_look=limits.min_rounds
+        )
+
+    for made in range(1, limits.max_rounds + 1):
+        suite, run, visits = run_of(made)
+        if decide_enough(run, visits, missing_visits(run, visits)) is not None:
+            break
+    (conclusion,) = decide_conclusions(suite, run, visits)
+    truth, effect = end_of_suite(pairs, limits, SUITE_AT_LEAST)
+    assert (WORDS[truth], effect.rounds) == (conclusion.word, made)
+    (claim,) = conclusion.claims
+    assert (effect.low, effect.high) == (pytest.approx(claim.low), pytest.approx(claim.high))
+
+
 def test_a_proof_that_was_kept() -> None:
     assert decide_broken(GOOD) == []
     page = render_page(GOOD, {"seed": "7"}, repeat="make verdicts")
     assert "**All that is promised was kept:**" in page
     assert "| quiet | 1,000 | **4.0% (2.9% to 5.4%)** | 15.0%" in page
     assert "| quiet | 60% (±2.0%) | 98.0%" in page
+    assert "| quiet | 1,000 | **4.0% (2.9% to 5.4%)** | 96.0%" in page
+    assert "| 9.9 | 70.0%" in page
+    assert "| 7.0 | 60% |" in page
     assert "| 5 of 20, by 5% | 1% | 100 | 9.0 | 10.0% | **3.0%** | 100% | 90% |" in page
     assert "- seed: 7" in page
     # Each row has as many cells as its head.
@@ -73,6 +146,14 @@ def test_a_proof_that_was_kept() -> None:
         (
             replace(GOOD, different=[replace(DIFFERENT, covered=Share(920, 1000))]),
             "coverage with noise 'quiet'",
+        ),
+        (
+            replace(GOOD, alike=[replace(ALIKE, suite=_suite(ALIKE, yes=80))]),
+            "answers of suites where there is none with noise 'quiet'",
+        ),
+        (
+            replace(GOOD, different=[replace(DIFFERENT, suite=_suite(DIFFERENT, covered=910))]),
+            "coverage of suites with noise 'quiet'",
         ),
         (
             replace(GOOD, series=[replace(SERIES_TRIAL, beyond_hidden=45)]),

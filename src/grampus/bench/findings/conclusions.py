@@ -284,7 +284,7 @@ def _claim(
         under_cell_id=under.cell_id,
         at_least=at_least,
         at_most=at_most,
-        truth="unknown" if _too_coarse(pairs, level) else _truth(effect, at_least, at_most),
+        truth="unknown" if _too_coarse(pairs, level) else decide_truth(effect, at_least, at_most),
         ratio=effect.ratio,
         low=effect.low,
         high=effect.high,
@@ -293,7 +293,8 @@ def _claim(
     )
 
 
-def _truth(effect: Effect, at_least: float | None, at_most: float | None) -> Truth:
+def decide_truth(effect: Effect, at_least: float | None, at_most: float | None) -> Truth:
+    """Whether the whole interval lies within the limits (yes), outside (no), or neither."""
     if effect.low is None or effect.high is None:
         return "unknown"
     if at_least is not None and effect.high < at_least:
