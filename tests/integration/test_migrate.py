@@ -108,6 +108,90 @@ def test_a_writer_notices_a_short_pause_and_nothing_is_lost(
         assert [one["name"] for one in listed] == ["early", "late"]
 
 
+def held_bytes(machine: LabMachine, image: str) -> int:
+    """What an image and its snapshots take."""
+    listed = json.loads(machine.ok("rbd", "du", "--exact", "--format", "json", f"{POOL}/{image}"))
+    return sum(one["used_size"] for one in listed["images"])
+
+
+def leave_too_little(machine: LabMachine, image_bytes: int) -> None:
+    """Room in the other pool for all of the image, and for less beside it than a copy leaves free.
+
+    So the pool is never full, whatever the copy writes until it ends.
+    """
+    quota_bytes = image_bytes + 150 * MIB
+    machine.ok("ceph", "osd", "pool", "set-quota", THERE, "max_bytes", str(quota_bytes))
+
+
+def test_a_copy_into_a_pool_without_room_is_not_gone_on_with(
+    lab: CommandLine, exerciser_program: Path
+) -> None:
+    machine = LabMachine(lab, "h1")
+    exerciser = Exerciser(machine, exerciser_program)
+    create = ("--write-path", "journal")
+    with (
+        second_pool(machine),
+        attached_volume(lab, "filling", size="1G", create=create) as volume,
+    ):
+        path = f"{volume['mount_path']}/blocks"
+        with exerciser.ledger("filling", path, *LEDGER_OPTIONS) as ledger:
+            ledger.start()
+            ledger.wait_for_more(100)
+            lab.ok("volume", "snapshot", "create", "filling", "early")
+            image_bytes = held_bytes(machine, volume["image"])
+            arguments = ("volume", "migrate", "filling", "--pool", THERE)
+            cut = lab.run(*arguments, failpoints="volume.migrate/copy/before=kill")
+            assert cut.code in (-9, KILLED), cut.stderr
+            ledger.wait_for_more(100)
+            leave_too_little(machine, image_bytes)
+            stopped = lab.run(*arguments)
+            assert (stopped.code, "fills up" in stopped.stderr) == (1, True), stopped.stderr
+            assert f"goes back to '{POOL}'" in stopped.stderr, stopped.stderr
+            assert lab.json("volume", "show", "filling")["pool"] == POOL
+            ledger.wait_for_more(100)
+            refused = lab.run(*arguments)
+            assert refused.code == 4, refused.stderr
+            ledger.stop()
+            verified = ledger.verify()
+            assert (verified["blocks"], verified["faults"]) == (BLOCKS, 0)
+
+
+@pytest.mark.exhaustive  # 2 GiB are written, copied, and copied back
+def test_a_pool_that_fills_up_while_a_volume_is_copied_into_it_is_left_again(
+    lab: CommandLine, exerciser_program: Path
+) -> None:
+    machine = LabMachine(lab, "h1")
+    exerciser = Exerciser(machine, exerciser_program)
+    with (
+        second_pool(machine),
+        attached_volume(lab, "filling", size="4G", create=("--write-path", "journal")) as volume,
+    ):
+        bulk = f"{volume['mount_path']}/bulk"
+        write = ("dd", "if=/dev/urandom", f"of={bulk}", "bs=4M", "count=512", "conv=fsync")
+        machine.ok(*write, timeout_s=900)
+        path = f"{volume['mount_path']}/blocks"
+        with exerciser.ledger("filling", path, *LEDGER_OPTIONS) as ledger:
+            ledger.start()
+            ledger.wait_for_more(100)
+            image = volume["image"]
+            image_bytes = held_bytes(machine, image)
+            migrating = lab.start("volume", "migrate", "filling", "--pool", THERE)
+
+            def is_copied() -> bool:
+                status = machine.run("rbd", "status", "--format", "json", f"{THERE}/{image}")
+                return status.code == 0 and '"executing"' in status.stdout
+
+            wait_for(is_copied, "the copy to begin", timeout_s=120)
+            leave_too_little(machine, image_bytes)
+            _, said = migrating.communicate(timeout=900)
+            assert (migrating.returncode, f"goes back to '{POOL}'" in said) == (1, True), said
+            assert lab.json("volume", "show", "filling")["pool"] == POOL
+            ledger.wait_for_more(100)
+            ledger.stop()
+            verified = ledger.verify()
+            assert (verified["blocks"], verified["faults"]) == (BLOCKS, 0)
+
+
 def test_an_exchange_ends_while_more_requests_wait_than_the_daemon_can_take(
     lab: CommandLine,
 ) -> None:

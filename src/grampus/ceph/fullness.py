@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,9 @@ from grampus.core.errors import GrampusError
 # any more room. FULL ones hold up every write; the NEAR ones come first.
 _OF_THE_CLUSTER = ("OSD_FULL", "OSD_BACKFILLFULL", "OSD_NEARFULL")
 _OF_POOLS = ("POOL_FULL", "POOL_BACKFILLFULL", "POOL_NEARFULL")
+# Of a pool, when an OSD that it is on (or its quota) takes no more copies, or no more writes.
+_HOLDS_WRITES = "POOL_FULL"
+_OVERFULL = (_HOLDS_WRITES, "POOL_BACKFILLFULL")
 
 
 @dataclass(frozen=True)
@@ -23,12 +26,22 @@ class PoolRoom:
     available_bytes: int  # until Ceph holds up writes
     until_nearly_full_bytes: int  # until Ceph warns
     problem: str | None = None  # what is full already, without a full stop
+    stored_bytes: int = 0
+    # What is wrong with this pool alone, whatever else the cluster has: more than nearly full.
+    overfull: str | None = None
+    holds_writes: bool = False
 
 
 def observe_pool_room(cluster: CephCluster, pool: str) -> PoolRoom:
     """The pool's room now. Raises GrampusError with code `no-pool`."""
+    return observe_pool_rooms(cluster, [pool])[0]
+
+
+def observe_pool_rooms(cluster: CephCluster, pools: Sequence[str]) -> list[PoolRoom]:
+    """The room of each pool, at one moment. Raises as `observe_pool_room`."""
     usage, osd_map = cluster.ask("df", detail="detail"), cluster.ask("osd dump")
-    return parse_pool_room(pool, usage, osd_map, cluster.ask("health", detail="detail"))
+    health = cluster.ask("health", detail="detail")
+    return [parse_pool_room(pool, usage, osd_map, health) for pool in pools]
 
 
 def parse_pool_room(
@@ -50,11 +63,15 @@ def parse_pool_room(
     # `max_avail` knows nothing of a quota.
     quota_bytes = stats.get("quota_bytes", 0)
     allowed_bytes = max(0, quota_bytes - stats["stored"]) if quota_bytes else until_full_bytes
+    checks = health.get("checks", {})
     return PoolRoom(
         pool=pool,
         available_bytes=min(until_full_bytes, allowed_bytes),
         until_nearly_full_bytes=max(0, min(until_full_bytes - between_bytes, allowed_bytes)),
-        problem=_find_problem(pool, health.get("checks", {})),
+        problem=_find_problem(pool, checks),
+        stored_bytes=int(stats.get("stored", 0)),
+        overfull=_find_of_pool(pool, checks, _OVERFULL),
+        holds_writes=_find_of_pool(pool, checks, (_HOLDS_WRITES,)) is not None,
     )
 
 
@@ -62,7 +79,11 @@ def _find_problem(pool: str, checks: Mapping[str, Any]) -> str | None:
     for code in _OF_THE_CLUSTER:
         if code in checks:
             return f"{checks[code]['summary']['message']} ({code})"
-    for code in _OF_POOLS:
+    return _find_of_pool(pool, checks, _OF_POOLS)
+
+
+def _find_of_pool(pool: str, checks: Mapping[str, Any], codes: Sequence[str]) -> str | None:
+    for code in codes:
         # `pool 'databases' is full (no quota)`, one entry a pool
         for entry in checks.get(code, {}).get("detail", ()):
             if f"'{pool}'" in entry["message"]:

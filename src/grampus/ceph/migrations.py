@@ -23,7 +23,7 @@ from grampus.ceph.cluster import CephCluster
 from grampus.ceph.namespaces import place_of, split_image
 from grampus.ceph.ports import CommandOutput
 from grampus.ceph.rbd import EBUSY, ENOENT, GENTLY
-from grampus.ceph.reporting import Report, run_reporting
+from grampus.ceph.reporting import Report, Watch, parse_done, run_reporting
 from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError
 
@@ -81,6 +81,7 @@ class MigrationStatus(BaseModel):
     source_pool: str
     source_id: str
     target_id: str
+    copied: float = 0.0  # 0 to 1, as far as the copy that runs or ran last has noted it
 
 
 class RbdMigrations:
@@ -111,16 +112,18 @@ class RbdMigrations:
         )
         self._require(result, f"The image {source_pool}/{name} could not be made ready")
 
-    def execute(self, pool: str, name: str, report: Report) -> None:
+    def execute(self, pool: str, name: str, report: Report, watch: Watch | None = None) -> None:
         """Copy what is not there yet; `report` is told how much is (0 to 1).
 
-        Raises GrampusError with code `migration-failed`; it can be asked for again.
+        Raises GrampusError with code `migration-failed`, and what `watch` ends it with. It can be
+        asked for again. A client that holds the image's lock copies on until it closes the image.
         """
         run_reporting(
             self._cluster.runner,
             ["migration", "execute", *GENTLY, f"{pool}/{name}"],
             report,
             lambda said: _failed(f"The image {pool}/{name} was not copied", said),
+            watch=watch,
         )
 
     def commit(self, pool: str, name: str) -> None:
@@ -192,6 +195,7 @@ def parse_migration(text: str) -> MigrationStatus | None:
         source_pool=found.get("source_pool_name", ""),
         source_id=found.get("source_image_id", ""),
         target_id=found.get("dest_image_id", ""),
+        copied=parse_done(found.get("state_description", "").encode()) or 0.0,
     )
 
 

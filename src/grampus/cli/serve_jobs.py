@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from grampus.cli.composition.copies import due_flattening, replica_renewals, snapshot_schedules
-from grampus.cli.composition.live import database_growth
+from grampus.cli.composition.live import database_growth, database_migrations
 from grampus.cli.composition.names import certificate_rotation, database_trash
 from grampus.cli.composition.session import Session
 from grampus.cli.noting import note_records
@@ -65,6 +65,8 @@ def due_jobs(open_session: OpenSession, *, once: bool = False) -> tuple[DueJob[S
 def settle(session: Session) -> list[ControllerEvent]:
     """Finish or undo what was cut off, as any command does first, and copy what migrates."""
     sentences = [*session.volumes().converge(completes=True), *session.databases().converge()]
+    # A copy whose pool fills up has gone back.
+    database_migrations(session).follow()
     done = [sentence for sentence in sentences if _UNSETTLED not in sentence]
     events = [ControllerEvent("", "settled", sentence) for sentence in done]
     left = [sentence for sentence in sentences if _UNSETTLED in sentence]

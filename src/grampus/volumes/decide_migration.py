@@ -3,9 +3,93 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from grampus.core.errors import RefusedError
+from grampus.ceph.fullness import PoolRoom
+from grampus.core.errors import GrampusError, RefusedError
+from grampus.core.units import MIB, format_bytes
 from grampus.volumes.model import VolumeRecord
+
+# What a copy leaves free for everybody else, of all that the pool holds or could hold: as much as
+# lies between `mon_osd_backfillfull_ratio` (0.90), where Ceph itself stops to put copies on an OSD,
+# and `mon_osd_full_ratio` (0.95), where clients get no answers any more. The ratios are not taken
+# from the cluster: they are of OSDs, and a pool may stand on a few of them only.
+RESERVE_RATIO = 0.05
+MIN_RESERVE_BYTES = 256 * MIB
+
+
+@dataclass(frozen=True)
+class Scarcity:
+    """Why a copy into a pool must not go on: words without a full stop."""
+
+    why: str
+    can_go_back: bool  # a way back writes to both pools: while Ceph holds that up it has no end
+
+
+class PoolFillingError(GrampusError):
+    """A pool fills up while a volume is copied into it; the copy has been stopped."""
+
+    default_code = "pool-filling"
+
+    def __init__(self, problem: str, remedy: str, *, goes_back: bool) -> None:
+        super().__init__(problem, remedy)
+        self.goes_back = goes_back  # the migration is to be undone
+
+
+def decide_reserve_bytes(room: PoolRoom) -> int:
+    """Room that a copy must leave free in the pool that it goes to, in bytes."""
+    return max(MIN_RESERVE_BYTES, int(RESERVE_RATIO * (room.stored_bytes + room.available_bytes)))
+
+
+def find_scarcity(there: PoolRoom, former: PoolRoom, left_bytes: int) -> Scarcity | None:
+    """Why the rest of a copy must not go into the pool `there`; None: it fits.
+
+    `left_bytes` are to be copied still. What others of the cluster's OSDs say does not count: they
+    may be those that the volume is to leave.
+    """
+    can_go_back = not (there.holds_writes or former.holds_writes)
+    if there.overfull is not None:
+        return Scarcity(there.overfull, can_go_back)
+    reserve_bytes = decide_reserve_bytes(there)
+    if left_bytes + reserve_bytes <= there.available_bytes:
+        return None
+    return Scarcity(
+        f"it has room for {format_bytes(there.available_bytes)}, {format_bytes(left_bytes)} are to "
+        f"come, and {format_bytes(reserve_bytes)} stay free for others",
+        can_go_back,
+    )
+
+
+def pool_filling(
+    name: str, from_pool: str, to_pool: str, scarcity: Scarcity, barred: RefusedError | None
+) -> PoolFillingError:
+    """What becomes of a migration whose pool fills up; `barred` is why it cannot be aborted."""
+    problem = f"The pool '{to_pool}' fills up while '{name}' is copied into it ({scarcity.why})"
+    room = f"Make room in '{to_pool}': delete what is not needed, or add OSDs"
+    if barred is not None:
+        return PoolFillingError(
+            f"{problem}, so the copy was stopped; it cannot go back: {barred.problem}",
+            f"{room}. Then migrate it again, which goes on.",
+            goes_back=False,
+        )
+    if not scarcity.can_go_back:
+        return PoolFillingError(
+            f"{problem}, so the copy was stopped; it does not go back while Ceph holds up writes.",
+            f"{room}. Then migrate it again, which goes on, or with --abort, which goes back.",
+            goes_back=False,
+        )
+    return PoolFillingError(
+        f"{problem}, so it goes back to '{from_pool}'.",
+        f"{room}; or choose another pool. Then migrate it again.",
+        goes_back=True,
+    )
+
+
+def no_lasting_room(pool: str, scarcity: Scarcity, remedy: str) -> RefusedError:
+    """A copy into the pool would be stopped soon after it began."""
+    return RefusedError(
+        f"The pool '{pool}' has no room for the copy ({scarcity.why}).", remedy, code="pool-full"
+    )
 
 
 def require_exchangeable(record: VolumeRecord, *, exchanges_live: bool, is_alive: bool) -> None:

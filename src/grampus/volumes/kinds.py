@@ -7,6 +7,7 @@ from typing import Any
 
 from grampus.volumes.cloning import CloneOrder, Cloning
 from grampus.volumes.creating import Creating
+from grampus.volumes.decide_migration import PoolFillingError
 from grampus.volumes.fencing import FenceOrder, Fencing
 from grampus.volumes.journals import Journals, ReplayOrder
 from grampus.volumes.key_rotating import KeyRotating, RotateKeyOrder
@@ -81,6 +82,7 @@ def build_kinds(
             is_undone_now=lambda document: migrating.is_undone(
                 MigrateOrder.model_validate(document)
             ),
+            is_undone_by=lambda error: isinstance(error, PoolFillingError) and error.goes_back,
             waits_at=COPY_STEP,
             waits_for="`migrate` goes on with it, `migrate --abort` goes back",
         ),

@@ -4,7 +4,8 @@ At every moment exactly one image can be written to: the former one until it is 
 a migration, which librbd does only when nobody has it open; from then on the new one, which reads
 through to it. What was cut off before that moment is undone, what was cut off after it is finished.
 Until the commit there is a way back, on which librbd copies what the new image holds over the
-former one: its users wait meanwhile.
+former one: its users wait meanwhile. It is also taken when the pool fills up during the copy: a
+cluster that is full gives no client an answer, and the copy is what it can do without.
 """
 
 from __future__ import annotations
@@ -12,17 +13,25 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict
 
 from grampus.ceph.cluster import CephCluster
+from grampus.ceph.erasure_pools import data_pool_of
+from grampus.ceph.fullness import observe_pool_rooms
 from grampus.ceph.image_notes import observe_image_pools
-from grampus.ceph.migrations import RbdMigrations
+from grampus.ceph.migrations import MigrationStatus, RbdMigrations
 from grampus.ceph.rbd import RbdImages
+from grampus.ceph.reporting import Watch
 from grampus.ceph.snapshots import RbdSnapshots
 from grampus.core.clock import Clock
-from grampus.core.errors import GrampusError
+from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.progress import Progress
 from grampus.state.operations import Step
 from grampus.volumes.creating import Creating
 from grampus.volumes.decide_migration import (
+    PoolFillingError,
+    Scarcity,
+    find_scarcity,
+    no_lasting_room,
     not_migrating,
+    pool_filling,
     require_abortable,
     require_unfenced,
 )
@@ -37,6 +46,8 @@ _MAKE_ROOM = (
     "while), or add OSDs."
 )
 COPY_STEP = "copy"
+# As often as the OSDs report what they hold (`mgr_stats_period`).
+LOOK_EVERY_S = 5.0
 
 
 class MigrateOrder(BaseModel):
@@ -49,6 +60,7 @@ class MigrateOrder(BaseModel):
     from_pool: str
     to_pool: str
     snapshots: tuple[str, ...] = ()  # those that the image had when it was ordered
+    held_bytes: int = 0  # what it and they took then
 
 
 class Migrating:
@@ -71,6 +83,7 @@ class Migrating:
         self._snapshots = snapshots
         self._creating = creating
         self._exchanging = exchanging
+        self._clock = clock
         self._progress = progress
         self._rbd = RbdMigrations(cluster, clock)
 
@@ -95,7 +108,11 @@ class Migrating:
         # Its snapshots go with it, and both pools hold all of it until the commit: a cluster that
         # is full meanwhile keeps every client waiting, and not this volume's alone.
         held_bytes = self._snapshots.stored_bytes(spec.pool, spec.image)
-        self._creating.check_room(pool, max(spec.size_bytes, held_bytes), remedy=_MAKE_ROOM)
+        needed_bytes = max(spec.size_bytes, held_bytes)
+        self._creating.check_room(pool, needed_bytes, remedy=_MAKE_ROOM)
+        scarcity = self._find_scarcity(spec.pool, pool, needed_bytes)
+        if scarcity is not None:
+            raise no_lasting_room(pool, scarcity, _MAKE_ROOM)
         snapshots = tuple(one.name for one in self._snapshots.all(spec.pool, spec.image))
         return MigrateOrder(
             name=name,
@@ -103,6 +120,7 @@ class Migrating:
             from_pool=spec.pool,
             to_pool=pool,
             snapshots=snapshots,
+            held_bytes=held_bytes,
         )
 
     def steps(self, order: MigrateOrder) -> list[Step]:
@@ -213,11 +231,55 @@ class Migrating:
         status = self._rbd.observe(order.to_pool, order.image)
         if status is None or status.state == "executed":
             return
+        copied = self._note_copied(order, status)
+        filling = self._find_filling(order, copied)
+        if filling is not None:
+            raise filling
 
-        def report(copied: float) -> None:
+        def report(done: float) -> None:
+            nonlocal copied
+            # One that is gone on with counts anew, and soon passes what is there.
+            copied = max(copied, done)
             self._progress.detail(f"{copied:.0%} copied", fraction=copied)
 
-        self._rbd.execute(order.to_pool, order.image, report)
+        def look() -> GrampusError | None:
+            if copied >= 1:
+                return None  # what is left takes no room, and gives back that of the former image
+            try:
+                return self._find_filling(order, copied)
+            except GrampusError as error:
+                # The MONs may be choosing a leader: no reason to stop a copy that goes on.
+                self._progress.detail(f"The room cannot be seen now: {error}", fraction=copied)
+                return None
+
+        watch = Watch(look, LOOK_EVERY_S, self._clock.monotonic_s)
+        self._rbd.execute(order.to_pool, order.image, report, watch)
+
+    def _note_copied(self, order: MigrateOrder, status: MigrationStatus) -> float:
+        """How much is there already (0 to 1), kept in the record: librbd begins again with 0."""
+        record = self._records.get(order.name)
+        if record.migration is None or status.copied <= record.migration.copied:
+            return status.copied if record.migration is None else record.migration.copied
+        self._put(record, migration=record.migration.model_copy(update={"copied": status.copied}))
+        return status.copied
+
+    def _find_filling(self, order: MigrateOrder, copied: float) -> PoolFillingError | None:
+        """Why the copy must not go on, and whether the migration goes back."""
+        left_bytes = int(order.held_bytes * (1 - copied))
+        scarcity = self._find_scarcity(order.from_pool, order.to_pool, left_bytes)
+        if scarcity is None:
+            return None
+        barred: RefusedError | None = None
+        try:
+            self.require_abortable(order)
+        except RefusedError as error:
+            barred = error
+        return pool_filling(order.name, order.from_pool, order.to_pool, scarcity, barred)
+
+    def _find_scarcity(self, from_pool: str, to_pool: str, left_bytes: int) -> Scarcity | None:
+        pools = [data_pool_of(pool) or pool for pool in (to_pool, from_pool)]
+        there, former = observe_pool_rooms(self._cluster, pools)
+        return find_scarcity(there, former, left_bytes)
 
     def _commit(self, order: MigrateOrder) -> None:
         record = self._records.get(order.name)

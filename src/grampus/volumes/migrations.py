@@ -46,7 +46,8 @@ class VolumeMigrations:
 
         One that fails before it has gone over is undone. Later it waits for the next `migrate`,
         which goes on with it, or to `abort`. Raises what `plan` raises, and GrampusError with code
-        `exchange-failed`, `undrained` or `migration-failed`.
+        `exchange-failed`, `undrained` or `migration-failed`; with `pool-filling` the pool fills up
+        meanwhile, and it has gone back where that is safe.
         """
         self._records.get(name)
         with self._operations.locked(name):

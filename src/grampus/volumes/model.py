@@ -146,6 +146,8 @@ class Migration(BaseModel):
     source_id: str | None = None
     # From then on there is no way back.
     is_committing: bool = False
+    # How much was copied (0 to 1) when the copy was gone on with last: librbd then forgets it.
+    copied: float = 0.0
 
 
 class VolumeRecord(BaseModel):

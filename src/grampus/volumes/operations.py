@@ -40,6 +40,8 @@ class VolumeOperation:
     is_first: bool = False  # settled before the others, which may wait for a host that it frees
     # Of a kind that is undone only up to some point: whether it is, by what was journaled.
     is_undone_now: Callable[[Mapping[str, Any]], bool] | None = None
+    # Whether a failure undoes it wherever it is: what it did does harm where it is.
+    is_undone_by: Callable[[BaseException], bool] = lambda _error: False
     # A step that may take hours while nobody waits for it: cut off there, the operation is left to
     # whoever asks for it, with these words.
     waits_at: str = ""
@@ -91,7 +93,7 @@ class VolumeOperations:
         try:
             self._apply(operation, applied, undo_on_failure=False)
         except (GrampusError, KeyboardInterrupt) as error:
-            if known.is_undone_now(document):
+            if not known.is_undone_by(error) and known.is_undone_now(document):
                 self._journal.undo(operation, applied, self._progress, error=str(error))
             raise
 
@@ -151,7 +153,15 @@ class VolumeOperations:
         return done
 
     def _apply(self, operation: Operation, steps: list[Step], *, undo_on_failure: bool) -> None:
-        self._journal.apply(operation, steps, self._progress, undo_on_failure=undo_on_failure)
+        try:
+            self._journal.apply(operation, steps, self._progress, undo_on_failure=undo_on_failure)
+        except GrampusError as error:
+            # A process that dies before the first undo is journaled leaves one that is found to
+            # wait; whoever goes on with it meets the same failure.
+            if self._kinds[operation.kind].is_undone_by(error):
+                self._progress.note(error.problem)
+                self._journal.undo(operation, steps, self._progress, error=str(error))
+            raise
 
     def _is_undone(self, kind: VolumeOperation, operation: Operation) -> bool:
         if operation.status == "undoing" or kind.is_undone:

@@ -78,6 +78,31 @@ def test_what_is_full(checks: dict[str, Any], problem: str | None) -> None:
     assert parse_pool_room("databases", USAGE, OSD_MAP, {"checks": checks}).problem == problem
 
 
+@pytest.mark.parametrize(
+    ("checks", "overfull", "holds_writes"),
+    [
+        (
+            {"POOL_FULL": check("1 pool(s) full", "pool 'databases' is full (no space)")},
+            "pool 'databases' is full (no space) (POOL_FULL)",
+            True,
+        ),
+        (
+            {"POOL_BACKFILLFULL": check("1 pool(s)", "pool 'databases' is backfillfull")},
+            "pool 'databases' is backfillfull (POOL_BACKFILLFULL)",
+            False,
+        ),
+        ({"POOL_NEARFULL": check("1 pool(s)", "pool 'databases' is nearfull")}, None, False),
+        # It may be an OSD that the pool has nothing on.
+        ({"OSD_FULL": check("1 full osd(s)", "osd.0 is full")}, None, False),
+    ],
+)
+def test_what_is_full_of_the_pool_alone(
+    checks: dict[str, Any], overfull: str | None, *, holds_writes: bool
+) -> None:
+    room = parse_pool_room("databases", USAGE, OSD_MAP, {"checks": checks})
+    assert (room.overfull, room.holds_writes) == (overfull, holds_writes)
+
+
 def test_no_such_pool() -> None:
     with pytest.raises(GrampusError, match="no pool named 'other'"):
         parse_pool_room("other", USAGE, OSD_MAP, {})

@@ -220,7 +220,8 @@ def test_what_cannot_be_settled_is_no_success_each_time() -> None:
     cannot = "Work on the database shop that had been cut off could not be settled: h1 is down."
     done = {True: ["The resize of 'x' is now finished."]}  # and the copies that wait, too
     volumes = SimpleNamespace(converge=lambda *, completes: done[completes])
-    databases = SimpleNamespace(converge=lambda: [cannot])
+    operations = SimpleNamespace(records=SimpleNamespace(all=dict), volumes=volumes)
+    databases = SimpleNamespace(converge=lambda: [cannot], operations=operations)
     session = SimpleNamespace(volumes=lambda: volumes, databases=lambda: databases)
     events = settle(session)  # type: ignore[arg-type]
     assert [(event.kind, event.level, event.text) for event in events] == [

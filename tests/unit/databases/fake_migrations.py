@@ -24,6 +24,7 @@ class FakeMigrations:
         self._fuse = fuse
         self.begun: dict[str, MigrateOrder] = {}
         self.fails_half_way = False
+        self.fills_up = False  # the pool that it goes to: it goes back
         self.refused = ""  # the code of what keeps volumes where they are
 
     def plan(self, name: str, pool: str) -> MigrateOrder | None:
@@ -50,6 +51,9 @@ class FakeMigrations:
             self.begun[name] = order
             self._put(name, pool)
             self._fuse.burn()
+            if self.fills_up:
+                self.abort(name)
+                raise GrampusError("The pool fills up.", code="pool-filling")
             if self.fails_half_way:
                 raise GrampusError("The copy failed.", code="migration-failed")
             del self.begun[name]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from grampus.ceph.rbd import CHANGE_METADATA
 from grampus.ceph.reporting import REPORT
 from grampus.core.errors import GrampusError
+from grampus.core.streams import ByteReader
 from grampus.core.units import GIB, MIB
 from grampus.hosts.port import CommandFailedError, CommandResult
 from tests.unit.clock import FakeClock as FakeClock
@@ -20,7 +21,13 @@ from tests.unit.mon_commands import as_ceph_command
 
 from .encryption_commands import answer_encryption
 from .fact_commands import answer_facts
-from .migration_commands import Moving, answer_migrations, describe_migration, execute
+from .migration_commands import (
+    Moving,
+    SlowCopy,
+    answer_migrations,
+    describe_migration,
+    execute,
+)
 from .namespace_commands import answer_namespaces, place_of_name, require_granted, split_name
 from .trash_commands import answer_trash, image_id
 
@@ -113,6 +120,8 @@ class FakeCluster:
         self.moving: dict[str, Moving] = {}  # by the target of the migration
         self.refuses_migrations = False
         self.fails_copies = False
+        self.warnings: dict[str, str] = {}  # health checks by code: what they say of a pool
+        self.copy_looks: list[Callable[[], object]] = []  # what becomes of it as a copy goes on
         self.exchange_failure = ""  # what volumed says to `close-image` and `open-image`
         self.cuts_commits = False  # a commit leaves its source in the trash
         self.left_sources: dict[str, tuple[str, Image]] = {}  # by id: in which trash
@@ -155,7 +164,7 @@ class FakeCluster:
         return result
 
     @contextmanager
-    def reading(self, argv: Sequence[str]) -> Iterator[io.BytesIO]:
+    def reading(self, argv: Sequence[str]) -> Iterator[ByteReader]:
         self._fuse.burn()
         self.commands.append(tuple(argv))
         assert argv[:4] == ["sh", "-c", REPORT, "rbd"], argv
@@ -163,6 +172,10 @@ class FakeCluster:
             yield io.BytesIO(b"\rImage migration: 3% complete...\nrbd: no space left\n")
             raise GrampusError("The command failed.")
         if argv[4:6] == ["migration", "execute"]:
+            if self.copy_looks:
+                yield SlowCopy(self, self._clock, argv[-1])
+                self._fuse.burn()
+                return
             said = execute(self, argv[-1])
         else:
             code, text = self._rbd(argv[4:])
@@ -256,7 +269,19 @@ class FakeCluster:
             case ["df", "detail", *_]:
                 stats = {"stored": 0, "max_avail": self.available_bytes}
                 counted = [pool for pool in self.pools if not self._is_uncounted(pool)]
-                return 0, json.dumps({"pools": [{"name": p, "stats": stats} for p in counted]})
+                pools = [{"name": pool, "stats": stats} for pool in counted]
+                return 0, json.dumps({"stats": {"total_bytes": 500 * GIB}, "pools": pools})
+            case ["osd", "dump", *_]:
+                ratios = {"full_ratio": 0.95, "nearfull_ratio": 0.85}
+                pools = [{"pool_name": pool, "size": 3} for pool in self.pools]
+                return 0, json.dumps({**ratios, "pools": pools})
+            case ["health", "detail", *_]:
+                said = {code: [{"message": text}] for code, text in self.warnings.items()}
+                checks = {
+                    code: {"summary": {"message": code}, "detail": detail}
+                    for code, detail in said.items()
+                }
+                return 0, json.dumps({"checks": checks})
             case ["osd", "pool", "ls", "detail", *_]:
                 rbd = {"application_metadata": {"rbd": {}}}
                 pools = [{"pool_name": pool, **rbd} for pool in self.pools]

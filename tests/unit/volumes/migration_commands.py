@@ -13,7 +13,7 @@ from .namespace_commands import place_of_name, split_name
 from .trash_commands import image_id
 
 if TYPE_CHECKING:
-    from .cluster import FakeCluster, Image
+    from .cluster import FakeClock, FakeCluster, Image
 
 ENOENT, EBUSY, EINVAL, ENOSPC, EROFS = 2, 16, 22, 28, 30
 
@@ -25,6 +25,31 @@ class Moving:
     source: str  # POOL/NAMESPACE/IMAGE
     image: Image  # the source itself
     state: str = "prepared"
+    percent: int = 0
+
+
+class SlowCopy:
+    """What `rbd migration execute` says when it takes 10 s for each chunk that it says.
+
+    With each of them happens what the cluster's `copy_looks` say. A `ByteReader`.
+    """
+
+    def __init__(self, cluster: FakeCluster, clock: FakeClock, target: str) -> None:
+        self._cluster = cluster
+        self._clock = clock
+        self._target = target
+        self._events = list(cluster.copy_looks)
+        self._steps = len(self._events) + 1
+
+    def read(self, _size_bytes: int, /) -> bytes:
+        moving = self._cluster.moving[self._target]
+        if not self._events:
+            return b"" if moving.state == "executed" else execute(self._cluster, self._target)
+        moving.state = "executing"
+        moving.percent = 100 * (self._steps - len(self._events)) // self._steps
+        self._events.pop(0)()
+        self._clock.sleep(10)
+        return b"\rImage migration: %d%% complete..." % moving.percent
 
 
 def answer_migrations(cluster: FakeCluster, argv: Sequence[str]) -> tuple[int, str] | None:
@@ -75,6 +100,7 @@ def describe_migration(cluster: FakeCluster, name: str) -> dict[str, object]:
             "dest_pool_name": target["pool"],
             "dest_image_id": image_id(cluster.images[name]),
             "state": moving.state,
+            "state_description": f"{moving.percent}% complete" if moving.percent else "",
         }
     }
 

@@ -154,6 +154,40 @@ def test_stopped_at_any_call_it_can_be_aborted_up_to_the_commit(tmp_path: Path, 
     assert aborted > 8
 
 
+def _migrate_into_a_filling_pool(world: World) -> None:
+    def fill() -> None:
+        world.cluster.available_bytes = 0
+
+    world.cluster.copy_looks = [fill, lambda: None]
+    try:
+        _migrate(world)
+    except GrampusError as error:
+        if error.code not in ("pool-filling", "pool-full"):
+            raise
+
+
+@pytest.mark.parametrize("prepare", [_journal, _detached])
+def test_stopped_at_any_call_while_its_pool_fills_up_it_goes_back(
+    tmp_path: Path, prepare: Act
+) -> None:
+    whole = World(tmp_path / "whole")
+    prepare(whole)
+    before = _state(whole)
+    _migrate_into_a_filling_pool(whole)
+    assert _state(whole) == before
+    whole.close()
+    waited = 0
+    for point, world in stopped_runs(
+        prepared(tmp_path, prepare), _migrate_into_a_filling_pool, more_than=20
+    ):
+        _assert_one_writer_at_most(world)
+        world.service().converge()
+        waited += world.service().migrations.find("demo") is not None
+        world.service().converge(completes=True)
+        assert _state(world) == before, f"stopped at {point}"
+    assert waited > 1
+
+
 def test_one_that_was_over_but_for_its_end_is_finished_and_not_aborted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+from grampus.core.errors import NotFoundError, RefusedError
 from grampus.databases.live.migrate_steps import MIGRATE_POOL, PoolChange
 from grampus.databases.model import DatabaseRecord
 from grampus.databases.operating import DatabaseOperations
@@ -39,7 +42,8 @@ class DatabaseMigrations:
 
         One that fails before it has gone over is undone. Later it waits for the next `migrate`,
         or for `abort`. Raises what `plan` raises, RefusedError with code `backup-running`, and
-        GrampusError with code `exchange-failed`, `undrained` or `migration-failed`.
+        GrampusError with code `exchange-failed`, `undrained` or `migration-failed`; with
+        `pool-filling` the pool fills up meanwhile, and it has gone back where that is safe.
         """
         with self._operations.locked(name):
             self._operations.settle(name)
@@ -75,6 +79,20 @@ class DatabaseMigrations:
             finally:
                 self._note(operation, name)
             return self._operations.records.get(name)
+
+    def follow(self) -> None:
+        """Note where databases are whose volumes went back when nobody migrated them.
+
+        Who goes on with the copy of a volume alone finds its pool filling up, and goes back.
+        """
+        for name, record in self._operations.records.all().items():
+            # Who is at the database, or reads its volume, is waited for: until the next call.
+            with suppress(NotFoundError, RefusedError):
+                if self._volumes.get(name).spec.pool == record.spec.pool:
+                    continue
+                with self._operations.locked(name, timeout_s=0.0):
+                    self._operations.ready(name)
+                    self._operations.run(MIGRATE_POOL, PoolChange(database=name))
 
     def _note(self, operation: Operation, name: str) -> None:
         self._operations.apply(operation, MIGRATE_POOL, PoolChange(database=name))

@@ -77,6 +77,28 @@ def test_one_that_stopped_half_way_is_gone_on_with(world: LiveWorld) -> None:
     assert _pool(world) == "archive"
 
 
+def test_one_whose_pool_fills_up_is_noted_where_it_is_again(world: LiveWorld) -> None:
+    world.volumes.migrations.fills_up = True
+    with pytest.raises(GrampusError) as stopped:
+        _migrations(world).migrate("demo", "archive")
+    assert stopped.value.code == "pool-filling"
+    assert (_pool(world), world.volumes.get("demo").spec.pool) == ("databases", "databases")
+
+
+def test_a_volume_that_went_back_by_itself_is_followed(world: LiveWorld) -> None:
+    world.volumes.migrations.fails_half_way = True
+    with pytest.raises(GrampusError, match="copy failed"):
+        _migrations(world).migrate("demo", "archive")
+    _migrations(world).follow()
+    assert _pool(world) == "archive"
+    world.volumes.migrations.abort("demo")  # as whoever goes on with the copy of the volume alone
+    with world.service().operations.locked("demo"):
+        _migrations(world).follow()  # somebody is at it
+        assert _pool(world) == "archive"
+    _migrations(world).follow()
+    assert _pool(world) == "databases"
+
+
 @pytest.mark.parametrize("error", [Killed(), GrampusError("The call failed.")], ids=repr)
 @pytest.mark.parametrize("aborts", [False, True])
 def test_stopped_at_any_call_the_record_says_where_the_volume_is(
