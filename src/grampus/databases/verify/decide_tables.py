@@ -23,6 +23,8 @@ _SOUND = ("OK", "Table is already up to date")
 
 # A check goes through the pages in their order: more cache than for its read-ahead brings nothing.
 _CLONE_MEMORY_BYTES = 2**30
+# What InnoDB checks of a secondary index it does in one thread.
+_MOST_AT_ONCE = 4
 
 Table = tuple[str, str]  # schema, name
 
@@ -40,6 +42,11 @@ def parse_sizes(rows: Sequence[Sequence[str]]) -> dict[Table, int]:
 def decide_clone_memory(memory_bytes: int) -> int:
     """The memory of that clone, whose database has `memory_bytes`."""
     return min(memory_bytes, _CLONE_MEMORY_BYTES)
+
+
+def decide_checks_at_once(cpus: float) -> int:
+    """How many tables a server that nobody else uses checks at once: one for each whole CPU."""
+    return max(1, min(_MOST_AT_ONCE, int(cpus)))
 
 
 def show_table(table: Table) -> str:

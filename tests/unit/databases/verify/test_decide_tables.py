@@ -2,7 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from grampus.databases.verify.decide_tables import classify_check, parse_tables, render_check
+from grampus.databases.verify.decide_tables import (
+    classify_check,
+    decide_checks_at_once,
+    parse_tables,
+    render_check,
+)
 from grampus.databases.verify.model import TableOutcome
 
 ORDERS = ("shop", "orders")
@@ -55,3 +60,8 @@ def test_any_name_comes_through() -> None:
     rows = [(b"shop".hex(), name.encode().hex().upper())]
     assert parse_tables(rows) == [("shop", name)]
     assert render_check(("shop", name)) == "CHECK TABLE `shop`.`a``b\tc\nä` EXTENDED"
+
+
+@pytest.mark.parametrize(("cpus", "at_once"), [(0.5, 1), (1, 1), (1.9, 1), (2, 2), (4, 4), (32, 4)])
+def test_a_server_checks_a_table_for_each_of_its_cpus(cpus: float, at_once: int) -> None:
+    assert decide_checks_at_once(cpus) == at_once

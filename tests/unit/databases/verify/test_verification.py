@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+import signal
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +10,13 @@ import pytest
 
 from grampus.ceph.scrubs import DamagedCopy, DamagedObject
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
+from grampus.databases.administrator import administrator_of
 from grampus.databases.clones.cloning import DatabaseClones
 from grampus.databases.clones.decide_clone import CloneRequest
 from grampus.databases.verify.decide_scratch import scratch_name
 from grampus.databases.verify.decide_tables import LIST_TABLES, render_check
 from grampus.databases.verify.decide_verified import Verification
-from grampus.databases.verify.table_checks import CLONE_LABEL, TableChecks
+from grampus.databases.verify.table_checks import CLONE_LABEL, TableChecks, check_tables
 from grampus.databases.verify.verification import DatabaseVerification
 from grampus.databases.verify.verify_steps import VERIFY, VerifiedOrder
 from grampus.hosts.port import CommandResult
@@ -158,13 +161,150 @@ def test_a_broken_table_is_named_and_the_others_are_checked(world: World) -> Non
 def test_a_server_that_ends_at_a_table_is_not_asked_again(
     world: World, monkeypatch: pytest.MonkeyPatch, code: int, said: str
 ) -> None:
+    world.create("small", cpus=1)
     asked = watch_checks(world, monkeypatch, (code, said))
-    verified = verification(world).verify("demo", scrub=False, tables=True, repair=False)
+    verified = verification(world).verify("small", scrub=False, tables=True, repair=False)
     assert verified.tables is not None
     assert [check.outcome for check in verified.tables] == ["sound", "broken", "unchecked"]
     assert "shop.orders" in verified.tables[2].said
     assert len(asked) == 2
+    assert names(world) == ["demo", "small"]
+
+
+def answer_checks(
+    world: World, monkeypatch: pytest.MonkeyPatch, answer: Callable[[str], tuple[int, str] | None]
+) -> None:
+    """`answer` is what a server says to a check, by its statement; None: what it always says."""
+    for host in world.hosts.values():
+        answering = host.run
+
+        def run(argv: Sequence[str], answering: Any = answering, **options: Any) -> CommandResult:
+            if "CHECK TABLE" in argv[-1] and (said := answer(argv[-1])) is not None:
+                return CommandResult(tuple(argv), said[0], "", said[1])
+            answered: CommandResult = answering(argv, **options)
+            return answered
+
+        monkeypatch.setattr(host, "run", run)
+
+
+LOST = (1, "ERROR 2013 (HY000) at line 1: Lost connection to MySQL server during query")
+USER, ORDERS, ZONES = (render_check(table) for table in TABLES)
+
+
+def test_a_clones_server_checks_tables_side_by_side(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.create("wide", cpus=2)
+    together, asked = threading.Barrier(2), list[str]()
+
+    def meet(statement: str) -> None:
+        asked.append(statement)
+        if len(asked) <= 2:
+            together.wait(timeout=30)
+
+    answer_checks(world, monkeypatch, meet)
+    verified = verification(world).verify("wide", scrub=False, tables=True, repair=False)
+    assert verified.tables is not None
+    assert [check.table for check in verified.tables] == ["mysql.user", "shop.orders", "shop.zones"]
+    assert verified.summary.said == "tables: 3 sound"
+
+
+def test_its_own_server_checks_one_table_at_a_time(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.create("wide", cpus=2)
+    threads: set[threading.Thread] = set()
+    answer_checks(world, monkeypatch, lambda _: threads.add(threading.current_thread()))
+    verification(world).verify("wide", scrub=False, tables=True, repair=False, in_place=True)
+    assert threads == {threading.main_thread()}
+
+
+def test_a_server_that_ends_at_one_of_several_tables_tells_at_which(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.create("wide", cpus=2)
+    together, asked = threading.Barrier(2), list[str]()
+    clone = scratch_name(CLONE_LABEL, "wide")
+
+    def end(statement: str) -> tuple[int, str] | None:
+        asked.append(statement)
+        if len(asked) <= 2:
+            together.wait(timeout=30)
+            for host in world.hosts.values():
+                if f"mysqld-{clone}" in host.daemons:
+                    host.daemons[f"mysqld-{clone}"].state = "stopped"
+            return LOST
+        assert world.service().show(clone).status == "running"
+        return LOST if statement == ORDERS else None
+
+    answer_checks(world, monkeypatch, end)
+    verified = verification(world).verify("wide", scrub=False, tables=True, repair=False)
+    assert verified.tables is not None
+    assert [check.outcome for check in verified.tables] == ["sound", "broken", "unchecked"]
+    assert "shop.orders" in verified.tables[2].said
+    assert sorted(asked[:2]) == sorted([USER, ORDERS])
+    assert asked[2:] == [USER, ORDERS]
+    assert names(world) == ["demo", "wide"]
+
+
+def _refuse() -> None:
+    raise GrampusError("It does not start.")
+
+
+@pytest.mark.parametrize("revive", [_refuse, None])
+def test_none_of_several_tables_is_called_sound_when_it_cannot_be_told(
+    world: World, monkeypatch: pytest.MonkeyPatch, revive: Callable[[], None] | None
+) -> None:
+    together = threading.Barrier(2)
+
+    def end(_statement: str) -> tuple[int, str]:
+        together.wait(timeout=30)
+        return LOST
+
+    answer_checks(world, monkeypatch, end)
+    operations = world.service().operations
+    administrator = administrator_of(operations.ports, operations.ready("demo").spec)
+    checks = check_tables(administrator, operations.progress, at_once=2, revive=revive)
+    assert [check.outcome for check in checks] == ["broken", "broken", "unchecked"]
+    assert all("one of mysql.user, shop.orders" in check.said for check in checks)
+
+
+def test_what_keeps_tables_from_being_checked_is_raised(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(statement: str) -> None:
+        if statement == ORDERS:
+            raise GrampusError("It did not end.", code="timeout")
+
+    answer_checks(world, monkeypatch, fail)
+    with pytest.raises(GrampusError) as failed:
+        verification(world).verify("demo", scrub=True, tables=True, repair=False)
+    assert failed.value.code == "timeout"
     assert names(world) == ["demo"]
+    kept = world.service().get("demo").last_verification
+    assert kept is not None
+    assert kept.said == "all copies of 9 objects are right"
+
+
+def test_an_interrupt_waits_for_no_check(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.create("wide", cpus=2)
+    together, released = threading.Barrier(2), threading.Event()
+    interrupt = threading.main_thread().ident
+    assert interrupt is not None
+
+    def hang(_statement: str) -> tuple[int, str]:
+        if together.wait(timeout=30) == 0:
+            signal.pthread_kill(interrupt, signal.SIGINT)
+        assert released.wait(timeout=30)
+        return 137, ""  # with the clone's server
+
+    answer_checks(world, monkeypatch, hang)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            verification(world).verify("wide", scrub=False, tables=True, repair=False)
+        assert names(world) == ["demo", "wide"]
+    finally:
+        released.set()
 
 
 def test_tables_are_checked_on_a_clone_that_is_gone_afterwards(
