@@ -11,6 +11,7 @@ import pytest
 
 from tests.system.command_line import CommandLine
 from tests.system.lab_machine import LabMachine
+from tests.system.machine import wait_for
 
 SMALL = ("--size", "1G", "--memory", "512M", "--cpus", "1")
 CHECKSUM = "CHECKSUM TABLE app.t"
@@ -73,6 +74,38 @@ def test_tables_and_copies_are_sound(shop: CommandLine) -> None:
     volume = shop.json("volume", "verify", "verified")
     assert (volume["sound"], volume["damaged"]) == (True, [])
     assert volume["objects"] > 1
+
+
+def test_a_server_with_two_cpus_checks_tables_side_by_side(shop: CommandLine) -> None:
+    shop.ok("db", "set", "verified", "--cpus", "2")
+    verified = shop.json("db", "verify", "verified", "--tables")
+    assert {check["outcome"] for check in verified["tables"]} == {"sound"}
+    assert "app.t" in [check["table"] for check in verified["tables"]]
+    assert [one["name"] for one in shop.json("db", "list")["databases"]] == ["verified"]
+
+
+def test_the_controller_clears_away_what_a_killed_verification_left(shop: CommandLine) -> None:
+    checking = shop.start("db", "verify", "verified", "--tables")
+
+    def left() -> list[str]:
+        listed = shop.json("db", "list")["databases"]
+        return [
+            one["name"]
+            for one in listed
+            if one["name"].startswith("verify-")
+            and one["status"] == "running"
+            and one["server_version"]
+        ]
+
+    wait_for(lambda: bool(left()) or checking.poll() is not None, "the clone", timeout_s=120)
+    checking.kill()
+    checking.communicate()
+    (clone,) = left()
+    served = shop.ok("serve", "--once", "--format", "json")
+    assert '"scratch-cleared"' in served.stdout, served.stdout
+    assert clone in served.stdout
+    assert [one["name"] for one in shop.json("db", "list")["databases"]] == ["verified"]
+    assert shop.json("db", "snapshot", "list", "verified")["snapshots"] == []
 
 
 def test_the_newest_backup_is_restored_and_compared(shop: CommandLine, tmp_path: Path) -> None:

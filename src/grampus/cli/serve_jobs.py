@@ -6,6 +6,7 @@ from grampus.cli.composition.copies import due_flattening, replica_renewals, sna
 from grampus.cli.composition.live import database_growth, database_migrations
 from grampus.cli.composition.names import certificate_rotation, database_trash
 from grampus.cli.composition.session import Session
+from grampus.cli.composition.verify import scratch_leftovers
 from grampus.cli.noting import note_records
 from grampus.cli.serve_backups import (
     ARCHIVE_EVERY_S,
@@ -22,6 +23,7 @@ from grampus.cli.serve_backups import (
 from grampus.cli.serve_certificates import CERTIFICATES_EVERY_S, warn_of_expiry
 from grampus.cli.serve_flattening import FLATTEN_EVERY_S, flatten_due
 from grampus.cli.serve_replicas import REPLICAS_EVERY_S, renew_replicas
+from grampus.cli.serve_scratch import SCRATCH_EVERY_S, clear_scratch
 from grampus.cli.serve_trash import TRASH_EVERY_S, empty_trash
 from grampus.databases.controller.due_jobs import ControllerEvent, DueJob
 from grampus.databases.growth.decide_growth import LOOK_EVERY_S
@@ -52,6 +54,9 @@ def due_jobs(open_session: OpenSession, *, once: bool = False) -> tuple[DueJob[S
             "replicas", REPLICAS_EVERY_S, lambda session: renew_replicas(replica_renewals(session))
         ),
         DueJob("flatten", FLATTEN_EVERY_S, lambda session: flatten_due(due_flattening(session))),
+        DueJob(
+            "scratch", SCRATCH_EVERY_S, lambda session: clear_scratch(scratch_leftovers(session))
+        ),
         DueJob("trash", TRASH_EVERY_S, lambda session: empty_trash(database_trash(session))),
         DueJob(
             "certificates",

@@ -7,13 +7,12 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict
 
-from grampus.databases.verify.decide_scratch import scratch_name
+from grampus.databases.verify.decide_scratch import TEST_LABEL, scratch_name
 from grampus.databases.verify.decide_tables import Table, show_table
 from grampus.databases.verify.model import TableCheck
 
 # What a server has of its own: accounts differ in a restore, which has new passwords.
 SYSTEM_SCHEMAS = frozenset({"mysql"})
-TEST_LABEL = "restore-test"
 _SHOWN = 3
 
 

@@ -16,7 +16,6 @@ from grampus.databases.administrator import (
 from grampus.databases.backup.decide_chain import decide_latest
 from grampus.databases.backup.decide_tested import (
     SYSTEM_SCHEMAS,
-    TEST_LABEL,
     RestoreTest,
     decide_problem,
     name_of_scratch,
@@ -33,6 +32,7 @@ from grampus.databases.clones.cloning import DatabaseClones
 from grampus.databases.clones.decide_clone import CloneRequest
 from grampus.databases.model import DatabaseRecord
 from grampus.databases.service import DatabaseService
+from grampus.databases.verify.decide_scratch import TEST_LABEL, Maker
 from grampus.databases.verify.decide_tables import (
     LIST_TABLES,
     Table,
@@ -93,9 +93,8 @@ class RestoreTests:
         """
         operations, kept = self._operations, self._kept(place)
         manifest = decide_latest(kept.observe(name).backups, name)
-        with hold_lock(
-            operations.home, f"restore-test.{operations.lab}.{name}", operations.clock, timeout_s=0
-        ):
+        lock = Maker(TEST_LABEL, name).lock(operations.lab)
+        with hold_lock(operations.home, lock, operations.clock, timeout_s=0):
             test = self._test(manifest, place)
         kept.catalogue.keep_test(manifest.id, test)
         BackupStates(operations).note_test(manifest, place, test)
@@ -112,7 +111,7 @@ class RestoreTests:
                     restored_name,
                     place,
                     backup_id=manifest.id,
-                    labels={TEST_LABEL: "new"},
+                    labels={TEST_LABEL: name},
                 )
                 DatabaseRestores(self._databases).restore(request)
                 checks, restored = self._check(restored_name), self._checksums(restored_name)
@@ -124,7 +123,7 @@ class RestoreTests:
         if (origin := self._find_origin(manifest)) is not None:
             with self._scratch.gone_after(origin_name):
                 source = origin.spec.name
-                labels = {TEST_LABEL: "old"}
+                labels = {TEST_LABEL: name}
                 self._clones.clone(
                     CloneRequest(source, origin_name, snapshot=manifest.snapshot, labels=labels)
                 )

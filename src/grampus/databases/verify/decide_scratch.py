@@ -3,10 +3,59 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 
-from grampus.core.errors import RefusedError
-from grampus.core.names import MAX_NAME_LENGTH
+from grampus.core.errors import RefusedError, UsageError
+from grampus.core.names import MAX_NAME_LENGTH, require_name
 from grampus.databases.model import DatabaseSpec
+
+CLONE_LABEL = "verify"
+TEST_LABEL = "restore-test"
+# By label: how the locks begin that are held while such a database is there, what the look at
+# another one is called, and what such databases are made for, which is in their names.
+_LOCKS = {CLONE_LABEL: "verify-tables", TEST_LABEL: "restore-test"}
+_LOOKS = {CLONE_LABEL: "verification", TEST_LABEL: "restore test"}
+_PURPOSES = {CLONE_LABEL: ("verify",), TEST_LABEL: ("restore-test-new", "restore-test-old")}
+
+
+@dataclass(frozen=True)
+class Maker:
+    """Who makes databases for a while: a look of one kind at one database."""
+
+    label: str  # that it gives them, with the database as its value
+    database: str
+
+    @property
+    def what(self) -> str:
+        """Such as `restore test of shop`."""
+        return f"{_LOOKS[self.label]} of {self.database}"
+
+    def lock(self, lab: str) -> str:
+        """The lock that it holds from before it makes one until that is gone."""
+        return f"{_LOCKS[self.label]}.{lab}.{self.database}"
+
+
+def find_maker(spec: DatabaseSpec) -> Maker | None:
+    """Who made this database for a while; None: it may be somebody's.
+
+    A label can be anybody's, and so can a name. Only what has both, and the name that belongs to
+    the label's value, was made for a while.
+    """
+    for label, purposes in _PURPOSES.items():
+        database = spec.labels.get(label, "")
+        if not _is_name(database):
+            continue
+        if spec.name in [scratch_name(purpose, database) for purpose in purposes]:
+            return Maker(label, database)
+    return None
+
+
+def _is_name(text: str) -> bool:
+    try:
+        require_name("database", text)
+    except UsageError:
+        return False
+    return True
 
 
 def scratch_name(purpose: str, database: str) -> str:

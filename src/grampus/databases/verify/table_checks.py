@@ -29,7 +29,7 @@ from grampus.databases.clones.decide_clone import CloneRequest
 from grampus.databases.controller.side_by_side import SideBySide
 from grampus.databases.model import DatabaseRecord
 from grampus.databases.service import DatabaseService
-from grampus.databases.verify.decide_scratch import scratch_name
+from grampus.databases.verify.decide_scratch import CLONE_LABEL, Maker, scratch_name
 from grampus.databases.verify.decide_tables import (
     CONNECTION_LOST,
     LIST_TABLES,
@@ -48,7 +48,6 @@ from grampus.state.locks import hold_lock
 
 # A check reads the whole table, with every index.
 CHECK_TIMEOUT_S = 12 * 3600.0
-CLONE_LABEL = "verify"
 # What keeps a clone from being made, though the database itself can be asked.
 _NO_CLONE = frozenset({"is-replica", "too-deep", "no-host", "no-address", "no-volume-key"})
 
@@ -82,7 +81,7 @@ class TableChecks:
         `name-taken`, and what keeps a clone from being made.
         """
         operations, request = self._operations, _clone_request(record)
-        lock = f"verify-tables.{operations.lab}.{record.spec.name}"
+        lock = Maker(CLONE_LABEL, record.spec.name).lock(operations.lab)
         with hold_lock(operations.home, lock, operations.clock, timeout_s=0):
             self._scratch.remove(request.name)  # of a check that was cut off
             reason = "" if in_place else self._refused(record)

@@ -13,10 +13,10 @@ from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.databases.administrator import administrator_of
 from grampus.databases.clones.cloning import DatabaseClones
 from grampus.databases.clones.decide_clone import CloneRequest
-from grampus.databases.verify.decide_scratch import scratch_name
+from grampus.databases.verify.decide_scratch import CLONE_LABEL, scratch_name
 from grampus.databases.verify.decide_tables import LIST_TABLES, render_check
 from grampus.databases.verify.decide_verified import Verification
-from grampus.databases.verify.table_checks import CLONE_LABEL, TableChecks, check_tables
+from grampus.databases.verify.table_checks import TableChecks, check_tables
 from grampus.databases.verify.verification import DatabaseVerification
 from grampus.databases.verify.verify_steps import VERIFY, VerifiedOrder
 from grampus.hosts.port import CommandResult
