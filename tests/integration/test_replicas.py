@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -96,6 +99,46 @@ def test_a_replica_follows_a_writer_refuses_others_and_is_promoted(leader: Comma
     leader.ok("db", "connect", REPLICA, "-e", "INSERT INTO s.t VALUES (-2)")
     assert _count(leader, REPLICA) == _count(leader, PRIMARY) + 1
     assert _replicas(leader) == []
+
+
+def _process_of(lab: CommandLine, database: str) -> int:
+    """The process of the database's server on this machine."""
+    place = f"/labs/{lab.lab}/hosts/", f"/data/databases/{database}/my.cnf"
+    found = []
+    for directory in Path("/proc").glob("[0-9]*"):
+        try:
+            is_server = (directory / "comm").read_text().startswith(("mysqld", "mariadbd"))
+            words = (directory / "cmdline").read_text().split("\0")
+        except OSError:
+            continue  # it has ended
+        if is_server and any(place[0] in word and word.endswith(place[1]) for word in words):
+            found.append(int(directory.name))
+    (process,) = found
+    return process
+
+
+def test_a_replica_that_hangs_is_told_and_holds_no_look_up(leader: CommandLine) -> None:
+    leader.ok("db", "replica", "add", PRIMARY)
+    process = _process_of(leader, REPLICA)
+    os.kill(process, signal.SIGSTOP)
+    try:
+        took_s = {}
+        for look in (("show", PRIMARY), ("replica", "list", PRIMARY), ("list",)):
+            began_s = time.monotonic()
+            leader.ok("db", *look)
+            took_s[look] = time.monotonic() - began_s
+        assert max(took_s.values()) < 15, took_s
+        (state,) = leader.json("db", "show", PRIMARY)["replica_states"]
+        assert (state["state"], state["lag_s"]) == ("no-answer", None)
+        assert state["problem"] == "No answer within 5 s."
+        assert leader.json("db", "show", PRIMARY)["endpoints"]["read_only"] is None
+        hung = leader.json("db", "show", REPLICA)
+        assert hung["server_problem"] == "No answer within 5 s."
+    finally:
+        os.kill(process, signal.SIGCONT)
+    leader.ok("db", "connect", PRIMARY, "-e", "INSERT INTO s.t VALUES (1)")
+    _await_rows(leader, 1)
+    assert _replicas(leader)[0]["state"] == "replicating"
 
 
 @pytest.mark.exhaustive

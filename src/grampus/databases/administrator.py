@@ -7,7 +7,7 @@ reaches the client as an option file on stdin: no command line and no file of th
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pydantic import SecretStr
 
@@ -25,6 +25,8 @@ UNKNOWN_VARIABLE = 1193
 READ_ONLY_VARIABLE = 1238
 
 STATEMENT_TIMEOUT_S = 60.0
+# A look is to be quick, also at a server that hangs or whose volume answers nobody.
+LOOK_TIMEOUT_S = 5.0
 # A parameter's value may be long (sql_mode), a number never is: shown in errors, cut to this.
 _SHOWN_LENGTH = 120
 _ERROR = re.compile(r"ERROR (?P<number>\d+) \((?P<state>\w+)\)(?: at line \d+)?: (?P<text>.*)")
@@ -44,6 +46,19 @@ class StatementFailedError(GrampusError):
         self.said = said.rstrip(".")
 
 
+class NoAnswerError(GrampusError):
+    """A server that runs said nothing for as long as a look waits."""
+
+    default_code = "no-answer"
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"No answer within {LOOK_TIMEOUT_S:g} s.",
+            "See whether its host is overloaded (`grampus lab status`) or its volume waits "
+            "(`grampus volume show`); `grampus db restart` ends a server that hangs.",
+        )
+
+
 @dataclass(frozen=True)
 class Administrator:
     """The administrator of one running instance."""
@@ -52,28 +67,34 @@ class Administrator:
     daemon: str
     flavour: FlavourName
     password: SecretStr
+    only_looks: bool = False  # then it soon gives up on a server that does not answer
 
     def query(self, statements: str, *, timeout_s: float = STATEMENT_TIMEOUT_S) -> list[Row]:
         """Rows of all results, as text; a NULL is the word `NULL`.
 
         The statements are a part of the command line, so they must hold no secret. Raises
-        StatementFailedError at the first that fails, GrampusError with code `timeout`, and what
-        `Host.run` raises.
+        StatementFailedError at the first that fails, GrampusError with code `timeout` (who only
+        looks: NoAnswerError after LOOK_TIMEOUT_S), and what `Host.run` raises.
         """
-        result = self.host.run(
-            [
-                CLIENT_PROGRAMS[self.flavour],
-                "--defaults-file=/dev/stdin",
-                "--batch",
-                "--skip-column-names",
-                "--execute",
-                statements,
-            ],
-            stdin=render_admin_options(self.password),
-            timeout_s=timeout_s,
-            check=False,
-            daemon=self.daemon,
-        )
+        try:
+            result = self.host.run(
+                [
+                    CLIENT_PROGRAMS[self.flavour],
+                    "--defaults-file=/dev/stdin",
+                    "--batch",
+                    "--skip-column-names",
+                    "--execute",
+                    statements,
+                ],
+                stdin=render_admin_options(self.password),
+                timeout_s=LOOK_TIMEOUT_S if self.only_looks else timeout_s,
+                check=False,
+                daemon=self.daemon,
+            )
+        except GrampusError as error:
+            if self.only_looks and error.code == "timeout":
+                raise NoAnswerError from error
+            raise
         if result.returncode != 0:
             raise classify_failure(statements, result)
         return [tuple(line.split("\t")) for line in result.stdout.splitlines()]
@@ -94,6 +115,15 @@ def administrator_of(ports: StepPorts, spec: DatabaseSpec) -> Administrator:
         spec.flavour,
         ports.credentials.load(spec.name).admin_password,
     )
+
+
+def observer_of(ports: StepPorts, spec: DatabaseSpec) -> Administrator:
+    """The same for those who only look, and show whatever there is to be seen.
+
+    Whoever changes something is more patient: a server may be busy for a while. Raises GrampusError
+    with code `secrets-missing`.
+    """
+    return replace(administrator_of(ports, spec), only_looks=True)
 
 
 def render_admin_options(password: SecretStr) -> str:

@@ -1,8 +1,8 @@
 """What a DBA wants to see of a database at a glance, beside what is remembered of it.
 
 Quick, whatever the database has: one query of its server, two commands of the cluster for all of
-its snapshots, and two queries a replica. What cannot be looked up is told, and keeps nothing else
-from being shown: a database is looked at when something is wrong.
+its snapshots, and two queries a replica, all replicas side by side. What cannot be looked up is
+told, and keeps nothing else from being shown: a database is looked at when something is wrong.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from grampus.core.errors import GrampusError
-from grampus.databases.administrator import administrator_of
+from grampus.databases.administrator import observer_of
 from grampus.databases.live.parameters import DatabaseParameters
 from grampus.databases.live.server_now import ServerNow, observe_server_now
 from grampus.databases.model import DatabaseRecord
@@ -74,7 +74,8 @@ class DatabaseOverviews:
         record, name = view.record, view.record.spec.name
         server, waiting, server_problem = self._observe_server(view)
         cluster = self._observe_cluster(view)
-        replicas = self._replicas.of(name) if self._replicas.names(name) else []
+        # One that has just said nothing is not waited for again.
+        replicas = self._replicas.of(name, asks_primary=server is not None)
         standings = {replica.record.spec.name: replica.standing for replica in replicas}
         reader = find_reader(standings)
         follows = record.spec.replica_of
@@ -109,8 +110,7 @@ class DatabaseOverviews:
         if view.status != "running":
             return None, [], None
         try:
-            administrator = administrator_of(self._operations.ports, view.record.spec)
-            now = observe_server_now(administrator)
+            now = observe_server_now(observer_of(self._operations.ports, view.record.spec))
             return now, self._parameters.waiting(view.record), None
         except GrampusError as error:
             return None, [], error.problem

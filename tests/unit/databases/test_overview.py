@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from grampus.databases.administrator import LOOK_TIMEOUT_S
 from grampus.databases.live.server_now import ServerNow
 from grampus.databases.overview import DatabaseOverviews, Overview
 from grampus.databases.snapshots.decide_retention import SnapshotSchedule
@@ -97,6 +98,33 @@ def test_a_server_that_does_not_answer_keeps_nothing_from_being_shown(world: Rep
     assert seen.server is None
     assert seen.server_problem is not None
     assert seen.snapshots is not None
+
+
+def test_a_server_that_hangs_is_waited_for_once_and_briefly(world: ReplicaWorld) -> None:
+    world.add(host="h2")
+    world.servers["h1"].hung.add("mysqld-demo")
+    seen = observe(world)
+    assert (seen.server, seen.server_problem) == (None, "No answer within 5 s.")
+    assert world.servers["h1"].waited_s == [LOOK_TIMEOUT_S]
+    (replica,) = seen.replicas
+    assert (replica.standing.state, replica.standing.lag_ms) == ("replicating", None)
+    assert seen.snapshots is not None
+
+
+def test_replicas_that_hang_keep_nothing_from_being_shown(world: ReplicaWorld) -> None:
+    for host in ("h2", "h2", "h3"):
+        world.add(host=host)
+    world.servers["h2"].hung |= {"mysqld-demo-r1", "mysqld-demo-r2"}
+    seen = observe(world)
+    assert seen.server is not None
+    assert [(one.standing.state, one.standing.problem) for one in seen.replicas] == [
+        ("no-answer", "No answer within 5 s."),
+        ("no-answer", "No answer within 5 s."),
+        ("replicating", None),
+    ]
+    assert seen.reader is not None
+    assert seen.reader.record.spec.name == "demo-r3"
+    assert world.servers["h2"].waited_s == [LOOK_TIMEOUT_S] * 2, "once each"
 
 
 def test_a_cluster_that_does_not_answer_is_told(world: ReplicaWorld) -> None:

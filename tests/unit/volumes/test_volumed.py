@@ -133,9 +133,12 @@ def test_a_daemon_that_stops_answering_still_serves_its_device(prepared: World) 
     device = driver.ensure_mapped(prepared.h1, REQUEST).device
     prepared.h1.is_volumed_mute = True
     assert driver.find(prepared.h1, REQUEST) == device
+    prepared.h1.commands.clear()
     live = driver.observe_live(prepared.h1, REQUEST)
     assert live is not None
     assert (live.state, live.state_reason) == ("unknown", "volumed-demo does not answer")
+    asked = [argv for argv in prepared.h1.commands if "ctl" in argv]
+    assert len(asked) == 1, "it is not waited for twice"
     driver.ensure_unmapped(prepared.h1, REQUEST)
     assert not prepared.h1.daemons
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from grampus.core.errors import NotFoundError, RefusedError
-from grampus.databases.administrator import administrator_of
+from grampus.databases.administrator import administrator_of, observer_of
 from grampus.databases.database_work import DatabaseWork
 from grampus.databases.instance import observe_daemon_state
 from grampus.databases.kinds import DocumentT, OperationType
@@ -55,7 +55,7 @@ class DatabaseParameters:
         """
         if record.spec.parameters == record.started_parameters:
             return []
-        variables = observe_variables(administrator_of(self._operations.ports, record.spec))
+        variables = observe_variables(observer_of(self._operations.ports, record.spec))
         views = decide_views(
             record.spec.parameters, record.started_parameters, variables, everything=False
         )

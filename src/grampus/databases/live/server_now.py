@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from grampus.core.errors import GrampusError
 from grampus.databases.administrator import Administrator, Row
 
-# A look is to be quick, also at a server whose volume answers nobody.
-LOOK_TIMEOUT_S = 5.0
 # The same in MySQL and MariaDB. Of what a server counts anyway: it costs no table anything.
 _LOOK = (
     "SHOW GLOBAL STATUS WHERE Variable_name IN ('Threads_connected', 'Uptime'); "
@@ -27,8 +25,8 @@ class ServerNow:
 
 
 def observe_server_now(administrator: Administrator) -> ServerNow:
-    """One query. Raises GrampusError when the server does not answer within some seconds."""
-    return parse_server_now(administrator.query(_LOOK, timeout_s=LOOK_TIMEOUT_S))
+    """One query. Raises what `Administrator.query` raises."""
+    return parse_server_now(administrator.query(_LOOK))
 
 
 def parse_server_now(rows: Sequence[Row]) -> ServerNow:

@@ -17,13 +17,14 @@ from grampus.databases.replicas.replication_sql import Position, Replication
 
 # `replicating` alone is healthy. `too-far-behind`: the primary no longer has the binary logs that
 # it lacks, so it must be renewed. `broken`: what it received cannot be applied. `not-replicating`:
-# it was told of no primary, or to stop.
+# it was told of no primary, or to stop. `no-answer`: its server runs, and hangs.
 ReplicaState = Literal[
     "replicating",
     "disconnected",
     "broken",
     "too-far-behind",
     "not-replicating",
+    "no-answer",
     "stopped",
     "creating",
     "deleting",

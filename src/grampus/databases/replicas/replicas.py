@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from grampus.core.errors import GrampusError, RefusedError, not_found
-from grampus.databases.administrator import Administrator, administrator_of
+from grampus.databases.administrator import (
+    Administrator,
+    NoAnswerError,
+    administrator_of,
+    observer_of,
+)
 from grampus.databases.clones.cloning import DatabaseClones
 from grampus.databases.clones.decide_clone import CloneRequest
 from grampus.databases.kinds import DocumentT, OperationType
@@ -36,10 +43,16 @@ from grampus.databases.replicas.replica_work import observe_position, observe_re
 from grampus.databases.replicas.replication_sql import Position
 from grampus.databases.service import DatabaseService
 from grampus.databases.snapshots.decide_retention import name_at
+from grampus.databases.step_ports import StepPorts
 from grampus.volumes.model import CloneSource
 
 # As snapshots that are taken for one clone alone begin: no lineage shows them.
 _RENEWAL_PREFIX = "for-"
+# Servers that are looked at side by side: one that hangs is waited for once, not once for each.
+_LOOKS_AT_ONCE = 8
+
+# How a server is asked: `observer_of`, or `administrator_of` with more patience.
+_Asks = Callable[[StepPorts, DatabaseSpec], Administrator]
 
 
 @dataclass(frozen=True)
@@ -117,14 +130,21 @@ class DatabaseReplicas:
         """The replicas of a database, by name."""
         return replicas_of(self._operations.records.all(), primary)
 
-    def of(self, primary: str) -> list[ReplicaView]:
+    def of(self, primary: str, *, asks_primary: bool = True) -> list[ReplicaView]:
         """The replicas of a database and how far each is behind. Raises NotFoundError.
 
-        The primary is asked first: what a replica has more than it had then is not counted.
+        The primary is asked first: what a replica has more than it had then is not counted. How far
+        they are behind one that is not asked is not known.
         """
         self._operations.records.get(primary)
-        position = self._position_of(primary)
-        return [self._view(name, position) for name in self.names(primary)]
+        names = self.names(primary)
+        if not names:
+            return []
+        position = self._position_of(primary) if asks_primary else None
+        if len(names) == 1:
+            return [self._view(names[0], position)]
+        with ThreadPoolExecutor(max_workers=min(len(names), _LOOKS_AT_ONCE)) as pool:
+            return list(pool.map(lambda name: self._view(name, position), names))
 
     def show(self, name: str) -> ReplicaView:
         """One replica. Raises NotFoundError, RefusedError with code `no-replica`."""
@@ -227,8 +247,8 @@ class DatabaseReplicas:
         self._require_running(name)
         wait_for = None
         if wait:
-            position = self._position_of(primary)
-            standing = self._view(name, position).standing
+            position = self._position_of(primary, administrator_of)
+            standing = self._view(name, position, administrator_of).standing
             if position is None or standing.state != "replicating":
                 why = f"{primary} does not answer" if position is None else standing.state
                 raise RefusedError(
@@ -332,35 +352,37 @@ class DatabaseReplicas:
                 return RENEW_REPLICA.parse(operation.spec).source.snapshot
         return None
 
-    def _position_of(self, primary: str | None) -> Position | None:
+    def _position_of(self, primary: str | None, asks: _Asks = observer_of) -> Position | None:
         """Where the primary is; None when it cannot be asked."""
         if primary is None:
             return None
         try:
             if self._databases.show(primary).status != "running":
                 return None
-            return observe_position(self._administrator(primary))
+            return observe_position(self._asked(primary, asks))
         except GrampusError:
             return None
 
-    def _view(self, name: str, primary: Position | None) -> ReplicaView:
+    def _view(self, name: str, primary: Position | None, asks: _Asks = observer_of) -> ReplicaView:
         view = self._databases.show(name)
         record, status = view.record, view.status
-        return ReplicaView(record, self._standing(record.spec, status, primary))
+        return ReplicaView(record, self._standing(record.spec, status, primary, asks))
 
     def _standing(
-        self, spec: DatabaseSpec, status: DatabaseStatus, primary: Position | None
+        self, spec: DatabaseSpec, status: DatabaseStatus, primary: Position | None, asks: _Asks
     ) -> ReplicaStanding:
         replication = own = None
         if status == "running":
             try:
-                administrator = self._administrator(spec.name)
+                administrator = self._asked(spec.name, asks)
                 replication = observe_replication(administrator)
                 own = observe_position(administrator)
+            except NoAnswerError as error:
+                return ReplicaStanding("no-answer", problem=error.problem)
             except GrampusError as error:
                 return ReplicaStanding("stopped", problem=error.problem)
         return decide_standing(status, spec.flavour, replication, own, primary)
 
-    def _administrator(self, name: str) -> Administrator:
+    def _asked(self, name: str, asks: _Asks) -> Administrator:
         ports = self._operations.ports
-        return administrator_of(ports, ports.records.get(name).spec)
+        return asks(ports, ports.records.get(name).spec)

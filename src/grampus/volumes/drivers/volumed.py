@@ -206,7 +206,7 @@ class Volumed:
         self, host: Host, request: MapRequest, file: PurePosixPath
     ) -> LiveVolume | None:
         status = self._observe_status(host, request, file)
-        if status.state == "dead":
+        if status.state in ("dead", "unknown"):  # one that says nothing is not waited for twice
             return status
         statistics = self._ask(host, file, "statistics")
         if statistics.returncode != 0:

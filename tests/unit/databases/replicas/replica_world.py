@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from grampus.core.errors import RefusedError
+from grampus.core.errors import GrampusError, RefusedError
 from grampus.databases.layout import PRIMARY_AUTHORITIES, VOLUME_IN_DAEMON
 from grampus.databases.replicas.decide_replicas import ReplicaRequest
 from grampus.databases.replicas.renewals import ReplicaRenewals
@@ -22,7 +22,7 @@ from grampus.databases.replicas.replication_sql import (
     render_replication_sql,
     render_stop_receiving_sql,
 )
-from grampus.hosts.port import DaemonSpec
+from grampus.hosts.port import CommandResult, DaemonSpec
 from tests.unit.databases.fake_accounts import accounts_of
 from tests.unit.databases.fake_volumes import FakeVolumes
 from tests.unit.databases.fakes import FakeDaemon, FakeFile, FakeFleet, FakeHost, Fuse
@@ -47,10 +47,27 @@ class ReplicatingHost(FakeHost):
         self.held_back: set[str] = set()  # daemons that receive and do not apply
         self.apply_error: dict[str, str] = {}
         self.silent_to_looks = False
+        self.hung: set[str] = set()  # daemons that let a client connect, and say nothing
+        self.waited_s: list[float] = []  # how long somebody waited for one of them, each time
 
     @property
     def data_dir(self) -> PurePosixPath:
         return PurePosixPath(f"/{self.name}")
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: str | None = None,
+        timeout_s: float = 60.0,
+        check: bool = True,
+        daemon: str | None = None,
+    ) -> CommandResult:
+        if daemon in self.hung:
+            self.waited_s.append(timeout_s)
+            said = f"`mysql` did not end within {timeout_s:g} s on {self.name} and was stopped."
+            raise GrampusError(said, code="timeout")
+        return super().run(argv, stdin=stdin, timeout_s=timeout_s, check=check, daemon=daemon)
 
     # -- what a server knows ------------------------------------------------------------------
 

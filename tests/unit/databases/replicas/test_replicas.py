@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError, UsageError
+from grampus.databases.administrator import STATEMENT_TIMEOUT_S
 from grampus.databases.clones.cloning import DatabaseClones
 from grampus.databases.clones.decide_clone import CloneRequest
 from grampus.databases.live.moving import DatabaseMoves
@@ -408,3 +409,17 @@ def test_a_schedule_that_makes_no_sense_is_refused(world: ReplicaWorld, every_s:
     world.add()
     with pytest.raises(UsageError):
         world.renewals().put("demo-r1", every_s)
+
+
+def test_who_looks_soon_gives_up_and_who_changes_something_is_patient(world: ReplicaWorld) -> None:
+    world.add(host="h2")
+    world.servers["h2"].hung.add("mysqld-demo-r1")
+    (view,) = world.replicas().of("demo")
+    assert (view.standing.state, view.standing.lag_ms) == ("no-answer", None)
+    with pytest.raises(RefusedError) as caught:
+        world.replicas().choose_reader("demo")
+    assert "demo-r1 is no-answer" in caught.value.problem
+    world.servers["h2"].waited_s.clear()
+    with pytest.raises(RefusedError):
+        world.replicas().plan_promote("demo-r1", wait=True)
+    assert world.servers["h2"].waited_s == [STATEMENT_TIMEOUT_S]
