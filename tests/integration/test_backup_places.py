@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ import pytest
 
 from tests.system.command_line import KILLED, CommandLine
 
-SOURCE, RESTORED = "b-place", "b-placed"
+SOURCE, SECOND, RESTORED = "b-place", "b-place-2", "b-placed"
 SIZES = ("--size", "1G", "--memory", "512M", "--cpus", "0.5")
 # About 40 MiB that nothing can compress.
 FILL = (
@@ -125,3 +126,70 @@ def test_bucket_of_the_labs_own_gateway(lab: CommandLine, source: str) -> None:
     status = lab.json("lab", "status")
     assert not [d for host in status["hosts"] for d in host["daemons"] if "rgw" in d["name"]]
     assert not Path(gateway["credentials"]).exists()
+
+
+@pytest.fixture
+def pair(lab: CommandLine, source: str) -> Iterator[tuple[str, str]]:
+    """Two databases of some size, without schedules again after it."""
+    lab.ok("db", "create", SECOND, *SIZES)
+    try:
+        lab.ok("db", "connect", SECOND, "-e", FILL)
+        yield source, SECOND
+    finally:
+        lab.run("db", "backup", "schedule", source, "--off")
+        lab.run("db", "delete", SECOND, "--yes", "--now")
+
+
+def test_what_is_due_is_taken_side_by_side_and_told_apart(
+    lab: CommandLine, pair: tuple[str, str], small_disk: Path, tmp_path: Path
+) -> None:
+    good, bad = pair
+    shelf, full = tmp_path / "shelf", small_disk / "shelf"
+    every = ("--every", "1h", "--keep", "1")
+    lab.ok("db", "backup", "schedule", good, *every, "--to", str(shelf))
+    lab.ok("db", "backup", "schedule", bad, *every, "--to", str(full))
+    due = lab.run("db", "backup", "due", "--format", "json")
+    assert due.code == 1, due.stderr
+    told = {one["database"]: one for one in due.document["databases"]}
+    assert list(told) == sorted(pair)
+    assert told[good]["taken"] is not None
+    assert told[good]["problems"] == []
+    assert told[bad]["taken"] is None
+    assert "There is no room left" in told[bad]["problems"][0]["problem"]
+    assert f"{good}: " in due.stderr
+    lab.ok("db", "backup", "schedule", bad, *every, "--to", str(shelf))
+    assert lab.ok("db", "backup", "due").code == 0
+    databases = {one["database"]["name"] for one in listed(lab, str(shelf))["backups"]}
+    assert databases == set(pair)
+
+
+def test_ctrl_c_ends_all_that_is_due_and_leaves_nothing(
+    lab: CommandLine, pair: tuple[str, str], tmp_path: Path
+) -> None:
+    shelf = str(tmp_path / "shelf")
+    for name in pair:
+        lab.ok("db", "backup", "schedule", name, "--every", "1h", "--to", shelf)
+    before = {
+        name: {one["name"] for one in lab.json("volume", "snapshot", "list", name)["snapshots"]}
+        for name in pair
+    }
+    due = lab.start("db", "backup", "due")
+    assert due.stderr is not None
+    begun: set[str] = set()
+    for line in due.stderr:
+        begun |= {name for name in pair if line.startswith(f"{name}: Write all of it")}
+        if begun == set(pair):
+            break
+    due.send_signal(signal.SIGINT)
+    _, said = due.communicate(timeout=60)
+    assert due.returncode not in (0, KILLED), said
+    # One that was quicker is whole; the other is gone without a trace.
+    whole = listed(lab, shelf)
+    assert (len(whole["backups"]) < 2, whole["incomplete"]) == (True, [])
+    assert said.count("Undoing") == 2 - len(whole["backups"]), said
+    for name in {*pair} - {one["database"]["name"] for one in whole["backups"]}:
+        found = lab.json("volume", "snapshot", "list", name)["snapshots"]
+        assert {one["name"] for one in found} == before[name]
+    assert "undone" not in lab.ok("db", "list").stderr, "there was nothing to settle"
+    lab.ok("db", "backup", "due")
+    assert len(listed(lab, shelf)["backups"]) == 2

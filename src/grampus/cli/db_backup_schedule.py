@@ -17,6 +17,7 @@ from grampus.cli.backup_documents import (
 )
 from grampus.cli.composition.backups import backup_schedules, scheduled_tests
 from grampus.cli.db_backup import backup_app
+from grampus.cli.due_backups import carry_out_due_tests, take_due_backups
 from grampus.cli.options import (
     FORMAT_DEFAULT,
     LAB_DEFAULT,
@@ -121,11 +122,15 @@ def backup_due(
 ) -> None:
     """Take the backups that schedules want now, archive binary logs, let old ones go; for cron.
 
-    Restore tests that are due come after that.
+    Restore tests that are due come after that. Two databases of a place have their turn at a time.
     """
     with work_on_databases(lab) as (session, _):
-        carried = backup_schedules(session).carry_out(changes_nothing=dry_run)
-        tests = scheduled_tests(session).carry_out(changes_nothing=dry_run)
+        if dry_run:
+            carried = backup_schedules(session).plan_all()
+            tests = scheduled_tests(session).plan_all()
+        else:
+            carried = take_due_backups(session, with_logs=True)
+            tests = carry_out_due_tests(session)
     if dry_run:
         plan = [f"Take the backup {one.taken}: {one.why}" for one in carried if one.taken]
         show_plan(output_format, [*plan, *(line for one in tests for line in one.plan)])

@@ -7,8 +7,9 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
-from grampus.cli.composition.backups import backup_schedules, scheduled_tests
+from grampus.cli.composition.backups import backup_schedules
 from grampus.cli.composition.session import Session
+from grampus.cli.due_backups import carry_out_due_tests, take_due_backups
 from grampus.databases.backup.backup_schedules import CarriedBackup
 from grampus.databases.controller.due_jobs import ControllerEvent, failure_of
 from grampus.databases.controller.side_by_side import SideBySide
@@ -30,7 +31,7 @@ OpenSession = Callable[[], AbstractContextManager[Session]]
 
 def take_backups(session: Session) -> list[ControllerEvent]:
     """Take the backups that are due, and let old ones go."""
-    return _events(backup_schedules(session).carry_out(with_logs=False))
+    return _events(take_due_backups(session, with_logs=False))
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ def _late(database: str, lag_s: float) -> ControllerEvent:
 def carry_out_tests(session: Session) -> list[ControllerEvent]:
     """Restore and compare the backups whose test is due; what was found wrong is told on."""
     events = []
-    for one in scheduled_tests(session).carry_out():
+    for one in carry_out_due_tests(session):
         name = one.database
         if one.tested is not None and one.tested.test.problem is None:
             tested = one.tested.manifest.id

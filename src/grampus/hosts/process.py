@@ -322,6 +322,13 @@ def _end_live() -> None:
 atexit.register(_end_live)
 
 
+def ask_commands_to_end() -> None:
+    """TERM to every command that runs, so that threads which wait for one of them go on."""
+    for process in list(_live):
+        if process.returncode is None:
+            _signal_group(process.pid, signal.SIGTERM)
+
+
 def start_command(
     argv: Sequence[str],
     *,

@@ -33,6 +33,7 @@ class CarriedBackup:
     database: str
     taken: str | None = None
     why: str = ""
+    key_id: str = ""  # that it is sealed with
     deleted: list[str] = field(default_factory=list)  # backups and binary logs let go
     archived_bytes: int = 0
     archived_until: datetime | None = None
@@ -107,37 +108,59 @@ class BackupSchedules:
                 BinlogJoiner(self._operations).join(name, schedule.place)
         return carried
 
-    def carry_out(
-        self, *, changes_nothing: bool = False, with_logs: bool = True
-    ) -> list[CarriedBackup]:
-        """Take the backups that are due, archive binary logs, let go what need not be kept.
+    def scheduled(self) -> dict[str, BackupSchedule]:
+        """The schedules by which backups are taken now."""
+        return {
+            name: record.backup_schedule
+            for name, record in self._operations.records.all().items()
+            if record.phase == "ready" and record.backup_schedule is not None
+        }
 
-        Where a backup was taken, pieces of archived logs are joined too, `with_logs`.
-
-        One answer a schedule. What fails with one database keeps none of the others from its own.
-        One whose backup is being taken is left to the next call. With `changes_nothing`, says what
-        would be done.
-        """
-        carried = []
-        for name, record in self._operations.records.all().items():
-            schedule = record.backup_schedule
-            if record.phase != "ready" or schedule is None:
-                continue
+    def plan_all(self) -> list[CarriedBackup]:
+        """What `take` would do now, one answer a schedule."""
+        planned = []
+        for name, schedule in self.scheduled().items():
             one = CarriedBackup(name)
-            carried.append(one)
-            if changes_nothing:
-                with _told(one):
-                    self._look(one, record, schedule)
-                continue
+            planned.append(one)
             with _told(one):
-                self._take(one, record, schedule)
-            if with_logs and _has_logs(record, schedule):
+                self._look(one, self._operations.records.get(name), schedule)
+        return planned
+
+    def take(self, name: str, *, with_logs: bool = True) -> CarriedBackup:
+        """Take the backup of a database if it is due; archive its binary logs, `with_logs`.
+
+        Where one was taken, pieces of archived logs are joined too. What fails is told in the
+        answer; one whose backup is being taken is left to the next call.
+        """
+        one, record = CarriedBackup(name), self._operations.records.find(name)
+        schedule = None if record is None else record.backup_schedule
+        if record is None or schedule is None or record.phase != "ready":
+            return one  # it was so when it was asked for
+        with _told(one):
+            self._take(one, record, schedule)
+        if with_logs and _has_logs(record, schedule):
+            with _told(one):
+                self._archive(one, schedule)
+            if one.taken is not None:  # seldom enough to list all of them
                 with _told(one):
-                    self._archive(one, schedule)
-                if one.taken is not None:  # seldom enough to list all of them
-                    with _told(one):
-                        BinlogJoiner(self._operations).join(name, schedule.place)
-        return carried
+                    BinlogJoiner(self._operations).join(name, schedule.place)
+        return one
+
+    def let_go(self, one: CarriedBackup) -> None:
+        """Delete what need not be kept, since `take` took a backup.
+
+        After all backups of a place: nothing is deleted there while one is being taken.
+        """
+        record = self._operations.records.find(one.database)
+        schedule = None if record is None else record.backup_schedule
+        if one.taken is None or schedule is None or schedule.keep is None:
+            return
+        backups = DatabaseBackups(self._operations)
+        with _told(one):
+            deleted = backups.let_go(one.database, schedule.place, keep=schedule.keep)
+            one.deleted += deleted
+            if deleted and schedule.archives:
+                one.deleted += self._let_logs_go(one.database, schedule, one.key_id)
 
     def _look(self, one: CarriedBackup, record: DatabaseRecord, schedule: BackupSchedule) -> None:
         if not self._is_due(record, schedule):
@@ -154,13 +177,9 @@ class BackupSchedules:
             one.database,
             schedule.place,
             wanted=self._wanted(record, schedule),
-            keep=schedule.keep,
             patience_s=0.0,
         )
-        one.taken, one.why = taken.manifest.id, taken.why
-        one.deleted += taken.deleted
-        if taken.deleted and schedule.archives:
-            one.deleted += self._let_logs_go(one.database, schedule, taken.manifest.key_id)
+        one.taken, one.why, one.key_id = taken.manifest.id, taken.why, taken.manifest.key_id
 
     def _archive(self, one: CarriedBackup, schedule: BackupSchedule) -> None:
         archived = BinlogArchiver(self._operations).archive(one.database, schedule.place)

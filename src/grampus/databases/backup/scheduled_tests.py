@@ -33,31 +33,43 @@ class ScheduledTests:
         self._tests = tests
         self._states = BackupStates(operations)
 
-    def carry_out(self, *, changes_nothing: bool = False) -> list[CarriedTest]:
-        """Test the newest backup of each database whose schedule wants it now.
+    def scheduled(self) -> dict[str, BackupSchedule]:
+        """The schedules that ask for tests now."""
+        return {
+            name: record.backup_schedule
+            for name, record in self._operations.records.all().items()
+            if record.phase == "ready"
+            and record.backup_schedule is not None
+            and record.backup_schedule.test_every_s is not None
+        }
 
-        One answer a schedule with tests. What fails with one database keeps no other from its own;
-        one that is being tested is left to the next call. With `changes_nothing`, says what would
-        be done.
+    def plan_all(self) -> list[CarriedTest]:
+        """What `test` would do now, one answer a schedule with tests."""
+        return [self._carry_out(name, changes_nothing=True) for name in self.scheduled()]
+
+    def test(self, name: str) -> CarriedTest:
+        """Test the newest backup of a database if its schedule wants it now.
+
+        What fails is told in the answer; one that is being tested is left to the next call.
         """
-        carried = []
-        for name, record in self._operations.records.all().items():
-            schedule = record.backup_schedule
-            if record.phase != "ready" or schedule is None or schedule.test_every_s is None:
-                continue
-            one = CarriedTest(name)
-            carried.append(one)
-            try:
-                if self._is_due(record, schedule, schedule.test_every_s):
-                    if changes_nothing:
-                        one.plan = tuple(self._tests.plan(name, schedule.place))
-                    else:
-                        one.tested = self._tests.test(name, schedule.place)
-            except GrampusError as error:
-                one.problem = None if error.code == "busy" else error
-            state = self._states.find(name, schedule.place)
-            one.found = None if state is None else state.test_problem
-        return carried
+        return self._carry_out(name, changes_nothing=False)
+
+    def _carry_out(self, name: str, *, changes_nothing: bool) -> CarriedTest:
+        one, record = CarriedTest(name), self._operations.records.find(name)
+        schedule = None if record is None else record.backup_schedule
+        if record is None or schedule is None or schedule.test_every_s is None:
+            return one  # it was so when it was asked for
+        try:
+            if self._is_due(record, schedule, schedule.test_every_s):
+                if changes_nothing:
+                    one.plan = tuple(self._tests.plan(name, schedule.place))
+                else:
+                    one.tested = self._tests.test(name, schedule.place)
+        except GrampusError as error:
+            one.problem = None if error.code == "busy" else error
+        state = self._states.find(name, schedule.place)
+        one.found = None if state is None else state.test_problem
+        return one
 
     def _is_due(self, record: DatabaseRecord, schedule: BackupSchedule, every_s: int) -> bool:
         state = self._states.find(record.spec.name, schedule.place)

@@ -127,6 +127,17 @@ class DatabaseBackups:
             BackupStates(operations).refresh(name, place)
         return TakenBackup(manifest, plan.why, deleted)
 
+    def let_go(self, name: str, place: TargetPlace, *, keep: int) -> tuple[str, ...]:
+        """Delete what `create` would with that `keep`, and say what.
+
+        Nothing while another backup is taken there. Raises NotFoundError.
+        """
+        facts = describe_database(self._operations.records.get(name))
+        deleted = self._retain(self._kept(place), facts, keep)
+        if deleted:
+            BackupStates(self._operations).refresh(name, place)
+        return deleted
+
     def _retain(self, kept: KeptBackups, database: BackedUpDatabase, keep: int) -> tuple[str, ...]:
         try:
             return kept.retain(database, keep=keep)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
@@ -12,6 +13,8 @@ from typing import Generic, TypeVar
 from grampus.databases.controller.due_jobs import SessionT
 
 ResultT = TypeVar("ResultT")
+
+HEARD_WITHIN_S = 0.5
 
 
 class _SharedSession(Generic[SessionT]):
@@ -59,6 +62,10 @@ class SideBySide(Generic[SessionT, ResultT]):
         self._threads: Counter[str] = Counter()  # by lane
         self._results: dict[str, ResultT] = {}
         self._errors: list[Exception] = []
+        # A lock of C, which an interrupt cannot strike between its taking and its block.
+        self._interrupting = threading.Lock()
+        self._interruptible: set[int] = set()  # threads that are inside of `work`
+        self._is_interrupted = False
 
     def run(
         self,
@@ -84,11 +91,34 @@ class SideBySide(Generic[SessionT, ResultT]):
             shared = _SharedSession(self._open_session(), len(fresh))
             self._begin([_Turn(subject, wanted[subject], shared, work) for subject in fresh])
         with self._changed:
-            self._changed.wait_for(self._is_idle, patience_s)
+            if patience_s is None:
+                self._wait_for_all()
+            else:
+                self._changed.wait_for(self._is_idle, patience_s)
             if self._errors:
                 raise self._errors.pop(0)
             results, self._results = self._results, {}
         return results
+
+    def interrupt(self, wake: Callable[[], None]) -> None:
+        """End what is at work as Ctrl-C does in the main thread, and wait until it has ended.
+
+        Python tells the main thread alone of a Ctrl-C: work in others would end half done with the
+        process. Each gets a KeyboardInterrupt here, so it is undone as any work is. `wake` ends
+        what they wait for outside Python, such as commands. Nothing is begun any more.
+        """
+        with self._changed:
+            dropped, self._waiting = self._waiting, deque()
+        for turn in dropped:
+            turn.shared.release()
+        with self._interrupting:
+            self._is_interrupted = True
+            for thread in self._interruptible:
+                _interrupt_thread(thread)
+            self._interruptible.clear()
+        wake()
+        with self._changed:
+            self._wait_for_all()
 
     def _begin(self, turns: list[_Turn[SessionT, ResultT]]) -> None:
         with self._changed:
@@ -103,9 +133,11 @@ class SideBySide(Generic[SessionT, ResultT]):
     def _serve(self, lane: str) -> None:
         while (turn := self._next(lane)) is not None:
             try:
-                result = turn.work(turn.shared.session, turn.subject)
+                result = self._work(turn)
                 with self._changed:
                     self._results[turn.subject] = result
+            except KeyboardInterrupt:
+                pass  # whoever asked for it waits for the end alone
             except Exception as error:  # noqa: BLE001 - `run` raises it again
                 with self._changed:
                     self._errors.append(error)
@@ -114,6 +146,19 @@ class SideBySide(Generic[SessionT, ResultT]):
                 with self._changed:
                     del self._at_work[turn.subject]
                     self._changed.notify_all()
+
+    def _work(self, turn: _Turn[SessionT, ResultT]) -> ResultT:
+        thread = threading.get_ident()
+        with self._interrupting:
+            if self._is_interrupted:
+                raise KeyboardInterrupt
+            self._interruptible.add(thread)
+        try:
+            return turn.work(turn.shared.session, turn.subject)
+        finally:
+            # One that was sent strikes here at the latest, never in what comes after.
+            with self._interrupting:
+                self._interruptible.discard(thread)
 
     def _next(self, lane: str) -> _Turn[SessionT, ResultT] | None:
         with self._changed:
@@ -125,5 +170,17 @@ class SideBySide(Generic[SessionT, ResultT]):
             self._at_work[turn.subject] = lane
             return turn
 
+    def _wait_for_all(self) -> None:
+        # In pieces: a Ctrl-C right before a wait without an end would be heard after it.
+        while not self._changed.wait_for(self._is_idle, HEARD_WITHIN_S):
+            pass
+
     def _is_idle(self) -> bool:
         return not self._at_work and not self._waiting
+
+
+def _interrupt_thread(thread: int) -> None:
+    """A KeyboardInterrupt in another thread, as soon as it is in Python code (C API)."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(
+        ctypes.c_ulong(thread), ctypes.py_object(KeyboardInterrupt)
+    )

@@ -37,7 +37,8 @@ def put(world: World, shelf: Path, test_every_s: int | None = DAY) -> None:
 
 
 def carry_out(world: World) -> CarriedTest:
-    (one,) = scheduled(world).carry_out()
+    service = scheduled(world)
+    (one,) = [service.test(name) for name in service.scheduled()]
     return one
 
 
@@ -80,7 +81,7 @@ def test_nothing_to_test_is_no_problem(world: World, shelf: Path) -> None:
 def test_without_an_interval_nothing_is_tested(world: World, shelf: Path) -> None:
     take(world, shelf)
     put(world, shelf, None)
-    assert scheduled(world).carry_out() == []
+    assert scheduled(world).scheduled() == {}
 
 
 def test_what_was_found_wrong_is_told_until_a_test_is_good(world: World, shelf: Path) -> None:
@@ -110,7 +111,7 @@ def test_plan_changes_nothing(world: World, shelf: Path) -> None:
     manifest = take(world, shelf)
     put(world, shelf)
     before = world.inventory()
-    (one,) = scheduled(world).carry_out(changes_nothing=True)
+    (one,) = scheduled(world).plan_all()
     assert manifest.id in one.plan[0]
     assert one.tested is None
     assert world.inventory() == before

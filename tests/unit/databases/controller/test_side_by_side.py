@@ -6,6 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from queue import SimpleQueue
 
 import pytest
 
@@ -116,3 +117,31 @@ def test_a_defect_is_raised_and_takes_nothing_of_the_others_along() -> None:
     with pytest.raises(KeyError, match="defect"):
         side.run(lanes("a1", "a2"), work, patience_s=None)
     assert set(side.run({}, work, patience_s=None)) == {"a2"}
+
+
+def test_an_interrupt_ends_each_as_ctrl_c_ends_the_main_thread() -> None:
+    """What is at work tidies up, what waits outside Python is woken, and nothing is begun anew."""
+    # Of C alone: an interrupt in a Condition's own code would leave it locked for the others.
+    at_work, gate, undone = SimpleQueue[str](), threading.Lock(), list[str]()
+    assert gate.acquire()
+    work = Work()
+
+    def wait_and_undo(session: str, subject: str) -> str:
+        work(session, subject)
+        try:
+            at_work.put(subject)
+            assert gate.acquire(timeout=LONG_S)  # as for a command, which only its end ends
+            return "not interrupted"
+        except KeyboardInterrupt:
+            undone.append(subject)
+            gate.release()
+            raise
+
+    side = SideBySide[str, str](work.session, most=2)
+    side.run(lanes("a1", "a2", "a3", "b1"), wait_and_undo, patience_s=SHORT_S)
+    assert {at_work.get(timeout=LONG_S) for _ in range(3)} == {"a1", "a2", "b1"}
+    side.interrupt(gate.release)
+    assert sorted(undone) == ["a1", "a2", "b1"]
+    assert (work.begun["a3"], work.open_sessions) == (0, 0), "it had not begun"
+    assert side.run({}, wait_and_undo, patience_s=None) == {}
+    assert side.run(lanes("a4"), wait_and_undo, patience_s=None) == {}, "nothing is begun any more"
