@@ -84,6 +84,16 @@ def test_a_role_is_active_at_login_and_reaches_no_further(shop: CommandLine) -> 
     ]
     assert [(h["name"], h["at_login"]) for h in found["desk"]["holders"]] == [("clerk", True)]
     assert ("clerk", False) in [(h["name"], h["at_login"]) for h in found["read"]["holders"]]
+    more = ("--grant", "SELECT, INSERT ON my_desk", "--grant", "SELECT ON myxdesk.t")
+    changed = shop.json("db", "role", "change", "names", "desk", *more)
+    assert changed["added"] == ["SELECT ON myxdesk.t"]
+    assert [one.endswith("SHOW VIEW ON my_desk.*") for one in changed["taken"]] == [True]
+    assert login(shop, "names", made, "insert into my_desk.t values (3)")[0] == 0
+    assert login(shop, "names", made, "select count(*) from myxdesk.t") == (0, "0")
+    assert login(shop, "names", made, "delete from my_desk.t where a = 3")[0] == 1
+    assert shop.json("db", "role", "change", "names", "desk", *more)["added"] == []
+    wide = shop.run("db", "role", "change", "names", "desk", "--grant", "read ON *.*")
+    assert wide.code == 4, wide.stderr
     shop.ok("db", "role", "revoke", "names", "desk", "--from", "clerk")
     assert login(shop, "names", made, "select count(*) from my_desk.t")[0] == 1
     shop.ok("db", "role", "grant", "names", "desk", "--to", "clerk")
@@ -98,6 +108,9 @@ def test_roles_that_would_reach_too_far_are_refused(shop: CommandLine) -> None:
         refused = shop.run("db", "role", "add", "names", "far", "--grant", grant)
         assert refused.code == code, refused.stderr
     shop.ok("db", "role", "add", "names", "wide", "--grant", "all, PROCESS ON *.*")
+    fewer = shop.json("db", "role", "change", "names", "wide", "--grant", "read ON *.*")
+    assert fewer["added"] == []
+    assert "PROCESS" in fewer["taken"][0]
     made = Path(
         shop.json("db", "user", "add", "names", "wide_one", "--role", "wide")["option_file"]
     )
@@ -124,6 +137,14 @@ def test_mariadb_has_one_role_at_login(shop: CommandLine) -> None:
         shop.ok("db", "role", "grant", "maria", "till", "--to", "clerk", "--on-request")
         wanted = "set role till; select count(*) from myxdesk.t"
         assert login(shop, "maria", option_file, wanted) == (0, "0")
+        changed = ("--grant", "SELECT, INSERT ON my_desk", "--grant", "SELECT ON myxdesk.t")
+        shop.ok("db", "role", "change", "maria", "desk", *changed)
+        assert login(shop, "maria", option_file, "insert into my_desk.t values (2)")[0] == 0
+        assert login(shop, "maria", option_file, "select count(*) from myxdesk.t") == (0, "0")
+        assert login(shop, "maria", option_file, "delete from my_desk.t where a = 2")[0] == 1
+        shop.ok("db", "role", "change", "maria", "desk", "--grant", "write ON my_desk")
+        assert login(shop, "maria", option_file, "delete from my_desk.t where a = 2")[0] == 0
+        assert login(shop, "maria", option_file, "select count(*) from myxdesk.t")[0] == 1
         found = {role["name"]: role for role in shop.json("db", "role", "list", "maria")["roles"]}
         assert found["till"]["rights"] == ["SELECT ON myxdesk.t"]
         assert [(h["name"], h["at_login"]) for h in found["till"]["holders"]] == [("clerk", False)]

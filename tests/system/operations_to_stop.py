@@ -183,6 +183,12 @@ OPERATIONS = [
         back=[_NO_USER],
     ),
     _undone("db.role-add", _ROLE),
+    _finished(
+        "db.role-change",
+        f"db role change {NAME} cut_role --grant 'SELECT, INSERT ON kept'",
+        prepare=[_ROLE],
+        back=[_NO_ROLE],
+    ),
     _finished("db.role-remove", _NO_ROLE, prepare=[_USER, _ROLE, _GIVEN], back=[_NO_USER]),
     _finished(
         "db.role-grant",

@@ -19,27 +19,34 @@ from grampus.cli.options import (
 )
 from grampus.cli.output import OutputFormat, make_output, show_plan
 from grampus.cli.work import work_on_databases
-from grampus.databases.users.decide_role_grants import parse_grant
+from grampus.databases.users.decide_role_grants import merge_grants, parse_grant
 from grampus.databases.users.decide_roles import DatabaseRole, RoleHolder, is_preset
 from grampus.databases.users.decide_users import describe_role
-from grampus.databases.users.role_steps import ADD_ROLE, GRANT_ROLE, REMOVE_ROLE, REVOKE_ROLE
+from grampus.databases.users.role_steps import (
+    ADD_ROLE,
+    CHANGE_ROLE,
+    GRANT_ROLE,
+    REMOVE_ROLE,
+    REVOKE_ROLE,
+)
 
 role_app = make_noun("role", "Roles of a database, for its users.", under=db_app)
 RoleArgument = Annotated[str, typer.Argument(metavar="ROLE", help="The role's name.")]
+GrantOption = Annotated[
+    list[str],
+    typer.Option(
+        metavar="'PRIVILEGES ON WHAT'",
+        help="What it may do; may be repeated. PRIVILEGES: SELECT, INSERT and so on, or read, "
+        "write, all. WHAT: a schema, SCHEMA.TABLE, or *.*.",
+    ),
+]
 
 
 @command(role_app, "add", "grampus db role add shop sales_desk --grant 'read ON sales'")
 def role_add(
     name: NameArgument,
     role: RoleArgument,
-    grant: Annotated[
-        list[str],
-        typer.Option(
-            metavar="'PRIVILEGES ON WHAT'",
-            help="What it may do; may be repeated. PRIVILEGES: SELECT, INSERT and so on, or read, "
-            "write, all. WHAT: a schema, SCHEMA.TABLE, or *.*.",
-        ),
-    ],
+    grant: GrantOption,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
@@ -55,6 +62,45 @@ def role_add(
     may = [given.shown for given in grants]
     make_output(output_format).details(
         {"database": name, "role": role, "rights": may}, {"role": role, "may": "; ".join(may)}
+    )
+
+
+@command(
+    role_app,
+    "change",
+    "grampus db role change shop sales_desk --grant 'read ON sales' --grant 'all ON sales.orders'",
+)
+def role_change(
+    name: NameArgument,
+    role: RoleArgument,
+    grant: GrantOption,
+    lab: LabOption = LAB_DEFAULT,
+    dry_run: DryRunOption = False,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Let a role have just these privileges, for all who have it.
+
+    What is missing is given first, then what is too much is taken: nobody is without what stays.
+    """
+    grants = [parse_grant(text) for text in grant]
+    with work_on_databases(lab) as (session, _):
+        roles = database_roles(session)
+        if dry_run:
+            planned = roles.plan_change(name, role, grants)
+            show_plan(output_format, roles.describe(CHANGE_ROLE, planned) if planned else [])
+            return
+        order = roles.change(name, role, grants)
+    may = [given.shown for given in merge_grants(grants)]
+    added = [given.shown for given in order.grants] if order else []
+    taken = [given.shown for given in order.taken] if order else []
+    make_output(output_format).details(
+        {"database": name, "role": role, "rights": may, "added": added, "taken": taken},
+        {
+            "role": role,
+            "may": "; ".join(may),
+            "added": "; ".join(added) or "nothing",
+            "taken": "; ".join(taken) or "nothing",
+        },
     )
 
 

@@ -49,6 +49,7 @@ KINDS: Mapping[str, str] = {
     "db.user-passwd": "users.user_steps:CHANGE_PASSWORD",
     "db.user-discard": "users.user_steps:DISCARD_PASSWORD",
     "db.role-add": "users.role_steps:ADD_ROLE",
+    "db.role-change": "users.role_steps:CHANGE_ROLE",
     "db.role-remove": "users.role_steps:REMOVE_ROLE",
     "db.role-grant": "users.role_steps:GRANT_ROLE",
     "db.role-revoke": "users.role_steps:REVOKE_ROLE",

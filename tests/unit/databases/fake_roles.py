@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from grampus.databases.users.decide_role_grants import parse_grant
+
 from .fake_accounts import accounts_of
 
 Account = tuple[str, str]  # name and host; MariaDB's roles have the host ''
@@ -18,6 +20,8 @@ _ROLE_TO_USER = re.compile(rf"(GRANT|REVOKE) ({_ACCOUNT}) (?:TO|FROM) ({_ACCOUNT
 _PRIVILEGES = re.compile(
     rf"(?:GRANT|REVOKE) [A-Z ,]+ ON .+? (?:TO|FROM) ({_ACCOUNT})(?: WITH GRANT OPTION)?"
 )
+_PLAIN = re.compile(r"GRANT (?P<what>[A-Z ,]+?)(?P<rest> ON .+ TO \S+)")
+_ORDER = parse_grant("all ON *.*").privileges
 _LOGIN = re.compile(rf"SET DEFAULT ROLE (NONE|{_ACCOUNT}(?:, {_ACCOUNT})*) (?:TO|FOR) ({_ACCOUNT})")
 _CREATE_USER = re.compile(rf"CREATE USER IF NOT EXISTS ({_ACCOUNT}) .*?DEFAULT ROLE ({_ACCOUNT})")
 
@@ -55,7 +59,9 @@ class FakeRoles:
             self.at_login[user] = roles
         elif (match := _PRIVILEGES.fullmatch(statement)) and _only(match[1]) in self.granted:
             kept = self.granted[_only(match[1])]
-            kept += [statement] if statement not in kept else []
+            if statement.startswith("REVOKE") and " ON mysql.* " not in statement:
+                return _revoke(kept, statement)
+            _give(kept, statement)
         return ""
 
     def _hand(self, verb: str, role: Account, user: Account, users: set[str]) -> str:
@@ -83,6 +89,39 @@ class FakeRoles:
             for role, user in self.held
         ]
         return sorted(found)
+
+
+def _give(kept: list[str], statement: str) -> None:
+    """As a server keeps it: one line for each thing, in an order of its own."""
+    match = _PLAIN.fullmatch(statement)
+    for number, line in enumerate(kept) if match else ():
+        known = _PLAIN.fullmatch(line)
+        if match and known and match["rest"] == known["rest"]:
+            both = {*known["what"].split(", "), *match["what"].split(", ")}
+            kept[number] = f"GRANT {', '.join(sorted(both, key=_place))}{match['rest']}"
+            return
+    if statement not in kept:
+        kept.append(statement)
+
+
+def _place(privilege: str) -> int:
+    return _ORDER.index(privilege) if privilege in _ORDER else len(_ORDER)
+
+
+def _revoke(kept: list[str], statement: str) -> str:
+    """Take privileges out of the grants on the same thing, as a server does."""
+    what, _, where = statement.removeprefix("REVOKE ").rpartition(" FROM ")[0].partition(" ON ")
+    left = set(what.split(", "))
+    for line in list(kept):
+        given, _, target = line.removeprefix("GRANT ").rpartition(" TO ")[0].partition(" ON ")
+        if line.startswith("REVOKE") or target != where:
+            continue
+        stay = [each for each in given.split(", ") if each not in left]
+        left -= set(given.split(", "))
+        role = line.rpartition(" TO ")[2]
+        changed = [f"GRANT {', '.join(stay)} ON {where} TO {role}"] if stay else []
+        kept[kept.index(line) : kept.index(line) + 1] = changed
+    return f"ERROR 1141 (42000): There is no such grant: {left}" if left else ""
 
 
 def roles_of(statements: str) -> FakeRoles:

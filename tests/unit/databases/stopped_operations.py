@@ -286,6 +286,7 @@ def _case(name: str, prepare: Act, act: Act, end: End, *, kind: str = "", **more
     return Case(name, f"db.{kind or name}", prepare, act, end, **more)
 
 
+OTHER = [parse_grant("SELECT, ALTER ON shop")]
 CASES: list[Case] = [
     _case("golden", nothing, _make_golden, "gone"),
     _case(
@@ -478,6 +479,9 @@ CASES: list[Case] = [
         "done",
     ),
     _case("role-add", _created, _add_role, "gone"),
+    _case(
+        "role-change", _with_given_role, lambda w: roles(w).change("demo", "desk", OTHER), "done"
+    ),
     _case(
         "role-remove",
         _with_given_role,

@@ -172,7 +172,7 @@ def _describe(spec: Mapping[str, Any], kind: str) -> str:
             return f"{spec['from_pool']} to {spec['to_pool']}"
         case "db.role-grant" | "db.role-revoke" if "role" in spec and "user" in spec:
             return f"{spec['role']} {'to' if kind == 'db.role-grant' else 'from'} {spec['user']}"
-        case "db.role-add" | "db.role-remove" if "role" in spec:
+        case "db.role-add" | "db.role-change" | "db.role-remove" if "role" in spec:
             return str(spec["role"])
         case "db.verify" if "verified" in spec:
             return str(spec["verified"]["said"])

@@ -24,6 +24,7 @@ _NOT_ON_REPLICA: Mapping[str, tuple[str, str]] = {
     "db.user-passwd": ("has the users of its primary", _ON_PRIMARY),
     "db.user-discard": ("has the users of its primary", _ON_PRIMARY),
     "db.role-add": ("has the roles of its primary", _ON_PRIMARY),
+    "db.role-change": ("has the roles of its primary", _ON_PRIMARY),
     "db.role-remove": ("has the roles of its primary", _ON_PRIMARY),
     "db.role-grant": ("has the roles of its primary", _ON_PRIMARY),
     "db.role-revoke": ("has the roles of its primary", _ON_PRIMARY),

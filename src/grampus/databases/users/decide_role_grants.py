@@ -55,6 +55,9 @@ _READABLE = {
 _NAME = r"`(?:[^`]|``)+`|[^.`*\s'\"]+"
 _WRITTEN = re.compile(r"\s*(?P<what>.+?)\s+ON\s+(?P<where>\S.*?)\s*", re.IGNORECASE | re.DOTALL)
 _WHERE = re.compile(rf"(?P<all>\*\.\*)|(?P<schema>{_NAME})(?:\.(?:\*|(?P<table>{_NAME})))?")
+# A line of `SHOW GRANTS`.
+_OPTION = " WITH GRANT OPTION"
+_GIVEN = re.compile(r"GRANT (?P<what>.+?) ON (?P<where>.+) TO (?P<role>.+)")
 _EXAMPLE = "Write it as 'read ON sales' or 'SELECT, INSERT ON sales.orders'."
 
 
@@ -101,10 +104,73 @@ def parse_grant(text: str) -> RoleGrant:
     if not chosen:
         raise UsageError(f"{text!r} gives nothing there.", _EXAMPLE, code="wrong-level")
     return RoleGrant(
-        privileges=tuple(each for each in _ON_SERVER if each in chosen),
+        privileges=_ordered(chosen),
         in_schema=schema,
         table=table,
     )
+
+
+def parse_given(flavour: FlavourName, lines: Iterable[str], *, role: str) -> list[RoleGrant]:
+    """What a role has, from the lines of `SHOW GRANTS`; the reverse of `render_grants`.
+
+    Raises RefusedError with code `given-in-sql` for what no RoleGrant can say, such as columns,
+    routines, roles of the role, and rights to give away.
+    """
+    given: list[RoleGrant] = []
+    for line in lines:
+        if line.startswith("GRANT USAGE ON *.* TO ") and not line.endswith(_OPTION):
+            continue
+        if re.fullmatch(r"REVOKE [A-Z ,]+ ON `?mysql`?\.\* FROM .+", line):
+            continue  # what `render_grants` keeps out
+        grant = _parse_given(flavour, line)
+        if grant is None:
+            raise RefusedError(
+                f"The role '{role}' was given in SQL what `--grant` cannot say: {line:.120}.",
+                "Take that from it in SQL first (`grampus db connect`), or change the role there.",
+                code="given-in-sql",
+            )
+        given.append(grant)
+    return merge_grants(given)
+
+
+def merge_grants(grants: Iterable[RoleGrant]) -> list[RoleGrant]:
+    """The same privileges, with one grant for each thing."""
+    chosen: dict[tuple[str | None, str | None], set[str]] = {}
+    for grant in grants:
+        chosen.setdefault((grant.in_schema, grant.table), set()).update(grant.privileges)
+    return [
+        RoleGrant(privileges=_ordered(privileges), in_schema=schema, table=table)
+        for (schema, table), privileges in chosen.items()
+    ]
+
+
+def decide_missing(wanted: Iterable[RoleGrant], given: Iterable[RoleGrant]) -> list[RoleGrant]:
+    """What of `wanted` is not in `given`."""
+    had = {(one.in_schema, one.table): set(one.privileges) for one in merge_grants(given)}
+    missing = []
+    for one in merge_grants(wanted):
+        left = set(one.privileges) - had.get((one.in_schema, one.table), set())
+        if left:
+            missing.append(one.model_copy(update={"privileges": _ordered(left)}))
+    return missing
+
+
+def require_closed(flavour: FlavourName, added: Iterable[RoleGrant]) -> None:
+    """Raise RefusedError when users of a role would get into the schema `mysql` for a moment.
+
+    MySQL gives a privilege on all of the server first, and keeps it out of a schema after that.
+    """
+    if flavour != "mysql":
+        return
+    for grant in added:
+        reaching = [each for each in grant.privileges if each in _IN_SCHEMA]
+        if grant.in_schema is None and reaching:
+            raise RefusedError(
+                f"{', '.join(reaching)} ON *.* would reach into the schema mysql for a moment, "
+                "for all who have the role.",
+                "Make another role with it (`grampus db role add`), and give that one.",
+                code="not-closed",
+            )
 
 
 def require_there(
@@ -159,9 +225,45 @@ def render_grants(flavour: FlavourName, role: str, grants: Iterable[RoleGrant]) 
     return statements
 
 
+def render_revokes(flavour: FlavourName, role: str, grants: Iterable[RoleGrant]) -> list[str]:
+    """Statements that take privileges from a role, which is quoted and has them."""
+    return [
+        f"REVOKE {', '.join(grant.privileges)} ON {_target(flavour, grant)} FROM {role}"
+        for grant in grants
+    ]
+
+
 def quote(name: str) -> str:
     """A name in SQL, whatever it holds: what quotes it is doubled in every mode of a server."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def _ordered(privileges: Iterable[str]) -> tuple[str, ...]:
+    chosen = set(privileges)
+    return tuple(each for each in _ON_SERVER if each in chosen)
+
+
+def _parse_given(flavour: FlavourName, line: str) -> RoleGrant | None:
+    """A line of `SHOW GRANTS`; None: it says what no RoleGrant can."""
+    given = _GIVEN.fullmatch(line)
+    where = _WHERE.fullmatch(given["where"]) if given else None
+    if given is None or where is None or line.endswith(_OPTION):
+        return None
+    schema, table = _unquote(where["schema"]), _unquote(where["table"])
+    if flavour == "mariadb" and schema is not None and table is None:
+        # The client shows a backslash as two. One that is missing makes a pattern of a name.
+        if re.search(r"(?<!\\)[_%]", schema):
+            return None
+        schema = re.sub(r"\\+([_%])", r"\1", schema)
+    if any("\\" in name for name in (schema, table) if name is not None):
+        return None
+    level = _ON_SERVER if schema is None else _IN_SCHEMA if table is None else _ON_TABLE
+    privileges = {each.strip() for each in given["what"].split(",")}
+    if privileges == {"ALL PRIVILEGES"} and flavour == "mysql" and schema is not None:
+        privileges = set(level)
+    if not privileges <= set(level):
+        return None
+    return RoleGrant(privileges=_ordered(privileges), in_schema=schema, table=table)
 
 
 def _target(flavour: FlavourName, grant: RoleGrant) -> str:

@@ -14,7 +14,12 @@ from pydantic import BaseModel, ConfigDict
 
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError, UsageError, closest_name
 from grampus.databases.model import FlavourName
-from grampus.databases.users.decide_role_grants import RoleGrant, quote, render_grants
+from grampus.databases.users.decide_role_grants import (
+    RoleGrant,
+    quote,
+    render_grants,
+    render_revokes,
+)
 from grampus.databases.users.decide_users import (
     MAX_USER_NAME_LENGTH,
     RESERVED_USER_NAMES,
@@ -194,6 +199,21 @@ def render_make_sql(flavour: FlavourName, name: str, grants: Iterable[RoleGrant]
     """
     role = _quoted((name, "%" if flavour == "mysql" else ""))
     return _script(f"CREATE ROLE IF NOT EXISTS {role}", *render_grants(flavour, role, grants))
+
+
+def render_more_sql(flavour: FlavourName, account: Account, grants: Iterable[RoleGrant]) -> str:
+    """SQL that gives a role further privileges; it may be repeated."""
+    return _script(*render_grants(flavour, _quoted(account), grants))
+
+
+def render_less_sql(flavour: FlavourName, account: Account, grants: Iterable[RoleGrant]) -> str:
+    """SQL that takes privileges from a role, which has them."""
+    return _script(*render_revokes(flavour, _quoted(account), grants))
+
+
+def render_given_sql(role: DatabaseRole) -> str:
+    """SQL that answers with what a role was given, in backquotes whatever the server's mode."""
+    return _script("SET SESSION sql_mode = ''", f"SHOW GRANTS FOR {_quoted(role.account)}")
 
 
 def render_drop_sql(account: Account) -> str:

@@ -14,7 +14,7 @@ from grampus.databases.kinds import OperationType, WhenCutOff
 from grampus.databases.model import DatabaseSpec
 from grampus.databases.step_ports import StepPorts
 from grampus.databases.users.answering import ensure_answering
-from grampus.databases.users.decide_role_grants import RoleGrant
+from grampus.databases.users.decide_role_grants import RoleGrant, decide_missing
 from grampus.databases.users.decide_roles import (
     Account,
     DatabaseRole,
@@ -24,12 +24,14 @@ from grampus.databases.users.decide_roles import (
     held_at_login,
     render_drop_sql,
     render_give_sql,
+    render_less_sql,
     render_login_sql,
     render_make_sql,
+    render_more_sql,
     render_preset_sql,
     render_take_sql,
 )
-from grampus.databases.users.observed_roles import observe_roles
+from grampus.databases.users.observed_roles import observe_given, observe_roles
 from grampus.databases.users.secret_statements import SecretStatements, secret_statements
 from grampus.state.operations import Step
 
@@ -41,7 +43,8 @@ class RoleOrder(BaseModel):
 
     database: str
     role: str  # as `db role list` shows it
-    grants: tuple[RoleGrant, ...] = ()  # of a new one
+    grants: tuple[RoleGrant, ...] = ()  # of a new one; of another, what it gets besides
+    taken: tuple[RoleGrant, ...] = ()  # what it loses
     user: str = ""  # who is to have it, or no longer
     at_login: bool = True  # whether it is to be active from that user's login on
     had_it: bool = False  # the user had it before
@@ -72,6 +75,36 @@ class _RoleWork:
                 left = [each.account for each in _at_login_of(roles, user) if each != found]
                 statements.run(render_login_sql(statements.flavour, user, left))
         statements.run(render_drop_sql(found.account))
+
+    def add_rights(self) -> None:
+        self._add(self._order.grants)
+
+    def drop_rights(self) -> None:
+        self._take_rights(self._order.grants)
+
+    def take_rights(self) -> None:
+        self._take_rights(self._order.taken)
+
+    def return_rights(self) -> None:
+        """As it was before; a role that has gone meanwhile stays so."""
+        if find_role(self._order.role, observe_roles(self._statements())) is not None:
+            self._add(self._order.taken)
+
+    def _add(self, grants: tuple[RoleGrant, ...]) -> None:
+        statements = self._statements()
+        account = self._account(statements)
+        statements.run(render_more_sql(statements.flavour, account, grants))
+
+    def _take_rights(self, grants: tuple[RoleGrant, ...]) -> None:
+        """Of these what it has: a server refuses to take what is not there."""
+        statements = self._statements()
+        role = find_role(self._order.role, observe_roles(statements))
+        if role is None:
+            return
+        absent = decide_missing(grants, observe_given(statements, role))
+        there = decide_missing(grants, absent)
+        if there:
+            statements.run(render_less_sql(statements.flavour, role.account, there))
 
     def give(self) -> None:
         statements = self._statements()
@@ -145,6 +178,20 @@ def _add_steps(ports: StepPorts, order: RoleOrder) -> list[Step]:
     return [Step("role", title, work.make, work.drop)]
 
 
+def _change_steps(ports: StepPorts, order: RoleOrder) -> list[Step]:
+    """First what it gets: who has the role is never without what it had and keeps."""
+    work, steps = _RoleWork(ports, order), []
+    if order.grants:
+        rights = "; ".join(grant.shown for grant in order.grants)
+        title = f"Give the role {order.role} {rights}"
+        steps.append(Step("more", title, work.add_rights, work.drop_rights))
+    if order.taken:
+        rights = "; ".join(grant.shown for grant in order.taken)
+        title = f"Take from the role {order.role} {rights}"
+        steps.append(Step("less", title, work.take_rights, work.return_rights))
+    return steps
+
+
 def _remove_steps(ports: StepPorts, order: RoleOrder) -> list[Step]:
     work = _RoleWork(ports, order)
     return [Step("role", f"Take the role {order.role} from whoever has it, and drop it", work.drop)]
@@ -201,6 +248,7 @@ def _type(
 
 
 ADD_ROLE = _type("db.role-add", "making of a role", _add_steps, "undo")
+CHANGE_ROLE = _type("db.role-change", "change of a role", _change_steps, "finish-or-undo")
 # What a server refuses for good (a role that `mandatory_roles` names) is in no later command's way.
 REMOVE_ROLE = _type("db.role-remove", "removal of a role", _remove_steps, "finish-or-undo")
 GRANT_ROLE = _type("db.role-grant", "granting of a role", _grant_steps, "finish-or-undo")

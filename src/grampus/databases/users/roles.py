@@ -13,8 +13,10 @@ from grampus.databases.model import DatabaseRecord
 from grampus.databases.operating import DatabaseOperations
 from grampus.databases.users.decide_role_grants import (
     RoleGrant,
+    decide_missing,
     parse_names,
     render_names_sql,
+    require_closed,
     require_there,
 )
 from grampus.databases.users.decide_roles import (
@@ -27,9 +29,14 @@ from grampus.databases.users.decide_roles import (
     require_role_name,
 )
 from grampus.databases.users.decide_users import require_user_name
-from grampus.databases.users.observed_roles import observe_rights, observe_roles
+from grampus.databases.users.observed_roles import (
+    observe_given,
+    observe_rights,
+    observe_roles,
+)
 from grampus.databases.users.role_steps import (
     ADD_ROLE,
+    CHANGE_ROLE,
     GRANT_ROLE,
     REMOVE_ROLE,
     REVOKE_ROLE,
@@ -74,8 +81,7 @@ class DatabaseRoles:
                 f"Choose another name, or see `grampus db {taken[role]} list {database}`.",
                 code="name-taken",
             )
-        schemas, tables = parse_names(statements.run(render_names_sql(grants)))
-        require_there(grants, schemas, tables)
+        _require_there(statements, grants)
         return RoleOrder(database=database, role=role, grants=tuple(grants))
 
     def add(self, database: str, role: str, grants: Sequence[RoleGrant]) -> None:
@@ -83,6 +89,38 @@ class DatabaseRoles:
         with self._operations.locked(database):
             self._operations.settle(database)
             self._operations.run(ADD_ROLE, self.plan_add(database, role, grants))
+
+    def plan_change(
+        self, database: str, role: str, grants: Sequence[RoleGrant]
+    ) -> RoleOrder | None:
+        """A role with these privileges and no others; None: it has just these.
+
+        Raises NotFoundError, also for a schema or table, and RefusedError with code `own-role`,
+        `given-in-sql` or `not-closed`.
+        """
+        record = self._users.running(database)
+        require_own(role)
+        statements = self._statements(record)
+        found = require_made(role, observe_roles(statements), database=database)
+        _require_there(statements, grants)
+        given = observe_given(statements, found)
+        more, less = decide_missing(grants, given), decide_missing(given, grants)
+        require_closed(record.spec.flavour, more)
+        if not more and not less:
+            return None
+        return RoleOrder(database=database, role=role, grants=tuple(more), taken=tuple(less))
+
+    def change(self, database: str, role: str, grants: Sequence[RoleGrant]) -> RoleOrder | None:
+        """Let a role have just these privileges, and say what it got and lost.
+
+        Whoever has it is never without what it had and keeps. Raises what `plan_change` raises.
+        """
+        with self._operations.locked(database):
+            self._operations.settle(database)
+            order = self.plan_change(database, role, grants)
+            if order is not None:
+                self._operations.run(CHANGE_ROLE, order)
+        return order
 
     def plan_remove(self, database: str, role: str) -> tuple[RoleOrder, DatabaseRole]:
         """The end of a role, and who has it. Raises NotFoundError.
@@ -162,3 +200,8 @@ class DatabaseRoles:
 
     def _statements(self, record: DatabaseRecord) -> SecretStatements:
         return secret_statements(self._operations.ports, record.spec)
+
+
+def _require_there(statements: SecretStatements, grants: Sequence[RoleGrant]) -> None:
+    schemas, tables = parse_names(statements.run(render_names_sql(grants)))
+    require_there(grants, schemas, tables)

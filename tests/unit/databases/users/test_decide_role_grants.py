@@ -6,6 +6,8 @@ from grampus.core.errors import GrampusError, NotFoundError, RefusedError, Usage
 from grampus.databases.model import FlavourName
 from grampus.databases.users.decide_role_grants import (
     RoleGrant,
+    decide_missing,
+    parse_given,
     parse_grant,
     parse_names,
     quote,
@@ -140,3 +142,53 @@ def test_tables_are_asked_for_where_one_is_named() -> None:
 def test_a_grant_is_journaled_as_it_is() -> None:
     grant = parse_grant("SELECT ON `a``b`.t")
     assert RoleGrant.model_validate(grant.model_dump(mode="json")) == grant
+
+
+@pytest.mark.parametrize(
+    ("flavour", "line", "shown"),
+    [
+        (
+            "mysql",
+            "GRANT SELECT, SHOW VIEW ON `sales`.* TO `desk`@`%`",
+            "SELECT, SHOW VIEW ON sales.*",
+        ),
+        (
+            "mysql",
+            "GRANT INSERT ON `sales`.`or TO ders` TO `desk`@`%`",
+            "INSERT ON sales.or TO ders",
+        ),
+        ("mysql", "GRANT SELECT, PROCESS ON *.* TO `desk`@`%`", "SELECT, PROCESS ON *.*"),
+        ("mariadb", "GRANT SELECT ON `my\\\\_desk`.* TO `desk`", "SELECT ON my_desk.*"),
+        ("mariadb", "GRANT SELECT ON `my_desk`.`t` TO `desk`", "SELECT ON my_desk.t"),
+        ("mysql", "GRANT USAGE ON *.* TO `desk`@`%`", ""),
+        ("mysql", "REVOKE SELECT, INSERT ON `mysql`.* FROM `desk`@`%`", ""),
+        ("mariadb", "GRANT SELECT ON `my_desk`.* TO `desk`", None),  # a pattern
+        ("mysql", "GRANT SELECT ON `sales`.* TO `desk`@`%` WITH GRANT OPTION", None),
+        ("mysql", "GRANT USAGE ON *.* TO `desk`@`%` WITH GRANT OPTION", None),
+        ("mysql", "GRANT SELECT (`id`) ON `sales`.`orders` TO `desk`@`%`", None),
+        ("mysql", "GRANT EXECUTE ON PROCEDURE `sales`.`p` TO `desk`@`%`", None),
+        ("mysql", "GRANT `other`@`%` TO `desk`@`%`", None),
+        ("mysql", "GRANT BACKUP_ADMIN ON *.* TO `desk`@`%`", None),
+        ("mysql", "REVOKE SELECT ON `sales`.* FROM `desk`@`%`", None),
+        ("mariadb", "GRANT ALL PRIVILEGES ON `sales`.* TO `desk`", None),
+    ],
+)
+def test_what_a_server_says_was_given(flavour: FlavourName, line: str, shown: str | None) -> None:
+    if shown is None:
+        with pytest.raises(RefusedError) as error:
+            parse_given(flavour, [line], role="desk")
+        assert error.value.code == "given-in-sql"
+    else:
+        said = [grant.shown for grant in parse_given(flavour, [line], role="desk")]
+        assert said == ([shown] if shown else [])
+
+
+@pytest.mark.parametrize("wanted", ["all ON sales", "all ON sales.orders", "write ON sales"])
+def test_what_is_given_is_read_as_it_was_asked_for(wanted: str) -> None:
+    grant = parse_grant(wanted)
+    whole = wanted.startswith("all")
+    what = "ALL PRIVILEGES" if whole else ", ".join(grant.privileges)
+    where = "`sales`.`orders`" if grant.table else "`sales`.*"
+    given = parse_given("mysql", [f"GRANT {what} ON {where} TO `desk`@`%`"], role="desk")
+    assert given == [grant]
+    assert decide_missing([grant], given) == decide_missing(given, [grant]) == []

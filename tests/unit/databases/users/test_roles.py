@@ -226,3 +226,67 @@ def test_events_say_which_role_and_whose(world: World) -> None:
         "revocation of a role: desk from reports",
         "removal of a role: desk",
     ]
+
+
+@FLAVOURS
+def test_a_role_has_just_what_it_is_changed_to(world: World, flavour: FlavourName) -> None:
+    with_user(world, flavour)
+    roles(world).add("demo", "desk", [parse_grant("read ON my_shop"), parse_grant("read ON shop")])
+    roles(world).grant("demo", "desk", "reports", at_login=False)
+    wanted = [parse_grant("SELECT, INSERT ON my_shop"), parse_grant("UPDATE ON shop.orders")]
+    order = roles(world).change("demo", "desk", wanted)
+    assert order is not None
+    assert [one.shown for one in order.grants] == ["INSERT ON my_shop.*", "UPDATE ON shop.orders"]
+    assert [one.shown for one in order.taken] == [
+        "SHOW VIEW ON my_shop.*",
+        "SELECT, SHOW VIEW ON shop.*",
+    ]
+    (desk,) = [role for role in roles(world).all("demo") if role.name == "desk"]
+    assert sorted(desk.rights) == ["SELECT, INSERT ON my_shop.*", "UPDATE ON shop.orders"]
+    assert [held.name for held in desk.holders] == ["reports"]
+    assert roles(world).change("demo", "desk", wanted) is None, "it has just these"
+
+
+def test_what_stays_is_never_taken_and_what_goes_is_taken_last(world: World) -> None:
+    world.create()
+    roles(world).add("demo", "desk", [parse_grant("read ON shop")])
+    (file,) = [f for p, f in world.hosts["h1"].files.items() if p.name == "accounts"]
+    before = len(file.content)
+    roles(world).change("demo", "desk", [parse_grant("SELECT, INSERT ON shop")])
+    done = [line for line in file.content[before:].splitlines() if "desk" in line]
+    assert done == [
+        "GRANT INSERT ON `shop`.* TO `desk`@`%`;",
+        "REVOKE SHOW VIEW ON `shop`.* FROM `desk`@`%`;",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("role", "wanted", "code"),
+    [
+        ("desk", "SELECT ON *.*", "not-closed"),
+        ("read", "SELECT ON shop", "own-role"),
+        ("dsek", "SELECT ON shop", "unknown-role"),
+        ("made", "SELECT ON shop", "given-in-sql"),
+    ],
+)
+def test_a_change_that_cannot_be_is_refused_before_anything(
+    world: World, role: str, wanted: str, code: str
+) -> None:
+    with_user(world)
+    roles(world).add("demo", "desk", GRANTS)
+    run_sql(world, "CREATE ROLE `made`@`%`;\nGRANT SELECT ON `shop`.* TO `made`@`%`")
+    run_sql(world, "GRANT SELECT ON `shop`.* TO `made`@`%` WITH GRANT OPTION;")
+    before = known(world).shown()
+    with pytest.raises(GrampusError) as caught:
+        roles(world).change("demo", role, [parse_grant(wanted)])
+    assert caught.value.code == code
+    assert known(world).shown() == before
+
+
+def test_a_wide_role_can_be_changed_too(world: World) -> None:
+    world.create()
+    roles(world).add("demo", "wide", [parse_grant("read ON *.*")])
+    order = roles(world).change("demo", "wide", [parse_grant("SELECT, PROCESS ON *.*")])
+    assert order is not None
+    assert [one.shown for one in order.grants] == ["PROCESS ON *.*"]
+    assert [one.shown for one in order.taken] == ["SHOW VIEW ON *.*"]
