@@ -14,7 +14,12 @@ import pytest
 
 from grampus.core.errors import GrampusError
 from grampus.hosts.port import CommandFailedError
-from grampus.hosts.process import STDERR_KEPT_BYTES, run_command, spawn_command
+from grampus.hosts.process import (
+    STDERR_KEPT_BYTES,
+    ask_commands_to_end,
+    run_command,
+    spawn_command,
+)
 
 LONG_S = 30.0
 
@@ -190,3 +195,15 @@ def test_ctrl_c_ends_the_command_too(tmp_path: Path, body: str) -> None:
     python.send_signal(signal.SIGINT)
     python.wait(timeout=LONG_S)
     assert wait_until_gone(pid)
+
+
+def test_who_waits_for_a_command_goes_on_when_all_are_asked_to_end() -> None:
+    """What a Ctrl-C does for threads that it does not reach."""
+    ended: list[int] = []
+    command = spawn_command(["sh", "-c", "echo begun; exec sleep 60"])
+    assert next(command.lines()) == "begun"
+    waiting = threading.Thread(target=lambda: ended.append(command.wait().returncode))
+    waiting.start()
+    ask_commands_to_end()
+    waiting.join(20)
+    assert ended == [-signal.SIGTERM]
