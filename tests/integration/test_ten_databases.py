@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.system.command_line import CommandLine
 
 # The largest cell of `suites/labs/many-databases.yaml` and its smallest, which stand on the same.
@@ -25,6 +27,7 @@ scales:
 """
 
 
+@pytest.mark.exhaustive  # ten databases are made and loaded
 def test_ten_databases_are_loaded_at_once(lab: CommandLine, tmp_path: Path) -> None:
     file = tmp_path / "my-ten.yaml"
     file.write_text(SUITE)

@@ -65,13 +65,14 @@ pub struct CacheConfig {
 }
 
 impl Default for Config {
-    /// A ring of 256 MiB; batches up to 4 MiB; 128 MiB of memory.
+    /// A ring of 256 MiB; batches up to 4 MiB; 256 MiB of memory, which is given back
+    /// once nobody writes.
     fn default() -> Self {
         Self {
             ring: Ring { segment_bytes: 8 << 20, segments: 32, align_bytes: 4096 },
             max_write_bytes: 1 << 20,
             max_batch_bytes: 4 << 20,
-            max_held_bytes: 128 << 20,
+            max_held_bytes: 256 << 20,
             max_appends: 4,
             max_applies: 32,
             max_apply_bytes: 1 << 20,

@@ -17,6 +17,7 @@ use crate::sectors::touched;
 use crate::shared::Shared;
 use crate::sinks::{forward_change, forward_read};
 use crate::store::{FileStore, Store};
+use crate::wide_reads::forward_miss;
 
 /// A device whose reads are answered from a local file where that has them.
 ///
@@ -52,7 +53,7 @@ impl ReadCache {
 
     fn off(below: Arc<dyn BlockDevice>, options: &Options, reason: String) -> Arc<Self> {
         let index = Index::new(0, options.block_bytes, false);
-        let shared = Shared::new(below, None, index, (1, Prover::new(None)), 0);
+        let shared = Shared::new(below, None, index, (1, 0, Prover::new(None)), 0);
         shared.turn_off(reason);
         Arc::new(Self { shared: Arc::new(shared), capacity_bytes: 0, threads: Mutex::default() })
     }
@@ -66,7 +67,8 @@ impl ReadCache {
         let block_bytes = options.block_bytes;
         let prover = Prover::new(options.key.clone());
         let index = Index::new(slots, block_bytes, prover.is_sealing());
-        let (blocks, waiting) = ((block_bytes, prover), options.max_waiting_bytes);
+        let blocks = (block_bytes, options.region_bytes, prover);
+        let waiting = options.max_waiting_bytes;
         let shared = Arc::new(Shared::new(below, Some(store), index, blocks, waiting));
         let threads = start_threads(&shared, options.readers);
         let capacity_bytes = u64::from(slots) * u64::from(block_bytes);
@@ -101,9 +103,10 @@ impl ReadCache {
         let shared = &self.shared;
         let range = ByteRange { offset, length: Length::of(&buffer) };
         let Some(places) = self.find(range) else {
-            return forward_read(shared, offset, buffer, completion);
+            return forward_miss(shared, offset, buffer, completion);
         };
-        if let Err(job) = shared.reads.push(Job { offset, buffer, completion, places }, 1) {
+        let job = Job { offset, buffer, completion, places: Some(places) };
+        if let Err(job) = shared.reads.push(job, 1) {
             shared.counters.busy.add(1);
             forward_read(shared, job.offset, job.buffer, job.completion);
         }

@@ -21,6 +21,8 @@ pub struct Statistics {
     pub misses: u64,
     /// Bytes of them.
     pub miss_bytes: u64,
+    /// Misses that brought what lies around them too, since the cache had room.
+    pub wide: u64,
     /// Reads that were sent below although the block was here: the threads of the cache were all
     /// busy. They are misses too.
     pub busy: u64,
@@ -64,6 +66,7 @@ pub(crate) struct Counters {
     pub(crate) hit_bytes: Counter,
     pub(crate) misses: Counter,
     pub(crate) miss_bytes: Counter,
+    pub(crate) wide: Counter,
     pub(crate) busy: Counter,
     pub(crate) moved: Counter,
     pub(crate) fills: Counter,
@@ -86,6 +89,7 @@ impl Counters {
             hit_bytes: self.hit_bytes.get(),
             misses: self.misses.get(),
             miss_bytes: self.miss_bytes.get(),
+            wide: self.wide.get(),
             busy: self.busy.get(),
             moved: self.moved.get(),
             fills: self.fills.get(),

@@ -106,6 +106,22 @@ impl Index {
         self.by_block.len()
     }
 
+    /// Blocks that come in without pushing another one out.
+    pub(crate) fn free_slots(&self) -> usize {
+        self.free.len()
+    }
+
+    /// How many of `blocks` have no slot.
+    pub(crate) fn count_missing(&self, blocks: Range<u64>) -> usize {
+        blocks.filter(|block| !self.by_block.contains_key(block)).count()
+    }
+
+    /// Whether all of the sectors are here.
+    pub(crate) fn holds(&self, sectors: Sectors) -> bool {
+        let slot = self.by_block.get(&sectors.block).and_then(|slot| self.slots.get(length(*slot)));
+        slot.is_some_and(|held| held.valid & sectors.mask() == sectors.mask())
+    }
+
     /// Count a request for `block`, whether it is there or not.
     pub(crate) fn note(&mut self, block: u64) {
         self.frequencies.note(block);

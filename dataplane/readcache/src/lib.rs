@@ -28,6 +28,7 @@ mod sinks;
 mod store;
 #[cfg(test)]
 mod tests;
+mod wide_reads;
 
 pub use cache::ReadCache;
 pub use counters::Statistics;

@@ -11,13 +11,14 @@ use crate::shared::Shared;
 use crate::sinks::forward_read;
 use crate::store::Store;
 
-/// A read of which every sector was in the cache when it came in.
+/// A read that waits for a thread of the cache.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) offset: Offset,
     pub(crate) buffer: Buffer,
     pub(crate) completion: Completion,
-    pub(crate) places: Vec<Place>,
+    /// Where its sectors were when it came in; None: not all were here, it is to go below.
+    pub(crate) places: Option<Vec<Place>>,
 }
 
 enum Answered {
@@ -55,7 +56,8 @@ fn fill_buffer(
     scratch: &mut Buffer,
 ) -> Answered {
     let range = ByteRange { offset: job.offset, length: Length::of(&job.buffer) };
-    for place in &job.places {
+    let Some(places) = &job.places else { return Answered::NotHere };
+    for place in places {
         match read_place(shared, store, *place, scratch) {
             Ok(Verdict::Sound) => {}
             Ok(Verdict::Moved) => {

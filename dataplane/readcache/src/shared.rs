@@ -15,6 +15,7 @@ use crate::queue::Queue;
 use crate::reads::Job;
 use crate::sectors::{Sectors, blocks, covered};
 use crate::store::Store;
+use crate::wide_reads::Regions;
 
 /// Reads of the file that may wait; more go below.
 const MAX_WAITING_READS: usize = 256;
@@ -28,6 +29,9 @@ pub(crate) struct Shared {
     index: Mutex<Index>,
     pub(crate) fills: Queue<Fill>,
     pub(crate) reads: Queue<Job>,
+    /// What a miss brings while there is room; 0: what was asked for.
+    pub(crate) region_bytes: u32,
+    pub(crate) regions: Regions,
     pub(crate) counters: Counters,
     /// Why it is off.
     off: OnceLock<String>,
@@ -41,7 +45,7 @@ impl Shared {
         below: Arc<dyn BlockDevice>,
         store: Option<Box<dyn Store>>,
         index: Index,
-        (block_bytes, prover): (u32, Prover),
+        (block_bytes, region_bytes, prover): (u32, u32, Prover),
         max_waiting_bytes: usize,
     ) -> Self {
         let size_bytes = AtomicU64::new(below.geometry().size_bytes());
@@ -53,6 +57,8 @@ impl Shared {
             index: Mutex::new(index),
             fills: Queue::new(max_waiting_bytes),
             reads: Queue::new(MAX_WAITING_READS),
+            region_bytes,
+            regions: Regions::default(),
             counters: Counters::default(),
             off: OnceLock::new(),
             told_of_rot: AtomicBool::new(false),

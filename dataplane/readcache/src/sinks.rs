@@ -73,7 +73,7 @@ impl Miss {
 }
 
 /// Put sectors of `range`, whose bytes `buffer` has, into the cache if they are worth it.
-fn keep(
+pub(crate) fn keep(
     shared: &Shared,
     range: ByteRange,
     buffer: &[u8],
@@ -154,7 +154,7 @@ impl CompletionSink for Change {
 }
 
 /// Another owner may change the volume from now on: what the cache has is only what it was.
-fn notice_fence(shared: &Shared, outcome: &Outcome) {
+pub(crate) fn notice_fence(shared: &Shared, outcome: &Outcome) {
     if matches!(outcome.result, Err(DeviceError::Fenced)) {
         shared.turn_off("the volume was fenced".to_owned());
     }

@@ -1,5 +1,6 @@
 //! The cache between a device and a disk that misbehave.
 
+mod wide;
 mod world;
 
 use std::path::PathBuf;
@@ -14,7 +15,7 @@ use grampus_sealing::Key;
 use proptest::prelude::*;
 
 use self::world::{
-    Answers, BLOCK, Later, World, cache, key, range, read, read_request, write_request,
+    Answers, BLOCK, Later, REGION, World, cache, key, range, read, read_request, write_request,
 };
 use crate::{Options, ReadCache};
 
@@ -355,9 +356,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
     fn behaves_like_the_device_below_it(
-        ops in prop::collection::vec(op(), 1..150), sealed in any::<bool>(),
+        ops in prop::collection::vec(op(), 1..150), sealed in any::<bool>(), wide in any::<bool>(),
     ) {
-        let world = if sealed { World::sealed(12) } else { World::new(12) };
+        let world = World::with(12, sealed.then(key), if wide { REGION } else { 0 });
         let mut model = vec![0; usize::try_from(64 * BLOCK).unwrap()];
         for op in ops {
             match op {
@@ -386,17 +387,23 @@ proptest! {
 /// is lower than what was written before it asked.
 #[test]
 fn nothing_old_is_read_while_blocks_come_go_and_change() {
-    nothing_old_is_read(None);
+    nothing_old_is_read(None, 8, 0);
 }
 
 #[test]
 fn nothing_old_is_read_from_a_sealed_file_either() {
-    nothing_old_is_read(Some(key()));
+    nothing_old_is_read(Some(key()), 8, 0);
 }
 
-fn nothing_old_is_read(key: Option<Arc<Key>>) {
+/// With changes now and then there is room now and then.
+#[test]
+fn nothing_old_is_read_with_what_lies_around_it() {
+    nothing_old_is_read(None, 20, 4 * BLOCK);
+}
+
+fn nothing_old_is_read(key: Option<Arc<Key>>, slots: u32, region: u64) {
     const BLOCKS: u64 = 24;
-    let (cache, _disk) = cache(Arc::new(Later::new()), 8, key);
+    let (cache, _disk) = cache(Arc::new(Later::new()), slots, key, region);
     let written: Vec<AtomicU8> = (0..BLOCKS).map(|_| AtomicU8::new(0)).collect();
     let written = |block: u64| &written[usize::try_from(block).unwrap()];
     thread::scope(|scope| {
@@ -426,5 +433,6 @@ fn nothing_old_is_read(key: Option<Arc<Key>>) {
     });
     let statistics = cache.statistics();
     assert!(statistics.hits > 0 && statistics.evictions > 0, "{statistics:?}");
+    assert_eq!(statistics.wide > 0, region > 0, "{statistics:?}");
     assert_eq!((statistics.checksum_failures, statistics.on), (0, true));
 }

@@ -18,6 +18,8 @@ use crate::store::Store;
 use crate::{Options, ReadCache, Statistics};
 
 pub(super) const BLOCK: u64 = 16 << 10;
+/// Eight blocks.
+pub(super) const REGION: u64 = 8 * BLOCK;
 const SIZE_BYTES: u64 = 256 * BLOCK;
 
 /// A memory device whose answers can be kept back, or be that it was fenced.
@@ -27,6 +29,8 @@ pub(super) struct Below {
     holds: AtomicBool,
     held: Mutex<Vec<(Completion, Outcome)>>,
     pub(super) fenced: AtomicBool,
+    /// Reads that have this byte fail.
+    bad_byte: AtomicU64,
     pub(super) reads: AtomicU64,
 }
 
@@ -39,6 +43,7 @@ impl Below {
             holds: AtomicBool::new(false),
             held: Mutex::default(),
             fenced: AtomicBool::new(false),
+            bad_byte: AtomicU64::new(u64::MAX),
             reads: AtomicU64::new(0),
         })
     }
@@ -69,6 +74,10 @@ impl Below {
         execute(&self.memory, write_request(offset, bytes)).result.unwrap();
     }
 
+    pub(super) fn spoil(&self, offset: u64) {
+        self.bad_byte.store(offset, Ordering::SeqCst);
+    }
+
     pub(super) fn resize(&self, size_bytes: u64) {
         *self.geometry.lock().unwrap() = Geometry::new(size_bytes, BlockSize::B512).unwrap();
     }
@@ -84,7 +93,12 @@ impl BlockDevice for Below {
     }
 
     fn submit(&self, request: Request, completion: Completion) {
-        if matches!(request, Request::Read { .. }) {
+        let reads = matches!(request, Request::Read { .. });
+        let bad_byte = self.bad_byte.load(Ordering::SeqCst);
+        let spoilt = request.range().is_some_and(|range| {
+            reads && (range.offset.bytes()..range.end_bytes()).contains(&bad_byte)
+        });
+        if reads {
             self.reads.fetch_add(1, Ordering::SeqCst);
         }
         let admitted = request.range().map_or(Ok(()), |range| self.geometry().require(range));
@@ -92,6 +106,10 @@ impl BlockDevice for Below {
             Ok(()) => execute(&self.memory, request),
             Err(error) => Outcome { result: Err(error), buffer: request.into_buffer() },
         };
+        if spoilt {
+            let source = io::ErrorKind::Other.into();
+            outcome.result = Err(DeviceError::Io { action: "read", source });
+        }
         if self.fenced.load(Ordering::SeqCst) {
             outcome.result = Err(DeviceError::Fenced);
         }
@@ -225,27 +243,35 @@ pub(super) fn cache(
     below: Arc<dyn BlockDevice>,
     slots: u32,
     key: Option<Arc<Key>>,
+    region: u64,
 ) -> (Arc<ReadCache>, Arc<Disk>) {
     let disk = Arc::new(Disk::default());
     let bytes = usize::try_from(u64::from(slots) * BLOCK).unwrap();
     *disk.bytes.lock().unwrap() = vec![0xDD; bytes];
     let store = Box::new(Shared(Arc::clone(&disk)));
-    (ReadCache::over(below, store, slots, &Options { key, ..options() }), disk)
+    let region_bytes = u32::try_from(region).unwrap();
+    let options = Options { region_bytes, key, ..options() };
+    (ReadCache::over(below, store, slots, &options), disk)
 }
 
 impl World {
     pub(super) fn new(slots: u32) -> Self {
-        Self::with_key(slots, None)
+        Self::with(slots, None, 0)
     }
 
     /// The same, of an encrypted volume.
     pub(super) fn sealed(slots: u32) -> Self {
-        Self::with_key(slots, Some(key()))
+        Self::with(slots, Some(key()), 0)
     }
 
-    fn with_key(slots: u32, key: Option<Arc<Key>>) -> Self {
+    /// One that reads regions of eight blocks while it has room.
+    pub(super) fn wide(slots: u32) -> Self {
+        Self::with(slots, None, REGION)
+    }
+
+    pub(super) fn with(slots: u32, key: Option<Arc<Key>>, region: u64) -> Self {
         let below = Below::new();
-        let (cache, disk) = cache(Arc::<Below>::clone(&below), slots, key);
+        let (cache, disk) = cache(Arc::<Below>::clone(&below), slots, key, region);
         Self { below, disk, cache }
     }
 

@@ -40,8 +40,8 @@ MAX_SOCKET_PATH_LENGTH = 107
 # limit lies far above: it only keeps a defect from taking the host's memory.
 BASE_MEMORY_LIMIT_BYTES = 768 * MIB
 MEMORY_PER_CPU_BYTES = 2 * 32 * MIB
-# A journal holds at most 128 MiB, and as much again is on its way to the cluster.
-JOURNAL_MEMORY_BYTES = 2 * 128 * MIB
+# A journal holds at most 256 MiB, and as much again is on its way to the cluster.
+JOURNAL_MEMORY_BYTES = 2 * 256 * MIB
 # The index of the read cache, and what waits to be written to it and to the log on the host.
 CACHE_MEMORY_BYTES = (128 + 32) * MIB
 # LUKS2 lets Argon2id fill up to 1 GiB while the image is opened (libcryptsetup's default cost).
