@@ -385,8 +385,8 @@ def test_possible_cpus_are_counted(cpu_list: str, count: int) -> None:
 
 def test_memory_limit_grows_with_the_queues() -> None:
     assert memory_limit_bytes(2, "direct") == 896 * MIB
-    assert memory_limit_bytes(2, "journal") == (896 + 256) * MIB
-    assert memory_limit_bytes(2, "cache") == (896 + 256 + 160) * MIB
+    assert memory_limit_bytes(2, "journal") == (896 + 512) * MIB
+    assert memory_limit_bytes(2, "cache") == (896 + 512 + 160) * MIB
     assert memory_limit_bytes(128, "direct") > 8 * GIB
 
 
