@@ -10,7 +10,7 @@ from typing import TypeVar
 from grampus.cli.progress_bar import PlainProgress
 from grampus.core.progress import Progress
 from grampus.databases.controller.side_by_side import SideBySide
-from grampus.hosts.process import ask_commands_to_end
+from grampus.hosts.process import ask_to_end, commands_at_work
 
 # Of one lane. A backup reads its volume, and compresses it, as fast as it can: more of them would
 # take from clients what they win.
@@ -97,6 +97,8 @@ def for_each(
         done = side.run(lanes, work_shown, patience_s=None)
     except KeyboardInterrupt:
         progress.note("Ending what is at work. Ctrl-C again leaves that to the next command.")
-        side.interrupt(ask_commands_to_end)
+        # Those that run before anybody is told: what a thread undoes takes commands too.
+        running = commands_at_work()
+        side.interrupt(lambda: ask_to_end(running))
         raise
     return [done[subject] for subject in lanes]

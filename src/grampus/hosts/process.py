@@ -16,7 +16,8 @@ import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import IO
 
@@ -322,9 +323,34 @@ def _end_live() -> None:
 atexit.register(_end_live)
 
 
-def ask_commands_to_end() -> None:
-    """TERM to every command that runs, so that threads which wait for one of them go on."""
-    for process in list(_live):
+# Of those, the ones that serve commands for others and have none at the moment. Nobody waits for
+# them, and whoever is told to end may need one to undo what it did.
+_resting: weakref.WeakSet[subprocess.Popen[bytes]] = weakref.WeakSet()
+
+
+def let_rest(process: subprocess.Popen[bytes]) -> None:
+    """No thread waits for what this process does: it serves commands, and has none."""
+    _resting.add(process)
+
+
+@contextmanager
+def serving(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """It has one meanwhile, and rests again afterwards."""
+    _resting.discard(process)
+    try:
+        yield
+    finally:
+        _resting.add(process)
+
+
+def commands_at_work() -> list[subprocess.Popen[bytes]]:
+    """The processes of all commands that run now, whoever waits for them."""
+    return [one for one in list(_live) if one.returncode is None and one not in _resting]
+
+
+def ask_to_end(commands: Iterable[subprocess.Popen[bytes]]) -> None:
+    """TERM to each of them that still runs, so that threads which wait for one of them go on."""
+    for process in commands:
         if process.returncode is None:
             _signal_group(process.pid, signal.SIGTERM)
 

@@ -17,6 +17,7 @@ import pytest
 from grampus.core.errors import GrampusError
 from grampus.hosts.command_server.client import KEPT_SERVERS, CommandServers
 from grampus.hosts.port import CommandFailedError, CommandResult
+from grampus.hosts.process import ask_to_end, commands_at_work
 
 from .test_process import is_alive, wait_until_gone
 
@@ -173,3 +174,22 @@ def test_a_command_goes_with_whoever_asked(tmp_path: Path, number: signal.Signal
     asker.send_signal(number)
     asker.wait(LONG_S)
     assert wait_until_gone(command)
+
+
+def test_who_is_told_to_end_has_servers_left_to_undo_with(host: Host, tmp_path: Path) -> None:
+    marks = [tmp_path / "first", tmp_path / "second"]
+    with ThreadPoolExecutor() as threads:
+        short, long = (
+            threads.submit(host.run, "sh", "-c", f"touch {mark}; exec sleep {seconds}")
+            for mark, seconds in zip(marks, (0.1, 60), strict=True)
+        )
+        assert short.result(LONG_S).returncode == 0
+        deadline = time.monotonic() + LONG_S
+        while not all(mark.exists() for mark in marks):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert host.started == 2
+        ask_to_end(commands_at_work())
+        assert long.result(LONG_S).returncode != 0
+    assert host.run("true").returncode == 0
+    assert host.started == 2, "the server that had nothing to do lives"

@@ -16,7 +16,8 @@ from grampus.core.errors import GrampusError
 from grampus.hosts.port import CommandFailedError
 from grampus.hosts.process import (
     STDERR_KEPT_BYTES,
-    ask_commands_to_end,
+    ask_to_end,
+    commands_at_work,
     run_command,
     spawn_command,
 )
@@ -204,6 +205,6 @@ def test_who_waits_for_a_command_goes_on_when_all_are_asked_to_end() -> None:
     assert next(command.lines()) == "begun"
     waiting = threading.Thread(target=lambda: ended.append(command.wait().returncode))
     waiting.start()
-    ask_commands_to_end()
+    ask_to_end(commands_at_work())
     waiting.join(20)
     assert ended == [-signal.SIGTERM]

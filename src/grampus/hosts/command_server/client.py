@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from importlib import resources
 
 from grampus.hosts.port import CommandFailedError, CommandResult
-from grampus.hosts.process import did_not_end, end_command, start_command
+from grampus.hosts.process import did_not_end, end_command, let_rest, serving, start_command
 
 # Commands at once of one Grampus on one host; those beyond wait for a server of their own, which
 # is not kept.
@@ -88,6 +88,7 @@ class _Server:
 
     def __init__(self, argv: Sequence[str], where: str) -> None:
         self._process = start_command(argv, has_stdin=True, where=where)
+        let_rest(self._process)
         for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
             if stream is not None:
                 os.set_blocking(stream.fileno(), False)
@@ -107,6 +108,10 @@ class _Server:
     def ask(self, argv: Sequence[str], stdin: str | None, deadline: float) -> CommandResult:
         """Run one command. Raises TimeoutError at the deadline (of `time.monotonic`)."""
         document = json.dumps({"argv": list(argv), "stdin": stdin}).encode()
+        with serving(self._process):
+            return self._answer_to(argv, document, deadline)
+
+    def _answer_to(self, argv: Sequence[str], document: bytes, deadline: float) -> CommandResult:
         try:
             self._write(struct.pack(">I", len(document)) + document, deadline)
             (size,) = struct.unpack(">I", self._read(4, deadline))
