@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -9,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.system.command_line import KILLED, CommandLine
+from tests.system.lab_machine import LabMachine
 
 SMALL = ("--size", "1G", "--memory", "512M", "--cpus", "1")
 NAMES = ("origin", "copy", "copy-of-copy")
@@ -161,6 +165,39 @@ def test_a_flattening_that_is_killed_leaves_the_database_and_is_done_later(
     assert (show(shop, "copy")["clone_depth"], show(shop, "copy")["flatten_due"]) == (0, False)
 
 
+def test_of_a_server_that_ends_under_its_client_the_reason_is_told(shop: CommandLine) -> None:
+    waiting = shop.start("db", "connect", "origin", "-e", "SELECT SLEEP(120)")
+    try:
+        asked = (
+            "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'SELECT SLEEP%'"
+        )
+        deadline_s = time.monotonic() + 60
+        while ask(shop, "origin", asked) == ["0"]:
+            assert time.monotonic() < deadline_s, "its statement never came"
+            time.sleep(0.2)
+        server = LabMachine(shop, show(shop, "origin")["host"]).daemons()["mysqld-origin"]
+        os.kill(server, signal.SIGKILL)
+    finally:
+        _, said = waiting.communicate(timeout=60)
+    assert waiting.returncode == 1
+    assert "The server of origin ended" in said
+    assert "grampus db start origin" in said
+
+
+def require_right_maps(lab: CommandLine, name: str, snapshots: tuple[str, ...]) -> None:
+    """Each snapshot has an object map, and the map has every object that is there."""
+    machine = LabMachine(lab, "h1")
+    volume = lab.json("volume", "show", name)
+    for snapshot in snapshots:
+        place = f"{volume['pool']}/{volume['image']}@{snapshot}"
+        found = json.loads(machine.ok("rbd", "info", "--format", "json", place))
+        assert "object-map" in found["features"]
+        checked = machine.run("rbd", "object-map", "check", "--no-progress", place)
+        # It ends with 0 all the same, and marks the map as invalid.
+        assert "marked as" not in checked.stdout + checked.stderr, checked.stderr
+        assert json.loads(machine.ok("rbd", "info", "--format", "json", place))["flags"] == []
+
+
 def test_a_volume_grows_and_is_snapped_while_it_is_flattened(shop: CommandLine) -> None:
     filled = (
         "CREATE TABLE app.b (id INT AUTO_INCREMENT PRIMARY KEY, x LONGTEXT); "
@@ -177,12 +214,15 @@ def test_a_volume_grows_and_is_snapped_while_it_is_flattened(shop: CommandLine) 
             assert line, "it ended before it had begun"
         shop.ok("db", "resize", "copy", "--size", "1280M")
         shop.ok("db", "snapshot", "create", "copy", "meanwhile")
+        for number in range(3):
+            shop.ok("volume", "snapshot", "create", "copy", f"meanwhile-{number}")
         ask(shop, "copy", "INSERT INTO app.t VALUES (3)")
     finally:
         _, said = running.communicate(timeout=300)
     assert running.returncode == 0, said
     found = show(shop, "copy")
     assert (found["clone_depth"], found["size_bytes"]) == (0, 1280 * 2**20)
+    require_right_maps(shop, "copy", ("meanwhile", *(f"meanwhile-{n}" for n in range(3))))
     shop.ok("db", "restart", "copy")
     assert ask(shop, "copy", digest) == wanted
     assert ask(shop, "copy", "SELECT COUNT(*) FROM app.t") == ["3"]

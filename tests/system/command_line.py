@@ -55,7 +55,8 @@ class CommandLine:
     def ok(self, *arguments: str, stdin: str = "", timeout_s: float = 400) -> Finished:
         """Run `grampus ARGUMENTS`, which must succeed."""
         finished = self.run(*arguments, stdin=stdin, timeout_s=timeout_s)
-        assert finished.code == 0, f"grampus {' '.join(arguments)}: {finished.stderr}"
+        said = f"code {finished.code}: {finished.stderr}"
+        assert finished.code == 0, f"grampus {' '.join(arguments)}: {said}"
         return finished
 
     def json(self, *arguments: str) -> Any:

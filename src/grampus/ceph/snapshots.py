@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.namespaces import ENTER_NAMESPACE, join_image
 from grampus.ceph.ports import CommandOutput
-from grampus.ceph.rbd import GENTLY
+from grampus.ceph.rbd import METADATA_PREFIX
 from grampus.ceph.reporting import Report, report_nowhere, run_reporting
 from grampus.core.errors import GrampusError
 
@@ -21,9 +21,12 @@ _TIME_FORMAT = "%a %b %d %H:%M:%S %Y"
 SNAPSHOT_TIMEOUT_S = 120.0
 # These copy or free as much data as the image holds.
 DATA_TIMEOUT_S = 12 * 3600.0
+# Features that an image is without while it is flattened (see `flattening`).
+SUSPENDED_KEY = f"{METADATA_PREFIX}suspended_features"
 # The namespace and the clone over one connection. Version 2: the snapshot need not be protected
 # (Ceph 13 and later), and the clone may be in another namespace. By the setting, since Ceph 16's
-# `clone` does not take the version.
+# `clone` does not take the version. A clone has its parent's features; one of an image that is
+# being flattened would be without an object map for good.
 CLONE_IMAGE = f"""
 import sys, rados, rbd
 {ENTER_NAMESPACE}
@@ -33,8 +36,19 @@ with rados.Rados(conffile="", conf={{"rbd_default_clone_format": "2"}}) as clust
     with cluster.open_ioctx(sys.argv[1]) as source, cluster.open_ioctx(sys.argv[4]) as pool:
         source.set_namespace(parent_namespace)
         enter(pool, namespace)
+        with rbd.Image(source, parent, read_only=True) as image:
+            try:
+                image.metadata_get("{SUSPENDED_KEY}")
+                features = rbd.RBD_FEATURE_OBJECT_MAP | rbd.RBD_FEATURE_FAST_DIFF
+                features |= image.features() & (
+                    rbd.RBD_FEATURE_LAYERING
+                    | rbd.RBD_FEATURE_EXCLUSIVE_LOCK
+                    | rbd.RBD_FEATURE_DEEP_FLATTEN
+                )
+            except KeyError:
+                features = None
         try:
-            rbd.RBD().clone(source, parent, sys.argv[3], pool, name)
+            rbd.RBD().clone(source, parent, sys.argv[3], pool, name, features)
         except rbd.ImageExists as error:
             print(error, file=sys.stderr)
             sys.exit({EEXIST})
@@ -240,32 +254,6 @@ class RbdSnapshots:
             "there is.",
             code="clone-failed",
         )
-
-    def ensure_flattened(self, pool: str, name: str, report: Report = report_nowhere) -> None:
-        """Copy what the image still shares with its parent; it may be in use and grow meanwhile.
-
-        `report` is told how much is copied (0 to 1). Raises GrampusError with code
-        `flatten-failed`; what was copied stays copied.
-        """
-        if self.parent(pool, name) is None:
-            return
-        try:
-            run_reporting(
-                self._cluster.runner,
-                ["flatten", *GENTLY, f"{pool}/{name}"],
-                report,
-                lambda said: GrampusError(
-                    f"The image {pool}/{name} was not flattened: {said}",
-                    "Nothing is lost, and what was copied stays copied: look at `ceph health`, "
-                    "then try again.",
-                    code="flatten-failed",
-                ),
-            )
-        except GrampusError as error:
-            # The image's own client goes on with what a command asked of it that was killed since:
-            # librbd lets the second one wait for that, and then there is nothing left to do.
-            if error.code != "flatten-failed" or self.parent(pool, name) is not None:
-                raise
 
     def has_parents(self, pool: str, name: str) -> bool:
         """Whether the image, or one of its snapshots, is a clone.

@@ -29,7 +29,6 @@ from grampus.cli.volume import (
 from grampus.cli.work import work_on_volumes
 from grampus.core.errors import NotFoundError, RefusedError, UsageError
 from grampus.core.units import format_bytes, parse_bytes
-from grampus.volumes.decide_namespace import read_places
 from grampus.volumes.model import CloneSource, MeasuredSnapshots, SnapshotInfo, VolumeSpec
 from grampus.volumes.service import VolumeService
 from grampus.volumes.write_paths import decide_max_lag_ms
@@ -203,7 +202,7 @@ def volume_flatten(
             return
         if parent is not None:
             session.progress.phase(f"Copy to '{name}' what it shares with {parent.image}")
-        if parent is not None or read_places(volumes.get(name)):
+        if volumes.needs_flattening(name):
             volumes.ensure_flattened(name)
     make_output(output_format).text(
         {"name": name, "flattened": parent is not None},

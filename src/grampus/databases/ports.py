@@ -173,6 +173,10 @@ class VolumePort(Protocol):
         """The volume's image standing alone, also under a running writer. Raises NotFoundError."""
         ...
 
+    def needs_flattening(self, name: str) -> bool:
+        """Whether `ensure_flattened` has anything to do. Raises NotFoundError."""
+        ...
+
     def lineage(self, name: str) -> Lineage:
         """What the volume's image is a clone of, and which images are clones of it.
 

@@ -16,7 +16,7 @@ from grampus.databases.changes import PROTECT, RESIZE, SET_WRITE_PATH
 from grampus.databases.clones.decide_golden import GoldenSpec
 from grampus.databases.clones.golden import GoldenVolumes
 from grampus.databases.creating import CREATE, CreateOrder
-from grampus.databases.instance import observe_daemon_state
+from grampus.databases.instance import last_words, observe_daemon_state
 from grampus.databases.kinds import DocumentT, OperationType
 from grampus.databases.layout import (
     client_option_file,
@@ -169,6 +169,22 @@ class DatabaseService:
     def show(self, name: str) -> DatabaseView:
         """One database. Raises NotFoundError."""
         return self._views([self._records.get(name)])[0]
+
+    def require_serving(self, name: str) -> None:
+        """Raise GrampusError with code `server-stopped`, and why, when its server has ended.
+
+        Raises NotFoundError.
+        """
+        spec = self._records.get(name).spec
+        host, daemon = self._fleet.host(spec.host), server_daemon_name(name)
+        if observe_daemon_state(host, daemon) == "running":
+            return
+        raise GrampusError(
+            f"The server of {name} ended: {last_words(host, daemon)}",
+            f"`grampus db start {name}` starts it, and `grampus db verify {name}` checks its "
+            "tables.",
+            code="server-stopped",
+        )
 
     def endpoint(self, name: str) -> Endpoint:
         """How to reach the instance. Raises NotFoundError, RefusedError with code `not-ready`."""

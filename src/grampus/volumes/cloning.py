@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from grampus.ceph.flattening import RbdFlattening
 from grampus.ceph.namespaces import place_of
 from grampus.ceph.snapshots import ParentImage, RbdSnapshots
 from grampus.core.errors import RefusedError
@@ -38,6 +39,7 @@ class Cloning:
         self,
         records: VolumeRecords,
         snapshots: RbdSnapshots,
+        flattening: RbdFlattening,
         attacher: Attacher,
         creating: Creating,
         encrypting: Encrypting,
@@ -45,6 +47,7 @@ class Cloning:
     ) -> None:
         self._records = records
         self._snapshots = snapshots
+        self._flattening = flattening
         self._attacher = attacher
         self._creating = creating
         self._encrypting = encrypting
@@ -131,10 +134,17 @@ class Cloning:
     def flatten(self, record: VolumeRecord) -> None:
         """Let the image stand alone; it may be in use."""
         # An encrypted clone has its parent's header and key: what is copied is as it has to be.
-        self._snapshots.ensure_flattened(
+        self._flattening.ensure_flattened(
             record.spec.pool,
             record.spec.image,
             lambda copied: self._progress.detail(f"{copied:.0%} copied", fraction=copied),
+            lambda done: self._progress.detail(f"object maps {done:.0%} made", fraction=done),
+        )
+
+    def needs_flattening(self, record: VolumeRecord) -> bool:
+        """Whether anything is left to do for the volume's image to stand alone."""
+        return bool(read_places(record)) or self._flattening.is_due(
+            record.spec.pool, record.spec.image
         )
 
     def ensure_unshared(self, name: str) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.diffs import RbdDiffs
 from grampus.ceph.encryption import RbdEncryption
+from grampus.ceph.flattening import RbdFlattening
 from grampus.ceph.rbd import RbdImages
 from grampus.ceph.snapshots import RbdSnapshots
 from grampus.ceph.trash import RbdTrash
@@ -82,6 +83,7 @@ def build_parts(
     records = VolumeRecords(store, lab)
     program = VolumedProgram(volumed)
     rbd_snapshots = RbdSnapshots(cluster)
+    flattening = RbdFlattening(cluster, rbd_snapshots)
     encrypting = Encrypting(images, RbdEncryption(cluster), master_keys(home))
     attacher = Attacher(
         tag, records, fleet, cluster, images, program, clock, progress, encrypting.find_key
@@ -94,7 +96,7 @@ def build_parts(
         *(make_namespace, clock),
     )
     snapshots = Snapshots(records, images, rbd_snapshots, attacher, journals, encrypting, progress)
-    cloning = Cloning(records, rbd_snapshots, attacher, creating, encrypting, progress)
+    cloning = Cloning(records, rbd_snapshots, flattening, attacher, creating, encrypting, progress)
     operations = VolumeOperations(lab, home, journal, clock, progress)
     exchanging = Exchanging(records, fleet, images, attacher, clock)
     migrating = Migrating(

@@ -295,7 +295,7 @@ class VolumeService:
 
     def describe_replay(self, order: ReplayOrder) -> list[str]:
         """What the replay would do, step by step."""
-        return [step.title for step in self._journals.replay_steps(order, _discard)]
+        return [step.title for step in self._journals.replay_steps(order, lambda _: None)]
 
     def replay(self, name: str) -> Replayed:
         """Bring what the journal of a detached volume holds into its image.
@@ -577,6 +577,10 @@ class VolumeService:
         with self._operations.locked(name):
             self._cloning.ensure_unshared(name)
 
+    def needs_flattening(self, name: str) -> bool:
+        """Whether `ensure_flattened` has anything to do. Raises NotFoundError."""
+        return self._cloning.needs_flattening(self.get(name))
+
     def lineage(self, name: str) -> Lineage:
         """What the volume's image is a clone of, and which images are clones of it.
 
@@ -593,7 +597,3 @@ class VolumeService:
         with self._operations.locked(name):
             record = self.get(name)
             self._records.put(record.model_copy(update={"is_formatted": True}))
-
-
-def _discard(_value: object) -> None:
-    """Steps return nothing."""

@@ -25,7 +25,6 @@ REMOVE = "rbd snap rm --no-progress databases/shop@before"
 PROTECT = "rbd snap protect databases/shop@before"
 UNPROTECT = "rbd snap unprotect databases/shop@before"
 CLONE = f"python3 -c {CLONE_IMAGE} databases shop before databases copy"
-FLATTEN = "rbd flatten --rbd-concurrent-management-ops 2 databases/copy"
 ROLL_BACK = "rbd snap rollback databases/shop@before"
 INFO = "rbd info --format json databases/copy"
 CHILDREN = "rbd children --all --format json databases/shop"
@@ -170,31 +169,6 @@ def test_another_image_is_never_taken_for_the_clone(reply: Output, info: Reply) 
     with pytest.raises(GrampusError, match="error creating clone") as caught:
         snapshots.ensure_clone(PARENT, "databases", "copy")
     assert caught.value.code == "clone-failed"
-
-
-def test_what_stands_alone_is_not_flattened_and_what_is_tells_how_far_it_is() -> None:
-    snapshots, runner = make_snapshots({INFO: {}})
-    snapshots.ensure_flattened("databases", "copy")
-    assert runner.changes() == []
-    said = "\rImage flatten: 7% complete...\rImage flatten: 100% complete...done.\n"
-    snapshots, runner = make_snapshots({FLATTEN: said, INFO: {"parent": PARENT_DOCUMENT}})
-    told: list[float] = []
-    snapshots.ensure_flattened("databases", "copy", told.append)
-    assert runner.changes() == [FLATTEN]
-    assert list(dict.fromkeys(told)) == [0.07, 1.0]
-
-
-@pytest.mark.parametrize("is_done", [True, False], ids=["somebody-was-faster", "nobody-was"])
-def test_what_still_has_a_parent_was_not_flattened(is_done: bool) -> None:
-    infos = iter([{"parent": PARENT_DOCUMENT}, {} if is_done else {"parent": PARENT_DOCUMENT}])
-    no_parent = Output(22, "", "rbd: flatten error: (22) Invalid argument")
-    snapshots, _ = make_snapshots({FLATTEN: no_parent, INFO: lambda: next(infos)})
-    if is_done:
-        snapshots.ensure_flattened("databases", "copy")
-        return
-    with pytest.raises(GrampusError, match="Invalid argument") as caught:
-        snapshots.ensure_flattened("databases", "copy")
-    assert caught.value.code == "flatten-failed"
 
 
 def test_a_rollback_tells_how_far_it_is_and_what_went_wrong() -> None:

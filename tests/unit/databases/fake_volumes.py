@@ -281,6 +281,10 @@ class FakeVolumes:
         image.record = image.record.model_copy(update={"shares_with": ()})
         self._fuse.burn()
 
+    def needs_flattening(self, name: str) -> bool:
+        image = self._image(name)
+        return image.parent is not None or bool(image.record.shares_with)
+
     def lineage(self, name: str) -> Lineage:
         parent, depth = self._image(name).parent, 0
         below = parent

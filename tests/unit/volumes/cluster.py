@@ -58,6 +58,7 @@ class Snapshot:
     data: str
     is_protected: bool = False
     parent: tuple[str, str] | None = None  # of the image at that moment
+    flags: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -79,6 +80,8 @@ class Image:
     used_bytes: int = 0
     deleted_bytes: int = 0  # of those, what files that are gone once took
     trimmed_bytes: int = 0  # of those, what only its journal has heard of
+    features: list[str] = field(default_factory=lambda: ["exclusive-lock", "object-map"])
+    flags: list[str] = field(default_factory=list)
 
     @property
     def is_journal_open(self) -> bool:
@@ -337,6 +340,10 @@ class FakeCluster:
             return self._break_lock(argv[2], argv[3])
         if argv[0] == "snap" and argv[1] != "ls":
             return self._snap(argv[1], *argv[-1].split("@"))
+        if argv[0] == "feature":
+            return self._change_features(argv[1], argv[2], argv[3:])
+        if argv[:2] == ["object-map", "rebuild"] or "@" in argv[-1]:
+            return self._object_map(argv)
         if argv[:2] == ["image-meta", "remove"]:
             known = self.images[argv[2]].metadata
             return (0, "") if known.pop(argv[3], None) is not None else (ENOENT, "no such key")
@@ -357,7 +364,8 @@ class FakeCluster:
                     "id": image_id(self.images[name]),
                     "size": size_bytes,
                     "object_size": 4194304,
-                    "features": ["exclusive-lock"],
+                    "features": self.images[name].features,
+                    "flags": list(self.images[name].flags),
                 }
                 parent = self.images[name].parent
                 if parent is not None:
@@ -391,6 +399,9 @@ class FakeCluster:
             case ["flatten", *_]:
                 if self.images[name].parent is None:
                     return 22, "rbd: flatten error: (22) Invalid argument"
+                assert "object-map" not in self.images[name].features, (
+                    "a snapshot that is taken meanwhile would have a wrong object map"
+                )
                 self.images[name].parent = None
                 return 0, ""
             case ["image-meta", "list", "--format", "json", _]:
@@ -417,6 +428,27 @@ class FakeCluster:
                 del self.images[name]
                 return 0, ""
         raise AssertionError(f"a command that no cluster was told of: {argv}")
+
+    def _change_features(self, verb: str, name: str, features: Sequence[str]) -> tuple[int, str]:
+        image = self.images[name]
+        have = [one for one in image.features if one not in features]
+        assert have == image.features or verb == "disable", "librbd refuses what is so already"
+        image.features = [*have, *features] if verb == "enable" else have
+        for one in (image, *image.snapshots.values()):
+            one.flags = ["object map invalid"] if verb == "enable" else []
+        return 0, ""
+
+    def _object_map(self, argv: Sequence[str]) -> tuple[int, str]:
+        name, _, snapshot = argv[-1].partition("@")
+        image = self.images[name]
+        if snapshot and snapshot not in image.snapshots:
+            return ENOENT, f"rbd: no snapshot {snapshot}"
+        found = image.snapshots[snapshot] if snapshot else image
+        if argv[0] == "info":
+            return 0, json.dumps({"features": image.features, "flags": found.flags})
+        assert "object-map" in image.features
+        found.flags = []
+        return 0, ""
 
     def children(self, name: str, snapshot: str | None = None) -> list[str]:
         """The clones of an image, or of one of its snapshots."""

@@ -74,6 +74,11 @@ def _flatten(world: World) -> None:
     world.service().ensure_flattened("copy")
 
 
+def _cloned_and_snapped(world: World) -> None:
+    _cloned(world)
+    world.service().ensure_snapshot("copy", "shared")
+
+
 def _delete(world: World) -> None:
     if world.service().find("copy") is not None:
         world.service().delete("copy")
@@ -85,7 +90,7 @@ CASES: dict[str, tuple[Act, Act]] = {
     "rollback-cache": (_snapped_cache, _roll_back),
     "clone": (_snapped, _clone),
     "ensure-cloned": (_snapped, _ensure_cloned),
-    "flatten": (_cloned, _flatten),
+    "flatten": (_cloned_and_snapped, _flatten),
     "delete-clone": (_cloned, _delete),
 }
 
@@ -95,6 +100,11 @@ def _state(world: World) -> dict[str, list[str]]:
     return world.inventory() | {
         "contents": sorted(f"{name}:{image.data}:{image.frames}" for name, image in images.items()),
         "metadata": sorted(f"{name}:{image.metadata}" for name, image in images.items()),
+        "object maps": sorted(
+            f"{name}:{sorted(image.features)}:{one.flags}"
+            for name, image in images.items()
+            for one in (image, *image.snapshots.values())
+        ),
     }
 
 

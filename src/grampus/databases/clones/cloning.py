@@ -13,7 +13,6 @@ from grampus.databases.clones.decide_clone import (
 from grampus.databases.operating import DatabaseOperations
 from grampus.databases.planning import CreatePlanner
 from grampus.databases.replicas.replica_rules import require_no_replica
-from grampus.volumes.decide_namespace import read_places
 from grampus.volumes.model import CloneSource, Lineage, SnapshotInfo
 
 
@@ -84,7 +83,7 @@ class DatabaseClones:
     def describe_flatten(self, name: str) -> list[str]:
         """What `flatten` would do. Raises what it raises."""
         self._operations.ready(name)
-        if not self._shares(name):
+        if not self._operations.volumes.needs_flattening(name):
             return []
         return self._operations.describe(FLATTEN, FlattenOrder(name=name))
 
@@ -102,7 +101,7 @@ class DatabaseClones:
             with operations.locked(name, timeout_s=patience_s):
                 operations.settle(name)
                 operations.ready(name)
-                if not self._shares(name):
+                if not operations.volumes.needs_flattening(name):
                     operations.records.change(name, flatten_due=False)
                     return False
                 operation = operations.begin(FLATTEN, order)
@@ -121,11 +120,6 @@ class DatabaseClones:
         except RefusedError as error:
             if error.code != "busy":
                 raise
-
-    def _shares(self, name: str) -> bool:
-        """Whether the volume shares data; or its key may still read what snapshots of it shared."""
-        volumes = self._operations.volumes
-        return volumes.lineage(name).parent is not None or bool(read_places(volumes.get(name)))
 
 
 def _named_snapshot(request: CloneRequest, snapshots: list[SnapshotInfo]) -> SnapshotInfo | None:
