@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Annotated
 
@@ -11,8 +10,10 @@ import typer
 from grampus.cli.app import command
 from grampus.cli.composition.copies import database_replicas
 from grampus.cli.db import NameArgument, db_app
+from grampus.cli.foreground import KILLED, run_in_foreground
 from grampus.cli.options import LAB_DEFAULT, LabOption
 from grampus.cli.work import work_on_databases
+from grampus.core.errors import GrampusError
 
 
 @command(db_app, "connect", "grampus db connect shop -e 'select version()'")
@@ -37,5 +38,14 @@ def db_connect(
         tty = sys.stdin.isatty() and sys.stdout.isatty() and execute is None
         argv = host.terminal_argv(client.argv, daemon=client.daemon, tty=tty)
     sys.stdout.flush()
-    # The client takes our place: its signals, its exit code and its terminal are its own.
-    os.execvp(argv[0], argv)  # noqa: S606 - a list of arguments, no shell
+    code = run_in_foreground(argv)
+    if code == KILLED:
+        # The client runs in the server's container, and goes with it before it can say a word.
+        with work_on_databases(lab) as (_, databases):
+            databases.require_serving(at)
+        raise GrampusError(
+            f"The client at {at} was killed; its server goes on.",
+            "Was it asked for more memory than its host has?",
+            code="client-killed",
+        )
+    raise typer.Exit(code)
