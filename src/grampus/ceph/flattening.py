@@ -11,17 +11,13 @@ from its objects afterwards.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 from grampus.ceph.cluster import CephCluster
-from grampus.ceph.rbd import ENOENT, GENTLY
+from grampus.ceph.object_maps import MAP_FEATURES, ObjectMaps
+from grampus.ceph.rbd import GENTLY
 from grampus.ceph.reporting import Report, report_nowhere, run_reporting
 from grampus.ceph.snapshots import SUSPENDED_KEY, RbdSnapshots
 from grampus.core.errors import GrampusError
-
-# fast-diff is part of the map, and goes and comes with it.
-MAP_FEATURES = ("object-map", "fast-diff")
-_INVALID = "object map invalid"
 
 
 class RbdFlattening:
@@ -30,6 +26,7 @@ class RbdFlattening:
     def __init__(self, cluster: CephCluster, snapshots: RbdSnapshots) -> None:
         self._cluster = cluster
         self._snapshots = snapshots
+        self._maps = ObjectMaps(cluster)
 
     def is_due(self, pool: str, name: str) -> bool:
         """Whether the image is a clone, or was flattened and has no object map again yet."""
@@ -57,7 +54,8 @@ class RbdFlattening:
 
     def _flatten(self, pool: str, name: str, report: Report) -> None:
         try:
-            self._run(
+            run_reporting(
+                self._cluster.runner,
                 ["flatten", *GENTLY, f"{pool}/{name}"],
                 report,
                 lambda said: GrampusError(
@@ -75,8 +73,7 @@ class RbdFlattening:
 
     def _suspend_map(self, pool: str, name: str) -> None:
         """Noted first: cut off between the two, there is a note of what was never taken away."""
-        has = self._info(f"{pool}/{name}").get("features", [])
-        features = [one for one in MAP_FEATURES if one in has]
+        features = self._maps.features(f"{pool}/{name}")
         if features:
             noted = ",".join(features)
             self._rbd("image-meta", "set", f"{pool}/{name}", SUSPENDED_KEY, noted)
@@ -87,7 +84,7 @@ class RbdFlattening:
         noted = self._suspended(pool, name)
         if not noted:
             return
-        has = self._info(f"{pool}/{name}").get("features", [])
+        has = self._maps.features(f"{pool}/{name}")
         absent = [one for one in noted if one not in has]
         if absent:
             # From then on each map is there and known to be wrong: nobody goes by it.
@@ -95,27 +92,8 @@ class RbdFlattening:
         places = [f"{pool}/{name}@{one.name}" for one in self._snapshots.all(pool, name)]
         places.append(f"{pool}/{name}")
         for index, place in enumerate(places):
-            self._rebuild_map(place, _part_of(report, index, len(places)))
+            self._maps.ensure(place, _part_of(report, index, len(places)))
         self._rbd("image-meta", "remove", f"{pool}/{name}", SUSPENDED_KEY)
-
-    def _rebuild_map(self, place: str, report: Report) -> None:
-        """Unless it is right, or its snapshot was deleted in the meantime."""
-        if _INVALID not in self._info(place).get("flags", ()):
-            return
-        try:
-            self._run(
-                ["object-map", "rebuild", *GENTLY, place],
-                report,
-                lambda said: GrampusError(
-                    f"The object map of {place} was not made: {said}",
-                    "Nothing is lost: without it the image is only slower to delete and to "
-                    "compare. Look at `ceph health`, then flatten it again.",
-                    code="object-map-failed",
-                ),
-            )
-        except GrampusError as error:
-            if error.code != "object-map-failed" or self._info(place):
-                raise
 
     def _suspended(self, pool: str, name: str) -> list[str]:
         """The features that this has taken away from the image."""
@@ -123,24 +101,8 @@ class RbdFlattening:
         noted = json.loads(self._cluster.runner.run(argv).stdout or "{}").get(SUSPENDED_KEY, "")
         return [one for one in MAP_FEATURES if one in noted.split(",")]
 
-    def _info(self, place: str) -> dict[str, list[str]]:
-        """What `rbd info` says of features and flags; empty when there is no such snapshot."""
-        argv = ["rbd", "info", "--format", "json", place]
-        result = self._cluster.runner.run(argv, check=False)
-        if result.returncode == ENOENT:
-            return {}
-        if result.returncode != 0:
-            result = self._cluster.runner.run(argv)
-        document = json.loads(result.stdout)
-        return {key: list(document.get(key, ())) for key in ("features", "flags")}
-
     def _rbd(self, *arguments: str) -> None:
         self._cluster.runner.run(["rbd", *arguments], timeout_s=120)
-
-    def _run(
-        self, arguments: list[str], report: Report, failed: Callable[[str], GrampusError]
-    ) -> None:
-        run_reporting(self._cluster.runner, arguments, report, failed)
 
 
 def _part_of(report: Report, index: int, count: int) -> Report:

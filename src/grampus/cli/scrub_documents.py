@@ -24,17 +24,26 @@ def rows_of_scrub(scrub: ScrubReport) -> list[list[str]]:
         if scrub.is_repaired is not None:
             now = "damaged still" if (one.name, one.snapshot) in left else "repaired"
         rows.append(["object", _place(one), describe_damage(one), now])
+    for wrong in scrub.wrong_maps:
+        lacked = f"its object map lacked {wrong.objects} objects"
+        rows.append(["snapshot", wrong.snapshot, lacked, "made anew"])
     return rows
 
 
 def advise_on_scrub(scrub: ScrubReport, *, repair: str, restore: str) -> list[str]:
     """What to do about it, in sentences: `repair` is the command that does, `restore` the rest."""
     lines = []
-    if not scrub.is_sound:
+    if scrub.damaged and (not scrub.is_repaired or scrub.still_damaged):
         lines.append(
             f"Clients read right copies all the same. `{repair}` writes the damaged ones anew."
             if scrub.is_repaired is None
             else f"What is still damaged has no copy that is known to be right: {restore}."
+        )
+    if scrub.wrong_maps:
+        lines.append(
+            "Those snapshots were read as zeros where their object maps lacked something, and are "
+            "read rightly now. Clones and backups that were made of them before may hold those "
+            "zeros: verify them, or make them anew."
         )
     if scrub.others_damaged:
         lines.append(

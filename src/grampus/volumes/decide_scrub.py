@@ -21,6 +21,15 @@ REPEAT_AFTER_S = 30.0
 MOST_PER_OSD = 6
 
 
+class WrongMap(BaseModel):
+    """A snapshot that was read as if objects of it were not there, until its map was made anew."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    snapshot: str  # POOL/IMAGE@SNAPSHOT for one of another volume that this one stands on
+    objects: int  # that are there, and were not in its object map
+
+
 class ScrubReport(BaseModel):
     """What a deep scrub of a volume found, and what a repair did about it."""
 
@@ -34,11 +43,13 @@ class ScrubReport(BaseModel):
     # Whether a second scrub after a repair found all of it right; None: not repaired.
     is_repaired: bool | None = None
     still_damaged: tuple[DamagedObject, ...] = ()  # after the repair
+    wrong_maps: tuple[WrongMap, ...] = ()  # as found; they are right now
 
     @property
     def is_sound(self) -> bool:
-        """Nothing of this volume is damaged now."""
-        return not self.damaged or (self.is_repaired is True and not self.still_damaged)
+        """Nothing of this volume is damaged now, and nothing made of it may have to be."""
+        are_right = not self.damaged or (self.is_repaired is True and not self.still_damaged)
+        return are_right and not self.wrong_maps
 
 
 def decide_unfinished(
@@ -105,6 +116,14 @@ def split_damage(
 
 def describe_scrub(report: ScrubReport) -> str:
     """A scrub in a few words, such as `1 of 120 objects damaged and repaired`."""
+    said = _describe_copies(report)
+    if not report.wrong_maps:
+        return said
+    names = ", ".join(f"'{one.snapshot}'" for one in report.wrong_maps)
+    return f"{said}; snapshots that were read wrongly until now: {names}"
+
+
+def _describe_copies(report: ScrubReport) -> str:
     if not report.damaged:
         return f"all copies of {report.objects} objects are right"
     # The same object may be damaged in itself and in snapshots.

@@ -6,13 +6,16 @@ from collections.abc import Collection, Mapping
 
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.image_objects import ImageLayer, observe_layers
+from grampus.ceph.object_maps import ObjectMaps
 from grampus.ceph.placement_groups import decide_groups
 from grampus.ceph.scrubs import DamagedObject, ScrubbedGroup, ScrubKind, Scrubs
+from grampus.ceph.snapshots import RbdSnapshots
 from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.progress import Progress
 from grampus.volumes.decide_scrub import (
     ScrubReport,
+    WrongMap,
     decide_deadline_s,
     decide_requests,
     decide_unfinished,
@@ -30,6 +33,8 @@ class VolumeScrubs:
     def __init__(self, cluster: CephCluster, clock: Clock, progress: Progress) -> None:
         self._cluster = cluster
         self._scrubs = Scrubs(cluster)
+        self._snapshots = RbdSnapshots(cluster)
+        self._maps = ObjectMaps(cluster)
         self._clock = clock
         self._progress = progress
 
@@ -42,10 +47,17 @@ class VolumeScrubs:
             f"{sum(len(layer.objects) for layer in layers)} objects of "
             + " and ".join(f"{layer.pool}/{layer.image}" for layer in layers)
         ]
-        return [*steps, "Repair what is found, and scrub that again"] if repair else steps
+        if repair:
+            steps.append("Repair what is found, and scrub that again")
+        if snapshots := len(self._places(volume)):
+            steps.append(f"Compare the object maps of {snapshots} snapshots with their objects")
+        return steps
 
     def scrub(self, volume: VolumeRecord, *, repair: bool) -> ScrubReport:
         """Read and compare every copy of all that the volume reads, its parents included.
+
+        The object map of each of its snapshots is compared with what is there, too, and made anew
+        where it differs: it is a copy of what the OSDs know, and nothing is lost with it.
 
         With `repair`, groups in which something of the volume is damaged are repaired when the
         cluster can tell for all of it which copy is right, and scrubbed once more as the proof.
@@ -60,11 +72,41 @@ class VolumeScrubs:
         damaged = self._look("deep-scrub", groups, "Deep-scrub")
         ours, others = split_damage(damaged, objects)
         report = ScrubReport(
-            groups=len(groups), objects=len(objects), damaged=ours, others_damaged=others
+            groups=len(groups),
+            objects=len(objects),
+            damaged=ours,
+            others_damaged=others,
+            wrong_maps=self._compare_maps(volume),
         )
         if not repair or not ours:
             return report
         return self._repair(report, damaged, objects)
+
+    def _compare_maps(self, volume: VolumeRecord) -> tuple[WrongMap, ...]:
+        """Those that lacked something, after they were made anew."""
+        places = self._places(volume)
+        if places:
+            self._progress.phase(f"Compare the object maps of {len(places)} snapshots")
+        own = f"{volume.spec.pool}/{volume.spec.image}@"
+        found = []
+        for done, place in enumerate(places, 1):
+            lacking = self._maps.count_lacking(place)
+            # Also one that has too much: the comparison has marked it, and it would stay so.
+            self._maps.ensure(place)
+            if lacking:
+                found.append(WrongMap(snapshot=place.removeprefix(own), objects=lacking))
+            self._progress.detail(f"{done} of {len(places)}", fraction=done / len(places))
+        return tuple(found)
+
+    def _places(self, volume: VolumeRecord) -> list[str]:
+        """The snapshots of the volume, and those that it stands on."""
+        pool, image = volume.spec.pool, volume.spec.image
+        places = [f"{pool}/{image}@{one.name}" for one in self._snapshots.all(pool, image)]
+        parent = self._snapshots.parent(pool, image)
+        while parent is not None and not parent.is_in_trash:
+            places.append(f"{parent.pool}/{parent.image}@{parent.snapshot}")
+            parent = self._snapshots.parent(parent.pool, parent.image)
+        return places
 
     def _repair(
         self,

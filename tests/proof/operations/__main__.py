@@ -44,6 +44,8 @@ from tests.system.lab_machine import LabMachine
 LAB = "operations"
 DIRECTORY = CHECKOUT / "build" / "operations"
 PAGE = CHECKOUT / "docs" / "proof" / "operations.md"
+# Beside the page, since the next trial of a few operations goes on from them on another machine.
+FIGURES = CHECKOUT / "docs" / "proof" / "operations"
 FULL_SIZES = "200M,5G"
 PROMISES = {operation.name: operation.promise for operation in OPERATIONS}
 DATABASE, POOL = "worked", "other-pool"
@@ -110,7 +112,8 @@ def write_page() -> None:
 def keep_size(size: str, tried: SizeTried) -> None:
     """Add to what is kept of a size."""
     merged = merge_tried(read_size(size), tried, tuple(PROMISES))
-    kept_file(size).write_text(json.dumps(asdict(merged), indent=1))
+    FIGURES.mkdir(exist_ok=True)
+    kept_file(size).write_text(json.dumps(asdict(merged), indent=1) + "\n")
 
 
 def read_size(size: str) -> SizeTried | None:
@@ -123,7 +126,7 @@ def read_size(size: str) -> SizeTried | None:
 
 def kept_file(size: str) -> Path:
     """Where what was tried of a size is kept."""
-    return DIRECTORY / f"size-{size}.json"
+    return FIGURES / f"size-{size}.json"
 
 
 def try_size(machine: LabMachine, size: str, operations: list[Operation]) -> SizeTried:

@@ -7,7 +7,7 @@ import pytest
 from grampus.ceph.scrubs import DamagedCopy, DamagedObject
 from grampus.cli.scrub_documents import advise_on_scrub, rows_of_scrub, scrub_document
 from grampus.cli.volume_verify import conclusion
-from grampus.volumes.decide_scrub import ScrubReport
+from grampus.volumes.decide_scrub import ScrubReport, WrongMap
 
 
 def damaged(name: str, snapshot: str = "head") -> DamagedObject:
@@ -25,6 +25,7 @@ SOUND = ScrubReport(groups=4, objects=9, damaged=())
 FOUND = ScrubReport(groups=4, objects=9, damaged=(damaged("a"), damaged("b", "4")))
 REPAIRED = FOUND.model_copy(update={"is_repaired": True})
 HALF = FOUND.model_copy(update={"is_repaired": False, "still_damaged": (damaged("b", "4"),)})
+UNMAPPED = SOUND.model_copy(update={"wrong_maps": (WrongMap(snapshot="before", objects=3),)})
 BESIDE = SOUND.model_copy(update={"others_damaged": (damaged("c"),)})
 
 
@@ -58,12 +59,21 @@ def test_each_damaged_object_has_a_row_that_says_how_it_is_now(
         (REPAIRED, []),
         (HALF, ["no copy that is known to be right: restore it"]),
         (BESIDE, ["1 objects of others"]),
+        (UNMAPPED, ["read as zeros where their object maps lacked something"]),
     ],
 )
 def test_whoever_reads_it_is_told_what_to_do(scrub: ScrubReport, said: list[str]) -> None:
     lines = advise_on_scrub(scrub, repair="fix", restore="restore it")
     assert len(lines) == len(said)
     assert all(part in line for part, line in zip(said, lines, strict=True))
+
+
+def test_a_snapshot_that_was_read_wrongly_has_a_row_and_is_not_called_sound() -> None:
+    assert rows_of_scrub(UNMAPPED) == [
+        ["snapshot", "before", "its object map lacked 3 objects", "made anew"]
+    ]
+    assert scrub_document(UNMAPPED)["sound"] is False
+    assert "were read wrongly until now: 'before'" in conclusion("v", UNMAPPED)
 
 
 def test_the_end_of_a_volumes_verification_names_it() -> None:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +19,7 @@ from grampus.volumes.decide_scrub import (
     MOST_PER_OSD,
     REPEAT_AFTER_S,
     ScrubReport,
+    WrongMap,
     decide_deadline_s,
     decide_requests,
     decide_unfinished,
@@ -50,6 +53,7 @@ LAYERS = [
         "others": ["rbd_header.bb"],
     },
 ]
+SNAPSHOT = {"size": 1, "protected": "false", "timestamp": "Sun Nov 22 00:56:44 2026"}
 OURS = "rbd_data.aa.0000000000000005"
 PARENTS = "rbd_data.bb.0000000000000001"
 
@@ -79,6 +83,10 @@ class ScrubbedCluster:
     takes_s: float = 0.0  # how long each scrub lasts
     states: dict[str, str] = field(default_factory=dict)
     requests: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+    # By snapshot: what `rbd object-map check` says of it, and whether its map is known to be wrong.
+    maps: dict[str, str] = field(default_factory=dict)
+    invalid: set[str] = field(default_factory=set)
+    parents: dict[str, str] = field(default_factory=dict)  # POOL/IMAGE@SNAPSHOT of an image
     most_at_once: int = 0  # groups that were asked and not done, at the worst
     _stamps: dict[str, int] = field(default_factory=dict)
     _ends_s: dict[str, float] = field(default_factory=dict)  # of scrubs that go on
@@ -97,6 +105,13 @@ class ScrubbedCluster:
         document = self._answer(list(argv))
         return Output(stdout=document if isinstance(document, str) else json.dumps(document))
 
+    @contextmanager
+    def reading(self, argv: Sequence[str]) -> Iterator[io.BytesIO]:
+        assert argv[4:6] == ["object-map", "rebuild"], argv
+        self.invalid.remove(argv[-1])
+        self.maps[argv[-1]] = ""
+        yield io.BytesIO(b"\rObject Map Rebuild: 100% complete...done.")
+
     def forget_requests(self, times: int) -> None:
         """Lose what is asked for next, as when a group's OSDs change."""
         self._forgets = times
@@ -107,6 +122,21 @@ class ScrubbedCluster:
                 return self.layers
             case ["python3", "-c", script, kind, *groups] if script == REQUEST_SCRUBS:
                 return self._scrub(kind, groups)
+            case ["env", "TZ=UTC", "rbd", "snap", "ls", "--format", "json", place]:
+                own = [one.rpartition("@")[2] for one in self.maps if one.startswith(f"{place}@")]
+                return [{**SNAPSHOT, "id": n, "name": name} for n, name in enumerate(own)]
+            case ["rbd", "info", "--format", "json", place]:
+                flags = ["object map invalid"] if place in self.invalid else []
+                found: dict[str, Any] = {"features": ["object-map"], "flags": flags}
+                if place in self.parents:
+                    pool, rest = self.parents[place].split("/", 1)
+                    image, snapshot = rest.split("@")
+                    found["parent"] = {"pool": pool, "image": image, "snapshot": snapshot}
+                return found
+            case ["rbd", "object-map", "check", *_, place]:
+                if said := self.maps[place]:
+                    self.invalid.add(place)
+                return said
             case ["ceph", _, _, "osd", "pool", "get", "databases", "all", *_]:
                 return {"pool_id": 1, "pg_num": PLACEMENT.placement_groups}
             case ["ceph", _, _, "osd", "dump", *_]:
@@ -245,6 +275,36 @@ def test_damage_of_others_in_the_same_groups_is_told_apart(cluster: ScrubbedClus
     assert report.is_sound
     assert [one.name for one in report.others_damaged] == [other]
     assert len(cluster.requests) == 1
+
+
+def test_each_snapshot_is_read_by_a_map_that_has_all_that_is_there(
+    cluster: ScrubbedCluster,
+) -> None:
+    image, parent = "databases/shop.1/db-shop", "databases/golden.1/golden"
+    error = "librbd::ObjectMapIterateRequest: object map error: object rbd_data.aa marked as "
+    cluster.parents = {image: f"{parent}@made"}
+    cluster.maps = {
+        f"{image}@right": "",
+        f"{image}@lacking": f"{error}0, but should be 1\n{error}2, but should be 3\n",
+        # It has too much: read rightly, and never left marked by the one who looked.
+        f"{image}@plenty": f"{error}1, but should be 3\n{error}1, but should be 0\n",
+        f"{parent}@made": f"{error}0, but should be 1\n",
+    }
+    report = scrub(cluster)
+    assert report.wrong_maps == (
+        WrongMap(snapshot="lacking", objects=2),
+        WrongMap(snapshot=f"{parent}@made", objects=1),
+    )
+    assert not report.is_sound
+    assert cluster.invalid == set()
+    assert scrub(cluster).is_sound
+
+
+def test_a_snapshot_without_a_valid_map_is_not_compared(cluster: ScrubbedCluster) -> None:
+    place = "databases/shop.1/db-shop@being-made"
+    cluster.maps, cluster.invalid = {place: "nobody asks for this"}, {place}
+    assert scrub(cluster).is_sound
+    assert cluster.invalid == set(), "it is made anew all the same"
 
 
 def test_a_request_that_was_lost_is_made_again(cluster: ScrubbedCluster) -> None:
