@@ -9,7 +9,7 @@ import typer
 from grampus.cli.app import EXIT_FAILED, command
 from grampus.cli.composition.copies import database_clones, due_flattening
 from grampus.cli.db import connection_document, database_document, db_app
-from grampus.cli.lineage import details_of_lineage, lineage_document, observe_lineage
+from grampus.cli.lineage import details_of_lineage, lineage_document
 from grampus.cli.options import (
     FORMAT_DEFAULT,
     LAB_DEFAULT,
@@ -80,9 +80,8 @@ def db_clone(
         if dry_run:
             show_plan(output_format, clones.describe(clones.plan(request)))
             return
-        clones.clone(request)
+        lineage = clones.clone(request)
         created, view = databases.made(name), databases.show(name)
-        lineage = observe_lineage(session, view)
     make_output(output_format).details(
         {
             **database_document(view),

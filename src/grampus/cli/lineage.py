@@ -4,17 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from grampus.cli.composition.session import Session
 from grampus.databases.clones.decide_clone import describe_origin
 from grampus.databases.view import DatabaseView
 from grampus.volumes.model import Lineage
-
-
-def observe_lineage(session: Session, view: DatabaseView) -> Lineage | None:
-    """What the volume stands on; None when it was never a clone, or is not there."""
-    if view.volume is None or view.volume.source is None:
-        return None
-    return session.volumes().lineage(view.record.spec.name)
 
 
 def lineage_document(view: DatabaseView, lineage: Lineage | None) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, model_validator
@@ -58,13 +59,14 @@ def copied_steps(
     owner: str | None = None,
     makes_accounts: bool = False,
     flatten_due: bool = False,
+    meanwhile: Sequence[Step] = (),
 ) -> list[Step]:
     """A database on a volume that the steps of `fill` make, with a copied data directory on it.
 
     `owner` is the name of the copied database's own user, which stays: views and procedures of
     its name go on working. `makes_accounts` as in `identity.render_identity_sql`. With
     `flatten_due` it is recorded that its volume is to stand alone: that may take hours, and is no
-    part of making it. The image's metadata is written while the server starts.
+    part of making it. The image's metadata is written, and `meanwhile` done, as the server starts.
     """
     work = DatabaseWork(ports, spec, owner=owner)
     due = Step(
@@ -85,6 +87,7 @@ def copied_steps(
             work.remove_daemons,
         ),
         Step("metadata", "Note the database on the image", work.write_facts),
+        *meanwhile,
         Step("serve", "Wait until its user can log in", work.finish_serving_as_new),
         *([due] if flatten_due else []),
         Step("finish", "Note that it is ready", work.finish),

@@ -177,8 +177,8 @@ class VolumePort(Protocol):
         """Whether `ensure_flattened` has anything to do. Raises NotFoundError."""
         ...
 
-    def lineage(self, name: str) -> Lineage:
-        """What the volume's image is a clone of, and which images are clones of it.
+    def lineage(self, name: str, *, with_children: bool = True) -> Lineage:
+        """What the volume's image is a clone of, and which images are clones of it, if asked for.
 
         Raises NotFoundError.
         """

@@ -112,7 +112,7 @@ class Cloning:
         self._records.put(record)
         return record
 
-    def lineage(self, name: str) -> Lineage:
+    def lineage(self, name: str, *, with_children: bool) -> Lineage:
         """As `VolumeService.lineage`."""
         record = self._records.get(name)
         pool, image = record.spec.pool, record.spec.image
@@ -123,7 +123,7 @@ class Cloning:
             if below.is_in_trash:
                 break  # it has no name any more that it could be found by
             below = self._snapshots.parent(below.pool, below.image)
-        children = self._snapshots.children(pool, image)
+        children = self._snapshots.children(pool, image) if with_children else []
         names = self._records.names_of_images()
         return Lineage(
             parent=describe_parent(parent, record.source),

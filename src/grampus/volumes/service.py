@@ -581,12 +581,12 @@ class VolumeService:
         """Whether `ensure_flattened` has anything to do. Raises NotFoundError."""
         return self._cloning.needs_flattening(self.get(name))
 
-    def lineage(self, name: str) -> Lineage:
-        """What the volume's image is a clone of, and which images are clones of it.
+    def lineage(self, name: str, *, with_children: bool = True) -> Lineage:
+        """What the volume's image is a clone of, and which images are clones of it, if asked for.
 
         Raises NotFoundError.
         """
-        return self._cloning.lineage(name)
+        return self._cloning.lineage(name, with_children=with_children)
 
     def note_formatted(self, name: str) -> None:
         """A file system is on the volume's image already: attaching must not make one.

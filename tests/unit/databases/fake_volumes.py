@@ -285,14 +285,18 @@ class FakeVolumes:
         image = self._image(name)
         return image.parent is not None or bool(image.record.shares_with)
 
-    def lineage(self, name: str) -> Lineage:
+    def lineage(self, name: str, *, with_children: bool = True) -> Lineage:
         parent, depth = self._image(name).parent, 0
         below = parent
         while below is not None:
             depth += 1
             found = [i for i in self.images.values() if i.record.spec.image == below.image]
             below = found[0].parent if found else None
-        return Lineage(parent=parent, depth=depth, children=tuple(self._clones_of(name)))
+        return Lineage(
+            parent=parent,
+            depth=depth,
+            children=tuple(self._clones_of(name)) if with_children else (),
+        )
 
     def note_formatted(self, name: str) -> None:
         image = self._image(name)

@@ -44,7 +44,7 @@ def clone_steps(ports: StepPorts, order: CloneOrder) -> list[Step]:
         lambda: discard(ports.volumes.ensure_cloned(work.volume_spec(), order.source)),
         lambda: ports.volumes.ensure_absent(name),
     )
-    fill = [clone]
+    fill, meanwhile = [clone], []
     if order.takes_snapshot:
         take = Step(
             "snapshot",
@@ -57,8 +57,8 @@ def clone_steps(ports: StepPorts, order: CloneOrder) -> list[Step]:
             "Leave that snapshot to the clone alone",
             lambda: ports.volumes.ensure_snapshot_released(source, snapshot),
         )
-        fill = [take, clone, release]
-    return copied_steps(ports, order.spec, fill, owner=order.owner)
+        fill, meanwhile = [take, clone], [release]
+    return copied_steps(ports, order.spec, fill, owner=order.owner, meanwhile=meanwhile)
 
 
 def _take_snapshot(ports: StepPorts, order: CloneOrder) -> None:

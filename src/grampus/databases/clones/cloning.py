@@ -30,6 +30,10 @@ class DatabaseClones:
         database or snapshot, or not the master key of its volume (`no-volume-key`), RefusedError
         with code `not-ready`, `shrink`, `too-deep` or `is-replica`.
         """
+        return self._plan(request)[0]
+
+    def _plan(self, request: CloneRequest) -> tuple[CloneOrder, int]:
+        """The clone, and how many images its source's volume stands on."""
         volumes = self._operations.volumes
         record = self._operations.ready(request.source)
         require_no_replica(record, "a clone")
@@ -37,7 +41,8 @@ class DatabaseClones:
         snapshots = volumes.snapshots(request.source)
         named = _named_snapshot(request, snapshots)
         self._operations.require_openable(request.source)
-        require_depth(request.source, volumes.lineage(request.source).depth)
+        depth = volumes.lineage(request.source, with_children=False).depth
+        require_depth(request.source, depth)
         wanted = decide_clone_request(
             request, record.spec, snapshot_bytes=None if named is None else named.size_bytes
         )
@@ -45,20 +50,21 @@ class DatabaseClones:
         spec = spec.model_copy(update={"labels": dict(request.labels)})
         taken = {snapshot.name for snapshot in snapshots}
         snapshot = named.name if named else decide_snapshot_name(request.name, taken)
-        return CloneOrder(
+        order = CloneOrder(
             spec=spec,
             database=request.source,
             owner=record.user,
             source=CloneSource(pool=volume.pool, image=volume.image, snapshot=snapshot),
             takes_snapshot=named is None,
         )
+        return order, depth
 
     def describe(self, order: CloneOrder) -> list[str]:
         """What `clone` would do, step by step."""
         return self._operations.describe(CLONE, order)
 
-    def clone(self, request: CloneRequest) -> None:
-        """Make the clone and wait until its user can log in.
+    def clone(self, request: CloneRequest) -> Lineage:
+        """Make the clone and wait until its user can log in; what its volume stands on.
 
         The source goes on meanwhile; it cannot be changed or deleted. On failure or Ctrl-C
         everything is undone and the error raised again. Raises what `plan` raises.
@@ -71,9 +77,10 @@ class DatabaseClones:
             operations.settle(request.name)
             operations.settle(request.source)
             with operations.addresses_locked():
-                order = self.plan(request)
+                order, depth = self._plan(request)
                 operation = operations.begin(CLONE, order)
             operations.apply(operation, CLONE, order)
+        return Lineage(parent=order.source, depth=depth + 1)
 
     def lineage(self, name: str) -> Lineage:
         """What the database's volume stands on. Raises NotFoundError."""
