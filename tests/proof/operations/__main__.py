@@ -60,6 +60,8 @@ OSD_RATIO = 3.6
 # The load's binary logs take as much as its tables, three times over, and a lab has one disk: each
 # that is full drops those before it.
 FEW_BINARY_LOGS = {EXPIRY: "1", "max_binlog_size": str(64 * 2**20)}
+FULL_BACKUP = "full backup"
+ON_BACKUPS = {"incremental backup", "archiving of binary logs", "restore test"}
 REST_S = 3.0  # between operations, so that one's end does not count for the next
 
 
@@ -86,6 +88,8 @@ def choose(wanted: str) -> list[Operation]:
     assert not unknown, f"There is no operation {', '.join(sorted(unknown))}."
     left_out = {name.removeprefix("-") for name in names if name.startswith("-")}
     asked = names - {f"-{name}" for name in left_out} or set(PROMISES)
+    if asked & ON_BACKUPS:
+        asked.add(FULL_BACKUP)
     return [one for one in OPERATIONS if one.name in asked - left_out]
 
 
@@ -173,7 +177,7 @@ def try_size(machine: LabMachine, size: str, operations: list[Operation]) -> Siz
 
 def makes_backups(operations: list[Operation]) -> bool:
     """Whether there is something to restore afterwards."""
-    return any(one.name == "full backup" for one in operations)
+    return any(one.name == FULL_BACKUP for one in operations)
 
 
 def drop_binary_logs(command_line: CommandLine) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from grampus.bench.sysbench_output import Interval
+from tests.proof.operations.__main__ import choose
 from tests.proof.operations.accounts import (
     Ran,
     decide_before,
@@ -243,3 +244,17 @@ def test_tables_with_other_rows_are_found(
     found: dict[str, TableDigest], differing: tuple[str, ...]
 ) -> None:
     assert find_differing({"a": TableDigest(2, "x"), "b": TableDigest(0, "y")}, found) == differing
+
+
+@pytest.mark.parametrize(
+    ("wanted", "names"),
+    [
+        ("clone", ["clone"]),
+        ("restore test,clone", ["clone", "full backup", "restore test"]),
+        ("-full backup,restore test", ["restore test"]),
+    ],
+)
+def test_what_needs_a_backup_has_one_made_unless_that_is_left_out(
+    wanted: str, names: list[str]
+) -> None:
+    assert [one.name for one in choose(wanted)] == names
