@@ -184,29 +184,6 @@ def test_of_a_server_that_ends_under_its_client_the_reason_is_told(shop: Command
     assert "grampus db start origin" in said
 
 
-def test_a_flattening_that_was_cut_off_leaves_no_image_without_its_map(shop: CommandLine) -> None:
-    machine = LabMachine(shop, "h1")
-
-    def features(name: str) -> tuple[str, list[str]]:
-        volume = shop.json("volume", "show", name)
-        image = f"{volume['pool']}/{volume['image']}"
-        return image, json.loads(machine.ok("rbd", "info", "--format", "json", image))["features"]
-
-    # As one leaves it that is killed while it copies.
-    image, before = features("origin")
-    noted = ("grampus.suspended_features", "object-map,fast-diff")
-    machine.ok("rbd", "image-meta", "set", image, *noted)
-    machine.ok("rbd", "feature", "disable", image, "object-map", "fast-diff")
-    shop.ok("db", "clone", "origin", "copy")
-    copied, has = features("copy")
-    assert set(has) == set(before), "a clone has what its source is to have again"
-    assert "suspended" not in machine.ok("rbd", "image-meta", "list", copied)
-    shop.ok("db", "flatten", "origin")
-    assert set(features("origin")[1]) == set(before)
-    assert "suspended" not in machine.ok("rbd", "image-meta", "list", image)
-    assert ask(shop, "copy", "SELECT COUNT(*) FROM app.t") == ["2"]
-
-
 def require_right_maps(lab: CommandLine, name: str, snapshots: tuple[str, ...]) -> None:
     """Each snapshot has an object map, and the map has every object that is there."""
     machine = LabMachine(lab, "h1")
