@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -21,27 +20,16 @@ from grampus.cli.options import (
     in_lab,
 )
 from grampus.cli.output import make_output, show_plan
-from grampus.cli.volume import (
-    details_of_counts,
-    details_of_journal,
-    details_of_losses,
-    details_of_read_cache,
-    parse_write_options,
-)
 from grampus.cli.work import work_on_databases
 from grampus.core.units import format_bytes, parse_bytes
 from grampus.databases.changes import PROTECT
-from grampus.databases.growth.decide_growth import FileSystem, describe_room
-from grampus.databases.growth.growth_rule import details_of_growth
 from grampus.databases.lifecycle import START, STOP
 from grampus.databases.model import DatabaseRecord, DatabaseSpec
 from grampus.databases.names.decide_labels import has_labels, parse_selectors
-from grampus.databases.records import render_labels
 from grampus.databases.request import CreateRequest, require_request
 from grampus.databases.view import CreatedDatabase, DatabaseView
 from grampus.lab.model import DATABASE_POOL
-from grampus.volumes.live import LiveVolume
-from grampus.volumes.write_paths import describe_write_path, explain_losses
+from grampus.volumes.write_paths import describe_write_path, explain_losses, parse_write_options
 
 db_app = make_noun(
     "db",
@@ -313,62 +301,6 @@ def database_document(view: DatabaseView) -> dict[str, Any]:
         }
         if volume
         else None,
-    }
-
-
-def file_system_document(room: FileSystem | None) -> dict[str, int] | None:
-    """The file system of a database's volume, for programs; None: it is not mounted."""
-    if room is None:
-        return None
-    return {"size_bytes": room.size_bytes, "free_bytes": room.free_bytes}
-
-
-def pairs_of_server(
-    view: DatabaseView, condition: Mapping[str, str], reading: Mapping[str, str]
-) -> dict[str, str]:
-    """A database and its server as names and values, for people.
-
-    `condition` is how it does, `reading` where to read from.
-    """
-    spec = view.record.spec
-    return {
-        "database": spec.name,
-        "status": view.status,
-        **condition,
-        "server": f"{spec.flavour} {view.record.server_version}",
-        "address": f"{spec.address}:{spec.port}",
-        **reading,
-        "user": view.record.user,
-        "host": spec.host,
-        "limits": f"{spec.cpus:g} CPUs, {format_bytes(spec.memory_bytes)} memory",
-        "buffer pool": format_bytes(view.record.buffer_pool_bytes),
-        "protected": "yes" if spec.protected else "no",
-        **({"labels": render_labels(spec.labels)} if spec.labels else {}),
-        "created": view.record.created_at.isoformat(timespec="seconds"),
-    }
-
-
-def pairs_of_volume(
-    view: DatabaseView, live: LiveVolume | None, room: FileSystem | None
-) -> dict[str, str]:
-    """The volume of a database as names and values, for people."""
-    spec, volume = view.record.spec, view.volume
-    attachment = volume.attachment if volume else None
-    seen = view.record.last_verification
-    return {
-        "volume": f"{volume.spec.pool}/{volume.spec.image}, {format_bytes(spec.size_bytes)}"
-        if volume
-        else "-",
-        **({"space": describe_room(room)} if room else {}),
-        "driver": f"{attachment.driver} ({attachment.driver_reason})" if attachment else "-",
-        "write path": describe_write_path(spec.write_path, spec.max_lag_ms),
-        "encryption": spec.encryption or "none",
-        **details_of_growth(view.record.growth, view.record.guard),
-        **(details_of_losses(volume) if volume else {}),
-        **(details_of_journal(live.journal) if live else {}),
-        **(details_of_counts(live.journal_counts) if live else {}),
-        **(details_of_read_cache(live.read_cache) if live else {}),
-        **({"verified": f"{seen.at:%Y-%m-%d %H:%M} UTC: {seen.said}"} if seen else {}),
     }
 
 

@@ -21,11 +21,11 @@ from grampus.cli.options import (
     in_lab,
 )
 from grampus.cli.output import OutputFormat, make_output, show_plan
-from grampus.cli.volume import parse_write_options
 from grampus.cli.work import work_on_databases
 from grampus.core.errors import UsageError
 from grampus.core.units import parse_bytes
 from grampus.databases.clones.decide_clone import CloneRequest
+from grampus.volumes.write_paths import parse_write_options
 
 
 @command(db_app, "clone", "grampus db clone shop shop-test --snapshot before")

@@ -8,7 +8,7 @@ import typer
 
 from grampus.cli.app import command, make_noun
 from grampus.cli.composition.live import database_growth
-from grampus.cli.db import NameArgument, database_document, db_app, file_system_document
+from grampus.cli.db import NameArgument, database_document, db_app
 from grampus.cli.options import (
     FORMAT_DEFAULT,
     LAB_DEFAULT,
@@ -22,7 +22,7 @@ from grampus.core.errors import UsageError
 from grampus.core.intervals import format_interval, parse_interval_s
 from grampus.core.units import format_bytes, parse_bytes
 from grampus.databases.changes import RESIZE
-from grampus.databases.growth.decide_growth import describe_room
+from grampus.databases.growth.decide_growth import FileSystem, describe_room
 from grampus.databases.growth.growth import MAX_RELEASE_S, GrowthView
 from grampus.databases.growth.growth_rule import (
     GrowthRule,
@@ -207,3 +207,10 @@ def _document(seen: GrowthView) -> dict[str, Any]:
         "file_system": file_system_document(file_system),
         "reserve_bytes": seen.reserve_bytes,
     }
+
+
+def file_system_document(room: FileSystem | None) -> dict[str, int] | None:
+    """The file system of a database's volume, for programs; None: it is not mounted."""
+    if room is None:
+        return None
+    return {"size_bytes": room.size_bytes, "free_bytes": room.free_bytes}

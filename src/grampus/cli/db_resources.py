@@ -20,7 +20,6 @@ from grampus.cli.options import (
     WritePathOption,
 )
 from grampus.cli.output import make_output, show_plan
-from grampus.cli.volume import parse_write_options
 from grampus.cli.work import work_on_databases
 from grampus.core.errors import UsageError
 from grampus.core.units import format_bytes, parse_bytes
@@ -29,6 +28,7 @@ from grampus.databases.live.decide_parameters import ParameterView, explain_risk
 from grampus.databases.live.live_changes import RESTART, SET_LIMITS, SET_PARAMETER, ParameterChange
 from grampus.databases.service import DatabaseService
 from grampus.databases.view import DatabaseView
+from grampus.volumes.write_paths import parse_write_options
 
 parameter_app = make_noun("parameter", "Parameters of a database's server.", under=db_app)
 ParameterArgument = Annotated[str, typer.Argument(help="The parameter's name.")]

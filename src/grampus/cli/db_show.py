@@ -14,11 +14,9 @@ from grampus.cli.db import (
     database_document,
     db_app,
     details_of_due_flatten,
-    file_system_document,
-    pairs_of_server,
-    pairs_of_volume,
 )
 from grampus.cli.db_certificate import certificate_document
+from grampus.cli.db_growth import file_system_document
 from grampus.cli.lineage import details_of_lineage, lineage_document
 from grampus.cli.options import FORMAT_DEFAULT, LAB_DEFAULT, FormatOption, LabOption
 from grampus.cli.output import make_output
@@ -28,7 +26,9 @@ from grampus.cli.overview import (
     pairs_of_copies,
     pairs_of_history,
     pairs_of_reading,
+    pairs_of_server,
     pairs_of_snapshots,
+    pairs_of_volume,
 )
 from grampus.cli.volume import details_of_asides, losses_document
 from grampus.cli.work import work_on_databases

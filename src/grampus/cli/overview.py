@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 from grampus.cli.db_replica import replica_document
 from grampus.cli.event_documents import describe_event, event_document
+from grampus.cli.volume import (
+    details_of_counts,
+    details_of_journal,
+    details_of_losses,
+    details_of_read_cache,
+)
 from grampus.core.intervals import format_age, format_interval
 from grampus.core.units import format_bytes
+from grampus.databases.growth.decide_growth import FileSystem, describe_room
+from grampus.databases.growth.growth_rule import details_of_growth
 from grampus.databases.model import DatabaseSpec
 from grampus.databases.names.events import DatabaseEvent
 from grampus.databases.overview import Overview
+from grampus.databases.records import render_labels
 from grampus.databases.replicas.decide_replicas import ReplicaStanding, format_lag
 from grampus.databases.replicas.replicas import ReplicaView
 from grampus.databases.snapshots.decide_retention import SnapshotSchedule
 from grampus.databases.view import DatabaseView
+from grampus.volumes.live import LiveVolume
+from grampus.volumes.write_paths import describe_write_path
 
 
 def overview_document(view: DatabaseView, seen: Overview, now: datetime) -> dict[str, Any]:
@@ -182,4 +194,53 @@ def _replication_document(seen: Overview) -> dict[str, Any] | None:
         "lag_s": None if standing.lag_ms is None else standing.lag_ms / 1000,
         "transactions_behind": standing.behind,
         "problem": standing.problem,
+    }
+
+
+def pairs_of_server(
+    view: DatabaseView, condition: Mapping[str, str], reading: Mapping[str, str]
+) -> dict[str, str]:
+    """A database and its server as names and values, for people.
+
+    `condition` is how it does, `reading` where to read from.
+    """
+    spec = view.record.spec
+    return {
+        "database": spec.name,
+        "status": view.status,
+        **condition,
+        "server": f"{spec.flavour} {view.record.server_version}",
+        "address": f"{spec.address}:{spec.port}",
+        **reading,
+        "user": view.record.user,
+        "host": spec.host,
+        "limits": f"{spec.cpus:g} CPUs, {format_bytes(spec.memory_bytes)} memory",
+        "buffer pool": format_bytes(view.record.buffer_pool_bytes),
+        "protected": "yes" if spec.protected else "no",
+        **({"labels": render_labels(spec.labels)} if spec.labels else {}),
+        "created": view.record.created_at.isoformat(timespec="seconds"),
+    }
+
+
+def pairs_of_volume(
+    view: DatabaseView, live: LiveVolume | None, room: FileSystem | None
+) -> dict[str, str]:
+    """The volume of a database as names and values, for people."""
+    spec, volume = view.record.spec, view.volume
+    attachment = volume.attachment if volume else None
+    seen = view.record.last_verification
+    return {
+        "volume": f"{volume.spec.pool}/{volume.spec.image}, {format_bytes(spec.size_bytes)}"
+        if volume
+        else "-",
+        **({"space": describe_room(room)} if room else {}),
+        "driver": f"{attachment.driver} ({attachment.driver_reason})" if attachment else "-",
+        "write path": describe_write_path(spec.write_path, spec.max_lag_ms),
+        "encryption": spec.encryption or "none",
+        **details_of_growth(view.record.growth, view.record.guard),
+        **(details_of_losses(volume) if volume else {}),
+        **(details_of_journal(live.journal) if live else {}),
+        **(details_of_counts(live.journal_counts) if live else {}),
+        **(details_of_read_cache(live.read_cache) if live else {}),
+        **({"verified": f"{seen.at:%Y-%m-%d %H:%M} UTC: {seen.said}"} if seen else {}),
     }

@@ -42,8 +42,7 @@ from grampus.volumes.write_paths import (
     describe_write_path,
     explain_losses,
     format_ms,
-    parse_max_lag_ms,
-    parse_write_path,
+    parse_write_options,
 )
 
 volume_app = make_noun(
@@ -510,16 +509,6 @@ def details_of_live(live: LiveVolume | None) -> dict[str, str]:
                 f"p50 {kind.p50_us:.0f} us, p99 {kind.p99_us:.0f} us{errors}"
             )
     return _shown(pairs)
-
-
-def parse_write_options(
-    write_path: str | None, max_lag: str | None
-) -> tuple[WritePath | None, int | None]:
-    """--write-path and --max-lag (in ms) as given. Raises UsageError."""
-    return (
-        None if write_path is None else parse_write_path(write_path),
-        None if max_lag is None else parse_max_lag_ms(max_lag),
-    )
 
 
 def require_something_to_set(write_path: WritePath | None, max_lag_ms: int | None) -> None:

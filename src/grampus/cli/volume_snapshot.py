@@ -22,7 +22,6 @@ from grampus.cli.output import OutputFormat, make_output, show_plan
 from grampus.cli.volume import (
     NameArgument,
     details_of_record,
-    parse_write_options,
     volume_app,
     volume_document,
 )
@@ -31,7 +30,7 @@ from grampus.core.errors import NotFoundError, RefusedError, UsageError
 from grampus.core.units import format_bytes, parse_bytes
 from grampus.volumes.model import CloneSource, MeasuredSnapshots, SnapshotInfo, VolumeSpec
 from grampus.volumes.service import VolumeService
-from grampus.volumes.write_paths import decide_max_lag_ms
+from grampus.volumes.write_paths import decide_max_lag_ms, parse_write_options
 
 snapshot_app = make_noun("snapshot", "Snapshots of volumes.", under=volume_app)
 SnapshotArgument = Annotated[str, typer.Argument(metavar="SNAPSHOT", help="The snapshot's name.")]

@@ -173,3 +173,13 @@ _LOSSES: dict[WritePath, Losses] = {
         "image and of the journal survives",
     ),
 }
+
+
+def parse_write_options(
+    write_path: str | None, max_lag: str | None
+) -> tuple[WritePath | None, int | None]:
+    """--write-path and --max-lag (in ms) as given. Raises UsageError."""
+    return (
+        None if write_path is None else parse_write_path(write_path),
+        None if max_lag is None else parse_max_lag_ms(max_lag),
+    )

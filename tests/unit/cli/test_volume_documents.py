@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from grampus.cli.composition.session import BUILT_VOLUMED, VOLUMED_VARIABLE, volumed_program
-from grampus.cli.db import database_document, pairs_of_server, pairs_of_volume
+from grampus.cli.db import database_document
+from grampus.cli.overview import pairs_of_server, pairs_of_volume
 from grampus.cli.volume import (
     details_of_asides,
     details_of_counts,
@@ -19,7 +20,6 @@ from grampus.cli.volume import (
     details_of_read_cache,
     details_of_record,
     losses_document,
-    parse_write_options,
     require_something_to_set,
     volume_document,
 )
@@ -43,6 +43,7 @@ from grampus.volumes.model import (
     VolumeRecord,
     VolumeSpec,
 )
+from grampus.volumes.write_paths import parse_write_options
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 SPEC = VolumeSpec(name="demo", pool="databases", image="demo", size_bytes=4 * GIB)
