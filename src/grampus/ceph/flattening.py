@@ -10,23 +10,24 @@ from its objects afterwards.
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
 
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.object_maps import MAP_FEATURES, ObjectMaps
-from grampus.ceph.rbd import GENTLY
+from grampus.ceph.rbd import GENTLY, RbdImages
 from grampus.ceph.reporting import Report, report_nowhere, run_reporting
-from grampus.ceph.snapshots import SUSPENDED_KEY, RbdSnapshots
+from grampus.ceph.snapshots import SUSPENDED_FACT, RbdSnapshots
 from grampus.core.errors import GrampusError
 
 
 class RbdFlattening:
     """Clones of one cluster that are to share nothing any more."""
 
-    def __init__(self, cluster: CephCluster, snapshots: RbdSnapshots) -> None:
+    def __init__(self, cluster: CephCluster, images: RbdImages, snapshots: RbdSnapshots) -> None:
         self._cluster = cluster
+        self._images = images
         self._snapshots = snapshots
-        self._maps = ObjectMaps(cluster)
+        self._maps = ObjectMaps(cluster, images)
 
     def is_due(self, pool: str, name: str) -> bool:
         """Whether the image is a clone, or was flattened and has no object map again yet."""
@@ -73,36 +74,40 @@ class RbdFlattening:
 
     def _suspend_map(self, pool: str, name: str) -> None:
         """Noted first: cut off between the two, there is a note of what was never taken away."""
-        features = self._maps.features(f"{pool}/{name}")
+        features = self._features(pool, name)
         if features:
-            noted = ",".join(features)
-            self._rbd("image-meta", "set", f"{pool}/{name}", SUSPENDED_KEY, noted)
-            self._rbd("feature", "disable", f"{pool}/{name}", *features)
+            self._images.set_metadata(pool, name, {SUSPENDED_FACT: ",".join(features)})
+            self._change_features("disable", pool, name, features)
 
     def _resume_map(self, pool: str, name: str, report: Report) -> None:
         """The object maps of the image and its snapshots, where this has taken them away."""
         noted = self._suspended(pool, name)
         if not noted:
             return
-        has = self._maps.features(f"{pool}/{name}")
+        has = self._features(pool, name)
         absent = [one for one in noted if one not in has]
         if absent:
             # From then on each map is there and known to be wrong: nobody goes by it.
-            self._rbd("feature", "enable", f"{pool}/{name}", *absent)
-        places = [f"{pool}/{name}@{one.name}" for one in self._snapshots.all(pool, name)]
-        places.append(f"{pool}/{name}")
-        for index, place in enumerate(places):
-            self._maps.ensure(place, _part_of(report, index, len(places)))
-        self._rbd("image-meta", "remove", f"{pool}/{name}", SUSPENDED_KEY)
+            self._change_features("enable", pool, name, absent)
+        mapped = [f"{name}@{one.name}" for one in self._snapshots.all(pool, name)]
+        mapped.append(name)
+        for index, one in enumerate(mapped):
+            self._maps.ensure(pool, one, _part_of(report, index, len(mapped)))
+        self._images.ensure_metadata_absent(pool, name, [SUSPENDED_FACT])
 
     def _suspended(self, pool: str, name: str) -> list[str]:
         """The features that this has taken away from the image."""
-        argv = ["rbd", "image-meta", "list", "--format", "json", f"{pool}/{name}"]
-        noted = json.loads(self._cluster.runner.run(argv).stdout or "{}").get(SUSPENDED_KEY, "")
+        noted = self._images.metadata(pool, name).get(SUSPENDED_FACT, "")
         return [one for one in MAP_FEATURES if one in noted.split(",")]
 
-    def _rbd(self, *arguments: str) -> None:
-        self._cluster.runner.run(["rbd", *arguments], timeout_s=120)
+    def _features(self, pool: str, name: str) -> list[str]:
+        """Those of `MAP_FEATURES` that the image has now."""
+        found = self._images.find(pool, name)
+        return [one for one in MAP_FEATURES if found is not None and one in found.features]
+
+    def _change_features(self, verb: str, pool: str, name: str, features: Sequence[str]) -> None:
+        argv = ["rbd", "feature", verb, f"{pool}/{name}", *features]
+        self._cluster.runner.run(argv, timeout_s=120)
 
 
 def _part_of(report: Report, index: int, count: int) -> Report:

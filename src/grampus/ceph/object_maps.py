@@ -7,11 +7,10 @@ gone by.
 
 from __future__ import annotations
 
-import json
 import re
 
 from grampus.ceph.cluster import CephCluster
-from grampus.ceph.rbd import ENOENT, GENTLY
+from grampus.ceph.rbd import GENTLY, RbdImages
 from grampus.ceph.reporting import Report, report_nowhere, run_reporting
 from grampus.core.errors import GrampusError
 
@@ -26,66 +25,54 @@ _LACKING = re.compile(r"marked as [02], but should be [13]\b")
 
 
 class ObjectMaps:
-    """The object maps of one cluster's images; a place is POOL/IMAGE or POOL/IMAGE@SNAPSHOT."""
+    """The object maps of one cluster's images; names are IMAGE or IMAGE@SNAPSHOT."""
 
-    def __init__(self, cluster: CephCluster) -> None:
+    def __init__(self, cluster: CephCluster, images: RbdImages) -> None:
         self._cluster = cluster
+        self._images = images
 
-    def count_lacking(self, place: str) -> int:
+    def count_lacking(self, pool: str, name: str) -> int:
         """How many objects of a snapshot are there and not in its map; 0 where it has none.
 
         A map that differs from the objects in any way is marked as invalid by this, so that nobody
         goes by it until `ensure` has made it anew. Not for an image that is written to: its map
         changes meanwhile. 0 for a snapshot that is not there.
         """
-        if not self._is_valid(place):
+        if not self._is_valid(pool, name):
             return 0
-        argv = ["rbd", "object-map", "check", *GENTLY, "--no-progress", place]
+        argv = ["rbd", "object-map", "check", *GENTLY, "--no-progress", f"{pool}/{name}"]
         result = self._cluster.runner.run(argv, check=False, timeout_s=CHECK_TIMEOUT_S)
-        if result.returncode != 0 and self._is_valid(place):
+        if result.returncode != 0 and self._is_valid(pool, name):
             result = self._cluster.runner.run(argv, timeout_s=CHECK_TIMEOUT_S)
         return len(_LACKING.findall(result.stdout + result.stderr))
 
-    def ensure(self, place: str, report: Report = report_nowhere) -> None:
+    def ensure(self, pool: str, name: str, report: Report = report_nowhere) -> None:
         """Make the map anew, unless it is right, or its snapshot was deleted in the meantime.
 
         `report` is told how much is done (0 to 1). Raises GrampusError with code
         `object-map-failed`.
         """
-        if _INVALID not in self._info(place).get("flags", ()):
+        found = self._images.find(pool, name)
+        if found is None or _INVALID not in found.flags:
             return
         try:
             run_reporting(
                 self._cluster.runner,
-                ["object-map", "rebuild", *GENTLY, place],
+                ["object-map", "rebuild", *GENTLY, f"{pool}/{name}"],
                 report,
                 lambda said: GrampusError(
-                    f"The object map of {place} was not made: {said}",
+                    f"The object map of {pool}/{name} was not made: {said}",
                     "Nothing is lost: without it the image is only slower to delete and to "
                     "compare. Look at `ceph health`, then try again.",
                     code="object-map-failed",
                 ),
             )
         except GrampusError as error:
-            if error.code != "object-map-failed" or self._info(place):
+            if error.code != "object-map-failed" or self._images.find(pool, name):
                 raise
 
-    def features(self, place: str) -> list[str]:
-        """Those of `MAP_FEATURES` that the image has now."""
-        has = self._info(place).get("features", ())
-        return [one for one in MAP_FEATURES if one in has]
-
-    def _is_valid(self, place: str) -> bool:
-        info = self._info(place)
-        return MAP_FEATURES[0] in info.get("features", ()) and _INVALID not in info["flags"]
-
-    def _info(self, place: str) -> dict[str, list[str]]:
-        """What `rbd info` says of features and flags; empty when there is no such snapshot."""
-        argv = ["rbd", "info", "--format", "json", place]
-        result = self._cluster.runner.run(argv, check=False)
-        if result.returncode == ENOENT:
-            return {}
-        if result.returncode != 0:
-            result = self._cluster.runner.run(argv)
-        document = json.loads(result.stdout)
-        return {key: list(document.get(key, ())) for key in ("features", "flags")}
+    def _is_valid(self, pool: str, name: str) -> bool:
+        found = self._images.find(pool, name)
+        return (
+            found is not None and MAP_FEATURES[0] in found.features and _INVALID not in found.flags
+        )

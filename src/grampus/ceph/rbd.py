@@ -59,6 +59,7 @@ class ImageInfo(BaseModel):
     size_bytes: int
     object_size_bytes: int
     features: tuple[str, ...]
+    flags: tuple[str, ...] = ()  # such as `object map invalid`
 
 
 class ImageLock(BaseModel):
@@ -100,7 +101,7 @@ class RbdImages:
                 self._rbd(*argv)  # once more, so that the runner raises its own error
 
     def find(self, pool: str, name: str) -> ImageInfo | None:
-        """The image, or None when there is none."""
+        """The image, or the snapshot IMAGE@SNAPSHOT, or None when there is none."""
         arguments = ("info", "--format", "json", f"{pool}/{name}")
         result = self._rbd(*arguments, check=False)
         if result.returncode == ENOENT:
@@ -114,6 +115,7 @@ class RbdImages:
             size_bytes=document["size"],
             object_size_bytes=document["object_size"],
             features=tuple(document["features"]),
+            flags=tuple(document.get("flags", ())),
         )
 
     def ensure_size(self, pool: str, name: str, size_bytes: int) -> None:

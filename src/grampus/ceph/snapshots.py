@@ -21,8 +21,8 @@ _TIME_FORMAT = "%a %b %d %H:%M:%S %Y"
 SNAPSHOT_TIMEOUT_S = 120.0
 # These copy or free as much data as the image holds.
 DATA_TIMEOUT_S = 12 * 3600.0
-# Features that an image is without while it is flattened (see `flattening`).
-SUSPENDED_KEY = f"{METADATA_PREFIX}suspended_features"
+# What an image says of the features that it is without while it is flattened (`flattening`).
+SUSPENDED_FACT = "suspended_features"
 # The namespace and the clone over one connection. Version 2: the snapshot need not be protected
 # (Ceph 13 and later), and the clone may be in another namespace. By the setting, since Ceph 16's
 # `clone` does not take the version. A clone has its parent's features; one of an image that is
@@ -38,7 +38,7 @@ with rados.Rados(conffile="", conf={{"rbd_default_clone_format": "2"}}) as clust
         enter(pool, namespace)
         with rbd.Image(source, parent, read_only=True) as image:
             try:
-                image.metadata_get("{SUSPENDED_KEY}")
+                image.metadata_get("{METADATA_PREFIX}{SUSPENDED_FACT}")
                 features = rbd.RBD_FEATURE_OBJECT_MAP | rbd.RBD_FEATURE_FAST_DIFF
                 features |= image.features() & (
                     rbd.RBD_FEATURE_LAYERING

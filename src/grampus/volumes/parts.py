@@ -83,7 +83,7 @@ def build_parts(
     records = VolumeRecords(store, lab)
     program = VolumedProgram(volumed)
     rbd_snapshots = RbdSnapshots(cluster)
-    flattening = RbdFlattening(cluster, rbd_snapshots)
+    flattening = RbdFlattening(cluster, images, rbd_snapshots)
     encrypting = Encrypting(images, RbdEncryption(cluster), master_keys(home))
     attacher = Attacher(
         tag, records, fleet, cluster, images, program, clock, progress, encrypting.find_key

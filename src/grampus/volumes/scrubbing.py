@@ -8,6 +8,7 @@ from grampus.ceph.cluster import CephCluster
 from grampus.ceph.image_objects import ImageLayer, observe_layers
 from grampus.ceph.object_maps import ObjectMaps
 from grampus.ceph.placement_groups import decide_groups
+from grampus.ceph.rbd import RbdImages
 from grampus.ceph.scrubs import DamagedObject, ScrubbedGroup, ScrubKind, Scrubs
 from grampus.ceph.snapshots import RbdSnapshots
 from grampus.core.clock import Clock
@@ -34,7 +35,7 @@ class VolumeScrubs:
         self._cluster = cluster
         self._scrubs = Scrubs(cluster)
         self._snapshots = RbdSnapshots(cluster)
-        self._maps = ObjectMaps(cluster)
+        self._maps = ObjectMaps(cluster, RbdImages(cluster, clock))
         self._clock = clock
         self._progress = progress
 
@@ -89,22 +90,23 @@ class VolumeScrubs:
             self._progress.phase(f"Compare the object maps of {len(places)} snapshots")
         own = f"{volume.spec.pool}/{volume.spec.image}@"
         found = []
-        for done, place in enumerate(places, 1):
-            lacking = self._maps.count_lacking(place)
+        for done, (pool, name) in enumerate(places, 1):
+            lacking = self._maps.count_lacking(pool, name)
             # Also one that has too much: the comparison has marked it, and it would stay so.
-            self._maps.ensure(place)
+            self._maps.ensure(pool, name)
             if lacking:
-                found.append(WrongMap(snapshot=place.removeprefix(own), objects=lacking))
+                snapshot = f"{pool}/{name}".removeprefix(own)
+                found.append(WrongMap(snapshot=snapshot, objects=lacking))
             self._progress.detail(f"{done} of {len(places)}", fraction=done / len(places))
         return tuple(found)
 
-    def _places(self, volume: VolumeRecord) -> list[str]:
-        """The snapshots of the volume, and those that it stands on."""
+    def _places(self, volume: VolumeRecord) -> list[tuple[str, str]]:
+        """The snapshots of the volume, and those that it stands on: pool and IMAGE@SNAPSHOT."""
         pool, image = volume.spec.pool, volume.spec.image
-        places = [f"{pool}/{image}@{one.name}" for one in self._snapshots.all(pool, image)]
+        places = [(pool, f"{image}@{one.name}") for one in self._snapshots.all(pool, image)]
         parent = self._snapshots.parent(pool, image)
         while parent is not None and not parent.is_in_trash:
-            places.append(f"{parent.pool}/{parent.image}@{parent.snapshot}")
+            places.append((parent.pool, f"{parent.image}@{parent.snapshot}"))
             parent = self._snapshots.parent(parent.pool, parent.image)
         return places
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -7,28 +8,33 @@ import pytest
 
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.flattening import RbdFlattening
-from grampus.ceph.snapshots import SUSPENDED_KEY, RbdSnapshots
+from grampus.ceph.rbd import CHANGE_METADATA, RbdImages
+from grampus.ceph.snapshots import SUSPENDED_FACT, RbdSnapshots
 from grampus.core.errors import GrampusError
 
-from .fakes import ENOENT, FakeRunner, Output, Reply
+from .fakes import ENOENT, FakeClock, FakeRunner, Output, Reply
 
 INFO = "rbd info --format json databases/copy"
 INFO_BEFORE = "rbd info --format json databases/copy@before"
 INFO_GONE = "rbd info --format json databases/copy@gone"
 META = "rbd image-meta list --format json databases/copy"
 SNAPSHOTS = "env TZ=UTC rbd snap ls --format json databases/copy"
-NOTE = f"rbd image-meta set databases/copy {SUSPENDED_KEY} object-map,fast-diff"
-FORGET = f"rbd image-meta remove databases/copy {SUSPENDED_KEY}"
+KEY = f"grampus.{SUSPENDED_FACT}"
+NOTE = f"rbd image-meta set databases/copy {KEY} object-map,fast-diff"
+FORGET = f"python3 -c {CHANGE_METADATA} databases copy " + json.dumps({"set": {}, "remove": [KEY]})
 DISABLE = "rbd feature disable databases/copy object-map fast-diff"
 ENABLE = "rbd feature enable databases/copy object-map fast-diff"
 FLATTEN = "rbd flatten --rbd-concurrent-management-ops 2 databases/copy"
 REBUILD = "rbd object-map rebuild --rbd-concurrent-management-ops 2 databases/copy"
 WITHOUT_MAP = ["layering", "exclusive-lock", "deep-flatten"]
 WITH_MAP = [*WITHOUT_MAP, "object-map", "fast-diff"]
+SIZES = {"size": 1 << 30, "object_size": 4 << 20}
+BARE = {**SIZES, "features": WITHOUT_MAP}
+WHOLE: dict[str, Any] = {**SIZES, "features": WITH_MAP, "flags": []}
 PARENT = {"pool": "databases", "pool_namespace": "", "image": "shop", "snapshot": "before"}
-CLONE: dict[str, Any] = {"features": WITH_MAP, "flags": [], "parent": PARENT}
-NOTED = {SUSPENDED_KEY: "object-map,fast-diff"}
-INVALID = {"features": WITH_MAP, "flags": ["object map invalid", "fast diff invalid"]}
+CLONE: dict[str, Any] = {**SIZES, "features": WITH_MAP, "flags": [], "parent": PARENT}
+NOTED = {KEY: "object-map,fast-diff"}
+INVALID = {**SIZES, "features": WITH_MAP, "flags": ["object map invalid", "fast diff invalid"]}
 SNAPSHOT = {"id": 3, "size": 1, "protected": "false", "timestamp": "Sun Nov 22 00:56:44 2026"}
 SAID = "\rImage flatten: 7% complete...\rImage flatten: 100% complete...done.\n"
 
@@ -38,7 +44,8 @@ def make(
 ) -> tuple[RbdFlattening, FakeRunner]:
     runner = FakeRunner(table)
     cluster = CephCluster(runner)
-    return RbdFlattening(cluster, RbdSnapshots(cluster)), runner
+    images = RbdImages(cluster, FakeClock())
+    return RbdFlattening(cluster, images, RbdSnapshots(cluster)), runner
 
 
 def in_turn(*replies: Reply) -> Callable[[], Reply]:
@@ -49,10 +56,9 @@ def in_turn(*replies: Reply) -> Callable[[], Reply]:
 
 def test_the_object_map_is_away_while_it_is_flattened_and_made_anew_for_each_snapshot() -> None:
     # Asked for its parent, its features before, and its features after.
-    alone = {"features": WITHOUT_MAP}
     flattening, runner = make(
         {
-            INFO: in_turn(CLONE, CLONE, alone, INVALID),
+            INFO: in_turn(CLONE, CLONE, BARE, INVALID),
             NOTE: "",
             DISABLE: "",
             FLATTEN: SAID,
@@ -77,10 +83,10 @@ def test_the_object_map_is_away_while_it_is_flattened_and_made_anew_for_each_sna
 @pytest.mark.parametrize(
     ("infos", "asked"),
     [
-        ([CLONE, CLONE, {"features": WITHOUT_MAP}, INVALID], [NOTE, DISABLE, FLATTEN, ENABLE]),
-        ([{**CLONE, "features": WITHOUT_MAP}] * 2 + [{"features": WITHOUT_MAP}, INVALID],
+        ([CLONE, CLONE, BARE, INVALID], [NOTE, DISABLE, FLATTEN, ENABLE]),
+        ([{**CLONE, "features": WITHOUT_MAP}] * 2 + [BARE, INVALID],
          [FLATTEN, ENABLE]),
-        ([{"features": WITHOUT_MAP}, {"features": WITHOUT_MAP}, INVALID], [ENABLE]),
+        ([BARE, BARE, INVALID], [ENABLE]),
         ([INVALID, INVALID, INVALID], []),
     ],
     ids=["from-the-start", "flatten-cut-off", "flattened-by-its-client", "maps-half-made"],
@@ -90,7 +96,7 @@ def test_cut_off_it_goes_on_where_it_was(infos: list[Reply], asked: list[str]) -
         {
             INFO: in_turn(*infos),
             SNAPSHOTS: [{**SNAPSHOT, "name": name} for name in ("before", "gone")],
-            INFO_BEFORE: {"features": WITH_MAP, "flags": []},  # made before it was cut off
+            INFO_BEFORE: WHOLE,  # made before it was cut off
             INFO_GONE: ENOENT,  # deleted a moment ago
             META: NOTED,
             **dict.fromkeys((NOTE, DISABLE, FLATTEN, ENABLE, REBUILD, FORGET), ""),
@@ -104,7 +110,11 @@ def test_cut_off_it_goes_on_where_it_was(infos: list[Reply], asked: list[str]) -
 
 @pytest.mark.parametrize(
     ("info", "noted", "is_due"),
-    [(CLONE, {}, True), ({"features": WITH_MAP}, {}, False), ({"features": []}, NOTED, True)],
+    [
+        (CLONE, {}, True),
+        ({**SIZES, "features": WITH_MAP}, {}, False),
+        ({**SIZES, "features": []}, NOTED, True),
+    ],
     ids=["clone", "alone", "without-its-map"],
 )
 def test_due_is_what_shares_or_has_no_map_yet(info: Reply, noted: Reply, is_due: bool) -> None:
@@ -125,7 +135,7 @@ def test_an_image_that_never_had_a_map_gets_none() -> None:
 @pytest.mark.parametrize("is_done", [True, False], ids=["somebody-was-faster", "nobody-was"])
 def test_what_still_has_a_parent_was_not_flattened(is_done: bool) -> None:
     bare = {**CLONE, "features": WITHOUT_MAP}
-    infos = in_turn(bare, bare, {"features": WITHOUT_MAP} if is_done else bare)
+    infos = in_turn(bare, bare, BARE if is_done else bare)
     no_parent = Output(22, "", "rbd: flatten error: (22) Invalid argument")
     flattening, _ = make({FLATTEN: no_parent, INFO: infos, META: {}})
     if is_done:
@@ -140,7 +150,7 @@ def test_what_still_has_a_parent_was_not_flattened(is_done: bool) -> None:
 def test_a_map_that_cannot_be_made_is_told_of_unless_its_snapshot_went(is_there: bool) -> None:
     flattening, runner = make(
         {
-            INFO: {"features": WITH_MAP, "flags": []},
+            INFO: WHOLE,
             META: NOTED,
             SNAPSHOTS: [{**SNAPSHOT, "name": "before"}],
             INFO_BEFORE: in_turn(INVALID, INVALID if is_there else ENOENT),

@@ -445,7 +445,8 @@ class FakeCluster:
             return ENOENT, f"rbd: no snapshot {snapshot}"
         found = image.snapshots[snapshot] if snapshot else image
         if argv[0] == "info":
-            return 0, json.dumps({"features": image.features, "flags": found.flags})
+            sizes = {"size": found.size_bytes, "object_size": 4194304}
+            return 0, json.dumps({**sizes, "features": image.features, "flags": found.flags})
         assert "object-map" in image.features
         found.flags = []
         return 0, ""

@@ -53,6 +53,7 @@ LAYERS = [
         "others": ["rbd_header.bb"],
     },
 ]
+SIZES = {"size": 1, "object_size": 4 << 20}
 SNAPSHOT = {"size": 1, "protected": "false", "timestamp": "Sun Nov 22 00:56:44 2026"}
 OURS = "rbd_data.aa.0000000000000005"
 PARENTS = "rbd_data.bb.0000000000000001"
@@ -127,7 +128,11 @@ class ScrubbedCluster:
                 return [{**SNAPSHOT, "id": n, "name": name} for n, name in enumerate(own)]
             case ["rbd", "info", "--format", "json", place]:
                 flags = ["object map invalid"] if place in self.invalid else []
-                found: dict[str, Any] = {"features": ["object-map"], "flags": flags}
+                found: dict[str, Any] = {
+                    **SIZES,
+                    "features": ["object-map"],
+                    "flags": flags,
+                }
                 if place in self.parents:
                     pool, rest = self.parents[place].split("/", 1)
                     image, snapshot = rest.split("@")
