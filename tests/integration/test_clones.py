@@ -7,15 +7,22 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from subprocess import Popen
 from typing import Any
 
 import pytest
 
 from tests.system.command_line import KILLED, CommandLine
 from tests.system.lab_machine import LabMachine
+from tests.system.machine import wait_for
 
 SMALL = ("--size", "1G", "--memory", "512M", "--cpus", "1")
 NAMES = ("origin", "copy", "copy-of-copy")
+# 190 MB: some seconds of copying.
+FILL = (
+    "CREATE TABLE app.b (id INT AUTO_INCREMENT PRIMARY KEY, x LONGTEXT); "
+    + "INSERT INTO app.b (x) VALUES (REPEAT(SHA2(RAND(), 256), 125000)); " * 24
+)
 
 
 @pytest.fixture
@@ -184,6 +191,62 @@ def test_of_a_server_that_ends_under_its_client_the_reason_is_told(shop: Command
     assert "grampus db start origin" in said
 
 
+def test_a_flattening_that_was_cut_off_leaves_no_image_without_its_map(shop: CommandLine) -> None:
+    machine = LabMachine(shop, "h1")
+
+    def features(name: str) -> tuple[str, list[str]]:
+        volume = shop.json("volume", "show", name)
+        image = f"{volume['pool']}/{volume['image']}"
+        return image, json.loads(machine.ok("rbd", "info", "--format", "json", image))["features"]
+
+    # As one leaves it that is killed while it copies.
+    image, before = features("origin")
+    noted = ("grampus.suspended_features", "object-map,fast-diff")
+    machine.ok("rbd", "image-meta", "set", image, *noted)
+    machine.ok("rbd", "feature", "disable", image, "object-map", "fast-diff")
+    shop.ok("db", "clone", "origin", "copy")
+    copied, has = features("copy")
+    assert set(has) == set(before), "a clone has what its source is to have again"
+    assert "suspended" not in machine.ok("rbd", "image-meta", "list", copied)
+    shop.ok("db", "flatten", "origin")
+    assert set(features("origin")[1]) == set(before)
+    assert "suspended" not in machine.ok("rbd", "image-meta", "list", image)
+    assert ask(shop, "copy", "SELECT COUNT(*) FROM app.t") == ["2"]
+
+
+def start_flattening(lab: CommandLine) -> Popen[str]:
+    """`db flatten copy`, which has begun to copy."""
+    running = lab.start("db", "flatten", "copy")
+    assert running.stderr is not None
+    while "Copy what the volume" not in (line := running.stderr.readline()):
+        assert line, "it ended before it had begun"
+    return running
+
+
+def test_a_flattening_that_ctrl_c_has_ended_is_gone_on_with_at_once(shop: CommandLine) -> None:
+    """The image's own client goes on meanwhile, and for 30 s answers nobody: see ADR 34."""
+    machine = LabMachine(shop, "h1")
+    ask(shop, "origin", FILL)
+    shop.ok("db", "clone", "origin", "copy")
+    volume = shop.json("volume", "show", "copy")
+    image = f"{volume['pool']}/{volume['image']}"
+
+    def facts() -> Any:
+        return json.loads(machine.ok("rbd", "info", "--format", "json", image))
+
+    running = start_flattening(shop)
+    wait_for(lambda: "object-map" not in facts()["features"], "it to take the map away", 30.0)
+    running.send_signal(signal.SIGINT)
+    running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert "object-map" not in facts()["features"]
+    shop.ok("db", "flatten", "copy", timeout_s=100)
+    found = facts()
+    assert "object-map" in found["features"]
+    assert (found["flags"], found.get("parent")) == ([], None)
+    assert ask(shop, "copy", "SELECT COUNT(*) FROM app.b") == ["24"]
+
+
 def require_right_maps(lab: CommandLine, name: str, snapshots: tuple[str, ...]) -> None:
     """Each snapshot has an object map, and the map has every object that is there."""
     machine = LabMachine(lab, "h1")
@@ -199,19 +262,12 @@ def require_right_maps(lab: CommandLine, name: str, snapshots: tuple[str, ...]) 
 
 
 def test_a_volume_grows_and_is_snapped_while_it_is_flattened(shop: CommandLine) -> None:
-    filled = (
-        "CREATE TABLE app.b (id INT AUTO_INCREMENT PRIMARY KEY, x LONGTEXT); "
-        + "INSERT INTO app.b (x) VALUES (REPEAT(SHA2(RAND(), 256), 125000)); " * 24
-    )
-    ask(shop, "origin", filled)
+    ask(shop, "origin", FILL)
     digest = "SELECT COUNT(*), SUM(CRC32(x)), SUM(id * CRC32(x)) FROM app.b"
     wanted = ask(shop, "origin", digest)
     shop.ok("db", "clone", "origin", "copy")
-    running = shop.start("db", "flatten", "copy")
+    running = start_flattening(shop)
     try:
-        assert running.stderr is not None
-        while "Copy what the volume" not in (line := running.stderr.readline()):
-            assert line, "it ended before it had begun"
         shop.ok("db", "resize", "copy", "--size", "1280M")
         shop.ok("db", "snapshot", "create", "copy", "meanwhile")
         for number in range(3):

@@ -46,11 +46,16 @@ class RbdFlattening:
         Cut off, what was copied stays copied, and the image is without its object map, which only
         makes it slower to delete and to compare, until this is done again. The reports are told
         how much is copied and how much of the object maps is made (0 to 1). Raises GrampusError
-        with code `flatten-failed` or `object-map-failed`.
+        with code `flatten-failed`, `object-map-failed` or `timeout`.
         """
-        if self._snapshots.parent(pool, name) is not None:
+        is_clone = self._snapshots.parent(pool, name) is not None
+        if not is_clone and not self._suspended(pool, name):
+            return
+        self._images.wait_for_others(pool, name)
+        if is_clone:
             self._suspend_map(pool, name)
             self._flatten(pool, name, report_copied)
+            self._images.wait_for_others(pool, name)
         self._resume_map(pool, name, report_mapped)
 
     def _flatten(self, pool: str, name: str, report: Report) -> None:

@@ -16,6 +16,8 @@ ENOENT, EBUSY, EEXIST = 2, 16, 17
 # How many objects are read or copied at once by what copies a whole image. rbd's own 10 keep the
 # OSDs of a small cluster so busy that writers wait for seconds; 2 are some 100 MB/s on flash.
 GENTLY = ("--rbd-concurrent-management-ops", "2")
+# Of those who have an image open: the watch of one that was killed lasts 30 s.
+LET_GO_TIMEOUT_S = 45.0
 METADATA_PREFIX = "grampus."
 # Several facts at once: `rbd image-meta` connects to the cluster anew for each, 14 times 0.2 s for
 # a new database. Ceph's own packages bring python3-rbd along wherever they bring `rbd`.
@@ -146,6 +148,21 @@ class RbdImages:
         result = self._rbd("status", "--format", "json", f"{pool}/{name}")
         return [watcher["address"] for watcher in json.loads(result.stdout).get("watchers", [])]
 
+    def wait_for_others(self, pool: str, name: str) -> None:
+        """Wait until one client at most has the image open: its own, which may go on.
+
+        A command that was killed keeps its watch for 30 s, and what is asked of the image's own
+        client meanwhile is never answered (Ceph 20.2). Raises GrampusError with code `timeout`.
+        """
+        wait_until(
+            self._clock,
+            lambda: len(self.watchers(pool, name)) < 2,
+            what=f"other clients of {pool}/{name} to let go",
+            remedy=f"`rbd status {pool}/{name}` shows who has it open.",
+            timeout_s=LET_GO_TIMEOUT_S,
+            interval_s=0.5,
+        )
+
     def ensure_absent(self, pool: str, name: str) -> None:
         """Remove the image; waits for a client that has just gone (its watch ends in 30 s)."""
         if self.find(pool, name) is not None:
@@ -173,7 +190,7 @@ class RbdImages:
             is_done,
             what=f"the last client of {pool}/{name} to let go",
             remedy=f"`rbd status {pool}/{name}` shows who has it open.",
-            timeout_s=45,
+            timeout_s=LET_GO_TIMEOUT_S,
             interval_s=0.5,
         )
 

@@ -25,7 +25,8 @@ def rows_of_scrub(scrub: ScrubReport) -> list[list[str]]:
             now = "damaged still" if (one.name, one.snapshot) in left else "repaired"
         rows.append(["object", _place(one), describe_damage(one), now])
     for wrong in scrub.wrong_maps:
-        lacked = f"its object map lacked {wrong.objects} objects"
+        some = "1 object" if wrong.objects == 1 else f"{wrong.objects} objects"
+        lacked = f"its object map lacked {some}"
         rows.append(["snapshot", wrong.snapshot, lacked, "made anew"])
     return rows
 

@@ -194,14 +194,16 @@ def volume_flatten(
     """Copy what a clone still shares, so that it stands alone; also while it is used."""
     with work_on_volumes(lab) as (session, volumes):
         parent = volumes.lineage(name).parent
-        if dry_run:
-            what = "" if parent is None else f"{parent.image}@{parent.snapshot}"
-            step = f"Copy to '{name}' what it shares with {what}"
-            show_plan(output_format, [] if parent is None else [step])
-            return
         if parent is not None:
-            session.progress.phase(f"Copy to '{name}' what it shares with {parent.image}")
-        if volumes.needs_flattening(name):
+            step = f"Copy to '{name}' what it shares with {parent.image}@{parent.snapshot}"
+        else:
+            step = f"End what a flattening of '{name}' that was cut off has left"
+        is_due = volumes.needs_flattening(name)
+        if dry_run:
+            show_plan(output_format, [step] if is_due else [])
+            return
+        if is_due:
+            session.progress.phase(step)
             volumes.ensure_flattened(name)
     make_output(output_format).text(
         {"name": name, "flattened": parent is not None},

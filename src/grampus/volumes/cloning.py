@@ -133,6 +133,8 @@ class Cloning:
 
     def flatten(self, record: VolumeRecord) -> None:
         """Let the image stand alone; it may be in use."""
+        # Half a minute where a command that worked on it was killed a moment ago.
+        self._progress.detail("until nobody else has it open")
         # An encrypted clone has its parent's header and key: what is copied is as it has to be.
         self._flattening.ensure_flattened(
             record.spec.pool,

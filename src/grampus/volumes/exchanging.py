@@ -7,7 +7,7 @@ prevent. A volume that is attached nowhere has nothing to close.
 from __future__ import annotations
 
 from grampus.ceph.rbd import RbdImages
-from grampus.core.clock import Clock, wait_until
+from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError
 from grampus.hosts.port import Fleet, Host, HostUnreachableError
 from grampus.volumes.attaching import Attacher
@@ -18,7 +18,6 @@ from grampus.volumes.records import VolumeRecords
 
 # Then the driver opens its last image by itself: longer than what is done in between may take.
 EXCHANGE_LIMIT_S = 120.0
-OTHERS_TIMEOUT_S = 45.0
 # Copying back takes as long as there is data, and an image opened meanwhile would be in the way.
 ABORT_LIMIT_S = 3600.0
 
@@ -78,24 +77,6 @@ class Exchanging:
         attachment = record.attachment.model_copy(update={"client_address": address})
         if attachment != record.attachment:
             self._records.put(record.model_copy(update={"attachment": attachment}))
-
-    def wait_for_others(self, spec: VolumeSpec) -> None:
-        """Wait until nobody but the volume's own client has the image open, while its users go on.
-
-        A command that was killed keeps its watch for 30 s. Raises GrampusError with code `timeout`.
-        """
-
-        def is_alone() -> bool:
-            return len(self._images.watchers(spec.pool, spec.image)) < 2
-
-        wait_until(
-            self._clock,
-            is_alone,
-            what=f"other clients of {spec.pool}/{spec.image} to let go",
-            remedy=f"`rbd status {spec.pool}/{spec.image}` shows who has it open.",
-            timeout_s=OTHERS_TIMEOUT_S,
-            interval_s=0.5,
-        )
 
     def require_drained(self, spec: VolumeSpec) -> None:
         """Raise GrampusError with code `undrained` when a journal holds what the image does not."""

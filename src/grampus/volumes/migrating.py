@@ -217,7 +217,7 @@ class Migrating:
 
     def _prepare(self, order: MigrateOrder, record: VolumeRecord) -> None:
         """The new image made, while nobody has the former one open."""
-        self._exchanging.wait_for_others(record.spec)
+        self._images.wait_for_others(record.spec.pool, record.spec.image)
         self._exchanging.close_image(record)
         try:
             self._exchanging.require_drained(record.spec)
@@ -313,7 +313,7 @@ class Migrating:
         is_home = self._images.find(order.from_pool, order.image) is not None
         if status is not None:
             there = record.spec.model_copy(update={"pool": order.to_pool})
-            self._exchanging.wait_for_others(there)
+            self._images.wait_for_others(there.pool, there.image)
             # Its own limit: were the new image opened meanwhile, there would be two.
             self._exchanging.close_image(record, limit_s=ABORT_LIMIT_S)
             if status.state != "aborting":

@@ -17,6 +17,7 @@ from .fakes import ENOENT, FakeClock, FakeRunner, Output, Reply
 INFO = "rbd info --format json databases/copy"
 INFO_BEFORE = "rbd info --format json databases/copy@before"
 INFO_GONE = "rbd info --format json databases/copy@gone"
+STATUS = "rbd status --format json databases/copy"
 META = "rbd image-meta list --format json databases/copy"
 SNAPSHOTS = "env TZ=UTC rbd snap ls --format json databases/copy"
 KEY = f"grampus.{SUSPENDED_FACT}"
@@ -33,6 +34,7 @@ BARE = {**SIZES, "features": WITHOUT_MAP}
 WHOLE: dict[str, Any] = {**SIZES, "features": WITH_MAP, "flags": []}
 PARENT = {"pool": "databases", "pool_namespace": "", "image": "shop", "snapshot": "before"}
 CLONE: dict[str, Any] = {**SIZES, "features": WITH_MAP, "flags": [], "parent": PARENT}
+OWN, KILLED = {"address": "10.0.0.1:0/1"}, {"address": "10.0.0.2:0/2"}
 NOTED = {KEY: "object-map,fast-diff"}
 INVALID = {**SIZES, "features": WITH_MAP, "flags": ["object map invalid", "fast diff invalid"]}
 SNAPSHOT = {"id": 3, "size": 1, "protected": "false", "timestamp": "Sun Nov 22 00:56:44 2026"}
@@ -42,7 +44,7 @@ SAID = "\rImage flatten: 7% complete...\rImage flatten: 100% complete...done.\n"
 def make(
     table: Mapping[str, Reply | Callable[[], Reply]],
 ) -> tuple[RbdFlattening, FakeRunner]:
-    runner = FakeRunner(table)
+    runner = FakeRunner({STATUS: {"watchers": [OWN]}, **table})
     cluster = CephCluster(runner)
     images = RbdImages(cluster, FakeClock())
     return RbdFlattening(cluster, images, RbdSnapshots(cluster)), runner
@@ -123,6 +125,29 @@ def test_due_is_what_shares_or_has_no_map_yet(info: Reply, noted: Reply, is_due:
     if not is_due:
         flattening.ensure_flattened("databases", "copy")
         assert {line.split()[1] for line in runner.asked} == {"info", "image-meta"}
+
+
+def test_nothing_is_asked_of_an_images_client_while_a_killed_one_is_still_waited_for() -> None:
+    flattening, runner = make(
+        {
+            STATUS: in_turn(*[{"watchers": [OWN, KILLED]}] * 3, {"watchers": [OWN]}),
+            INFO: in_turn(BARE, BARE, INVALID),
+            META: NOTED,
+            SNAPSHOTS: [],
+            **dict.fromkeys((ENABLE, REBUILD, FORGET), ""),
+        }
+    )
+    flattening.ensure_flattened("databases", "copy")
+    asked = [line for line in runner.asked if line in (STATUS, ENABLE, REBUILD)]
+    assert asked == [*[STATUS] * 4, ENABLE, REBUILD]
+
+
+def test_an_image_that_somebody_else_keeps_open_is_left_as_it_is() -> None:
+    flattening, runner = make({STATUS: {"watchers": [OWN, KILLED]}, INFO: CLONE})
+    with pytest.raises(GrampusError, match="other clients of databases/copy") as caught:
+        flattening.ensure_flattened("databases", "copy")
+    assert caught.value.code == "timeout"
+    assert set(runner.asked) == {INFO, STATUS}
 
 
 def test_an_image_that_never_had_a_map_gets_none() -> None:
