@@ -94,10 +94,12 @@ class RbdFlattening:
         if absent:
             # From then on each map is there and known to be wrong: nobody goes by it.
             self._change_features("enable", pool, name, absent)
-        mapped = [f"{name}@{one.name}" for one in self._snapshots.all(pool, name)]
-        mapped.append(name)
-        for index, one in enumerate(mapped):
-            self._maps.ensure(pool, one, _part_of(report, index, len(mapped)))
+        parts = 1 + len(self._snapshots.all(pool, name))
+        # Its own first: a snapshot that is taken before that has been made gets a copy of a map
+        # that is known to be wrong, and one that is taken afterwards gets a right one.
+        self._maps.ensure(pool, name, _part_of(report, 0, parts))
+        for index, one in enumerate(self._snapshots.all(pool, name), start=1):
+            self._maps.ensure(pool, f"{name}@{one.name}", _part_of(report, index, parts))
         self._images.ensure_metadata_absent(pool, name, [SUSPENDED_FACT])
 
     def _suspended(self, pool: str, name: str) -> list[str]:
@@ -116,5 +118,5 @@ class RbdFlattening:
 
 
 def _part_of(report: Report, index: int, count: int) -> Report:
-    """Tells `report` of all `count` parts what is told of the one with that index."""
-    return lambda done: report((index + done) / count)
+    """Tells `report` of all `count` parts, or some more, what is told of the one at that index."""
+    return lambda done: report(min((index + done) / count, 1.0))

@@ -57,6 +57,9 @@ def in_turn(*replies: Reply) -> Callable[[], Reply]:
 
 
 def test_the_object_map_is_away_while_it_is_flattened_and_made_anew_for_each_snapshot() -> None:
+    before = {**SNAPSHOT, "name": "before"}
+    # Taken while the image's own map was made: its map is a copy of one that was wrong yet.
+    meanwhile = {**SNAPSHOT, "name": "meanwhile"}
     # Asked for its parent, its features before, and its features after.
     flattening, runner = make(
         {
@@ -66,20 +69,23 @@ def test_the_object_map_is_away_while_it_is_flattened_and_made_anew_for_each_sna
             FLATTEN: SAID,
             META: NOTED,
             ENABLE: "",
-            SNAPSHOTS: [{**SNAPSHOT, "name": "before"}],
+            SNAPSHOTS: in_turn([before], [before, meanwhile]),
             INFO_BEFORE: INVALID,
-            f"{REBUILD}@before": "\rObject Map Rebuild: 50% complete...",
-            REBUILD: "\rObject Map Rebuild: 100% complete...done.",
+            f"{INFO_BEFORE[:-6]}meanwhile": INVALID,
+            REBUILD: "\rObject Map Rebuild: 50% complete...",
+            f"{REBUILD}@before": "\rObject Map Rebuild: 100% complete...done.",
+            f"{REBUILD}@meanwhile": "",
             FORGET: "",
         }
     )
     copied: list[float] = []
     mapped: list[float] = []
     flattening.ensure_flattened("databases", "copy", copied.append, mapped.append)
-    changes = [NOTE, DISABLE, FLATTEN, ENABLE, f"{REBUILD}@before", REBUILD, FORGET]
+    snapshots = [f"{REBUILD}@before", f"{REBUILD}@meanwhile"]
+    changes = [NOTE, DISABLE, FLATTEN, ENABLE, REBUILD, *snapshots, FORGET]
     assert [line for line in runner.changes() if line in changes] == changes
     assert list(dict.fromkeys(copied)) == [0.07, 1.0]
-    assert list(dict.fromkeys(mapped)) == [0.25, 1.0], "one of two maps, and both"
+    assert list(dict.fromkeys(mapped)) == [0.25, 1.0], "half its own, and the two known of"
 
 
 @pytest.mark.parametrize(
