@@ -9,6 +9,7 @@ import typer
 from grampus.cli.app import EXIT_FAILED, command, confirm, make_noun
 from grampus.cli.composition.copies import database_replicas, replica_renewals
 from grampus.cli.db import connection_document, database_document, db_app
+from grampus.cli.endpoint_documents import describe_change, read_endpoint_document
 from grampus.cli.options import (
     FORMAT_DEFAULT,
     LAB_DEFAULT,
@@ -23,6 +24,8 @@ from grampus.cli.work import work_on_databases
 from grampus.core.errors import UsageError
 from grampus.core.intervals import format_interval, parse_interval_s
 from grampus.core.units import parse_bytes
+from grampus.databases.endpoints.read_endpoints import EndpointChange
+from grampus.databases.model import ReadEndpoint
 from grampus.databases.replicas.decide_replicas import (
     Copies,
     ReplicaRequest,
@@ -104,16 +107,24 @@ def replica_add(
             return
         view = replicas.add(request)
         made = view.record.spec.name
+        session.progress.phase("Let the read-only endpoint lead to it")
+        change = replicas.settle_endpoint(primary)
         created = databases.made(made)
         held = session.cluster().observe_pool(view.record.spec.pool).copies
     make_output(output_format).details(
-        {**replica_document(view), **connection_document(created), "copies": held},
+        {
+            **replica_document(view),
+            **connection_document(created),
+            "copies": held,
+            "read_endpoint": _changed_document(view, change),
+        },
         {
             "replica": made,
             "of": primary,
             "state": view.standing.state,
             "host": view.record.spec.host,
             "address": f"{created.endpoint.address}:{created.endpoint.port}",
+            **_pairs_of_endpoint(view, change),
             "copies": explain_copies(held, primary),
             "connection": created.connection_string,
             "client": created.client_command,
@@ -132,10 +143,13 @@ def replica_list(
     with work_on_databases(lab) as (session, databases):
         view = databases.show(primary)
         found = database_replicas(session).of(primary)
+        endpoint = databases.operations.records.find_read_endpoint(primary)
+    port = view.record.spec.port
     document: dict[str, Any] = {**_endpoint(view), "state": view.status}
     make_output(output_format).table(
         {
             "primary": document,
+            "read_endpoint": read_endpoint_document(primary, port, endpoint) if endpoint else None,
             "replicas": [replica_document(replica) for replica in found],
         },
         ["name", "role", "host", "endpoint", "state", "lag", "behind", "renewed", "problem"],
@@ -148,6 +162,7 @@ def replica_list(
                 view.status,
                 *("-", "-", "-", "-"),
             ],
+            *([_row_of_endpoint(primary, port, endpoint)] if endpoint else []),
             *(_row(replica) for replica in found),
         ]
         if found
@@ -204,6 +219,7 @@ def replica_promote(
             show_plan(output_format, replicas.describe(PROMOTE_REPLICA, order))
             return
         replicas.promote(name, wait=wait)
+        replicas.settle_endpoint(order.primary)
         view = databases.show(name)
         held = session.cluster().observe_pool(view.record.spec.pool).copies
     kept = "" if held > 1 else f"\nBeware: {_explain_one_copy(name)}"
@@ -232,6 +248,7 @@ def replica_renew(
             show_plan(output_format, replicas.describe(RENEW_REPLICA, replicas.plan_renew(name)))
             return
         view = replicas.renew(name)
+        replicas.settle_endpoint(view.record.spec.replica_of or "")
     make_output(output_format).text(
         replica_document(view),
         f"The replica '{name}' was renewed from '{view.record.spec.replica_of}'; it is "
@@ -330,6 +347,26 @@ def _row(view: ReplicaView) -> list[str]:
         f"{renewed_at:%Y-%m-%d %H:%M}" if renewed_at else "-",
         standing.problem or "-",
     ]
+
+
+def _row_of_endpoint(primary: str, port: int, endpoint: ReadEndpoint) -> list[str]:
+    state = ", ".join(endpoint.members) or "nobody can be read"
+    where = f"{endpoint.address}:{port}"
+    return [primary, "read-only", endpoint.host or "-", where, state, *("-", "-", "-", "-")]
+
+
+def _changed_document(view: ReplicaView, change: EndpointChange | None) -> dict[str, Any] | None:
+    spec = view.record.spec
+    if change is None:
+        return None
+    problem = None if change.problem is None else str(change.problem)
+    return read_endpoint_document(spec.replica_of or "", spec.port, change.endpoint, problem)
+
+
+def _pairs_of_endpoint(view: ReplicaView, change: EndpointChange | None) -> dict[str, str]:
+    if change is None:
+        return {}
+    return {"read-only": describe_change(view.record.spec.port, change)}
 
 
 def _endpoint(view: DatabaseView) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from grampus.cli.composition.copies import database_replicas
 from grampus.cli.composition.session import Session
 from grampus.cli.work import settle_databases
 
@@ -10,6 +11,13 @@ def start_databases(session: Session) -> None:
     """Finish or undo what was interrupted, then start every database that shall run."""
     for sentence in settle_databases(session).ensure_running():
         session.progress.note(sentence)
+    if not session.databases().operations.records.all_read_endpoints():
+        return
+    for primary, change in database_replicas(session).settle_endpoints().items():
+        if change.problem is not None:
+            session.progress.note(
+                f"The read-only endpoint of {primary} could not be served: {change.problem}"
+            )
 
 
 def stop_databases(session: Session) -> None:

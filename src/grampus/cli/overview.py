@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from grampus.cli.db_replica import replica_document
+from grampus.cli.endpoint_documents import describe_endpoint, read_endpoint_document
 from grampus.cli.event_documents import describe_event, event_document
 from grampus.cli.volume import (
     details_of_counts,
@@ -34,8 +35,7 @@ def overview_document(view: DatabaseView, seen: Overview, now: datetime) -> dict
     """The fields of `db show --format json` that an overview fills; it holds no secret."""
     spec, server = view.record.spec, seen.server
     own = endpoint_document(spec)
-    reader = seen.reader.record.spec if seen.reader else None
-    read_only = None if reader is None else endpoint_document(reader)
+    read_only = _reading_document(spec, seen)
     return {
         "uptime_s": server.uptime_s if server else None,
         "connections": server.connections if server else None,
@@ -53,6 +53,16 @@ def overview_document(view: DatabaseView, seen: Overview, now: datetime) -> dict
         "warnings": [event_document(event) for event in seen.warnings],
         "last_event": event_document(seen.last_event) if seen.last_event else None,
     }
+
+
+def _reading_document(spec: DatabaseSpec, seen: Overview) -> dict[str, Any] | None:
+    """Where to read: the read-only endpoint, or the healthy replica that is the least behind."""
+    if seen.reader is None:
+        return None
+    endpoint = seen.read_endpoint
+    if endpoint is not None and endpoint.members:
+        return read_endpoint_document(spec.name, spec.port, endpoint)
+    return endpoint_document(seen.reader.record.spec)
 
 
 def endpoint_document(spec: DatabaseSpec) -> dict[str, Any]:
@@ -80,8 +90,10 @@ def pairs_of_reading(view: DatabaseView, seen: Overview) -> dict[str, str]:
     name = view.record.spec.name
     if seen.reader is None:
         return {"read-only": "none: no replica is healthy"} if seen.replicas else {}
-    spec = seen.reader.record.spec
+    spec, endpoint = seen.reader.record.spec, seen.read_endpoint
     where = f"{spec.address}:{spec.port} ({spec.name})"
+    if endpoint is not None and endpoint.members:
+        where = describe_endpoint(view.record.spec.port, endpoint)
     return {"read-only": f"{where}, or `grampus db connect {name} --read-only`"}
 
 

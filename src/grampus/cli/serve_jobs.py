@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from grampus.cli.composition.copies import due_flattening, replica_renewals, snapshot_schedules
+from grampus.cli.composition.copies import (
+    database_replicas,
+    due_flattening,
+    replica_renewals,
+    snapshot_schedules,
+)
 from grampus.cli.composition.live import database_growth, database_migrations
 from grampus.cli.composition.names import certificate_rotation, database_trash
 from grampus.cli.composition.session import Session
@@ -21,6 +26,7 @@ from grampus.cli.serve_backups import (
     take_backups,
 )
 from grampus.cli.serve_certificates import CERTIFICATES_EVERY_S, warn_of_expiry
+from grampus.cli.serve_endpoints import ENDPOINTS_EVERY_S, keep_endpoints
 from grampus.cli.serve_flattening import FLATTEN_EVERY_S, flatten_due
 from grampus.cli.serve_replicas import REPLICAS_EVERY_S, renew_replicas
 from grampus.cli.serve_scratch import SCRATCH_EVERY_S, clear_scratch
@@ -52,6 +58,11 @@ def due_jobs(open_session: OpenSession, *, once: bool = False) -> tuple[DueJob[S
         DueJob("binlog-joins", JOIN_EVERY_S, join_logs),
         DueJob(
             "replicas", REPLICAS_EVERY_S, lambda session: renew_replicas(replica_renewals(session))
+        ),
+        DueJob(
+            "endpoints",
+            ENDPOINTS_EVERY_S,
+            lambda session: keep_endpoints(database_replicas(session)),
         ),
         DueJob("flatten", FLATTEN_EVERY_S, lambda session: flatten_due(due_flattening(session))),
         DueJob(

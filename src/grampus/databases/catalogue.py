@@ -24,6 +24,7 @@ KINDS: Mapping[str, str] = {
     "db.replica-promote": "replicas.replica_steps:PROMOTE_REPLICA",
     "db.replica-renew": "replicas.replica_steps:RENEW_REPLICA",
     "db.replica-schedule": "replicas.replica_steps:SCHEDULE_RENEWAL",
+    "db.read-endpoint": "endpoints.endpoint_steps:CHANGE_ENDPOINT",
     "db.delete": "lifecycle:DELETE",
     "db.start": "lifecycle:START",
     "db.stop": "lifecycle:STOP",

@@ -1,12 +1,20 @@
-"""Certificates of one instance: its own authority, a server and a client certificate."""
+"""Certificates of one instance: an authority, a server and a client certificate.
+
+The authority is its own, but for replicas: all those of one database share one, so that whoever
+trusts one of them trusts the next as well, and the read-only endpoint that leads to any of them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import PurePosixPath
 
+from pydantic import SecretStr
+
 from grampus.core.errors import GrampusError
 from grampus.core.shell import in_one_shell
+from grampus.databases.credentials import Authority
 from grampus.databases.layout import MYSQL_GID, MYSQL_UID, InstancePlan
 from grampus.hosts.port import Host
 
@@ -14,45 +22,68 @@ VALID_DAYS = 3650
 AUTHORITIES, SERVER_CERTIFICATE = "ca.pem", "server-cert.pem"
 # The server's certificate last: with it, certificates count as whole.
 TLS_FILES = (AUTHORITIES, "client-cert.pem", "client-key.pem", "server-key.pem", SERVER_CERTIFICATE)
+_AUTHORITY_KEY = "ca-key.pem"
 _BEGIN = "-----BEGIN CERTIFICATE-----"
 
 
-def ensure_certificates(host: Host, plan: InstancePlan) -> None:
+def ensure_certificates(host: Host, plan: InstancePlan, authority: Authority | None = None) -> None:
     """Make the instance's certificates unless they are there.
 
-    They are made beside their place and moved there whole. The authority's key is thrown away
-    once both certificates are signed: nobody can ever forge another, and new certificates come
-    with a new authority. The client certificate is for clients that cannot do TLS without one
-    (sysbench 1.0); it proves nothing to the server.
+    They are made beside their place and moved there whole. Without an `authority` that is there
+    already they get one of their own, whose key is thrown away once both are signed: nobody can
+    ever forge another, and new certificates come with a new authority. The client certificate is
+    for clients that cannot do TLS without one (sysbench 1.0); it proves nothing to the server.
 
     Raises CommandFailedError when `openssl` fails on the host.
     """
     if host.read_file(plan.tls_dir / SERVER_CERTIFICATE) is not None:
         return
-    making = _begin(host, plan, plan.tls_dir)
+    making = _begin(host, plan, plan.tls_dir, authority)
+    name = name_authority(plan.database) if authority is None else None
     host.run(
         in_one_shell(
-            *_signing_commands(making, plan.database, name_authority(plan.database)),
+            *_signing_commands(making, plan.database, name),
             *_finishing_commands(making, plan.tls_dir),
         )
     )
 
 
-def ensure_next_certificates(host: Host, plan: InstancePlan, authority: str) -> None:
+def make_authority(host: Host, directory: PurePosixPath, name: str) -> Authority:
+    """A new authority that goes on signing, made on `host` in `directory`, which is gone then.
+
+    Raises CommandFailedError when `openssl` fails on the host.
+    """
+    host.run(
+        in_one_shell(["rm", "-rf", str(directory)], ["install", "-d", "-m", "0700", str(directory)])
+    )
+    host.write_file(directory / "openssl.cnf", render_openssl_conf(()))
+    host.run(_certificate_argv(directory, "ca", name))
+    certificate = host.read_file(directory / AUTHORITIES) or ""
+    key = SecretStr(host.read_file(directory / _AUTHORITY_KEY) or "")
+    host.run(["rm", "-rf", str(directory)])
+    return Authority(certificate=certificate, key=key)
+
+
+def ensure_next_certificates(
+    host: Host, plan: InstancePlan, name: str, authority: Authority | None = None
+) -> None:
     """Make certificates that are coming into use, beside those in use, unless they are there.
 
-    Their authority, whose name is `authority`, must be another one's: a client that knows two of
-    one name may look for the server's among the wrong one's. Beside them lies what clients are to
-    trust meanwhile: all authorities that they trust now, and the new one as the last.
+    Without an `authority` that is there already, theirs is called `name`, and must be another
+    one's: a client that knows two of one name may look for the server's among the wrong one's.
+    Beside them lies what clients are to trust meanwhile: all authorities that they trust now, and
+    theirs as the last.
 
     Raises GrampusError with code `certificate-missing`, and CommandFailedError.
     """
     if host.read_file(plan.next_tls_dir / SERVER_CERTIFICATE) is not None:
         return
     trusted = require_authorities(host, plan)
-    making = _begin(host, plan, plan.next_tls_dir)
-    host.run(in_one_shell(*_signing_commands(making, plan.database, authority)))
+    making = _begin(host, plan, plan.next_tls_dir, authority)
+    signing = _signing_commands(making, plan.database, name if authority is None else None)
+    host.run(in_one_shell(*signing))
     made = host.read_file(making / AUTHORITIES) or ""
+    trusted = trusted.replace(made, "")  # it may be trusted already
     host.write_file(making / AUTHORITIES, trusted + made, mode=0o600)
     files = [str(making / name) for name in TLS_FILES]
     host.run(in_one_shell(["sync", *files], *_finishing_commands(making, plan.next_tls_dir)))
@@ -85,7 +116,14 @@ def name_authority(database: str, made_at: datetime | None = None) -> str:
     return name if made_at is None else f"{name} {made_at:%Y%m%dT%H%M%S}"
 
 
-def _begin(host: Host, plan: InstancePlan, place: PurePosixPath) -> PurePosixPath:
+def name_replica_authority(primary: str) -> str:
+    """The name of the authority of all replicas of a database, as `name_authority`."""
+    return f"Grampus CA of replicas of {primary}"
+
+
+def _begin(
+    host: Host, plan: InstancePlan, place: PurePosixPath, authority: Authority | None
+) -> PurePosixPath:
     """A directory to make certificates in that go to `place`, where nothing half made is left."""
     making = plan.directory / "tls.new"
     host.run(
@@ -94,16 +132,23 @@ def _begin(host: Host, plan: InstancePlan, place: PurePosixPath) -> PurePosixPat
             ["install", "-d", "-m", "0700", str(making)],
         )
     )
-    host.write_file(making / "openssl.cnf", render_openssl_conf(plan.address))
+    addresses = [plan.address, *([plan.endpoint_address] if plan.endpoint_address else [])]
+    host.write_file(making / "openssl.cnf", render_openssl_conf(addresses))
+    if authority is not None:
+        host.write_file(making / AUTHORITIES, authority.certificate, mode=0o600)
+        host.write_file(making / _AUTHORITY_KEY, authority.key.get_secret_value(), mode=0o600)
     return making
 
 
-def _signing_commands(making: PurePosixPath, database: str, authority: str) -> list[list[str]]:
+def _signing_commands(
+    making: PurePosixPath, database: str, authority: str | None
+) -> list[list[str]]:
+    """`authority` is the name of the one to make; None: it is there."""
     return [
-        _certificate_argv(making, "ca", authority),
+        *([] if authority is None else [_certificate_argv(making, "ca", authority)]),
         _certificate_argv(making, "server", database),
         _certificate_argv(making, "client", f"client of {database}"),
-        ["rm", "-f", str(making / "ca-key.pem"), str(making / "openssl.cnf")],
+        ["rm", "-f", str(making / _AUTHORITY_KEY), str(making / "openssl.cnf")],
     ]
 
 
@@ -115,8 +160,12 @@ def _finishing_commands(making: PurePosixPath, place: PurePosixPath) -> list[lis
     ]
 
 
-def render_openssl_conf(address: str) -> str:
-    """What the certificates may be used for, as `openssl req` reads it (config(5ssl))."""
+def render_openssl_conf(addresses: Sequence[str]) -> str:
+    """What the certificates may be used for, as `openssl req` reads it (config(5ssl)).
+
+    `addresses` are the server's; without any, it is for an authority alone.
+    """
+    names = ", ".join(f"IP:{address}" for address in addresses) or "DNS:invalid"
     return f"""[req]
 distinguished_name = name
 prompt = no
@@ -129,7 +178,7 @@ subjectKeyIdentifier = hash
 basicConstraints = critical, CA:FALSE
 keyUsage = critical, digitalSignature
 extendedKeyUsage = serverAuth
-subjectAltName = IP:{address}
+subjectAltName = {names}
 [client]
 basicConstraints = critical, CA:FALSE
 keyUsage = critical, digitalSignature
@@ -142,7 +191,7 @@ def _certificate_argv(directory: PurePosixPath, section: str, common_name: str) 
     signed = (
         []
         if section == "ca"
-        else ["-CA", str(directory / "ca.pem"), "-CAkey", str(directory / "ca-key.pem")]
+        else ["-CA", str(directory / AUTHORITIES), "-CAkey", str(directory / _AUTHORITY_KEY)]
     )
     return [
         "openssl",

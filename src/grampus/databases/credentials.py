@@ -34,6 +34,19 @@ class Credentials(BaseModel):
         return value.get_secret_value()
 
 
+class Authority(BaseModel):
+    """A certificate authority that goes on signing."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    certificate: str  # PEM
+    key: SecretStr  # PEM
+
+    @field_serializer("key", when_used="json")
+    def _reveal(self, value: SecretStr) -> str:
+        return value.get_secret_value()
+
+
 class CredentialFiles:
     """The credentials of the databases of one lab, in one directory."""
 
@@ -47,6 +60,10 @@ class CredentialFiles:
     def ca_file(self, database: str) -> Path:
         """The certificate authority made for this database; two while its certificates rotate."""
         return self._directory / f"{database}.ca.pem"
+
+    def replicas_ca_file(self, database: str) -> Path:
+        """The authority of all replicas of this database, which clients of its endpoint trust."""
+        return self._directory / f"{database}.replicas.ca.pem"
 
     def users_directory(self, database: str) -> Path:
         """Where the passwords of users that clients were given are kept (`user_files`)."""
@@ -106,6 +123,26 @@ class CredentialFiles:
         with contextlib.suppress(FileNotFoundError):  # they are already
             self._next_file(database).replace(self._file(database))
 
+    def find_replica_authority(self, database: str) -> Authority | None:
+        """What signs the certificates of the replicas of `database`; None: nothing did yet."""
+        try:
+            return Authority.model_validate_json(self._authority_file(database).read_bytes())
+        except FileNotFoundError:
+            return None
+
+    def put_replica_authority(self, database: str, authority: Authority) -> None:
+        """Keep it, and write what clients on this machine trust."""
+        self._ensure_private_directory()
+        ca, kept = authority.certificate, authority.model_dump_json()
+        # The key last: with it, the authority counts as there.
+        write_atomically(self.replicas_ca_file(database), ca.encode(), mode=0o600)
+        write_atomically(self._authority_file(database), kept.encode(), mode=0o600)
+
+    def ensure_replica_authority_absent(self, database: str) -> None:
+        """Forget what signs the certificates of the replicas of `database`."""
+        for file_of in (self._authority_file, self.replicas_ca_file):
+            file_of(database).unlink(missing_ok=True)
+
     def write_client_files(self, database: str, option_file: str, ca: str) -> None:
         """Write the option file and the CA that a client on this machine reads."""
         self.write_authorities(database, ca)
@@ -118,7 +155,14 @@ class CredentialFiles:
 
     def ensure_absent(self, database: str) -> None:
         """Forget the credentials of `database`."""
-        for file_of in (self.option_file, self.ca_file, self._file, self._next_file):
+        for file_of in (
+            self.option_file,
+            self.ca_file,
+            self.replicas_ca_file,
+            self._file,
+            self._next_file,
+            self._authority_file,
+        ):
             file_of(database).unlink(missing_ok=True)
         shutil.rmtree(self.users_directory(database), ignore_errors=True)
 
@@ -128,7 +172,14 @@ class CredentialFiles:
         Repeatable. Option files still name the former address and certificate authority: they are
         written anew when the server starts, and by `UserFiles.write_all`.
         """
-        for file_of in (self._file, self.option_file, self.ca_file, self.users_directory):
+        for file_of in (
+            self._file,
+            self.option_file,
+            self.ca_file,
+            self.replicas_ca_file,
+            self.users_directory,
+            self._authority_file,
+        ):
             with contextlib.suppress(FileNotFoundError):  # it was moved before, or never was
                 file_of(former).rename(file_of(database))
 
@@ -137,6 +188,9 @@ class CredentialFiles:
 
     def _next_file(self, database: str) -> Path:
         return self._directory / f"{database}.next.json"
+
+    def _authority_file(self, database: str) -> Path:
+        return self._directory / f"{database}.replica-authority.json"
 
     def _ensure_private_directory(self) -> None:
         self._directory.mkdir(parents=True, exist_ok=True)

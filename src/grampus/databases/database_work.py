@@ -12,7 +12,7 @@ from grampus.databases.accounts import decide_user_name
 from grampus.databases.administrator import administrator_of
 from grampus.databases.certificates import AUTHORITIES
 from grampus.databases.clones.identity import begin_serving_as_new, finish_serving_as_new
-from grampus.databases.credentials import render_option_file
+from grampus.databases.credentials import Authority, render_option_file
 from grampus.databases.instance import (
     ensure_files,
     ensure_initialised,
@@ -100,7 +100,7 @@ class DatabaseWork:
     def files(self) -> None:
         plan = self.plan()
         credentials = self._ports.credentials.ensure(self._spec.name, user=self._owner)
-        ensure_files(self.host(), plan, credentials)
+        ensure_files(self.host(), plan, credentials, self.authority())
         authority = self.host().read_file(plan.tls_dir / AUTHORITIES)
         if authority is None:
             raise GrampusError(
@@ -120,6 +120,13 @@ class DatabaseWork:
         if self._spec.replica_of is not None:
             with contextlib.suppress(HostUnreachableError):
                 self.trust_primary()
+
+    def authority(self) -> Authority | None:
+        """What signs its certificates, if that is shared: of a replica behind an endpoint."""
+        spec = self._spec
+        if spec.replica_of is None or spec.endpoint_address is None:
+            return None
+        return self._ports.credentials.find_replica_authority(spec.replica_of)
 
     def trust_primary(self) -> bool:
         """A replica's server trusts what its primary's clients trust now, from when it connects.

@@ -14,7 +14,7 @@ from grampus.core.errors import GrampusError
 from grampus.core.shell import in_one_shell
 from grampus.databases.accounts import render_accounts_sql
 from grampus.databases.certificates import ensure_certificates
-from grampus.databases.credentials import Credentials, render_option_file
+from grampus.databases.credentials import Authority, Credentials, render_option_file
 from grampus.databases.layout import (
     CLIENT_PROGRAMS,
     MYSQL_GID,
@@ -36,10 +36,12 @@ ASK_EVERY_S, LOOK_EVERY_S = 0.2, 0.05
 ASKED_EACH_LOOK = 20
 
 
-def ensure_files(host: Host, plan: InstancePlan, credentials: Credentials) -> None:
-    """Directories, certificates, my.cnf and the client's option file."""
+def ensure_files(
+    host: Host, plan: InstancePlan, credentials: Credentials, authority: Authority | None = None
+) -> None:
+    """Directories, certificates (which `authority` signs, if any), my.cnf and client options."""
     ensure_server_files(host, plan)
-    ensure_certificates(host, plan)
+    ensure_certificates(host, plan, authority)
     host.write_file(
         plan.option_file,
         render_option_file(

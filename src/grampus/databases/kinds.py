@@ -21,7 +21,8 @@ WhenCutOff = Literal["finish", "finish-or-undo", "undo"]
 # Operations of one lane of a database exclude one another. What changes the database runs in
 # `main`; what reads a snapshot of it, or copies what it shares, for hours, has a lane of its own,
 # and `main` stays free: above all for growth by rule.
-Lane = Literal["main", "backup", "flatten"]
+# Its read-only endpoint is kept up beside all of that.
+Lane = Literal["main", "backup", "flatten", "endpoint"]
 
 
 def no_address(_document: BaseModel) -> str | None:
@@ -39,8 +40,9 @@ class OperationType(Generic[DocumentT]):
     build: Callable[[StepPorts, DocumentT], list[Step]]  # changes nothing
     subject: Callable[[DocumentT], str]  # the database's name
     when_cut_off: WhenCutOff
-    # An address that it holds until it is over.
+    # Addresses that it holds until it is over.
     address: Callable[[DocumentT], str | None] = no_address
+    endpoint_address: Callable[[DocumentT], str | None] = no_address
     # All that it changes is in the database and its secrets: a deletion for good need not wait for
     # it, which may need a server that never answers again.
     goes_with_database: bool = False

@@ -80,6 +80,7 @@ class InstancePlan:
     settings: ServerSettings
     parameters: Mapping[str, str] = field(default_factory=dict)  # the user's own
     is_replica: bool = False  # it lets nobody write but what it follows
+    endpoint_address: str | None = None  # a further one that its certificate names
     is_bare: bool = False  # its server runs on the host itself
 
     @property
@@ -155,6 +156,7 @@ def plan_instance(
         ),
         parameters=spec.parameters,
         is_replica=spec.replica_of is not None,
+        endpoint_address=spec.endpoint_address,
         is_bare=spec.runtime == "bare",
     )
 

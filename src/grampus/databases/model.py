@@ -51,7 +51,22 @@ class DatabaseSpec(BaseModel):
     labels: dict[str, str] = {}  # whatever its user wants to find it by
     replica_of: str | None = None  # the database that it follows, read-only; None: it follows none
     renew_every_s: int | None = None  # how often a replica is made anew; None: never by schedule
+    # Of a replica: the address of the read-only endpoint that it may be behind, which its
+    # certificate names as well.
+    endpoint_address: str | None = None
     runtime: ServerRuntime = "container"  # what its server runs in
+
+
+class ReadEndpoint(BaseModel):
+    """The read-only endpoint of a database: one address, whichever replicas are behind it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    address: str  # from the first replica on, and for as long as the database is there
+    host: str | None = None  # where it is served; None: nowhere, for want of replicas or of hosts
+    members: tuple[str, ...] = ()  # the replicas behind it, sorted
+    # Hosts that could not be told to serve it no longer.
+    left_hosts: tuple[str, ...] = ()
 
 
 class DatabaseRecord(BaseModel):

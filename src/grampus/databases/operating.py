@@ -78,10 +78,10 @@ class DatabaseOperations:
 
     def used_addresses(self) -> set[str]:
         """Addresses of databases, scratch instances and unfinished operations."""
-        journaled = {
-            operation_type(operation.kind).address(self._document(operation))
-            for operation in self._all_unfinished()
-        }
+        journaled = set()
+        for operation in self._all_unfinished():
+            kind, document = operation_type(operation.kind), self._document(operation)
+            journaled |= {kind.address(document), kind.endpoint_address(document)}
         return self.records.addresses() | {address for address in journaled if address}
 
     def run(self, kind: OperationType[DocumentT], document: DocumentT) -> None:
@@ -138,6 +138,10 @@ class DatabaseOperations:
         return [
             operation for operation in self._all_unfinished() if _place(operation) == (name, lane)
         ]
+
+    def give_up(self, operation: Operation, why: str) -> None:
+        """An operation that was cut off is left as it is: another one takes its place."""
+        self._journal.close_unapplied(operation, why)
 
     def settle(self, name: str, *, lane: Lane = "main", before_deletion: bool = False) -> list[str]:
         """Finish or undo what was cut off, and say so in sentences.

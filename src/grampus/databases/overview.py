@@ -15,7 +15,7 @@ from grampus.core.errors import GrampusError
 from grampus.databases.administrator import observer_of
 from grampus.databases.live.parameters import DatabaseParameters
 from grampus.databases.live.server_now import ServerNow, observe_server_now
-from grampus.databases.model import DatabaseRecord
+from grampus.databases.model import DatabaseRecord, ReadEndpoint
 from grampus.databases.names.events import DatabaseEvent, DatabaseEvents
 from grampus.databases.operating import DatabaseOperations
 from grampus.databases.replicas.decide_replicas import ReplicaStanding, find_reader
@@ -41,6 +41,7 @@ class Overview:
     cluster_problem: str | None
     replicas: Sequence[ReplicaView]
     reader: ReplicaView | None  # the replica that `db connect --read-only` would choose now
+    read_endpoint: ReadEndpoint | None  # None: it never had a replica
     primary: DatabaseRecord | None  # what it follows
     standing: ReplicaStanding | None  # of a replica
     warnings: Sequence[DatabaseEvent]  # of the controller, that last as far as it knows
@@ -89,6 +90,7 @@ class DatabaseOverviews:
             cluster_problem=cluster.problem,
             replicas=replicas,
             reader=next((one for one in replicas if one.record.spec.name == reader), None),
+            read_endpoint=self._operations.records.find_read_endpoint(name),
             primary=self._operations.records.find(follows) if follows else None,
             standing=self._replicas.show(name).standing if follows else None,
             warnings=self._events.lasting(name),

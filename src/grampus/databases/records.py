@@ -7,13 +7,20 @@ from collections.abc import Mapping
 
 from grampus.core.errors import not_found
 from grampus.databases.backup.decide_schedule import BackupState
-from grampus.databases.model import DatabaseRecord, DatabaseSpec, ScratchSpec, TrashedDatabase
+from grampus.databases.model import (
+    DatabaseRecord,
+    DatabaseSpec,
+    ReadEndpoint,
+    ScratchSpec,
+    TrashedDatabase,
+)
 from grampus.state.store import Store
 
 DATABASE_KIND = "database"
 SCRATCH_KIND = "scratch-instance"
 TRASHED_KIND = "trashed-database"
 BACKUP_STATE_KIND = "backup-state"
+READ_ENDPOINT_KIND = "read-endpoint"
 
 
 class DatabaseRecords:
@@ -49,6 +56,7 @@ class DatabaseRecords:
     def remove(self, name: str) -> None:
         self._store.remove(DATABASE_KIND, self._lab, name)
         self._store.remove(BACKUP_STATE_KIND, self._lab, name)
+        self._store.remove(READ_ENDPOINT_KIND, self._lab, name)
 
     def backup_state(self, record: DatabaseRecord) -> BackupState | None:
         """What is remembered of its backups. Not in its record: backups run beside its changes."""
@@ -58,6 +66,23 @@ class DatabaseRecords:
 
     def put_backup_state(self, name: str, state: BackupState) -> None:
         self._store.put(BACKUP_STATE_KIND, self._lab, name, state)
+
+    def all_read_endpoints(self) -> dict[str, ReadEndpoint]:
+        """Read-only endpoints by their database's name."""
+        return self._store.all(READ_ENDPOINT_KIND, self._lab, ReadEndpoint)
+
+    def find_read_endpoint(self, name: str) -> ReadEndpoint | None:
+        """The read-only endpoint of the database; None: it never had a replica.
+
+        Not in its record: it is kept up beside changes of the database.
+        """
+        return self._store.get(READ_ENDPOINT_KIND, self._lab, name, ReadEndpoint)
+
+    def put_read_endpoint(self, name: str, endpoint: ReadEndpoint) -> None:
+        self._store.put(READ_ENDPOINT_KIND, self._lab, name, endpoint)
+
+    def remove_read_endpoint(self, name: str) -> None:
+        self._store.remove(READ_ENDPOINT_KIND, self._lab, name)
 
     def find_scratch(self, name: str) -> ScratchSpec | None:
         """The scratch instance of the database `name`."""
@@ -87,10 +112,13 @@ class DatabaseRecords:
         self._store.remove(TRASHED_KIND, self._lab, key)
 
     def addresses(self) -> set[str]:
-        """Addresses that a database or a scratch instance holds, whether it runs or not."""
-        return {record.spec.address for record in self.all().values()} | {
-            scratch.address for scratch in self.all_scratch().values()
-        }
+        """Addresses that a database, an endpoint of one or a scratch instance holds, whether it
+        runs or not."""
+        return (
+            {record.spec.address for record in self.all().values()}
+            | {endpoint.address for endpoint in self.all_read_endpoints().values()}
+            | {scratch.address for scratch in self.all_scratch().values()}
+        )
 
 
 def render_labels(labels: Mapping[str, str]) -> str:

@@ -17,7 +17,7 @@ from grampus.cli.overview import (
 )
 from grampus.databases.backup.decide_schedule import BackupState
 from grampus.databases.live.server_now import ServerNow
-from grampus.databases.model import DatabaseRecord, DatabaseSpec
+from grampus.databases.model import DatabaseRecord, DatabaseSpec, ReadEndpoint
 from grampus.databases.names.events import DatabaseEvent
 from grampus.databases.overview import Overview
 from grampus.databases.replicas.decide_replicas import ReplicaStanding
@@ -38,6 +38,7 @@ NOTHING = Overview(
     next_snapshot_at=None,
     replicas=[],
     reader=None,
+    read_endpoint=None,
     primary=None,
     standing=None,
     warnings=[],
@@ -106,6 +107,12 @@ def test_how_the_server_does_and_where_to_read() -> None:
     assert pairs_of_reading(SHOP, seen) == {
         "read-only": "10.9.0.11:3306 (shop-r1), or `grampus db connect shop --read-only`"
     }
+    endpoint = ReadEndpoint(address="10.9.0.50", host="h2", members=("shop-r1",))
+    assert pairs_of_reading(SHOP, replace(seen, read_endpoint=endpoint)) == {
+        "read-only": "10.9.0.50:3306 (shop-r1), or `grampus db connect shop --read-only`"
+    }
+    led_to_nobody = replace(seen, read_endpoint=ReadEndpoint(address="10.9.0.50"))
+    assert "10.9.0.11" in pairs_of_reading(SHOP, led_to_nobody)["read-only"]
     nobody = replace(NOTHING, replicas=[BROKEN], server_problem="No answer.")
     assert pairs_of_condition(SHOP, nobody) == {"up": "not known: No answer."}
     assert pairs_of_reading(SHOP, nobody) == {"read-only": "none: no replica is healthy"}

@@ -16,6 +16,7 @@ from itertools import pairwise
 from pathlib import PurePosixPath
 
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
+from grampus.databases.endpoints.endpoint_work import HAPROXY
 from grampus.databases.layout import VOLUME_IN_DAEMON
 from grampus.databases.model import FlavourName
 from grampus.databases.stopping import DISMISS
@@ -39,6 +40,7 @@ from tests.unit.clock import FakeClock as FakeClock
 from tests.unit.interruption import Fuse as Fuse
 
 from .fake_accounts import accounts_of, answer
+from .fake_haproxy import FakeHaproxy
 from .fake_roles import answer_on_roles, refusal, roles_of
 
 _CHANGES = ("CREATE", "ALTER", "DROP", "GRANT", "REVOKE", "SET DEFAULT ROLE")
@@ -64,6 +66,7 @@ class FakeDaemon:
     log: str = ""
     is_offline: bool = False  # it lets nobody in but the administrator
     shown: str = ""  # the certificate that it has read
+    proxy: FakeHaproxy | None = None
 
     def is_trusted_by(self, authorities: str) -> bool:
         """Whether who trusts these authorities takes the server for what it is."""
@@ -94,6 +97,7 @@ class FakeHost:
         self.admin_answers: dict[str, str] = {}  # what the administrator reads, by statement
         self.certificates_end = "2035-12-30 00:00:00Z"
         self.reload_failure = ""  # what a server says that keeps its certificate
+        self.lacks_haproxy = False
         self._certificates = 0
 
     @property
@@ -130,6 +134,9 @@ class FakeHost:
                 return self._answer(argv, code, text, check=check)
             if list(argv[-2:]) == ["--execute", "DO 0"]:  # as `identity` tries a login
                 code, text = self._login(stdin or "", self.daemons.get(daemon))
+                return self._answer(argv, code, text, check=check)
+            if argv[0] == "python3":  # as `endpoint_work` asks it
+                code, text = self._ask_haproxy(stdin or "", self.daemons.get(daemon))
                 return self._answer(argv, code, text, check=check)
             if argv[-1] in _RELOADS:
                 code, text = self._reload(self.daemons.get(daemon))
@@ -172,6 +179,9 @@ class FakeHost:
             return
         self._fuse.burn()
         daemon = self.daemons[spec.name] = FakeDaemon(spec, "running")
+        if HAPROXY in spec.argv:
+            self._begin_haproxy(daemon)
+            return
         if spec.argv[0] != "/bin/sh":  # whatever becomes of who started it
             daemon.shown = self._readable_certificate(daemon)
         self._fuse.burn()
@@ -180,6 +190,20 @@ class FakeHost:
         else:
             self._serve(self.daemons[spec.name])
         self._fuse.burn()
+
+    def _begin_haproxy(self, daemon: FakeDaemon) -> None:
+        daemon.proxy = FakeHaproxy(self.files[PurePosixPath(daemon.spec.argv[-1])].content)
+        if daemon.proxy.address not in self.addresses:
+            daemon.state, daemon.log = "stopped", "[ALERT] cannot bind socket"
+        self._fuse.burn()
+
+    def _ask_haproxy(self, stdin: str, daemon: FakeDaemon | None) -> tuple[int, str]:
+        if daemon is None or daemon.proxy is None or daemon.state != "running":
+            return 255, "no such container"
+        self._fuse.burn()
+        answer = daemon.proxy.answer(stdin)
+        self._fuse.burn()
+        return answer
 
     def set_limits(self, name: str, limits: Limits) -> None:
         self._require_up()
@@ -250,6 +274,8 @@ class FakeHost:
             case "chmod":
                 for file in self.below(PurePosixPath(argv[-1])).values():
                     file.mode &= 0o700
+            case "test":
+                return int(self.lacks_haproxy), ""
             case "grep":
                 self.silent_looks -= 1
                 return int(self.silent_looks >= 0), ""

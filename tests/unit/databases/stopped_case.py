@@ -49,6 +49,11 @@ class Case:
     no_way_back: str = ""  # from the end of this step on what fails is no longer taken back
 
 
+def make_case(name: str, prepare: Act, act: Act, end: End, *, kind: str = "", **more: Any) -> Case:
+    """A case of the kind `db.NAME`, unless another one is named."""
+    return Case(name, f"db.{kind or name}", prepare, act, end, **more)
+
+
 def operations(world: World) -> Any:
     return world.service().operations
 

@@ -5,10 +5,6 @@ Between them the cases meet every step of every kind; `test_every_step` fails if
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
-
 from grampus.core.units import GIB, MIB
 from grampus.databases.backup.backup_schedules import BackupSchedules
 from grampus.databases.backup.decide_schedule import BackupSchedule
@@ -21,7 +17,6 @@ from grampus.databases.snapshots.decide_retention import SnapshotSchedule
 from grampus.databases.snapshots.snapshot_schedules import SnapshotSchedules
 from grampus.databases.upgrades.upgrading import DatabaseUpgrades
 from grampus.databases.users.decide_role_grants import parse_grant
-from tests.unit.interruption import Killed
 
 from .backup.existing import place
 from .backup.existing import write_rows as write_shop
@@ -29,13 +24,11 @@ from .backup.replay_world import ReplayWorld
 from .fakes import FakeImages
 from .growth.growth_world import RULE, GrowthWorld
 from .live.live_world import LiveWorld
-from .replicas.replica_world import ReplicaWorld
 from .stopped_case import (
-    Act,
     Case,
-    End,
     certificates,
     clones,
+    make_case,
     names,
     nothing,
     operations,
@@ -47,6 +40,7 @@ from .stopped_case import (
     verification,
     write_rows,
 )
+from .stopped_replicas import REPLICA_CASES
 from .world import World
 
 # -- what is there before -----------------------------------------------------------------------
@@ -155,24 +149,6 @@ def _with_parameters(world: LiveWorld) -> None:
     world.parameters().set("demo", "innodb_page_cleaners", "8")
 
 
-def _primary(world: ReplicaWorld) -> None:
-    world.create(host="h1")
-    write_rows(world, "acknowledged")
-    world.commit(transactions=3)
-
-
-def _with_replica(world: ReplicaWorld) -> None:
-    _primary(world)
-    world.add(host="h2")
-    world.commit()
-    assert world.done("demo-r1") == 4
-
-
-def _with_replica_and_scratch(world: ReplicaWorld) -> None:
-    _with_replica(world)
-    world.service().ensure_local_instance("demo-r1")
-
-
 def _due_to_grow(world: GrowthWorld) -> None:
     _created(world)
     world.growth().put_rule("demo", RULE)
@@ -195,13 +171,6 @@ def _with_more_rows(world: ReplayWorld) -> None:
     world.fill()
     world.clock.sleep(3600)
     write_shop(world, "four")
-
-
-def _with_renewal_cut_off(world: ReplicaWorld) -> None:
-    _with_replica(world)
-    world.journal.dies_after = ("db.replica-renew", "snapshot")
-    with pytest.raises(Killed):
-        world.replicas().renew("demo-r1")
 
 
 # -- what is done -------------------------------------------------------------------------------
@@ -237,11 +206,6 @@ def _go_on_migrating(world: World) -> None:
     """A migration of a volume that was stopped half-way waits until somebody goes on with it."""
     if world.volumes.migrations.find("demo") is not None:
         DatabaseMigrations(operations(world)).migrate("demo", "archive")
-
-
-def _remove_replica(world: ReplicaWorld) -> None:
-    if "demo-r1" in world.service().operations.records.all():
-        world.replicas().remove("demo-r1")
 
 
 def _verify(world: World) -> None:
@@ -282,100 +246,49 @@ def _create_flattened(world: World) -> None:
     service.create(service.plan_create(request), flatten=True)
 
 
-def _case(name: str, prepare: Act, act: Act, end: End, *, kind: str = "", **more: Any) -> Case:
-    return Case(name, f"db.{kind or name}", prepare, act, end, **more)
-
-
 OTHER = [parse_grant("SELECT, ALTER ON shop")]
 CASES: list[Case] = [
-    _case("golden", nothing, _make_golden, "gone"),
-    _case(
+    make_case("golden", nothing, _make_golden, "gone"),
+    make_case(
         "golden-first", nothing, lambda w: w.create(), "gone", kind="golden", no_way_back="volume"
     ),
-    _case("create", _golden, lambda w: w.create(), "gone"),
-    _case("create-flattened", _golden, _create_flattened, "gone", kind="create"),
-    _case("create-whole", nothing, lambda w: w.create(), "gone", kind="create", make=LiveWorld),
-    _case("clone", _created, lambda w: clones(w).clone(CloneRequest("demo", "copy")), "gone"),
-    _case(
+    make_case("create", _golden, lambda w: w.create(), "gone"),
+    make_case("create-flattened", _golden, _create_flattened, "gone", kind="create"),
+    make_case("create-whole", nothing, lambda w: w.create(), "gone", kind="create", make=LiveWorld),
+    make_case("clone", _created, lambda w: clones(w).clone(CloneRequest("demo", "copy")), "gone"),
+    make_case(
         "clone-snapshot",
         _snapped,
         lambda w: clones(w).clone(CloneRequest("demo", "copy", snapshot="before")),
         "gone",
         kind="clone",
     ),
-    _case("flatten", _created, lambda w: clones(w).flatten("demo"), "either"),
-    _case("delete", _created, _delete, "done"),
-    _case("delete-scratch", _with_scratch, _delete, "done", kind="delete"),
-    _case("start", _stopped, lambda w: w.service().start("demo"), "done"),
-    _case("stop", _created, lambda w: w.service().stop("demo"), "done"),
-    _case("protect", _created, lambda w: w.service().protect("demo", True), "done"),
-    _case("resize", _created, lambda w: w.service().resize("demo", 20 * GIB), "done"),
-    _case("set", _created, _set, "done"),
-    _case("set-stopped", _stopped, _set, "done", kind="set"),
-    _case("scratch", _created, lambda w: w.service().ensure_local_instance("demo"), "gone"),
-    _case(
+    make_case("flatten", _created, lambda w: clones(w).flatten("demo"), "either"),
+    make_case("delete", _created, _delete, "done"),
+    make_case("delete-scratch", _with_scratch, _delete, "done", kind="delete"),
+    make_case("start", _stopped, lambda w: w.service().start("demo"), "done"),
+    make_case("stop", _created, lambda w: w.service().stop("demo"), "done"),
+    make_case("protect", _created, lambda w: w.service().protect("demo", True), "done"),
+    make_case("resize", _created, lambda w: w.service().resize("demo", 20 * GIB), "done"),
+    make_case("set", _created, _set, "done"),
+    make_case("set-stopped", _stopped, _set, "done", kind="set"),
+    make_case("scratch", _created, lambda w: w.service().ensure_local_instance("demo"), "gone"),
+    make_case(
         "scratch-stop",
         _with_scratch,
         lambda w: w.service().ensure_local_instance_absent("demo"),
         "done",
     ),
-    # -- replicas
-    _case("replica-add", _primary, lambda w: w.add(), "gone", make=ReplicaWorld),
-    _case(
-        "replica-remove",
-        _with_replica,
-        lambda w: w.replicas().remove("demo-r1"),
-        "done",
-        make=ReplicaWorld,
-    ),
-    _case(
-        "replica-remove-scratch",
-        _with_replica_and_scratch,
-        lambda w: w.replicas().remove("demo-r1"),
-        "done",
-        kind="replica-remove",
-        make=ReplicaWorld,
-    ),
-    _case(
-        "replica-remove-renewing",
-        _with_renewal_cut_off,
-        _remove_replica,
-        "done",
-        kind="replica-remove",
-        make=ReplicaWorld,
-        settle=_remove_replica,
-    ),
-    _case(
-        "replica-promote",
-        _with_replica,
-        lambda w: w.replicas().promote("demo-r1", wait=True),
-        "done",
-        make=ReplicaWorld,
-        no_way_back="open",
-    ),
-    _case(
-        "replica-renew",
-        _with_replica,
-        lambda w: w.replicas().renew("demo-r1"),
-        "done",
-        make=ReplicaWorld,
-    ),
-    _case(
-        "replica-schedule",
-        _with_replica,
-        lambda w: w.renewals().put("demo-r1", 86400),
-        "done",
-        make=ReplicaWorld,
-    ),
+    *REPLICA_CASES,
     # -- growth
-    _case(
+    make_case(
         "growth", _created, lambda w: w.growth().put_rule("demo", RULE), "done", make=GrowthWorld
     ),
-    _case("grow", _due_to_grow, lambda w: w.look(), "done", make=GrowthWorld),
-    _case("close", _nearly_full, lambda w: w.look(), "gone", make=GrowthWorld),
-    _case("open", _with_room_again, lambda w: w.look(), "done", make=GrowthWorld),
+    make_case("grow", _due_to_grow, lambda w: w.look(), "done", make=GrowthWorld),
+    make_case("close", _nearly_full, lambda w: w.look(), "gone", make=GrowthWorld),
+    make_case("open", _with_room_again, lambda w: w.look(), "done", make=GrowthWorld),
     # -- backups
-    _case(
+    make_case(
         "backup",
         _with_more_rows,
         ReplayWorld.back_up,
@@ -383,8 +296,8 @@ CASES: list[Case] = [
         make=ReplayWorld,
         no_way_back="data",
     ),
-    _case("restore", ReplayWorld.fill, lambda w: w.restore(), "gone", make=ReplayWorld),
-    _case(
+    make_case("restore", ReplayWorld.fill, lambda w: w.restore(), "gone", make=ReplayWorld),
+    make_case(
         "restore-moment",
         ReplayWorld.fill,
         lambda w: w.restore(w.moment),
@@ -392,16 +305,16 @@ CASES: list[Case] = [
         kind="restore",
         make=ReplayWorld,
     ),
-    _case("backup-schedule", ReplayWorld.fill, _put_backup_schedule, "done", make=ReplayWorld),
+    make_case("backup-schedule", ReplayWorld.fill, _put_backup_schedule, "done", make=ReplayWorld),
     # -- changes of a running one
-    _case(
+    make_case(
         "limits",
         _created,
         lambda w: w.live().set_limits("demo", memory_bytes=GIB, cpus=1.5),
         "done",
         make=LiveWorld,
     ),
-    _case(
+    make_case(
         "limits-less",
         _big,
         lambda w: w.live().set_limits("demo", memory_bytes=512 * MIB),
@@ -409,7 +322,7 @@ CASES: list[Case] = [
         kind="limits",
         make=LiveWorld,
     ),
-    _case(
+    make_case(
         "limits-stopped",
         _stopped,
         lambda w: w.live().set_limits("demo", memory_bytes=GIB),
@@ -417,14 +330,14 @@ CASES: list[Case] = [
         kind="limits",
         make=LiveWorld,
     ),
-    _case(
+    make_case(
         "parameter",
         _created,
         lambda w: w.parameters().set("demo", "innodb_io_capacity", "900"),
         "done",
         make=LiveWorld,
     ),
-    _case(
+    make_case(
         "parameter-later",
         _created,
         lambda w: w.parameters().set("demo", "innodb_page_cleaners", "8"),
@@ -432,7 +345,7 @@ CASES: list[Case] = [
         kind="parameter",
         make=LiveWorld,
     ),
-    _case(
+    make_case(
         "restart",
         _with_parameters,
         lambda w: w.live().restart("demo"),
@@ -440,8 +353,8 @@ CASES: list[Case] = [
         make=LiveWorld,
         no_way_back="server",  # what keeps it from starting must be mended first
     ),
-    _case("move", _created, lambda w: w.moves().move("demo", "h2"), "done", make=LiveWorld),
-    _case(
+    make_case("move", _created, lambda w: w.moves().move("demo", "h2"), "done", make=LiveWorld),
+    make_case(
         "move-scratch",
         _with_left_scratch,
         lambda w: w.moves().move("demo", "h2"),
@@ -450,7 +363,7 @@ CASES: list[Case] = [
         make=LiveWorld,
         no_way_back="tidy",
     ),
-    _case(
+    make_case(
         "move-stopped",
         _stopped,
         lambda w: w.moves().move("demo", "h2"),
@@ -458,7 +371,7 @@ CASES: list[Case] = [
         kind="move",
         make=LiveWorld,
     ),
-    _case(
+    make_case(
         "migrate",
         _created,
         lambda w: DatabaseMigrations(operations(w)).migrate("demo", "archive"),
@@ -466,68 +379,68 @@ CASES: list[Case] = [
         settle=_go_on_migrating,
     ),
     # -- users and passwords
-    _case("user-add", _created, lambda w: users(w).add("demo", "reports", "write"), "gone"),
-    _case("user-remove", _with_user, lambda w: users(w).remove("demo", "reports"), "done"),
-    _case("user-passwd", _with_user, lambda w: _passwd(w, keep=False), "done"),
-    _case(
+    make_case("user-add", _created, lambda w: users(w).add("demo", "reports", "write"), "gone"),
+    make_case("user-remove", _with_user, lambda w: users(w).remove("demo", "reports"), "done"),
+    make_case("user-passwd", _with_user, lambda w: _passwd(w, keep=False), "done"),
+    make_case(
         "user-passwd-keep", _with_user, lambda w: _passwd(w, keep=True), "done", kind="user-passwd"
     ),
-    _case(
+    make_case(
         "user-discard",
         _with_former_password,
         lambda w: users(w).discard_former("demo", "reports"),
         "done",
     ),
-    _case("role-add", _created, _add_role, "gone"),
-    _case(
+    make_case("role-add", _created, _add_role, "gone"),
+    make_case(
         "role-change", _with_given_role, lambda w: roles(w).change("demo", "desk", OTHER), "done"
     ),
-    _case(
+    make_case(
         "role-remove",
         _with_given_role,
         lambda w: roles(w).remove("demo", "desk"),
         "done",
         no_way_back="role",  # what it was given is known to the server alone
     ),
-    _case("role-grant", _with_role, lambda w: _grant(w, at_login=True), "done"),
-    _case(
+    make_case("role-grant", _with_role, lambda w: _grant(w, at_login=True), "done"),
+    make_case(
         "role-grant-request",
         _with_given_role,
         lambda w: _grant(w, at_login=False),
         "done",
         kind="role-grant",
     ),
-    _case(
+    make_case(
         "role-revoke",
         _with_given_role,
         lambda w: roles(w).revoke("demo", "desk", "reports"),
         "done",
     ),
-    _case("rotate", _created, lambda w: rotation(w).rotate("demo", keeps_former=False), "done"),
-    _case(
+    make_case("rotate", _created, lambda w: rotation(w).rotate("demo", keeps_former=False), "done"),
+    make_case(
         "rotate-keep",
         _with_left_scratch,
         lambda w: rotation(w).rotate("demo", keeps_former=True),
         "done",
         kind="rotate",
     ),
-    _case(
+    make_case(
         "rotate-discard",
         _with_former_passwords,
         lambda w: rotation(w).discard_former("demo"),
         "done",
     ),
-    _case("certificate-rotate", _created, lambda w: certificates(w).rotate("demo"), "done"),
-    _case(
+    make_case("certificate-rotate", _created, lambda w: certificates(w).rotate("demo"), "done"),
+    make_case(
         "certificate-retire",
         _with_new_certificates,
         lambda w: certificates(w).retire("demo"),
         "done",
     ),
     # -- names and the trash
-    _case("label", _created, lambda w: names(w).label("demo", ["team=web"]), "done"),
-    _case("rename", _with_user, lambda w: names(w).rename("demo", "store"), "done"),
-    _case(
+    make_case("label", _created, lambda w: names(w).label("demo", ["team=web"]), "done"),
+    make_case("rename", _with_user, lambda w: names(w).rename("demo", "store"), "done"),
+    make_case(
         "rename-scratch",
         _with_left_scratch,
         lambda w: names(w).rename("demo", "store"),
@@ -535,42 +448,46 @@ CASES: list[Case] = [
         kind="rename",
         no_way_back="scratch",  # nobody misses it
     ),
-    _case(
+    make_case(
         "rename-stopped",
         _stopped,
         lambda w: names(w).rename("demo", "store"),
         "done",
         kind="rename",
     ),
-    _case("trash", _with_user, lambda w: trash(w).trash("demo"), "done"),
-    _case("trash-scratch", _with_scratch, lambda w: trash(w).trash("demo"), "done", kind="trash"),
-    _case("undelete", _trashed, lambda w: trash(w).restore("demo"), "done", settle=_start_if_there),
-    _case("purge", _trashed, _purge, "done"),
+    make_case("trash", _with_user, lambda w: trash(w).trash("demo"), "done"),
+    make_case(
+        "trash-scratch", _with_scratch, lambda w: trash(w).trash("demo"), "done", kind="trash"
+    ),
+    make_case(
+        "undelete", _trashed, lambda w: trash(w).restore("demo"), "done", settle=_start_if_there
+    ),
+    make_case("purge", _trashed, _purge, "done"),
     # -- snapshots
-    _case("snapshot", _created, lambda w: snapshots(w).create("demo", "before"), "gone"),
-    _case("snapshot-delete", _snapped, lambda w: snapshots(w).delete("demo", "before"), "done"),
-    _case(
+    make_case("snapshot", _created, lambda w: snapshots(w).create("demo", "before"), "gone"),
+    make_case("snapshot-delete", _snapped, lambda w: snapshots(w).delete("demo", "before"), "done"),
+    make_case(
         "snapshot-protect",
         _snapped,
         lambda w: snapshots(w).protect("demo", "before", protected=True),
         "done",
     ),
-    _case("snapshot-schedule", _created, _put_snapshot_schedule, "done"),
-    _case(
+    make_case("snapshot-schedule", _created, _put_snapshot_schedule, "done"),
+    make_case(
         "snapshot-schedule-off",
         _scheduled,
         lambda w: SnapshotSchedules(operations(w)).put("demo", None),
         "done",
         kind="snapshot-schedule",
     ),
-    _case(
+    make_case(
         "rollback",
         _snapped,
         lambda w: _roll_back(w, with_safety=True),
         "done",
         keeps="before-rollback-",
     ),
-    _case(
+    make_case(
         "rollback-stopped",
         _snapped_and_stopped,
         lambda w: _roll_back(w, with_safety=True),
@@ -578,8 +495,8 @@ CASES: list[Case] = [
         kind="rollback",
         keeps="before-rollback-",
     ),
-    _case("rollback-for-good", _snapped, lambda w: _roll_back(w, with_safety=False), "done"),
-    _case(
+    make_case("rollback-for-good", _snapped, lambda w: _roll_back(w, with_safety=False), "done"),
+    make_case(
         "rollback-for-good-stopped",
         _snapped_and_stopped,
         lambda w: _roll_back(w, with_safety=False),
@@ -587,8 +504,8 @@ CASES: list[Case] = [
         kind="rollback-for-good",
     ),
     # -- upgrades and verification
-    _case("upgrade", _old, _upgrade, "done", no_way_back="upgrade"),
-    _case(
+    make_case("upgrade", _old, _upgrade, "done", no_way_back="upgrade"),
+    make_case(
         "upgrade-stopped",
         _old_and_stopped,
         _upgrade,
@@ -596,5 +513,5 @@ CASES: list[Case] = [
         kind="upgrade",
         no_way_back="upgrade",
     ),
-    _case("verify", _created, _verify, "done"),
+    make_case("verify", _created, _verify, "done"),
 ]

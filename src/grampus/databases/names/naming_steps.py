@@ -64,9 +64,11 @@ def _rename_steps(ports: StepPorts, order: RenameOrder) -> list[Step]:
         UserFiles(ports.credentials, to.name).write_all(to)
 
     def move_record(former: str, to: DatabaseSpec) -> None:
-        record = ports.records.find(former)
+        record, endpoint = ports.records.find(former), ports.records.find_read_endpoint(former)
         if record is not None:
             ports.records.put(record.model_copy(update={"spec": to}))
+            if endpoint is not None:
+                ports.records.put_read_endpoint(to.name, endpoint)
             ports.records.remove(former)
 
     stop = Step("server", "Stop the server", work.stop_server, lambda: bring_up(ports, spec))

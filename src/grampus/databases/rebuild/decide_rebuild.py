@@ -8,9 +8,19 @@ from dataclasses import dataclass, field
 from pydantic import BaseModel, ValidationError
 
 from grampus.ceph.image_notes import FoundImage
-from grampus.databases.model import DatabaseRecord, ScratchSpec, TrashedDatabase
+from grampus.databases.model import (
+    DatabaseRecord,
+    ReadEndpoint,
+    ScratchSpec,
+    TrashedDatabase,
+)
 from grampus.databases.rebuild.decide_noting import NotedRecords
-from grampus.databases.records import DATABASE_KIND, SCRATCH_KIND, TRASHED_KIND
+from grampus.databases.records import (
+    DATABASE_KIND,
+    READ_ENDPOINT_KIND,
+    SCRATCH_KIND,
+    TRASHED_KIND,
+)
 from grampus.state.stored import StoredRecord
 from grampus.volumes.decide_encryption import header_bytes
 from grampus.volumes.model import Migration, VolumeRecord
@@ -20,6 +30,7 @@ _MODELS: Mapping[str, type[BaseModel]] = {
     VOLUME_RECORD: VolumeRecord,
     DATABASE_KIND: DatabaseRecord,
     SCRATCH_KIND: ScratchSpec,
+    READ_ENDPOINT_KIND: ReadEndpoint,
     TRASHED_KIND: TrashedDatabase,
 }
 

@@ -9,6 +9,8 @@ from grampus.core.intervals import format_interval
 from grampus.databases.clones.clone_steps import CloneOrder, clone_steps
 from grampus.databases.creating import copied_steps
 from grampus.databases.database_work import DatabaseWork, discard
+from grampus.databases.endpoints.endpoint_steps import members_of
+from grampus.databases.endpoints.endpoint_work import EndpointWork
 from grampus.databases.kinds import OperationType
 from grampus.databases.lifecycle import DELETE
 from grampus.databases.live.live_changes import LiveWork
@@ -25,6 +27,7 @@ class AddOrder(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     clone: CloneOrder  # its spec names the primary, which `database` is too
+    makes_endpoint: bool = False  # it is the first replica that its primary ever has
 
 
 class RemoveOrder(BaseModel):
@@ -45,10 +48,13 @@ class PromoteOrder(BaseModel):
     replica: DatabaseSpec  # as it is
     primary: str
     wait_for: str | None  # transactions that the primary had; None: what was received is enough
+    # Those that its primary's read-only endpoint leads to, if it leads to this one.
+    endpoint_members: tuple[DatabaseSpec, ...] = ()
 
     @property
     def changed(self) -> DatabaseSpec:
-        return self.replica.model_copy(update={"replica_of": None, "renew_every_s": None})
+        changes = {"replica_of": None, "renew_every_s": None, "endpoint_address": None}
+        return self.replica.model_copy(update=changes)
 
 
 class RenewOrder(BaseModel):
@@ -66,8 +72,17 @@ def _add_steps(ports: StepPorts, order: AddOrder) -> list[Step]:
     """The clone, which follows its primary before it counts as ready; undone as a whole."""
     spec, primary = order.clone.spec, order.clone.database
     work = ReplicaWork(ports, spec, primary)
-    *steps, finish = clone_steps(ports, order.clone)
+    record, *steps, finish = clone_steps(ports, order.clone)
+    endpoint = Step(
+        "endpoint",
+        f"Keep {spec.endpoint_address} for the read-only endpoint of {primary}, and make what "
+        "signs the certificates of its replicas",
+        work.ensure_endpoint,
+        work.remove_endpoint,
+    )
     return [
+        record,
+        *([endpoint] if order.makes_endpoint else []),
         *steps,
         Step("follow", f"Let it follow {primary}", work.follow, work.forget_account),
         Step("note", "Note when it was filled", work.note_renewed),
@@ -97,7 +112,19 @@ def _promote_steps(ports: StepPorts, order: PromoteOrder) -> list[Step]:
     name, primary = replica.name, order.primary
     following = ReplicaWork(ports, replica, primary)
     former, live = LiveWork(ports, replica), LiveWork(ports, changed)
-    steps = []
+    steps, leaves = [], []
+    if order.endpoint_members:
+        others = tuple(spec for spec in order.endpoint_members if spec.name != name)
+        leaves.append(
+            Step(
+                "endpoint",
+                f"Let the read-only endpoint of {primary} lead to it no longer",
+                EndpointWork(ports, primary, replica.port, members_of(others)).restrict,
+                EndpointWork(
+                    ports, primary, replica.port, members_of(order.endpoint_members)
+                ).take_back,
+            )
+        )
     if wait_for is not None:
         steps.append(
             Step(
@@ -118,6 +145,7 @@ def _promote_steps(ports: StepPorts, order: PromoteOrder) -> list[Step]:
         Step(
             "config", "Write it for the server's next start", live.write_config, former.write_config
         ),
+        *leaves,
         Step("open", "Forget the primary, and let clients write", following.let_go),
         Step("metadata", "Note it on the image", live.write_facts, former.write_facts),
         Step("account", f"Remove its account on {primary}", following.forget_account),
@@ -204,6 +232,7 @@ ADD_REPLICA = OperationType(
     subject=lambda order: order.clone.spec.name,
     when_cut_off="undo",
     address=lambda order: order.clone.spec.address,
+    endpoint_address=lambda order: order.clone.spec.endpoint_address,
 )
 REMOVE_REPLICA = OperationType(
     kind="db.replica-remove",

@@ -7,19 +7,22 @@ tells the two servers.
 from __future__ import annotations
 
 import contextlib
+from pathlib import PurePosixPath
 
 from grampus.core.clock import wait_until
 from grampus.core.errors import GrampusError
 from grampus.databases.administrator import Administrator, administrator_of
+from grampus.databases.certificates import make_authority, name_replica_authority
 from grampus.databases.credentials import new_password
 from grampus.databases.database_work import DatabaseWork
 from grampus.databases.instance import observe_daemon_state
 from grampus.databases.layout import (
     PRIMARY_AUTHORITIES,
     VOLUME_IN_DAEMON,
+    database_directory,
     server_daemon_name,
 )
-from grampus.databases.model import DatabaseSpec
+from grampus.databases.model import DatabaseSpec, ReadEndpoint
 from grampus.databases.replicas.gtid_sets import count_missing, parse_gtid_set
 from grampus.databases.replicas.replica_rules import replicas_of
 from grampus.databases.replicas.replication_sql import (
@@ -41,7 +44,7 @@ from grampus.databases.replicas.replication_sql import (
 from grampus.databases.step_ports import StepPorts
 from grampus.databases.users.answering import ensure_answering
 from grampus.databases.users.secret_statements import secret_statements
-from grampus.hosts.port import HostUnreachableError
+from grampus.hosts.port import Host, HostUnreachableError
 
 CONNECT_TIMEOUT_S = 60.0
 # What a busy primary wrote since a renewal, or what one that is far behind has yet to apply.
@@ -57,6 +60,31 @@ class ReplicaWork:
         self._spec = spec
         self._primary = primary
         self._account = account_of(spec.server_id)
+
+    # -- the endpoint it may be behind --------------------------------------------------------
+
+    def ensure_endpoint(self) -> None:
+        """Its primary has a read-only endpoint, and what signs certificates of its replicas."""
+        records, address = self._ports.records, self._spec.endpoint_address
+        if address is not None and records.find_read_endpoint(self._primary) is None:
+            records.put_read_endpoint(self._primary, ReadEndpoint(address=address))
+        credentials = self._ports.credentials
+        if credentials.find_replica_authority(self._primary) is None:
+            name = name_replica_authority(self._primary)
+            made = make_authority(self._host(), self._making_place(), name)
+            credentials.put_replica_authority(self._primary, made)
+
+    def remove_endpoint(self) -> None:
+        """As if it had never been made: nobody was told of it."""
+        self._host().run(["rm", "-rf", str(self._making_place())])
+        self._ports.credentials.ensure_replica_authority_absent(self._primary)
+        self._ports.records.remove_read_endpoint(self._primary)
+
+    def _making_place(self) -> PurePosixPath:
+        return database_directory(self._host().data_dir, self._spec.name) / "authority"
+
+    def _host(self) -> Host:
+        return self._ports.fleet.host(self._spec.host)
 
     # -- following ----------------------------------------------------------------------------
 

@@ -16,9 +16,11 @@ from grampus.databases.administrator import (
 )
 from grampus.databases.clones.cloning import DatabaseClones
 from grampus.databases.clones.decide_clone import CloneRequest
+from grampus.databases.endpoints.decide_endpoint import Candidate
+from grampus.databases.endpoints.read_endpoints import EndpointChange, ReadEndpoints
 from grampus.databases.kinds import DocumentT, OperationType
 from grampus.databases.model import DatabaseRecord, DatabaseSpec, DatabaseStatus
-from grampus.databases.placement import HostLoad
+from grampus.databases.placement import HostLoad, decide_address
 from grampus.databases.ports import CopiesPort
 from grampus.databases.replicas.decide_replicas import (
     ReplicaRequest,
@@ -71,6 +73,7 @@ class DatabaseReplicas:
         self._operations = databases.operations
         self._clones = DatabaseClones(databases.operations, databases.planner)
         self._copies = copies
+        self._endpoints = ReadEndpoints(databases.operations)
 
     def describe(self, kind: OperationType[DocumentT], document: DocumentT) -> list[str]:
         """What an operation would do, one line a step, for `--dry-run`."""
@@ -100,8 +103,16 @@ class DatabaseReplicas:
             )
         )
         pool = spec.pool if request.copies is None else self._copies.pool_of(request.copies)
-        replica = order.spec.model_copy(update={"replica_of": spec.name, "pool": pool})
-        return AddOrder(clone=order.model_copy(update={"spec": replica}))
+        changes = {
+            "replica_of": spec.name,
+            "pool": pool,
+            "endpoint_address": self._endpoint_address(spec.name, order.spec.address),
+        }
+        replica = order.spec.model_copy(update=changes)
+        return AddOrder(
+            clone=order.model_copy(update={"spec": replica}),
+            makes_endpoint=self._operations.records.find_read_endpoint(spec.name) is None,
+        )
 
     def add(self, request: ReplicaRequest) -> ReplicaView:
         """Make the replica and wait until it follows; the primary goes on meanwhile.
@@ -212,6 +223,7 @@ class DatabaseReplicas:
             order = self.plan_remove(name).model_copy(update={"leftover_snapshot": leftover})
             operations.run(REMOVE_REPLICA, order)
         self._copies.tidy(order.spec.pool)
+        self.settle_endpoint(order.primary)
 
     def remove_all(self, primary: str) -> None:
         """Remove every replica of a database, one after the other. Raises as `remove`."""
@@ -257,7 +269,17 @@ class DatabaseReplicas:
                     code="not-replicating",
                 )
             wait_for = position.executed
-        return PromoteOrder(replica=spec, primary=primary, wait_for=wait_for)
+        records = self._operations.records
+        endpoint = records.find_read_endpoint(primary)
+        members = endpoint.members if endpoint is not None else ()
+        followers = {known: records.get(known).spec for known in self.names(primary)}
+        led_to = tuple(followers[known] for known in members if known in followers)
+        return PromoteOrder(
+            replica=spec,
+            primary=primary,
+            wait_for=wait_for,
+            endpoint_members=led_to if name in members else (),
+        )
 
     def promote(self, name: str, *, wait: bool = False) -> DatabaseRecord:
         """Make a replica a database of its own, which clients may write to.
@@ -265,10 +287,41 @@ class DatabaseReplicas:
         What it received is applied first. When that fails it goes on as a replica. Raises what
         `plan_promote` raises, and GrampusError with code `cannot-apply` or `timeout`.
         """
-        with self._operations.locked(name):
-            self._operations.settle(name)
-            self._operations.run(PROMOTE_REPLICA, self.plan_promote(name, wait=wait))
+        operations = self._operations
+        primary = self.require_replica(name).spec.replica_of or ""
+        # Nobody lets the endpoint lead to it again meanwhile.
+        with operations.locked(primary, lane="endpoint"), operations.locked(name):
+            operations.settle(name)
+            operations.run(PROMOTE_REPLICA, self.plan_promote(name, wait=wait))
         return self._operations.records.get(name)
+
+    # -- the read-only endpoint ---------------------------------------------------------------
+
+    def settle_endpoint(self, primary: str) -> EndpointChange | None:
+        """Serve the read-only endpoint where, and by whom, it can be served now.
+
+        None: it has none. Raises NotFoundError, RefusedError with code `busy`.
+        """
+        operations = self._operations
+        if operations.records.find_read_endpoint(primary) is None:
+            return None
+        with operations.locked(primary, lane="endpoint"):
+            seen = [Candidate(one.record.spec, one.standing) for one in self.of(primary)]
+            return self._endpoints.settle(primary, seen)
+
+    def settle_endpoints(self) -> dict[str, EndpointChange]:
+        """All of them, by their databases; one that another command is at is left to it."""
+        changes = {}
+        for primary in self._operations.records.all_read_endpoints():
+            try:
+                change = self.settle_endpoint(primary)
+            except GrampusError as error:
+                if error.code not in ("busy", "not-found"):
+                    raise
+                continue
+            if change is not None:
+                changes[primary] = change
+        return changes
 
     # -- renew --------------------------------------------------------------------------------
 
@@ -315,6 +368,14 @@ class DatabaseReplicas:
         return self.show(name)
 
     # -- inside -------------------------------------------------------------------------------
+
+    def _endpoint_address(self, primary: str, taken: str) -> str:
+        """Of the read-only endpoint: as it is, or one that nobody has."""
+        endpoint = self._operations.records.find_read_endpoint(primary)
+        if endpoint is not None:
+            return endpoint.address
+        used = self._operations.used_addresses() | {taken}
+        return decide_address(self._operations.fleet.database_addresses(), used)
 
     def _running_primary(self, name: str) -> DatabaseRecord:
         record = self._operations.ready(name)

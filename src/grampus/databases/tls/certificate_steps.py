@@ -79,7 +79,8 @@ class CertificateWork:
         self._database = database
 
     def make_next(self, authority: str) -> None:
-        ensure_next_certificates(self._host(), self._plan(), authority)
+        shared = DatabaseWork(self._ports, self._spec()).authority()
+        ensure_next_certificates(self._host(), self._plan(), authority, shared)
 
     def trust_both(self) -> None:
         """Whoever reads a file of Grampus trusts both authorities from now on."""

@@ -10,7 +10,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from grampus.core.errors import GrampusError, RefusedError
+from grampus.databases.endpoints.endpoint_work import HAPROXY, endpoint_daemon
+from grampus.databases.endpoints.read_endpoints import EndpointChange
 from grampus.databases.layout import PRIMARY_AUTHORITIES, VOLUME_IN_DAEMON
+from grampus.databases.model import ReadEndpoint
 from grampus.databases.replicas.decide_replicas import ReplicaRequest
 from grampus.databases.replicas.renewals import ReplicaRenewals
 from grampus.databases.replicas.replicas import DatabaseReplicas, ReplicaView
@@ -24,6 +27,7 @@ from grampus.databases.replicas.replication_sql import (
 )
 from grampus.hosts.port import CommandResult, DaemonSpec
 from tests.unit.databases.fake_accounts import accounts_of
+from tests.unit.databases.fake_haproxy import FakeHaproxy
 from tests.unit.databases.fake_volumes import FakeVolumes
 from tests.unit.databases.fakes import FakeDaemon, FakeFile, FakeFleet, FakeHost, Fuse
 from tests.unit.databases.world import World
@@ -99,6 +103,9 @@ class ReplicatingHost(FakeHost):
             return
         self._fuse.burn()
         daemon = self.daemons[spec.name] = FakeDaemon(spec, "running")
+        if HAPROXY in spec.argv:
+            self._begin_haproxy(daemon)
+            return
         (self._initialise if spec.argv[0] == "/bin/sh" else self._serve)(daemon)
         self._fuse.burn()
 
@@ -254,6 +261,26 @@ class ReplicaWorld(World):
     def server(self, name: str) -> FakeDaemon:
         return self.host_of(name).daemons[f"mysqld-{name}"]
 
+    def settle_endpoint(self, primary: str = "demo") -> EndpointChange:
+        change = self.replicas().settle_endpoint(primary)
+        assert change is not None
+        return change
+
+    def endpoint(self, primary: str = "demo") -> ReadEndpoint:
+        found = self.service().operations.records.find_read_endpoint(primary)
+        assert found is not None
+        return found
+
+    def proxies(self, primary: str = "demo") -> dict[str, FakeHaproxy]:
+        """The processes that serve its read-only endpoint, by host: one, or something is wrong."""
+        name = endpoint_daemon(primary)
+        found = {host.name: host.daemons.get(name) for host in self.servers.values()}
+        return {
+            host: daemon.proxy
+            for host, daemon in found.items()
+            if daemon is not None and daemon.proxy is not None and daemon.state == "running"
+        }
+
     def commit(self, name: str = "demo", transactions: int = 1) -> None:
         self.host_of(name).commit(f"mysqld-{name}", transactions)
 
@@ -287,9 +314,14 @@ class ReplicaWorld(World):
         found["facts"] = [
             f"{name}:{image.facts}" for name, image in sorted(self.volumes.images.items())
         ]
+        endpoints = self.service().operations.records.all_read_endpoints()
+        found["endpoints"] = [f"{name}:{one}" for name, one in sorted(endpoints.items())]
         found["replication"] = []
         for host in self.servers.values():
             for name, daemon in sorted(host.daemons.items()):
+                if daemon.proxy is not None:
+                    found["replication"].append(f"{name}:{daemon.proxy.led_to}")
+                    continue
                 state = host.state(daemon)
                 state["follows"] = state["follows"] and state["follows"]["address"]
                 found["replication"].append(f"{name}:{state}")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from grampus.core.errors import GrampusError
+from grampus.databases.replicas.replica_steps import REMOVE_REPLICA
 from tests.unit.interruption import stopped_runs
 
 from .replica_world import ReplicaWorld
@@ -28,11 +29,47 @@ def _with_replica(world: ReplicaWorld) -> None:
 
 
 # name, the state before, the operation, and whether a cut-off one is finished (else undone).
+def _with_endpoint(world: ReplicaWorld) -> None:
+    _with_replica(world)
+    world.add(host="h3")
+    world.commit()
+    assert world.done("demo-r1") == world.done("demo-r2") == 5
+    world.settle_endpoint()
+
+
+def _one_cannot_be_read(world: ReplicaWorld) -> None:
+    _with_endpoint(world)
+    world.host_of("demo-r2").apply_error["mysqld-demo-r2"] = "disk full"
+
+
+def _back(world: ReplicaWorld) -> None:
+    """The endpoint was taken over by another host, and the former one is there again."""
+    _with_endpoint(world)
+    former = world.servers["h2"]
+    former.up = False
+    world.settle_endpoint()
+    former.up = True
+
+
+def _all_gone(world: ReplicaWorld) -> None:
+    """Replicas were removed by a process that died before it looked after the endpoint."""
+    _with_endpoint(world)
+    operations = world.service().operations
+    for name in ("demo-r1", "demo-r2"):
+        with operations.locked(name):
+            operations.run(REMOVE_REPLICA, world.replicas().plan_remove(name))
+
+
 CASES: list[tuple[str, Act, Act, bool]] = [
     ("add", _primary, lambda w: w.add(), False),
     ("remove", _with_replica, lambda w: w.replicas().remove("demo-r1"), True),
     ("promote", _with_replica, lambda w: w.replicas().promote("demo-r1", wait=True), True),
     ("renew", _with_replica, lambda w: w.replicas().renew("demo-r1"), True),
+    ("endpoint-begun", _with_replica, lambda w: w.settle_endpoint(), True),
+    ("endpoint-led", _one_cannot_be_read, lambda w: w.settle_endpoint(), True),
+    ("endpoint-left", _back, lambda w: w.settle_endpoint(), True),
+    ("endpoint-ended", _all_gone, lambda w: w.settle_endpoint(), True),
+    ("promote-behind-endpoint", _with_endpoint, lambda w: w.replicas().promote("demo-r1"), True),
     ("schedule", _with_replica, lambda w: w.renewals().put("demo-r1", 86400), True),
 ]
 
