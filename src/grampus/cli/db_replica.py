@@ -108,7 +108,7 @@ def replica_add(
         view = replicas.add(request)
         made = view.record.spec.name
         session.progress.phase("Let the read-only endpoint lead to it")
-        change = replicas.settle_endpoint(primary)
+        change = replicas.follow_endpoint(primary)
         created = databases.made(made)
         held = session.cluster().observe_pool(view.record.spec.pool).copies
     make_output(output_format).details(
@@ -219,7 +219,7 @@ def replica_promote(
             show_plan(output_format, replicas.describe(PROMOTE_REPLICA, order))
             return
         replicas.promote(name, wait=wait)
-        replicas.settle_endpoint(order.primary)
+        replicas.follow_endpoint(order.primary)
         view = databases.show(name)
         held = session.cluster().observe_pool(view.record.spec.pool).copies
     kept = "" if held > 1 else f"\nBeware: {_explain_one_copy(name)}"
@@ -248,7 +248,7 @@ def replica_renew(
             show_plan(output_format, replicas.describe(RENEW_REPLICA, replicas.plan_renew(name)))
             return
         view = replicas.renew(name)
-        replicas.settle_endpoint(view.record.spec.replica_of or "")
+        replicas.follow_endpoint(view.record.spec.replica_of or "")
     make_output(output_format).text(
         replica_document(view),
         f"The replica '{name}' was renewed from '{view.record.spec.replica_of}'; it is "

@@ -70,7 +70,7 @@ def db_delete(
         confirm(f"Delete the database '{name}'? It can be had back for {keep_days} days.", yes=yes)
         if with_replicas:
             replicas.remove_all(name)
-        replicas.settle_endpoint(name)  # it is served nowhere any more
+        replicas.follow_endpoint(name)  # it is served nowhere any more
         trashed = trash.trash(name, keep_days=keep_days)
     if trashed is None:
         make_output(output_format).text({"deleted": name}, f"The database '{name}' is deleted.")
@@ -196,7 +196,7 @@ def _delete_now(
         confirm(f"Delete the database '{name}' and all its data for good?", yes=yes)
         if with_replicas:
             replicas.remove_all(name)
-        replicas.settle_endpoint(name)  # it is served nowhere any more
+        replicas.follow_endpoint(name)  # it is served nowhere any more
         databases.delete(name)
     make_output(output_format).text({"deleted": name}, f"The database '{name}' is deleted.")
 

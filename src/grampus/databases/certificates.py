@@ -19,6 +19,8 @@ from grampus.databases.layout import MYSQL_GID, MYSQL_UID, InstancePlan
 from grampus.hosts.port import Host
 
 VALID_DAYS = 3650
+# Of an authority that goes on signing, so that what it signs late does not outlast it.
+SIGNS_FOR_DAYS = 5 * VALID_DAYS
 AUTHORITIES, SERVER_CERTIFICATE = "ca.pem", "server-cert.pem"
 # The server's certificate last: with it, certificates count as whole.
 TLS_FILES = (AUTHORITIES, "client-cert.pem", "client-key.pem", "server-key.pem", SERVER_CERTIFICATE)
@@ -57,7 +59,7 @@ def make_authority(host: Host, directory: PurePosixPath, name: str) -> Authority
         in_one_shell(["rm", "-rf", str(directory)], ["install", "-d", "-m", "0700", str(directory)])
     )
     host.write_file(directory / "openssl.cnf", render_openssl_conf(()))
-    host.run(_certificate_argv(directory, "ca", name))
+    host.run(_certificate_argv(directory, "ca", name, SIGNS_FOR_DAYS))
     certificate = host.read_file(directory / AUTHORITIES) or ""
     key = SecretStr(host.read_file(directory / _AUTHORITY_KEY) or "")
     host.run(["rm", "-rf", str(directory)])
@@ -186,7 +188,9 @@ extendedKeyUsage = clientAuth
 """
 
 
-def _certificate_argv(directory: PurePosixPath, section: str, common_name: str) -> list[str]:
+def _certificate_argv(
+    directory: PurePosixPath, section: str, common_name: str, valid_days: int = VALID_DAYS
+) -> list[str]:
     stem = "ca" if section == "ca" else f"{section}-cert"
     signed = (
         []
@@ -207,7 +211,7 @@ def _certificate_argv(directory: PurePosixPath, section: str, common_name: str) 
         "ec_paramgen_curve:prime256v1",
         "-noenc",
         "-days",
-        str(VALID_DAYS),
+        str(valid_days),
         "-subj",
         f"/CN={common_name}",
         *signed,

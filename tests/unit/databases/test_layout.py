@@ -86,7 +86,7 @@ def test_both_daemons_see_the_same_things() -> None:
 def test_the_server_certificate_is_for_the_address_and_no_authority() -> None:
     text = render_openssl_conf(["10.9.0.10", "10.9.0.11"])
     server = text.split("[server]")[1].split("[client]")[0]
-    assert "subjectAltName = IP:10.9.0.10" in server
+    assert "subjectAltName = IP:10.9.0.10, IP:10.9.0.11\n" in server
     assert "CA:FALSE" in server
 
 

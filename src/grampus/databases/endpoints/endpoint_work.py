@@ -67,16 +67,17 @@ class EndpointWork:
 
     def leave(self) -> None:
         """Served no longer where it was. A host that cannot be reached is told later."""
+        hosts = {host.name for host in self._ports.fleet.hosts()}
         endpoint = self._endpoint()
         if endpoint is None:
             return
         kept = []
-        for name in endpoint.left_hosts:
+        for name in hosts.intersection(endpoint.left_hosts):
             try:
                 self._leave(self._ports.fleet.host(name), endpoint.address)
             except HostUnreachableError:
                 kept.append(name)
-        self._put(endpoint.model_copy(update={"left_hosts": tuple(kept)}))
+        self._put(endpoint.model_copy(update={"left_hosts": tuple(sorted(kept))}))
 
     def serve(self) -> None:
         """HAProxy runs at the endpoint's host, and leads to its members.

@@ -223,7 +223,7 @@ class DatabaseReplicas:
             order = self.plan_remove(name).model_copy(update={"leftover_snapshot": leftover})
             operations.run(REMOVE_REPLICA, order)
         self._copies.tidy(order.spec.pool)
-        self.settle_endpoint(order.primary)
+        self.follow_endpoint(order.primary)
 
     def remove_all(self, primary: str) -> None:
         """Remove every replica of a database, one after the other. Raises as `remove`."""
@@ -308,6 +308,16 @@ class DatabaseReplicas:
         with operations.locked(primary, lane="endpoint"):
             seen = [Candidate(one.record.spec, one.standing) for one in self.of(primary)]
             return self._endpoints.settle(primary, seen)
+
+    def follow_endpoint(self, primary: str) -> EndpointChange | None:
+        """As `settle_endpoint`, after replicas were changed; None also while another command is at
+        it, which is about to see the same."""
+        try:
+            return self.settle_endpoint(primary)
+        except RefusedError as error:
+            if error.code != "busy":
+                raise
+            return None
 
     def settle_endpoints(self) -> dict[str, EndpointChange]:
         """All of them, by their databases; one that another command is at is left to it."""

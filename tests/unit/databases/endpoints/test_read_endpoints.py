@@ -230,6 +230,21 @@ def test_the_controller_tells_of_changes_and_of_nobody(world: ReplicaWorld) -> N
 
 def test_what_another_command_is_at_is_left_to_it(world: ReplicaWorld) -> None:
     operations = world.service().operations
-    with operations.locked("demo", lane="endpoint"), pytest.raises(GrampusError) as caught:
-        world.settle_endpoint()
-    assert caught.value.code == "busy"
+    with operations.locked("demo", lane="endpoint"):
+        with pytest.raises(GrampusError) as caught:
+            world.settle_endpoint()
+        assert caught.value.code == "busy"
+        assert keep_endpoints(world.replicas()) == []
+        world.replicas().remove("demo-r2")
+    assert world.endpoint().members == ("demo-r1", "demo-r2")
+    world.settle_endpoint()
+    assert led_to(world) == ["demo-r1"]
+
+
+def test_a_host_that_is_no_more_is_told_nothing(world: ReplicaWorld) -> None:
+    records = world.service().operations.records
+    left = world.endpoint().model_copy(update={"left_hosts": ("h9",)})
+    records.put_read_endpoint("demo", left)
+    world.host_of("demo-r2").apply_error["mysqld-demo-r2"] = "disk full"
+    world.settle_endpoint()
+    assert (world.endpoint().left_hosts, led_to(world)) == ((), ["demo-r1"])
