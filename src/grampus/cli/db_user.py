@@ -168,6 +168,7 @@ def _show_login(
         **facts,
         "connection_string": login.connection_string,
         "client_command": login.client_command,
+        "read_only_command": login.read_only_command,
         "option_file": str(login.option_file),
     }
     shown = {
@@ -175,6 +176,7 @@ def _show_login(
         **pairs,
         "connection": login.connection_string,
         "client": login.client_command,
+        **({"read-only": login.read_only_command} if login.read_only_command else {}),
     }
     make_output(output_format).details(document, shown)
 

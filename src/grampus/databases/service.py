@@ -7,6 +7,7 @@ takes the lock and finds an unfinished operation first finishes or undoes it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 
 from grampus.core.clock import Clock
@@ -56,6 +57,9 @@ from grampus.state.store import Store
 from grampus.volumes.model import VolumeRecord, WritePath
 from grampus.volumes.write_paths import decide_max_lag_ms
 
+# Databases that are looked at side by side: a volume's client that hangs is waited for once, not
+# once for each.
+_LOOKS_AT_ONCE = 8
 # `list` is a method of the service: inside it, the type goes by these names.
 Sentences = list[str]
 Views = list[DatabaseView]
@@ -440,7 +444,12 @@ class DatabaseService:
             if self._fleet.is_reachable(host):
                 daemons = self._fleet.host(host).observe_daemons()
                 states[host] = {daemon.name: daemon.state for daemon in daemons}
-        return [self._view(record, states.get(record.spec.host)) for record in records]
+        if len(records) < 2:
+            return [self._view(record, states.get(record.spec.host)) for record in records]
+        with ThreadPoolExecutor(max_workers=min(len(records), _LOOKS_AT_ONCE)) as pool:
+            return list(
+                pool.map(lambda record: self._view(record, states.get(record.spec.host)), records)
+            )
 
     def _view(
         self, record: DatabaseRecord, daemons: Mapping[str, DaemonState] | None

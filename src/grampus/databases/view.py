@@ -73,6 +73,11 @@ def render_client_command(flavour: FlavourName, option_file: str) -> str:
     return f"{CLIENT_PROGRAMS[flavour]} --defaults-extra-file={shlex.quote(option_file)}"
 
 
+def render_reading_command(client_command: str, address: str, authorities: str) -> str:
+    """The same client at a read-only endpoint, which other authorities vouch for."""
+    return f"{client_command} --host={address} --ssl-ca={shlex.quote(authorities)}"
+
+
 def client_argv(flavour: FlavourName, option_file: str, sql: str | None) -> tuple[str, ...]:
     """The client inside the daemon: interactive, or with `sql` to run."""
     # Unbuffered: a program that feeds statements through a pipe sees each answer at once.

@@ -306,7 +306,9 @@ class DatabaseReplicas:
         if operations.records.find_read_endpoint(primary) is None:
             return None
         with operations.locked(primary, lane="endpoint"):
-            seen = [Candidate(one.record.spec, one.standing) for one in self.of(primary)]
+            # Of one that is still being made nothing is served: it may be undone.
+            ready = [one for one in self.of(primary) if one.record.phase == "ready"]
+            seen = [Candidate(one.record.spec, one.standing) for one in ready]
             return self._endpoints.settle(primary, seen)
 
     def follow_endpoint(self, primary: str) -> EndpointChange | None:

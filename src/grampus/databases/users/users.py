@@ -32,7 +32,11 @@ from grampus.databases.users.user_steps import (
     REMOVE_USER,
     UserOrder,
 )
-from grampus.databases.view import render_client_command, render_connection_string
+from grampus.databases.view import (
+    render_client_command,
+    render_connection_string,
+    render_reading_command,
+)
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,7 @@ class UserLogin:
     connection_string: str = field(repr=False)
     client_command: str
     option_file: Path
+    read_only_command: str | None = None  # at the read-only endpoint, of a database that has one
 
 
 class DatabaseUsers:
@@ -158,12 +163,18 @@ class DatabaseUsers:
             host=spec.host,
             option_file=str(client_option_file(directory)),
         )
+        command = render_client_command(spec.flavour, str(files.option_file(user)))
+        reading = self._operations.records.find_read_endpoint(database)
+        authorities = self._operations.credentials.replicas_ca_file(database)
         return UserLogin(
             user=user,
             endpoint=endpoint,
             connection_string=render_connection_string(endpoint),
-            client_command=render_client_command(spec.flavour, str(files.option_file(user))),
+            client_command=command,
             option_file=files.option_file(user),
+            read_only_command=None
+            if reading is None
+            else render_reading_command(command, reading.address, str(authorities)),
         )
 
     def running(self, database: str) -> DatabaseRecord:

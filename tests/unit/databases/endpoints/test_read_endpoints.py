@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -13,8 +14,10 @@ from grampus.databases.live.moving import DatabaseMoves
 from grampus.databases.names.naming import DatabaseNames
 from grampus.databases.names.trash import DatabaseTrash
 from grampus.databases.tls.certificate_rotation import CertificateRotation
+from grampus.databases.users.users import DatabaseUsers
 from tests.unit.databases.fakes import BEGIN
 from tests.unit.databases.replicas.replica_world import ReplicaWorld
+from tests.unit.interruption import Killed
 
 
 @pytest.fixture
@@ -82,6 +85,35 @@ def test_a_replica_with_new_certificates_is_trusted_as_before(world: ReplicaWorl
     assert world.server("demo-r1").shown != former
     assert world.server("demo-r1").is_trusted_by(kept)
     assert world.service().operations.credentials.ca_file("demo-r1").read_text().count(BEGIN) == 1
+
+
+def test_nothing_is_served_for_a_replica_that_is_still_being_made(tmp_path: Path) -> None:
+    """Its making may be undone, and the address with it."""
+    with closing(ReplicaWorld(tmp_path)) as world:
+        world.create(host="h1")
+        world.journal.dies_after = ("db.replica-add", "follow")
+        with pytest.raises(Killed):
+            world.add(host="h2")
+        assert keep_endpoints(world.replicas()) == []
+        assert (world.endpoint().host, world.proxies()) == (None, {})
+        world.service().converge()
+        assert world.service().operations.records.all_read_endpoints() == {}
+        world.journal.dies_after = None
+        world.add(host="h2")
+        world.settle_endpoint()
+        assert led_to(world) == ["demo-r1"]
+
+
+def test_a_user_is_told_where_to_read(world: ReplicaWorld) -> None:
+    users = DatabaseUsers(world.service().operations)
+    users.add("demo", "report", "read")
+    login = users.login("demo", "report")
+    authorities = world.service().operations.credentials.replicas_ca_file("demo")
+    reading = f"--host={world.endpoint().address} --ssl-ca={authorities}"
+    assert login.read_only_command == f"{login.client_command} {reading}"
+    world.create("alone")
+    users.add("alone", "report", "read")
+    assert users.login("alone", "report").read_only_command is None
 
 
 @pytest.mark.parametrize("is_there", [True, False], ids=["hangs", "is-gone"])
