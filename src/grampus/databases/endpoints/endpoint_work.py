@@ -110,9 +110,11 @@ class EndpointWork:
     def restrict(self) -> None:
         """Nobody but the members is led to, if the endpoint is served at all.
 
-        A host that cannot be reached serves nobody. One that runs and does not answer is ended.
+        A host that cannot be reached serves nobody. One that runs and does not answer is ended, and
+        so is one that served it before and could not be told.
         """
         self._lead_only_to(self._led_to())
+        self.leave()
 
     def take_back(self) -> None:
         """The same of members that are about to be replicas again, and take no writes yet."""

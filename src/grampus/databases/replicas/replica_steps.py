@@ -48,8 +48,8 @@ class PromoteOrder(BaseModel):
     replica: DatabaseSpec  # as it is
     primary: str
     wait_for: str | None  # transactions that the primary had; None: what was received is enough
-    # Those that its primary's read-only endpoint leads to, if it leads to this one.
-    endpoint_members: tuple[DatabaseSpec, ...] = ()
+    # Those that its primary's read-only endpoint is noted to lead to; None: it is served nowhere.
+    endpoint_members: tuple[DatabaseSpec, ...] | None = None
 
     @property
     def changed(self) -> DatabaseSpec:
@@ -113,7 +113,8 @@ def _promote_steps(ports: StepPorts, order: PromoteOrder) -> list[Step]:
     following = ReplicaWork(ports, replica, primary)
     former, live = LiveWork(ports, replica), LiveWork(ports, changed)
     steps, leaves = [], []
-    if order.endpoint_members:
+    if order.endpoint_members is not None:
+        # Also where it is not noted to lead to this one: a change may have been cut off.
         others = tuple(spec for spec in order.endpoint_members if spec.name != name)
         leaves.append(
             Step(

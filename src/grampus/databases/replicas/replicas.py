@@ -269,16 +269,17 @@ class DatabaseReplicas:
                     code="not-replicating",
                 )
             wait_for = position.executed
-        records = self._operations.records
-        endpoint = records.find_read_endpoint(primary)
-        members = endpoint.members if endpoint is not None else ()
-        followers = {known: records.get(known).spec for known in self.names(primary)}
-        led_to = tuple(followers[known] for known in members if known in followers)
+        endpoint = self._operations.records.find_read_endpoint(primary)
+        led_to = None
+        if endpoint is not None and (endpoint.host is not None or endpoint.left_hosts):
+            records = self._operations.records
+            followers = {known: records.get(known).spec for known in self.names(primary)}
+            led_to = tuple(followers[one] for one in endpoint.members if one in followers)
         return PromoteOrder(
             replica=spec,
             primary=primary,
             wait_for=wait_for,
-            endpoint_members=led_to if name in members else (),
+            endpoint_members=led_to,
         )
 
     def promote(self, name: str, *, wait: bool = False) -> DatabaseRecord:

@@ -177,6 +177,31 @@ def test_promoted_it_is_led_to_no_more_before_it_lets_clients_write(world: Repli
     assert world.settle_endpoint().endpoint.members == ("demo-r2",)
 
 
+def test_promoted_it_is_led_to_no_more_whatever_was_noted(world: ReplicaWorld) -> None:
+    """A change was cut off between its note and what HAProxy was to be told."""
+    world.host_of("demo-r1").apply_error["mysqld-demo-r1"] = "disk full"
+    world.journal.dies_after = ("db.read-endpoint", "record")
+    with pytest.raises(Killed):
+        world.settle_endpoint()
+    world.journal.dies_after = None
+    world.host_of("demo-r1").apply_error.clear()
+    ((_, proxy),) = world.proxies().items()
+    promoted = address_of(world, "demo-r1")
+    assert (world.endpoint().members, promoted in proxy.led_to) == (("demo-r2",), True)
+    world.replicas().promote("demo-r1")
+    assert promoted not in proxy.led_to
+
+
+def test_promoted_it_is_led_to_no_more_where_it_was_served_before(world: ReplicaWorld) -> None:
+    world.servers["h2"].up = False
+    world.settle_endpoint()
+    world.servers["h2"].up = True
+    assert set(world.proxies()) == {"h2", "h3"}
+    world.replicas().promote("demo-r2")
+    assert set(world.proxies()) == {"h3"}
+    assert address_of(world, "demo-r2") not in world.proxies()["h3"].led_to
+
+
 def test_a_promotion_waits_for_no_host_that_is_gone(world: ReplicaWorld) -> None:
     world.settle_endpoint()
     world.servers["h2"].up = False
