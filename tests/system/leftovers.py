@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from tests.system.command_line import CommandLine
 from tests.system.images import pool_contents
 from tests.system.machine import inventory, lab_container
+
+_DIRECTORIES = ("databases", "endpoints", "volumes", "exports", "scratch", "etc-ceph")
+# What signs certificates of replicas stays with a database for the next one.
+_OF_REPLICAS = (".replica-authority.json", ".replicas.ca.pem")
 
 
 def cluster_inventory(lab: CommandLine) -> dict[str, Any]:
@@ -34,10 +39,21 @@ def cluster_inventory(lab: CommandLine) -> dict[str, Any]:
         "files": sorted(
             str(path.relative_to(data))
             for path in data.glob("*/data/*/*")
-            if path.parts[-2] in ("databases", "volumes", "exports", "scratch", "etc-ceph")
+            if path.parts[-2] in _DIRECTORIES
         ),
-        "secrets": sorted(path.name for path in secrets.glob("*")) if secrets.exists() else [],
+        "secrets": _secrets(secrets),
     }
+
+
+def _secrets(directory: Path) -> list[str]:
+    names = {path.name for path in directory.glob("*")} if directory.exists() else set()
+    kept = {
+        f"{name.removesuffix('.json')}{tail}"
+        for name in names
+        for tail in _OF_REPLICAS
+        if name.endswith(".json")
+    }
+    return sorted(names - kept)
 
 
 def differences(before: dict[str, Any], after: dict[str, Any]) -> dict[str, tuple[Any, Any]]:

@@ -329,4 +329,5 @@ ELSEWHERE = {
     "db.grow": "the controller's own, which looks again in seconds",
     "db.close": "the controller's own, which looks again in seconds",
     "db.open": "the controller's own, which looks again in seconds",
+    "db.read-endpoint": "the controller's own, which looks again in seconds",
 }

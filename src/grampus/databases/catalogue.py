@@ -13,6 +13,7 @@ from grampus.core.errors import GrampusError
 from grampus.databases.kinds import AnyOperationType
 
 KIND_PREFIX = "db."
+READ_ENDPOINT = "db.read-endpoint"
 # As journaled, and MODULE:NAME below this package.
 KINDS: Mapping[str, str] = {
     "db.create": "creating:CREATE",
@@ -24,7 +25,7 @@ KINDS: Mapping[str, str] = {
     "db.replica-promote": "replicas.replica_steps:PROMOTE_REPLICA",
     "db.replica-renew": "replicas.replica_steps:RENEW_REPLICA",
     "db.replica-schedule": "replicas.replica_steps:SCHEDULE_RENEWAL",
-    "db.read-endpoint": "endpoints.endpoint_steps:CHANGE_ENDPOINT",
+    READ_ENDPOINT: "endpoints.endpoint_steps:CHANGE_ENDPOINT",
     "db.delete": "lifecycle:DELETE",
     "db.start": "lifecycle:START",
     "db.stop": "lifecycle:STOP",

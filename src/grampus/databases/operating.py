@@ -14,13 +14,18 @@ from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError, RefusedError, UsageError
 from grampus.core.names import require_name
 from grampus.core.progress import Progress
-from grampus.databases.catalogue import KIND_PREFIX, find_operation_type, operation_type
+from grampus.databases.catalogue import (
+    KIND_PREFIX,
+    READ_ENDPOINT,
+    find_operation_type,
+    operation_type,
+)
 from grampus.databases.credentials import CredentialFiles
 from grampus.databases.kinds import DocumentT, Lane, OperationType
 from grampus.databases.model import DatabaseRecord
 from grampus.databases.ports import VolumePort
 from grampus.databases.records import DatabaseRecords
-from grampus.databases.replicas.replica_rules import require_allowed
+from grampus.databases.replicas.replica_rules import replicas_of, require_allowed
 from grampus.databases.step_ports import StepPorts
 from grampus.hosts.port import Fleet, HostUnreachableError
 from grampus.state.home import Home
@@ -186,6 +191,35 @@ class DatabaseOperations:
                     sentences.append(
                         f"Work on the database {name} that had been cut off could not be settled: "
                         f"{error}"
+                    )
+        return sentences + self._end_endpoints()
+
+    def _end_endpoints(self) -> list[str]:
+        """Endpoints that led to a replica which was the last one are served no longer.
+
+        The command that took it away sees to that, unless it was cut off.
+        """
+        sentences, records = [], self.records.all()
+        for name, endpoint in self.records.all_read_endpoints().items():
+            if endpoint.host is None or name not in records or replicas_of(records, name):
+                continue
+            kind = operation_type(READ_ENDPOINT)
+            ended = endpoint.model_copy(update={"host": None, "members": ()})
+            order = kind.parse(
+                {
+                    "database": name,
+                    "port": records[name].spec.port,
+                    "endpoint": ended,
+                    "members": (),
+                }
+            )
+            try:
+                with self.locked(name, lane="endpoint", timeout_s=0.0):
+                    self.run(kind, order)
+            except GrampusError as error:
+                if error.code != "busy":
+                    sentences.append(
+                        f"The read-only endpoint of {name} could not be settled: {error}"
                     )
         return sentences
 

@@ -45,6 +45,11 @@ def _remove_replica(world: ReplicaWorld) -> None:
         world.replicas().remove("demo-r1")
 
 
+def _end_endpoint(world: ReplicaWorld) -> None:
+    """It led to the one that was promoted, and to no other."""
+    world.replicas().follow_endpoint("demo")
+
+
 REPLICA_CASES: list[Case] = [
     make_case("replica-add", _primary, lambda w: w.add(), "gone", make=ReplicaWorld),
     make_case(
@@ -86,6 +91,7 @@ REPLICA_CASES: list[Case] = [
         "done",
         kind="replica-promote",
         make=ReplicaWorld,
+        settle=_end_endpoint,
         no_way_back="open",
     ),
     make_case(

@@ -202,6 +202,17 @@ def test_promoted_it_is_led_to_no_more_where_it_was_served_before(world: Replica
     assert address_of(world, "demo-r2") not in world.proxies()["h3"].led_to
 
 
+def test_without_a_replica_the_next_command_ends_it(world: ReplicaWorld) -> None:
+    """The commands that took the replicas away were cut off before they came to it."""
+    for name in ("demo-r1", "demo-r2"):
+        world.replicas().promote(name)
+    assert set(world.proxies()) == {"h2"}
+    assert world.service().converge() == []
+    assert world.proxies() == {}
+    assert world.endpoint().address not in world.servers["h2"].addresses
+    assert (world.endpoint().host, world.endpoint().left_hosts) == (None, ())
+
+
 def test_a_promotion_waits_for_no_host_that_is_gone(world: ReplicaWorld) -> None:
     world.settle_endpoint()
     world.servers["h2"].up = False
