@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import threading
 from pathlib import PurePosixPath
 
 import pytest
@@ -15,7 +14,6 @@ from grampus.hosts.port import HostUnreachableError
 from grampus.state.locks import hold_lock
 from grampus.volumes.model import WritePath
 
-from .fake_volumes import FakeVolumes
 from .fakes import FakeFile
 from .world import LAB, World
 
@@ -589,24 +587,3 @@ def test_records_of_an_earlier_version_write_directly(world: World) -> None:
     del document["spec"]["write_path"]
     del document["spec"]["max_lag_ms"]
     assert DatabaseRecord.model_validate(document) == world.service().get("demo")
-
-
-class MeetingVolumes(FakeVolumes):
-    """Volumes that are looked at only while others are."""
-
-    def __init__(self, world: World, looks: int) -> None:
-        super().__init__(world.fleet, world.fuse, world.clock)
-        self._meeting = threading.Barrier(looks, timeout=10.0)
-
-    def is_attached(self, name: str) -> bool:
-        self._meeting.wait()
-        return super().is_attached(name)
-
-
-def test_databases_are_looked_at_side_by_side(world: World) -> None:
-    for name in ("one", "two", "three"):
-        world.create(name)
-    meeting = MeetingVolumes(world, looks=3)
-    meeting.images = world.volumes.images
-    world.volumes = meeting
-    assert [view.record.spec.name for view in world.service().list()] == ["one", "three", "two"]
