@@ -115,6 +115,7 @@ class ReplicaWork:
             timeout_s=CONNECT_TIMEOUT_S,
             interval_s=0.2,
         )
+        self._keep_what_it_follows()
 
     def forget_account(self) -> None:
         """The account at the primary gone, if that one can be asked.
@@ -238,6 +239,14 @@ class ReplicaWork:
                 f"The certificates of {self._primary} are gone from {primary.host}.",
                 f"`grampus db restart {self._primary}` makes new ones; then try again.",
             )
+
+    def _keep_what_it_follows(self) -> None:
+        """MariaDB has it in files that it leaves to the system (`sync_master_info`): after a crash
+        of the host it followed nobody. Later on they are overwritten in place. MySQL has it in
+        tables."""
+        if self._spec.flavour == "mariadb":
+            volume = DatabaseWork(self._ports, self._spec).plan().volume
+            self._host().run(["sync", "--file-system", str(volume)])
 
     def _drop_accounts(self, primary: DatabaseSpec, *, keeps_own: bool) -> None:
         """The replica's own, and those of replicas that are gone."""
