@@ -15,6 +15,9 @@ from grampus.cli.options import LAB_DEFAULT, LabOption
 from grampus.cli.work import work_on_databases
 from grampus.core.errors import GrampusError
 
+# A server of many GiB takes a moment to give its memory back.
+ENDS_WITHIN_S = 5.0
+
 
 @command(db_app, "connect", "grampus db connect shop -e 'select version()'")
 def db_connect(
@@ -39,10 +42,13 @@ def db_connect(
         argv = host.terminal_argv(client.argv, daemon=client.daemon, tty=tty)
     sys.stdout.flush()
     code = run_in_foreground(argv)
-    if code == KILLED:
-        # The client runs in the server's container, and goes with it before it can say a word.
+    if code != 0:
+        # The client runs in the server's container, and goes with it: most often it is killed
+        # before it can say a word, sometimes it just says that the connection is lost.
+        patience_s = ENDS_WITHIN_S if code == KILLED else 0.0
         with work_on_databases(lab) as (_, databases):
-            databases.require_serving(at)
+            databases.require_serving(at, patience_s=patience_s)
+    if code == KILLED:
         raise GrampusError(
             f"The client at {at} was killed; its server goes on.",
             "Was it asked for more memory than its host has?",

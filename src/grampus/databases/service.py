@@ -174,15 +174,19 @@ class DatabaseService:
         """One database. Raises NotFoundError."""
         return self._views([self._records.get(name)])[0]
 
-    def require_serving(self, name: str) -> None:
+    def require_serving(self, name: str, *, patience_s: float = 0.0) -> None:
         """Raise GrampusError with code `server-stopped`, and why, when its server has ended.
 
-        Raises NotFoundError.
+        One that is about to end is waited for, `patience_s` seconds: all else that runs beside it
+        is killed before it is gone itself. Raises NotFoundError.
         """
-        spec = self._records.get(name).spec
+        spec, clock = self._records.get(name).spec, self._operations.clock
         host, daemon = self._fleet.host(spec.host), server_daemon_name(name)
-        if observe_daemon_state(host, daemon) == "running":
-            return
+        deadline_s = clock.monotonic_s() + patience_s
+        while observe_daemon_state(host, daemon) == "running":
+            if clock.monotonic_s() >= deadline_s:
+                return
+            clock.sleep(0.2)
         raise GrampusError(
             f"The server of {name} ended: {last_words(host, daemon)}",
             f"`grampus db start {name}` starts it, and `grampus db verify {name}` checks its "
