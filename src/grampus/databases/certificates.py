@@ -53,17 +53,19 @@ def ensure_certificates(host: Host, plan: InstancePlan, authority: Authority | N
 def make_authority(host: Host, directory: PurePosixPath, name: str) -> Authority:
     """A new authority that goes on signing, made on `host` in `directory`, which is gone then.
 
-    Raises CommandFailedError when `openssl` fails on the host.
+    Raises GrampusError, such as CommandFailedError, when `openssl` fails on the host.
     """
     host.run(
         in_one_shell(["rm", "-rf", str(directory)], ["install", "-d", "-m", "0700", str(directory)])
     )
     host.write_file(directory / "openssl.cnf", render_openssl_conf(()))
     host.run(_certificate_argv(directory, "ca", name, SIGNS_FOR_DAYS))
-    certificate = host.read_file(directory / AUTHORITIES) or ""
-    key = SecretStr(host.read_file(directory / _AUTHORITY_KEY) or "")
+    certificate = host.read_file(directory / AUTHORITIES)
+    key = host.read_file(directory / _AUTHORITY_KEY)
     host.run(["rm", "-rf", str(directory)])
-    return Authority(certificate=certificate, key=key)
+    if not certificate or not key:
+        raise GrampusError(f"`openssl` made no authority in {directory} on {host.name}.")
+    return Authority(certificate=certificate, key=SecretStr(key))
 
 
 def ensure_next_certificates(

@@ -157,5 +157,5 @@ def _slot(index: int) -> str:
 def _not_read(answer: str) -> GrampusError:
     return GrampusError(
         f"HAProxy says of its servers what cannot be read: {answer.strip()!r:.120}.",
-        "Look at its log with `grampus lab status`, and report this.",
+        "Is it of a release before 2.6? Read the log of its daemon, and report this.",
     )

@@ -75,14 +75,14 @@ def _add_steps(ports: StepPorts, order: AddOrder) -> list[Step]:
     record, *steps, finish = clone_steps(ports, order.clone)
     endpoint = Step(
         "endpoint",
-        f"Keep {spec.endpoint_address} for the read-only endpoint of {primary}, and make what "
-        "signs the certificates of its replicas",
+        f"Keep {spec.endpoint_address} for the read-only endpoint of {primary}, and what signs the "
+        "certificates of its replicas",
         work.ensure_endpoint,
-        work.remove_endpoint,
+        work.remove_endpoint if order.makes_endpoint else None,
     )
     return [
         record,
-        *([endpoint] if order.makes_endpoint else []),
+        endpoint,
         *steps,
         Step("follow", f"Let it follow {primary}", work.follow, work.forget_account),
         Step("note", "Note when it was filled", work.note_renewed),

@@ -48,7 +48,7 @@ class UserLogin:
     connection_string: str = field(repr=False)
     client_command: str
     option_file: Path
-    read_only_command: str | None = None  # at the read-only endpoint, of a database that has one
+    read_only_command: str | None = None  # at the read-only endpoint, where one is served
 
 
 class DatabaseUsers:
@@ -173,7 +173,7 @@ class DatabaseUsers:
             client_command=command,
             option_file=files.option_file(user),
             read_only_command=None
-            if reading is None
+            if reading is None or reading.host is None
             else render_reading_command(command, reading.address, str(authorities)),
         )
 

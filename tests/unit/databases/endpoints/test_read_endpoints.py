@@ -76,6 +76,14 @@ def test_certificates_of_replicas_are_of_one_authority_that_stays(world: Replica
     assert names == [], "the key is with the passwords alone"
 
 
+def test_an_authority_that_was_lost_is_made_anew_for_the_next_replica(world: ReplicaWorld) -> None:
+    credentials = world.service().operations.credentials
+    credentials.ensure_replica_authority_absent("demo")
+    world.add(name="demo-late")
+    kept = credentials.replicas_ca_file("demo").read_text()
+    assert world.server("demo-late").is_trusted_by(kept)
+
+
 def test_a_replica_with_new_certificates_is_trusted_as_before(world: ReplicaWorld) -> None:
     rotation = CertificateRotation(world.service().operations)
     former = world.server("demo-r1").shown
