@@ -229,6 +229,14 @@ impl JournaledDevice {
         drained
     }
 
+    /// Stop, and leave the journal as it is: what was flushed and is not in the image is there.
+    /// Requests that come later, or wait still, are dropped. A second call does nothing.
+    pub fn close_undrained(&self) {
+        if !self.engine.lock().is_stopped() {
+            self.stop();
+        }
+    }
+
     fn stop(&self) {
         self.engine.stop();
         let threads =

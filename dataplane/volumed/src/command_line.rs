@@ -250,7 +250,14 @@ pub enum CtlCommand {
         wait: Wait,
     },
     /// Unmount, flush, close, end
-    Stop(Wait),
+    Stop {
+        /// Leave in the journal what it holds, for an image that is to be removed
+        #[arg(long)]
+        leave_journal: bool,
+        /// How long.
+        #[command(flatten)]
+        wait: Wait,
+    },
 }
 
 /// How long to wait.
@@ -375,7 +382,10 @@ impl CtlCommand {
                 arguments.extend(name.map(|name| ("image".to_owned(), name.into())));
                 ("open-image", Some(wait))
             }
-            Self::Stop(wait) => ("stop", Some(wait)),
+            Self::Stop { leave_journal, wait } => {
+                arguments.extend(leave_journal.then(|| ("leave_journal".to_owned(), true.into())));
+                ("stop", Some(wait))
+            }
         };
         let timeout_s = wait.and_then(|wait| wait.timeout_s);
         arguments.extend(timeout_s.map(|seconds| ("timeout_s".to_owned(), seconds.into())));

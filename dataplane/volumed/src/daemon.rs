@@ -42,6 +42,8 @@ pub enum Event {
         cause: String,
         /// How long users may take to let go, and then the cluster.
         timeout: Duration,
+        /// What the journal holds stays there.
+        leaves_journal: bool,
         /// Who waits for the answer.
         reply: Option<mpsc::Sender<Result<Value, Refused>>>,
     },
@@ -243,10 +245,10 @@ impl Daemon {
         })
     }
 
-    fn stop(&self, timeout: Duration) -> Result<Value, Refused> {
+    fn stop(&self, timeout: Duration, leaves_journal: bool) -> Result<Value, Refused> {
         let (reply, answer) = mpsc::channel();
         let cause = "the control socket".to_owned();
-        self.tell(Event::Stop { cause, timeout, reply: Some(reply) });
+        self.tell(Event::Stop { cause, timeout, leaves_journal, reply: Some(reply) });
         answer.recv().unwrap_or_else(|_| Err(Refused::new("stopping", "The daemon is ending.")))
     }
 }
@@ -298,7 +300,7 @@ impl Commands for Daemon {
             }
             Command::CloseImage { timeout, limit } => self.ready()?.seat.let_go(timeout, limit),
             Command::OpenImage { image, timeout } => self.ready()?.seat.take(image, timeout),
-            Command::Stop { timeout } => self.stop(timeout),
+            Command::Stop { timeout, leaves_journal } => self.stop(timeout, leaves_journal),
         }
     }
 }

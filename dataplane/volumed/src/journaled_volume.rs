@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use grampus_blockdev::BlockDevice;
@@ -52,6 +53,7 @@ pub struct JournaledVolume {
     local: Option<LocalView>,
     /// The log that is written to, with the write path `cache`.
     log: Option<PathBuf>,
+    leaves_journal: AtomicBool,
 }
 
 impl JournaledVolume {
@@ -70,7 +72,7 @@ impl JournaledVolume {
         let config = decide_config(source, &found_log, image.geometry().size_bytes());
         let sealing = new_sealing(source.secret.as_ref())?;
         let options = Options { volume: new_volume_id()?, config, sealing };
-        let (below, reads) = below(source, image, new_read_key(source)?);
+        let (below, reads) = below(source, rbd.device(), new_read_key(source)?);
         let mut found = Progress::default();
         let mut announce = announcer();
         let mut progress = |now| {
@@ -93,7 +95,8 @@ impl JournaledVolume {
             asides: found_log.asides(),
         });
         let log = place_of_log(source).filter(|_| found_log.log.is_some());
-        Ok(Self { rbd, device: Arc::new(device), reads, local, left_behind, log })
+        let (device, leaves_journal) = (Arc::new(device), AtomicBool::new(false));
+        Ok(Self { rbd, device, reads, left_behind, local, log, leaves_journal })
     }
 }
 
@@ -117,10 +120,9 @@ impl JournaledVolume {
 /// What the journal writes to and reads from: the image, behind a read cache where there is one.
 fn below(
     source: &RbdSource,
-    image: &Arc<RbdImage>,
+    image: Arc<dyn BlockDevice>,
     key: Option<Key>,
 ) -> (Arc<dyn BlockDevice>, Option<Arc<ReadCache>>) {
-    let image: Arc<dyn BlockDevice> = Arc::<RbdImage>::clone(image);
     let place = source.local.as_ref().filter(|_| source.write_path == WritePath::Cache);
     match place.and_then(|place| place.read_cache(Arc::clone(&image), key)) {
         Some(cache) => (Arc::<ReadCache>::clone(&cache), Some(cache)),
@@ -349,7 +351,15 @@ impl Volume for JournaledVolume {
         self.device.draw_down(DRAWN_DOWN_BYTES, patience);
     }
 
+    fn leave_journal(&self) {
+        self.leaves_journal.store(true, Ordering::Relaxed);
+    }
+
     fn close(&self) -> Result<(), VolumeError> {
+        if self.leaves_journal.load(Ordering::Relaxed) {
+            self.device.close_undrained();
+            return self.rbd.close();
+        }
         let drained = self.device.close(CLOSE_PATIENCE);
         match &drained {
             Ok(()) => {

@@ -81,6 +81,8 @@ pub enum Command {
     Stop {
         /// How long to wait for users to let go, and then for the cluster.
         timeout: Duration,
+        /// What the journal holds stays there, and is not brought into the image before.
+        leaves_journal: bool,
     },
 }
 
@@ -163,7 +165,10 @@ fn parse_command(name: &str, fields: &mut Map<String, Value>) -> Result<Command,
             image: take_image(fields)?,
             timeout: take_timeout(fields, DEFAULT_EXCHANGE_TIMEOUT)?,
         },
-        "stop" => Command::Stop { timeout: take_timeout(fields, DEFAULT_STOP_TIMEOUT)? },
+        "stop" => Command::Stop {
+            timeout: take_timeout(fields, DEFAULT_STOP_TIMEOUT)?,
+            leaves_journal: take_flag(fields, "leave_journal")?,
+        },
         _ => {
             return Err(Refused::new(
                 "unknown-command",
@@ -191,6 +196,17 @@ fn take_image(fields: &mut Map<String, Value>) -> Result<Option<ImageName>, Refu
         let forms = "POOL/IMAGE or POOL/NAMESPACE/IMAGE";
         Refused::new("invalid-argument", format!("image is {value}, not {forms}."))
     })
+}
+
+fn take_flag(fields: &mut Map<String, Value>, name: &str) -> Result<bool, Refused> {
+    match fields.remove(name) {
+        None => Ok(false),
+        Some(Value::Bool(flag)) => Ok(flag),
+        Some(value) => Err(Refused::new(
+            "invalid-argument",
+            format!("{name} is {value}, neither true nor false."),
+        )),
+    }
 }
 
 fn take_timeout(fields: &mut Map<String, Value>, default: Duration) -> Result<Duration, Refused> {
@@ -283,7 +299,11 @@ mod tests {
             ),
             (
                 r#"{"version":1,"command":"stop","timeout_s":0}"#,
-                Command::Stop { timeout: Duration::ZERO },
+                Command::Stop { timeout: Duration::ZERO, leaves_journal: false },
+            ),
+            (
+                r#"{"version":1,"command":"stop","leave_journal":true}"#,
+                Command::Stop { timeout: DEFAULT_STOP_TIMEOUT, leaves_journal: true },
             ),
         ] {
             assert_eq!(parse_request(line.as_bytes()), Ok(command), "{line}");

@@ -10,6 +10,7 @@ use grampus_blockdev::BlockDevice;
 use grampus_librbd::{
     Cluster, ConnectOptions, Errno, ImageSpec, Libraries, QuiesceHandler, RbdError, RbdImage,
 };
+use grampus_readahead::ReadAhead;
 use grampus_sealing::Secret;
 
 use crate::encryption::{ENCRYPTION_KEY, LUKS2, require_fit};
@@ -42,6 +43,8 @@ pub const DEFAULT_CEPH_OPTIONS: [(&str, &str); 4] = [
 /// zeros.)
 pub const ENCRYPTED_CEPH_OPTIONS: [(&str, &str); 1] = [("rbd_sparse_read_threshold_bytes", "1")];
 
+/// From the opening on: a file system is mounted right then, and replays its log.
+const READS_AHEAD_FOR: Duration = Duration::from_secs(60);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Which image, and how to reach its cluster.
@@ -124,6 +127,7 @@ impl RbdSource {
 pub struct RbdVolume {
     cluster: Arc<Cluster>,
     image: Arc<RbdImage>,
+    device: Arc<ReadAhead>,
     identity: Identity,
     locked: bool,
 }
@@ -195,7 +199,9 @@ impl RbdVolume {
             client_address,
             librbd_version: Some(format!("{major}.{minor}.{extra}")),
         };
-        Ok(Self { cluster, image, identity, locked: source.lock })
+        let below: Arc<dyn BlockDevice> = Arc::<RbdImage>::clone(&image);
+        let device = Arc::new(ReadAhead::new(below, READS_AHEAD_FOR));
+        Ok(Self { cluster, image, device, identity, locked: source.lock })
     }
 
     pub(crate) fn image(&self) -> &Arc<RbdImage> {
@@ -266,7 +272,7 @@ pub(crate) fn failed(error: &RbdError) -> VolumeError {
 
 impl Volume for RbdVolume {
     fn device(&self) -> Arc<dyn BlockDevice> {
-        Arc::<RbdImage>::clone(&self.image)
+        Arc::<ReadAhead>::clone(&self.device)
     }
 
     fn identity(&self) -> Identity {

@@ -187,12 +187,12 @@ fn run(daemon: &Arc<Daemon>, events: Receiver<Event>) -> Result<End, ServeError>
             Event::StartFailed(error) => return Ok(End::Abrupt(Err(error.into()))),
             Event::SessionEnded => {
                 tracing::info!("the mount is gone");
-                let result = stop(daemon, DEFAULT_STOP_TIMEOUT);
+                let result = stop(daemon, DEFAULT_STOP_TIMEOUT, false);
                 return Ok(finish(daemon, None, result));
             }
-            Event::Stop { cause, timeout, reply } => {
-                tracing::info!(cause, "stopping");
-                let result = stop(daemon, timeout);
+            Event::Stop { cause, timeout, leaves_journal, reply } => {
+                tracing::info!(cause, leaves_journal, "stopping");
+                let result = stop(daemon, timeout, leaves_journal);
                 return Ok(finish(daemon, reply, result));
             }
         }
@@ -230,7 +230,7 @@ fn finish(
 }
 
 /// Unmount, let users finish, flush, close.
-fn stop(daemon: &Arc<Daemon>, timeout: Duration) -> Stopped {
+fn stop(daemon: &Arc<Daemon>, timeout: Duration, leaves_journal: bool) -> Stopped {
     daemon.note_stopping();
     let Some(offered) = daemon.offered_at_last() else {
         return Stopped { closed: false, cut_off: false, unclean: None };
@@ -272,6 +272,9 @@ fn stop(daemon: &Arc<Daemon>, timeout: Duration) -> Stopped {
         if let Err(error) = offered.mount.abort() {
             tracing::warn!(%error, "cannot end the mount");
         }
+    }
+    if let Some(volume) = offered.seat.volume().filter(|_| leaves_journal) {
+        volume.leave_journal();
     }
     let (closed, trouble) = close(offered, timeout);
     let waiting = (is_detached && given_up > 0)
@@ -462,7 +465,12 @@ fn wait_for_signals(signals: StopSignals, daemon: &Daemon) {
             Ok(name) => {
                 seen = true;
                 let cause = name.to_owned();
-                daemon.tell(Event::Stop { cause, timeout: DEFAULT_STOP_TIMEOUT, reply: None });
+                daemon.tell(Event::Stop {
+                    cause,
+                    timeout: DEFAULT_STOP_TIMEOUT,
+                    leaves_journal: false,
+                    reply: None,
+                });
             }
             Err(error) => {
                 tracing::error!(%error, "cannot wait for signals");

@@ -155,6 +155,10 @@ pub trait Volume: Send + Sync {
     /// Leave little to do for [`Volume::close`], within about `patience`: requests go on meanwhile.
     fn draw_down(&self, _patience: Duration) {}
 
+    /// Let [`Volume::close`] leave in the journal what it holds: the next one to open the volume finds
+    /// it there, as after a crash, and who removes it has no use for it.
+    fn leave_journal(&self) {}
+
     /// Wait for what is in flight, let go of the lock, close. Nothing else is called after it.
     ///
     /// # Errors

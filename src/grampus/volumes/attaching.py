@@ -183,7 +183,7 @@ class Attacher:
         self._put(record.model_copy(update={"attachment": attachment}))
         return attachment
 
-    def detach(self, name: str) -> None:
+    def detach(self, name: str, *, leaves_journal: bool = False) -> None:
         """Flush, unmount, unmap; also what a fence left on hosts that can be reached."""
         record = self._records.find(name)
         if record is None:
@@ -202,12 +202,13 @@ class Attacher:
         for driver in self._drivers_to_clear(record):
             driver.ensure_answering(target, self._request(record))  # or looking at it would wait
         was_alive = self.observe_attachment(record) is not None
-        self._clear(record, target, self._drivers_to_clear(record))
+        # An image that is removed next need not have what the journal holds.
+        self._clear(record, target, self._drivers_to_clear(record), leaves_journal)
         if not was_alive:  # one that was stopped cleanly has let go of the image itself
             self._fence_dead_client(record)
         record = self._put(record.model_copy(update={"host": None, "attachment": None}))
         self._drop_drained_log(record)
-        if was_alive and record.spec.write_path != "direct":
+        if was_alive and record.spec.write_path != "direct" and not leaves_journal:
             self._note_undrained(record.spec)
 
     def ensure_fenced_cleared(self, name: str) -> None:
@@ -370,16 +371,19 @@ class Attacher:
             argv = ["xfs_growfs", "-d", str(mount_path(host, record.spec.name))]
             host.run(argv, timeout_s=120)
 
-    def _clear(self, record: VolumeRecord, host: Host, drivers: list[Driver]) -> None:
+    def _clear(
+        self, record: VolumeRecord, host: Host, drivers: list[Driver], leaves_journal: bool = False
+    ) -> None:
+        request = replace(self._request(record), leaves_journal=leaves_journal)
         path = mount_path(host, record.spec.name)
         for driver in drivers:
-            driver.ensure_answering(host, self._request(record))  # unmounting writes and waits
+            driver.ensure_answering(host, request)  # unmounting writes and waits
         if observe_mounted_source(host, path) is not None:
             host.run(["umount", str(path)], timeout_s=300)
         # Never `rm -r`: were it still a mount point, the volume's own files would go.
         host.run(["rmdir", str(path)], check=False)
         for driver in drivers:
-            driver.ensure_unmapped(host, self._request(record))
+            driver.ensure_unmapped(host, request)
         host.run(["rm", "-f", str(keyring_file(host, record))])
         if record.spec.encryption is not None:
             ensure_key_absent(host, self._tag, record.spec.name)

@@ -145,7 +145,7 @@ class Creating:
         if record is None:
             return
         self.require_removable(name)
-        self._attacher.detach(name)
+        self._attacher.detach(name, leaves_journal=True)
         self._remove_journal(name)
         self._snapshots.ensure_all_absent(record.spec.pool, record.spec.image)
         self._images.ensure_absent(record.spec.pool, record.spec.image)
@@ -173,7 +173,7 @@ class Creating:
     def delete_steps(self, spec: VolumeSpec) -> list[Step]:
         """The deletion; every step may be repeated, none is ever undone."""
         return [
-            Step("detach", "Detach", lambda: self._attacher.detach(spec.name)),
+            Step("detach", "Detach", lambda: self._attacher.detach(spec.name, leaves_journal=True)),
             Step(
                 "journal",
                 "Remove its journal, if it has one",

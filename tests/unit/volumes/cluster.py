@@ -72,6 +72,7 @@ class Image:
     data: str = ""
     metadata: dict[str, str] = field(default_factory=dict)
     frames: int = 0  # that its journal holds and it lacks
+    applied_frames: int = 0  # that were brought into it, ever
     snapshots: dict[str, Snapshot] = field(default_factory=dict)
     parent: tuple[str, str] | None = None  # POOL/NAMESPACE/IMAGE and the snapshot
     epoch: int = 0  # of the last owner of its journal
@@ -90,11 +91,18 @@ class Image:
     def apply_journal(self, *, closes: bool = True) -> int:
         """As volumed does before it serves, and before it ends; how many frames there were."""
         applied, self.frames = self.frames, 0
+        self.applied_frames += applied
         self.used_bytes -= self.trimmed_bytes
         self.trimmed_bytes = 0
         if self.is_journal_open and closes:
             self.metadata["grampus.journal"] = "drained"
         return applied
+
+    def lose_journal(self) -> None:
+        """As when it is removed, with all that only it holds."""
+        self.frames = self.trimmed_bytes = 0
+        if self.is_journal_open:
+            self.metadata["grampus.journal"] = "drained"
 
 
 class FakeCluster:

@@ -22,10 +22,10 @@ def answer_exchange(
     """None for a command that needs an open image, and has one."""
     if command in ("close-image", "open-image") and host.cluster.exchange_failure:
         return 1, f"volumed: {host.cluster.exchange_failure}"
-    words = dict(zip(options[::2], options[1::2], strict=True))
-    if command == "close-image":
-        return _close(host, daemon, float(words["--limit-s"]))
-    if command == "open-image":
+    if command in ("close-image", "open-image"):
+        words = dict(zip(options[::2], options[1::2], strict=True))
+        if command == "close-image":
+            return _close(host, daemon, float(words["--limit-s"]))
         return _open(host, daemon, words.get("--image", daemon.image))
     if daemon.client is None:
         assert command == "status", f"{command} of a volumed without an image"

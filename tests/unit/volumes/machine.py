@@ -464,7 +464,10 @@ class FakeHost:
                 assert not self._loops_of(daemon), "volumed stopped under its loop device"
                 assert state == "running", "a fenced daemon was asked to flush"
                 self.mounts.pop(daemon.export, None)
-                self._end(daemon)
+                if "--leave-journal" in options:
+                    self._close(daemon)
+                else:
+                    self._end(daemon)
                 daemon.state = "stopped"
                 return 0, "{}"
         raise AssertionError(f"volumed ctl {command}")
@@ -549,7 +552,7 @@ class FakeHost:
                     said = {"replayed_frames": frames, "replayed_bytes": frames * 4096}
                     return 0, self.volumed_answers or json.dumps(said)
                 if verb == "remove-journal":
-                    image.apply_journal()
+                    image.lose_journal()
                     image.metadata["grampus.journal.objects"] = ""
                     was_there = name in self.cluster.journals
                     self.cluster.journals.discard(name)

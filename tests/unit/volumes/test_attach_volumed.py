@@ -6,7 +6,7 @@ import pytest
 
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.core.units import GIB, MIB
-from grampus.volumes.model import DriverName, TransportName, VolumeRecord, VolumeSpec
+from grampus.volumes.model import DriverName, TransportName, VolumeRecord, VolumeSpec, WritePath
 
 from .cluster import POOL
 from .machine import FakeHost
@@ -235,6 +235,28 @@ def test_a_journal_is_drawn_down_while_somebody_can_be_asked(built: World) -> No
     built.service().draw_down("drawn")
     with pytest.raises(NotFoundError):
         built.service().draw_down("drown")
+
+
+@pytest.mark.parametrize("write_path", ["journal", "cache"])
+def test_what_only_a_journal_holds_is_not_brought_into_an_image_that_is_removed(
+    built: World, write_path: WritePath
+) -> None:
+    before = built.inventory()
+    spec = built.service().plan_create("gone", "databases", GIB, write_path=write_path)
+    built.service().create(spec)
+    built.attach("gone")
+    made = built.service().get("gone").spec
+    image = built.cluster.images[f"{POOL}/{made.image}"]
+    assert image.frames == 3
+    built.service().delete("gone")
+    assert image.applied_frames == 0
+    assert built.inventory() == before
+    # One that stays is left with all that it was promised.
+    kept = built.cluster.images[IMAGE]
+    built.attach()
+    frames = kept.frames
+    built.service().ensure_detached("demo")
+    assert (kept.frames, kept.applied_frames) == (0, frames)
 
 
 def test_on_a_host_where_nothing_of_it_is_left_nothing_is_looked_for(built: World) -> None:

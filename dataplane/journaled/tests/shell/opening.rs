@@ -64,6 +64,21 @@ fn what_was_flushed_comes_back_and_is_in_the_image_then() {
     world.end();
 }
 
+#[test]
+fn closed_undrained_it_leaves_the_image_as_it_was_and_loses_nothing() {
+    let world = World::new(SIZE, 1);
+    let device = opened(&world.take_over(), LAZY);
+    put(&device, 1);
+    device.close_undrained();
+    device.close_undrained();
+    device.close(PATIENCE).unwrap(); // nothing is left to do
+    assert!(world.lock().image.iter().all(|byte| *byte == 0));
+    let again = opened(&world.take_over(), LAZY);
+    assert_eq!(read(&again, 0, 60 << 10), vec![1; 60 << 10]);
+    again.close(PATIENCE).unwrap();
+    world.end();
+}
+
 /// The frame behind the tail may lie in the next segment.
 #[test]
 fn a_frame_is_found_where_it_had_to_go() {

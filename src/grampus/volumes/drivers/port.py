@@ -25,6 +25,8 @@ class MapRequest:
     has_local_log: bool = False
     # Of an encrypted volume, for as long as it is mapped; a driver takes no other.
     key_file: PurePosixPath | None = None
+    # Unmapped, what its journal holds stays there: the image is about to be removed.
+    leaves_journal: bool = False
 
     @property
     def image(self) -> str:

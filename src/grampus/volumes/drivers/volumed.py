@@ -200,7 +200,10 @@ class Volumed:
         # The file system above has flushed as it was unmounted. A stop that fails or takes too
         # long is tried again by signal, then by force.
         timeout_s = STOP_TIMEOUT_S + _drain_timeout_s(request.volume.write_path) + 5
-        self._ask(host, file, "stop", "--timeout-s", f"{STOP_TIMEOUT_S:g}", timeout_s=timeout_s)
+        # One of an earlier release knows no --leave-journal, and is ended by signal.
+        options = ("--leave-journal",) if request.leaves_journal else ()
+        wait = ("--timeout-s", f"{STOP_TIMEOUT_S:g}")
+        self._ask(host, file, "stop", *options, *wait, timeout_s=timeout_s)
 
     def observe_live(
         self, host: Host, request: MapRequest, file: PurePosixPath
