@@ -14,6 +14,8 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 # Kept between test runs: host images take a minute to build.
 TEST_HOME = CHECKOUT / "build" / "test-home"
 KILLED = -9
+# Python's own: whether compiled source is kept, and where.
+BYTECODE_SETTINGS = {"PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX"}
 
 
 @dataclass(frozen=True)
@@ -80,9 +82,15 @@ class CommandLine:
         )
 
     def environment(self, failpoints: str) -> dict[str, str]:
-        """Ours, with this lab, this home and these failpoints."""
+        """Ours, with this lab, this home and these failpoints.
+
+        Commands keep their bytecode, as those of an installed Grampus have it: a machine whose
+        settings forbid it would compile all of the source for each of them.
+        """
+        kept = {key: value for key, value in os.environ.items() if key not in BYTECODE_SETTINGS}
         return {
-            **os.environ,
+            **kept,
+            "PYTHONPYCACHEPREFIX": str(CHECKOUT / "build" / "bytecode"),
             "GRAMPUS_HOME": str(self.home),
             "GRAMPUS_LAB": self.lab,
             "GRAMPUS_FAILPOINTS": failpoints,

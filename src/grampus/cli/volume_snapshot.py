@@ -50,7 +50,8 @@ def snapshot_create(
         if dry_run:
             show_plan(output_format, steps)
             return
-        info = volumes.ensure_snapshot(name, snapshot)
+        volumes.ensure_snapshot(name, snapshot)
+        (info,) = [found for found in volumes.snapshots(name) if found.name == snapshot]
     make_output(output_format).details(snapshot_document(info), details_of_snapshot(name, info))
 
 

@@ -32,8 +32,9 @@ INITIALISE_TIMEOUT_S = 600.0  # 3 s on a local disk; a busy pool of hard disks t
 READY_TIMEOUT_S = 600.0
 LOGIN_TIMEOUT_S = 15.0
 ASK_EVERY_S, LOOK_EVERY_S = 0.2, 0.05
-# Once a second a server is asked whatever is seen, such as whether it has ended.
-ASKED_EACH_LOOK = 20
+# Once a second it is looked at whether the server has ended, and every five seconds it is asked
+# whatever is seen.
+CHECKED_EACH_LOOK, ASKED_EACH_LOOK = 20, 100
 
 
 def ensure_files(
@@ -166,11 +167,15 @@ def await_server(
     To ask a server takes a client, which takes the CPU that the server starts with; to see whether
     it listens takes none. Raises GrampusError with code `timeout`, and what `answered` raises.
     """
-    looks = itertools.count()
+    looks = itertools.count(1)
 
     def is_over() -> bool:
-        is_asked_anyway = not listens or next(looks) % ASKED_EACH_LOOK == 0
-        return (is_asked_anyway or observe_listening(host, plan)) and answered()
+        look = next(looks)
+        if not listens or look % ASKED_EACH_LOOK == 0 or observe_listening(host, plan):
+            return answered()
+        if look % CHECKED_EACH_LOOK == 0:
+            require_running(host, plan, plan.daemon)
+        return False
 
     wait_until(
         clock,

@@ -121,7 +121,7 @@ class VolumePort(Protocol):
         """The same, and how much was written between them. Raises NotFoundError."""
         ...
 
-    def ensure_snapshot(self, name: str, snapshot: str) -> SnapshotInfo:
+    def ensure_snapshot(self, name: str, snapshot: str) -> None:
         """A snapshot that holds everything flushed so far, also under a running writer.
 
         One of that name is left as it is. Raises NotFoundError, UsageError for the name,

@@ -470,7 +470,7 @@ class VolumeService:
         before = [] if order is None else self.describe_replay(order)
         return [*before, f"Take the snapshot '{snapshot}' of the volume '{name}'"]
 
-    def ensure_snapshot(self, name: str, snapshot: str) -> SnapshotInfo:
+    def ensure_snapshot(self, name: str, snapshot: str) -> None:
         """A snapshot that holds everything flushed so far (INV-4), also under a running writer.
 
         The journal of a detached volume is replayed first. A snapshot of that name is left as it
@@ -484,7 +484,7 @@ class VolumeService:
             order = self._snapshots.plan_before(name)
             if order is not None:
                 self._operations.run(kinds.REPLAY, order)
-            return self._snapshots.ensure(name, snapshot)
+            self._snapshots.ensure(name, snapshot)
 
     def ensure_snapshot_absent(self, name: str, snapshot: str) -> None:
         """The snapshot removed; nothing happens when it, or the volume, is not there.

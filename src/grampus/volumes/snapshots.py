@@ -107,7 +107,7 @@ class Snapshots:
         before = decide_before_snapshot(record, is_alive=is_alive, is_unapplied=is_unapplied)
         return self._journals.plan_replay(name) if before == "replay" else None
 
-    def ensure(self, name: str, snapshot: str) -> SnapshotInfo:
+    def ensure(self, name: str, snapshot: str) -> None:
         """The snapshot, taken now if there is none of that name; a journal has been replayed.
 
         Raises GrampusError with code `snapshot-failed` when a client could not flush in time.
@@ -122,8 +122,6 @@ class Snapshots:
                 "to it.",
                 code="snapshot-failed",
             ) from error
-        found = self._require(self._records.get(name), snapshot)
-        return describe_snapshot(found, None, spec.encryption)
 
     def ensure_absent(self, name: str, snapshot: str) -> None:
         """Remove a snapshot; nothing happens when it, or the volume, is not there.

@@ -203,7 +203,7 @@ class FakeVolumes:
             since_last_bytes=8192 if found else None,
         )
 
-    def ensure_snapshot(self, name: str, snapshot: str) -> SnapshotInfo:
+    def ensure_snapshot(self, name: str, snapshot: str) -> None:
         image = self._image(name)
         if not image.record.is_formatted:
             raise RefusedError("It holds nothing.", code="empty")
@@ -213,7 +213,6 @@ class FakeVolumes:
             info = SnapshotInfo(name=snapshot, size_bytes=size_bytes, created_at=now)
             image.snapshots[snapshot] = FakeSnapshot(info, self._content(image))
         self._fuse.burn()
-        return image.snapshots[snapshot].info
 
     def ensure_snapshot_absent(self, name: str, snapshot: str) -> None:
         image = self.images.get(name)

@@ -6,6 +6,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+from grampus.core.errors import GrampusError
 from grampus.databases.credentials import CredentialFiles
 from grampus.databases.instance import (
     await_server,
@@ -14,7 +15,7 @@ from grampus.databases.instance import (
     ensure_serving,
     render_listening,
 )
-from grampus.databases.layout import init_daemon
+from grampus.databases.layout import init_daemon, server_daemon
 
 from .fakes import FakeClock, FakeDaemon, FakeFile, FakeHost, Fuse
 from .test_layout import plan
@@ -64,8 +65,8 @@ def test_the_version_is_the_first_word_of_the_answer(tmp_path: Path) -> None:
     ("silent_looks", "listens", "slept_s"),
     [
         (0, True, 0.1),  # it is asked at each look
-        (10, True, 0.6),  # at the first, and from when somebody listens
-        (1000, True, 2.0),  # each second, should nobody be seen to listen
+        (10, True, 0.6),  # from when somebody listens
+        (1000, True, 14.95),  # every five seconds, should nobody be seen to listen
         (1000, False, 0.4),
     ],
 )
@@ -73,9 +74,19 @@ def test_a_server_is_asked_from_when_it_listens(
     silent_looks: int, listens: bool, slept_s: float
 ) -> None:
     host, clock, asked = FakeHost("h1", Fuse()), FakeClock(), itertools.count(1)
+    host.daemons[plan().daemon] = FakeDaemon(server_daemon(plan()), "running")
     host.silent_looks = silent_looks
     await_server(clock, host, plan(), lambda: next(asked) == 3, listens=listens)
     assert clock.slept_s == pytest.approx(slept_s)
+
+
+def test_a_server_that_ended_is_not_waited_for() -> None:
+    host, clock = FakeHost("h1", Fuse()), FakeClock()
+    host.daemons[plan().daemon] = FakeDaemon(server_daemon(plan()), "stopped", "[ERROR] full")
+    host.silent_looks = 1000
+    with pytest.raises(GrampusError) as raised:
+        await_server(clock, host, plan(), lambda: False)
+    assert (raised.value.code, clock.slept_s < 1.0) == ("server-stopped", True)
 
 
 def test_a_listening_socket_is_told_from_others() -> None:

@@ -31,7 +31,8 @@ def _write(world: World, data: str) -> None:
 @pytest.mark.parametrize("write_path", ["direct", "journal", "cache"])
 def test_of_a_volume_in_use_it_holds_everything_flushed(world: World, write_path: str) -> None:
     _attached(world, write_path)
-    info = world.service().ensure_snapshot("demo", "before")
+    world.service().ensure_snapshot("demo", "before")
+    (info,) = world.service().snapshots("demo")
     assert (info.name, info.size_bytes, info.protected) == ("before", GIB, False)
     assert world.image.frames == 0  # the fake cluster fails the test on any that are left
     assert world.service().get("demo").attachment is not None

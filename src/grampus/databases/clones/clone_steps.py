@@ -49,7 +49,7 @@ def clone_steps(ports: StepPorts, order: CloneOrder) -> list[Step]:
         take = Step(
             "snapshot",
             f"Take a snapshot of {source}",
-            lambda: _take_snapshot(ports, order),
+            lambda: ports.volumes.ensure_snapshot(source, snapshot),
             lambda: ports.volumes.ensure_snapshot_absent(source, snapshot),
         )
         release = Step(
@@ -59,10 +59,6 @@ def clone_steps(ports: StepPorts, order: CloneOrder) -> list[Step]:
         )
         fill, meanwhile = [take, clone], [release]
     return copied_steps(ports, order.spec, fill, owner=order.owner, meanwhile=meanwhile)
-
-
-def _take_snapshot(ports: StepPorts, order: CloneOrder) -> None:
-    ports.volumes.ensure_snapshot(order.database, order.source.snapshot)
 
 
 def _flatten_steps(ports: StepPorts, order: FlattenOrder) -> list[Step]:

@@ -101,7 +101,7 @@ def _golden_steps(ports: StepPorts, golden: GoldenSpec) -> list[Step]:
         Step(
             "snapshot",
             "Take the snapshot that databases are cloned from",
-            lambda: discard(ports.volumes.ensure_snapshot(name, GOLDEN_SNAPSHOT)),
+            lambda: ports.volumes.ensure_snapshot(name, GOLDEN_SNAPSHOT),
         ),
     ]
 

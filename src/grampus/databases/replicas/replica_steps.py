@@ -163,11 +163,7 @@ class _RenewWork:
 
     def take_snapshot(self) -> None:
         if not self._is_cloned():
-            discard(
-                self._ports.volumes.ensure_snapshot(
-                    self._order.primary, self._order.source.snapshot
-                )
-            )
+            self._ports.volumes.ensure_snapshot(self._order.primary, self._order.source.snapshot)
 
     def remove_old(self) -> None:
         """What the replica held is nobody's loss: its primary has it."""

@@ -68,7 +68,7 @@ def _create_steps(ports: StepPorts, order: SnapshotOrder) -> list[Step]:
         Step(
             "snapshot",
             f"Take the snapshot '{snapshot}' of {name}",
-            lambda: discard(ports.volumes.ensure_snapshot(name, snapshot)),
+            lambda: ports.volumes.ensure_snapshot(name, snapshot),
             lambda: ports.volumes.ensure_snapshot_absent(name, snapshot),
         )
     ]
@@ -165,7 +165,7 @@ def _rollback_steps(ports: StepPorts, change: RollbackChange) -> list[Step]:
             Step(
                 "safety",
                 f"Take the snapshot '{safety}', to come back to",
-                lambda: discard(ports.volumes.ensure_snapshot(name, safety)),
+                lambda: ports.volumes.ensure_snapshot(name, safety),
             )
         )
     steps += [
