@@ -116,7 +116,22 @@ def test_bucket_of_the_labs_own_gateway(lab: CommandLine, source: str) -> None:
         lab.ok("db", "list")
         assert lab.json(*create)["kind"] == "incremental"
         lab.ok("db", "backup", "verify", "--from", url, *keys)
-        lab.ok("db", "restore", RESTORED, "--from", url, "--latest", *keys)
+        archive = ("db", "backup", "archive", source, "--to", url, *keys)
+        lab.ok(*archive)
+        lab.ok("db", "connect", source, "-e", "INSERT INTO t.r (v) VALUES ('wanted')")
+        wanted = lab.sql(source, SUM)
+        # Later than what is wanted, and earlier than what is not, to the second.
+        (moment,) = lab.sql(source, "DO SLEEP(2); SELECT UTC_TIMESTAMP()")[-1]
+        lab.ok("db", "connect", source, "-e", "DO SLEEP(2); INSERT INTO t.r (v) VALUES ('not')")
+        restore = ("db", "restore", RESTORED, "--from", url, *keys)
+        too_late = lab.run(*restore, "--time", moment)
+        assert too_late.code == 4, too_late.stderr
+        lab.ok("db", "connect", source, "-e", "FLUSH BINARY LOGS")
+        lab.ok(*archive)
+        lab.ok(*restore, "--time", moment)
+        assert lab.sql(RESTORED, SUM) == wanted
+        lab.ok("db", "delete", RESTORED, "--yes", "--now")
+        lab.ok(*restore, "--latest")
         assert lab.sql(RESTORED, SUM) == lab.sql(source, SUM)
         tested = lab.json("db", "backup", "test", source, "--from", url, *keys)["tested"]
         assert [(one["compared"], one["problem"]) for one in tested] == [(True, None)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -23,16 +24,22 @@ UPGRADE = ("db", "upgrade", NAME, "--yes")
 DEADLINE_S = 120
 
 
-@pytest.fixture
-def aged(lab: CommandLine) -> Iterator[CommandLine]:
+@contextmanager
+def made(lab: CommandLine, *options: str) -> Iterator[CommandLine]:
     """A lab with a database of MariaDB 10.11 that holds three rows."""
-    lab.ok("db", "create", NAME, *CREATE, timeout_s=600)
+    lab.ok("db", "create", NAME, *CREATE, *options, timeout_s=600)
     try:
         lab.sql(NAME, "CREATE DATABASE app; CREATE TABLE app.t (a INT PRIMARY KEY)")
         lab.sql(NAME, "INSERT INTO app.t VALUES (1), (2), (3)")
         yield lab
     finally:
         lab.run("db", "delete", NAME, "--now", "--yes")
+
+
+@pytest.fixture
+def aged(lab: CommandLine) -> Iterator[CommandLine]:
+    with made(lab) as aged:
+        yield aged
 
 
 def version(lab: CommandLine) -> str:
@@ -74,6 +81,21 @@ def test_a_parameter_that_the_newer_server_does_not_know_stops_nothing_for_good(
     aged.ok("db", "parameter", "reset", NAME, "innodb_defragment_frequency")
     assert aged.json(*UPGRADE)["upgraded"]
     assert aged.sql(NAME, ROWS) == [["1,2,3"]]
+
+
+def test_an_encrypted_one_goes_back_and_goes_on_and_stays_encrypted(lab: CommandLine) -> None:
+    with made(lab, "--encrypt") as aged:
+        aged.ok("db", "parameter", "set", NAME, "innodb_defragment_frequency", "50")
+        assert aged.run(*UPGRADE).code == 1
+        require_as_it_was(aged)
+        aged.ok("db", "parameter", "reset", NAME, "innodb_defragment_frequency")
+        cut = aged.run(*UPGRADE, failpoints="db.upgrade/upgrade/after=kill")
+        assert cut.code == KILLED
+        aged.ok("db", "list")
+        assert version(aged).startswith("11.8.")
+        assert aged.sql(NAME, ROWS) == [["1,2,3"]]
+        assert aged.json("db", "show", NAME)["encryption"] == "luks2"
+        assert aged.json("volume", "show", NAME)["encryption"] == "luks2"
 
 
 def test_interrupted_while_the_newer_server_has_the_data_it_goes_back(aged: CommandLine) -> None:
