@@ -21,7 +21,6 @@ from grampus.databases.backup.binlogs import (
     earliest_after,
     parse_binary_logs,
     require_same_history,
-    tail_of,
 )
 from grampus.databases.backup.decide_schedule import BackupState
 from grampus.databases.backup.kept import KeptBackups
@@ -151,7 +150,7 @@ class BinlogArchiver:
             try:
                 copies = decide_copies(known.last, parse_binary_logs(rows[1:]), name)
                 if known.last is not None:
-                    require_same_history(known.last, tail_of(source.tail(known.last)), name)
+                    require_same_history(known.last, source.tail(known.last), name)
             except GrampusError as error:
                 if error.code == "archive-gap":
                     after = f"{known.id}/{known.last.name if known.last is not None else ''}"

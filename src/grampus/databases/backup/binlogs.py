@@ -34,6 +34,9 @@ COVERED = "covered"
 # What is held at once, twice (plain and sealed).
 PIECE_BYTES = 16 * MIB
 TAIL_BYTES = 4096
+# LOG_EVENT_BINLOG_IN_USE_F, in the flags of a log's first event: behind the log's four magic bytes,
+# and 17 of the event's header (MySQL 9.7, "Binary Log Event Structure").
+IN_USE_AT, IN_USE_BIT = 4 + 17, 1
 
 
 class StretchFacts(BaseModel):
@@ -116,7 +119,7 @@ class StretchEnd:
         return ArchiveEnd(stretch=self.id, first_file=self.first_file, last_piece=last_piece)
 
 
-def tail_of(content: bytes) -> str:
+def tail_of(content: bytes | bytearray) -> str:
     """What tells a piece's end from any other."""
     return hashlib.sha256(content[-TAIL_BYTES:]).hexdigest()[:16]
 
@@ -179,9 +182,18 @@ def decide_copies(last: Piece | None, files: Sequence[BinlogFile], database: str
     return pieces
 
 
-def require_same_history(last: Piece, found_tail: str, database: str) -> None:
-    """Raise GrampusError with code `archive-gap` when the file holds something else there now."""
-    if found_tail != last.tail:
+def require_same_history(last: Piece, found: bytes, database: str) -> None:
+    """Raise GrampusError with code `archive-gap` when the file holds something else there now.
+
+    `found` is what it holds where the piece's end was read from. A short log's end begins with its
+    first event, in which the server clears one bit as it closes the log.
+    """
+    tails = {tail_of(found)}
+    if last.tail_start_bytes == 0 and len(found) > IN_USE_AT:
+        flipped = bytearray(found)
+        flipped[IN_USE_AT] ^= IN_USE_BIT
+        tails.add(tail_of(flipped))
+    if last.tail not in tails:
         raise _gap(database, f"the server's {last.file} is not the one that was archived")
 
 
