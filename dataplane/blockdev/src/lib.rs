@@ -16,6 +16,8 @@ mod medium;
 mod memory;
 mod positioned_file;
 mod request;
+#[cfg(feature = "trial")]
+pub mod trial;
 
 pub use buffer::{Buffer, MAX_TRANSFER_BYTES};
 pub use device::{BlockDevice, execute};

@@ -199,6 +199,11 @@ impl CompletionSink for Fetch {
             let Asked { buffer, completion, .. } = asked;
             return completion.complete(Outcome { result: Ok(()), buffer: Some(buffer) });
         }
+        if matches!(outcome.result, Err(DeviceError::Fenced)) {
+            let Asked { buffer, completion, .. } = asked;
+            return completion
+                .complete(Outcome { result: Err(DeviceError::Fenced), buffer: Some(buffer) });
+        }
         // What lies behind it may be what cannot be read. Not from here: a sink must not submit.
         let below = Arc::clone(&self.shared.below);
         let again = thread::Builder::new().name("read-again".to_owned());

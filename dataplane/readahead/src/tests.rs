@@ -1,15 +1,14 @@
-//! A device below that counts, can be held up and can fail; what is read is right all the same.
+//! Over a device that counts, can be held up and can fail, what is read is right all the same.
 
-use std::io;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use grampus_blockdev::trial::HeldDevice;
 use grampus_blockdev::{
     BlockDevice, BlockSize, Buffer, ByteRange, Completion, CompletionSink, DeviceError, Durability,
-    Geometry, Length, MemoryDevice, Offset, Outcome, Request, Token, execute,
+    Geometry, Length, Offset, Outcome, Request, Token, execute,
 };
 use proptest::prelude::*;
 
@@ -20,78 +19,11 @@ const SIZE_BYTES: u64 = 4 << 20;
 const LONG: Duration = Duration::from_secs(3600);
 const PATIENCE: Duration = Duration::from_secs(20);
 
-struct Below {
-    memory: MemoryDevice,
-    reads: AtomicU64,
-    /// Reads that have this byte fail.
-    bad_byte: AtomicU64,
-    fenced: AtomicBool,
-    holds: AtomicBool,
-    held: Mutex<Vec<(Completion, Outcome)>>,
-}
-
-impl Below {
-    fn new() -> Arc<Self> {
-        let geometry = Geometry::new(SIZE_BYTES, BlockSize::B512).unwrap();
-        let below = Self {
-            memory: MemoryDevice::new(geometry).unwrap(),
-            reads: AtomicU64::new(0),
-            bad_byte: AtomicU64::new(u64::MAX),
-            fenced: AtomicBool::new(false),
-            holds: AtomicBool::new(false),
-            held: Mutex::default(),
-        };
-        let content: Vec<u8> = (0..SIZE_BYTES).map(content).collect();
-        execute(&below.memory, write(0, content)).result.unwrap();
-        Arc::new(below)
-    }
-
-    fn reads(&self) -> u64 {
-        self.reads.load(Ordering::SeqCst)
-    }
-
-    /// From now on answers wait; the requests themselves are carried out at once.
-    fn hold(&self) {
-        self.holds.store(true, Ordering::SeqCst);
-    }
-
-    fn release(&self) {
-        self.holds.store(false, Ordering::SeqCst);
-        let held = std::mem::take(&mut *self.held.lock().unwrap());
-        for (completion, outcome) in held {
-            completion.complete(outcome);
-        }
-    }
-}
-
-impl BlockDevice for Below {
-    fn geometry(&self) -> Geometry {
-        self.memory.geometry()
-    }
-
-    fn submit(&self, request: Request, completion: Completion) {
-        let is_read = matches!(request, Request::Read { .. });
-        let bad_byte = self.bad_byte.load(Ordering::SeqCst);
-        let is_spoilt = request.range().is_some_and(|range| {
-            is_read && (range.offset.bytes()..range.end_bytes()).contains(&bad_byte)
-        });
-        if is_read {
-            self.reads.fetch_add(1, Ordering::SeqCst);
-        }
-        let mut outcome = execute(&self.memory, request);
-        if is_spoilt {
-            let source = io::ErrorKind::Other.into();
-            outcome.result = Err(DeviceError::Io { action: "read", source });
-        }
-        if self.fenced.load(Ordering::SeqCst) {
-            outcome.result = Err(DeviceError::Fenced);
-        }
-        if self.holds.load(Ordering::SeqCst) {
-            self.held.lock().unwrap().push((completion, outcome));
-        } else {
-            completion.complete(outcome);
-        }
-    }
+fn made() -> Arc<HeldDevice> {
+    let below = HeldDevice::new(Geometry::new(SIZE_BYTES, BlockSize::B512).unwrap()).unwrap();
+    let content: Vec<u8> = (0..SIZE_BYTES).map(content).collect();
+    execute(below.memory(), write(0, content)).result.unwrap();
+    below
 }
 
 fn content(position: u64) -> u8 {
@@ -151,8 +83,8 @@ fn submit(device: &dyn BlockDevice, request: Request) -> Receiver<Outcome> {
 
 #[test]
 fn a_log_that_is_read_record_by_record_and_twice_costs_few_reads() {
-    let below = Below::new();
-    let device = ReadAhead::new(Arc::<Below>::clone(&below), LONG);
+    let below = made();
+    let device = ReadAhead::new(Arc::<HeldDevice>::clone(&below), LONG);
     for pass in 0..2_u64 {
         let mut start = 1 << 20;
         for record in 0..500_u64 {
@@ -177,8 +109,8 @@ fn a_log_that_is_read_record_by_record_and_twice_costs_few_reads() {
 
 #[test]
 fn reads_that_are_big_or_not_side_by_side_are_sent_on_as_they_are() {
-    let below = Below::new();
-    let device = ReadAhead::new(Arc::<Below>::clone(&below), LONG);
+    let below = made();
+    let device = ReadAhead::new(Arc::<HeldDevice>::clone(&below), LONG);
     for number in 0..10_u64 {
         for range in [
             number * (128 << 10)..(number + 1) * (128 << 10),
@@ -192,8 +124,8 @@ fn reads_that_are_big_or_not_side_by_side_are_sent_on_as_they_are() {
 
 #[test]
 fn the_end_of_the_device_is_read_and_no_more() {
-    let below = Below::new();
-    let device = ReadAhead::new(Arc::<Below>::clone(&below), LONG);
+    let below = made();
+    let device = ReadAhead::new(Arc::<HeldDevice>::clone(&below), LONG);
     begin(&device, SIZE_BYTES - 4096);
     let tail = SIZE_BYTES - 2048..SIZE_BYTES;
     assert_eq!(read(&device, tail.clone()), expected(tail));
@@ -211,8 +143,8 @@ fn what_was_changed_is_read_changed() {
         |at| Request::Discard { range: range_of(at..at + 512) },
     ];
     for (change, byte) in changes.into_iter().zip([7, 0, 0]) {
-        let below = Below::new();
-        let device = ReadAhead::new(Arc::<Below>::clone(&below), LONG);
+        let below = made();
+        let device = ReadAhead::new(Arc::<HeldDevice>::clone(&below), LONG);
         begin(&device, at);
         execute(&device, change(at + 4096)).result.unwrap();
         assert_eq!(read(&device, at + 4096..at + 4608), vec![byte; 512]);
@@ -225,8 +157,8 @@ fn nothing_is_kept_that_a_change_may_have_met_on_its_way() {
     let fourth = at + 3 * 512..at + 4 * 512;
     // Changed while it is fetched, and fetched while it is changed.
     for is_change_first in [false, true] {
-        let below = Below::new();
-        let device = ReadAhead::new(Arc::<Below>::clone(&below), LONG);
+        let below = made();
+        let device = ReadAhead::new(Arc::<HeldDevice>::clone(&below), LONG);
         for number in 0..3 {
             read(&device, at + number * 512..at + (number + 1) * 512);
         }
@@ -249,10 +181,10 @@ fn nothing_is_kept_that_a_change_may_have_met_on_its_way() {
 
 #[test]
 fn a_read_does_not_fail_for_what_lies_behind_it() {
-    let below = Below::new();
-    let device = ReadAhead::new(Arc::<Below>::clone(&below), LONG);
+    let below = made();
+    let device = ReadAhead::new(Arc::<HeldDevice>::clone(&below), LONG);
     let at = 100 << 10;
-    below.bad_byte.store(at + AHEAD_BYTES - 1, Ordering::SeqCst);
+    below.spoil(at + AHEAD_BYTES - 1);
     begin(&device, at);
     assert_eq!(below.reads(), 5, "the fourth was read twice");
     // What cannot be read itself fails.
@@ -263,17 +195,28 @@ fn a_read_does_not_fail_for_what_lies_behind_it() {
 #[test]
 fn a_fence_and_the_end_of_its_time_end_it() {
     let at = 100 << 10;
-    let below = Below::new();
-    let device = ReadAhead::new(Arc::<Below>::clone(&below), LONG);
+    let below = made();
+    let device = ReadAhead::new(Arc::<HeldDevice>::clone(&below), LONG);
     begin(&device, at);
-    below.fenced.store(true, Ordering::SeqCst);
+    below.fence();
     let refused = execute(&device, write(0, vec![7; 512]));
     assert!(matches!(refused.result, Err(DeviceError::Fenced)));
     let kept = execute(&device, read_request(at + 4096..at + 4608));
     assert!(matches!(kept.result, Err(DeviceError::Fenced)));
 
-    let below = Below::new();
-    let device = ReadAhead::new(Arc::<Below>::clone(&below), Duration::ZERO);
+    // Nor is one tried again that would have brought more.
+    let below = made();
+    let device = ReadAhead::new(Arc::<HeldDevice>::clone(&below), LONG);
+    for number in 0..3 {
+        read(&device, at + number * 512..at + (number + 1) * 512);
+    }
+    below.fence();
+    let refused = execute(&device, read_request(at + 3 * 512..at + 4 * 512));
+    assert!(matches!(refused.result, Err(DeviceError::Fenced)));
+    assert_eq!((refused.buffer.is_some(), below.reads()), (true, 4));
+
+    let below = made();
+    let device = ReadAhead::new(Arc::<HeldDevice>::clone(&below), Duration::ZERO);
     begin(&device, at);
     begin(&device, at + 2048);
     assert_eq!(below.reads(), 8);
@@ -310,8 +253,8 @@ proptest! {
     fn whatever_is_asked_is_answered_as_by_the_device_below(
         acts in proptest::collection::vec(acts(), 1..400)
     ) {
-        let below = Below::new();
-        let device = ReadAhead::new(Arc::<Below>::clone(&below), LONG);
+        let below = made();
+        let device = ReadAhead::new(Arc::<HeldDevice>::clone(&below), LONG);
         let mut position = 0;
         for act in acts {
             let range = match act {
@@ -340,7 +283,7 @@ proptest! {
                     range
                 }
             };
-            prop_assert_eq!(read(&device, range.clone()), read(&below.memory, range));
+            prop_assert_eq!(read(&device, range.clone()), read(below.memory(), range));
         }
     }
 }

@@ -15,7 +15,8 @@ use grampus_sealing::Key;
 use proptest::prelude::*;
 
 use self::world::{
-    Answers, BLOCK, Later, REGION, World, cache, key, range, read, read_request, write_request,
+    Answers, BLOCK, Later, REGION, World, cache, geometry, key, range, read, read_request,
+    write_request,
 };
 use crate::{Options, ReadCache};
 
@@ -105,7 +106,7 @@ fn of_writes_side_by_side_neither_is_kept() {
         assert_eq!(answers.taken().len(), 2);
         let last_answered = if last_first { 5 } else { 6 };
         let carried_out_last = 11 - last_answered;
-        world.below.change(BLOCK, &[carried_out_last; PAGE]);
+        world.change_below(BLOCK, &[carried_out_last; PAGE]);
         // Whatever was to be kept is kept once a later fill is.
         let fills = world.statistics().fills;
         world.warm(9 * BLOCK, PAGE);
@@ -141,14 +142,14 @@ fn what_was_read_beside_a_change_does_not_stay_after_it() {
     let before = read(&*world.below, BLOCK, PAGE);
     world.below.hold();
     answers.submit(&*world.cache, 1, write_request(BLOCK, &[9; PAGE]));
-    world.below.change(BLOCK, &before);
+    world.change_below(BLOCK, &before);
     answers.submit(&*world.cache, 2, read_request(BLOCK, PAGE));
     // The read is answered first, with the old bytes, and gets into the cache.
     world.below.release_last();
     world.until("filled", |statistics| statistics.fills == 1);
     assert_eq!(world.read(BLOCK, PAGE), before);
     // Now the change lands.
-    world.below.change(BLOCK, &[9; PAGE]);
+    world.change_below(BLOCK, &[9; PAGE]);
     world.below.release();
     assert_eq!(world.read(BLOCK, PAGE), [9; PAGE]);
 }
@@ -224,7 +225,7 @@ fn a_volume_without_a_disk_for_its_cache_is_a_volume() {
 fn a_fenced_volume_is_not_read_from_the_cache() {
     let world = World::new(16);
     world.warm(0, PAGE);
-    world.below.fenced.store(true, Ordering::SeqCst);
+    world.below.fence();
     let answer = execute(&*world.cache, write_request(BLOCK, &[1; 10]));
     assert!(matches!(answer.result, Err(DeviceError::Fenced)));
     let answer = execute(&*world.cache, read_request(0, PAGE));
@@ -254,10 +255,10 @@ fn the_end_of_a_volume_that_shrank_and_grew_is_not_what_it_was() {
     world.write(0, &[3; PAGE]);
     world.warm(last, PAGE);
     world.warm(0, PAGE);
-    world.below.resize(100 * BLOCK);
+    world.below.resize(geometry(100 * BLOCK));
     assert!(execute(&*world.cache, read_request(last, PAGE)).result.is_err());
-    world.below.resize(256 * BLOCK);
-    world.below.change(last, &[0; PAGE]);
+    world.below.resize(geometry(256 * BLOCK));
+    world.change_below(last, &[0; PAGE]);
     assert_eq!(world.read(last, PAGE), [0; PAGE]);
     let reads = world.below.reads();
     assert_eq!(world.read(0, PAGE), [3; PAGE]);
@@ -268,7 +269,7 @@ fn the_end_of_a_volume_that_shrank_and_grew_is_not_what_it_was() {
 fn after_a_change_by_another_way_everything_can_be_forgotten() {
     let world = World::new(16);
     world.warm(0, PAGE);
-    world.below.change(0, &[5; PAGE]);
+    world.change_below(0, &[5; PAGE]);
     world.cache.forget_all();
     assert_eq!(world.read(0, PAGE), [5; PAGE]);
     assert_eq!(world.statistics().invalidations, 1);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use grampus_blockdev::{DeviceError, execute};
 
 use super::PAGE;
-use super::world::{Answers, BLOCK, REGION, World, read_request, write_request};
+use super::world::{Answers, BLOCK, REGION, World, geometry, read_request, write_request};
 
 fn wait_for_region(world: &World, regions: u64) {
     world.until("filled", |statistics| statistics.fill_bytes >= regions * REGION);
@@ -100,7 +100,7 @@ fn a_neighbour_that_cannot_be_read_does_no_harm() {
 #[test]
 fn a_region_ends_where_the_device_ends() {
     let world = World::wide(64);
-    world.below.resize(250 * BLOCK + 512);
+    world.below.resize(geometry(250 * BLOCK + 512));
     world.write(250 * BLOCK, &[6; 512]);
     assert_eq!(world.read(249 * BLOCK, PAGE), [0; PAGE]);
     assert_eq!(world.statistics().wide, 1);
@@ -111,7 +111,7 @@ fn a_region_ends_where_the_device_ends() {
 #[test]
 fn a_fence_is_not_asked_about_again() {
     let world = World::wide(64);
-    world.below.fenced.store(true, std::sync::atomic::Ordering::SeqCst);
+    world.below.fence();
     let answer = execute(&*world.cache, read_request(0, PAGE));
     assert!(matches!(answer.result, Err(DeviceError::Fenced)));
     assert_eq!((world.below.reads(), world.statistics().on), (1, false));

@@ -2,15 +2,16 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use grampus_blockdev::trial::HeldDevice;
 use grampus_blockdev::{
-    BlockDevice, BlockSize, Buffer, ByteRange, Completion, CompletionSink, DeviceError, Durability,
-    Geometry, Length, MemoryDevice, Offset, Outcome, Request, Token, execute,
+    BlockDevice, BlockSize, Buffer, ByteRange, Completion, CompletionSink, Durability, Geometry,
+    Length, MemoryDevice, Offset, Outcome, Request, Token, execute,
 };
 use grampus_sealing::{Key, Secret, Use};
 
@@ -22,103 +23,8 @@ pub(super) const BLOCK: u64 = 16 << 10;
 pub(super) const REGION: u64 = 8 * BLOCK;
 const SIZE_BYTES: u64 = 256 * BLOCK;
 
-/// A memory device whose answers can be kept back, or be that it was fenced.
-pub(super) struct Below {
-    memory: MemoryDevice,
-    geometry: Mutex<Geometry>,
-    holds: AtomicBool,
-    held: Mutex<Vec<(Completion, Outcome)>>,
-    pub(super) fenced: AtomicBool,
-    /// Reads that have this byte fail.
-    bad_byte: AtomicU64,
-    pub(super) reads: AtomicU64,
-}
-
-impl Below {
-    fn new() -> Arc<Self> {
-        let geometry = Geometry::new(SIZE_BYTES, BlockSize::B512).unwrap();
-        Arc::new(Self {
-            memory: MemoryDevice::new(geometry).unwrap(),
-            geometry: Mutex::new(geometry),
-            holds: AtomicBool::new(false),
-            held: Mutex::default(),
-            fenced: AtomicBool::new(false),
-            bad_byte: AtomicU64::new(u64::MAX),
-            reads: AtomicU64::new(0),
-        })
-    }
-
-    /// From now on answers wait; the requests themselves are carried out at once.
-    pub(super) fn hold(&self) {
-        self.holds.store(true, Ordering::SeqCst);
-    }
-
-    /// Give what waited, in order; further answers do not wait.
-    pub(super) fn release(&self) {
-        self.holds.store(false, Ordering::SeqCst);
-        let held = std::mem::take(&mut *self.held.lock().unwrap());
-        for (completion, outcome) in held {
-            completion.complete(outcome);
-        }
-    }
-
-    /// As `release`, for the one that came last; all others wait on.
-    pub(super) fn release_last(&self) {
-        let (completion, outcome) = self.held.lock().unwrap().pop().unwrap();
-        self.holds.store(false, Ordering::SeqCst);
-        completion.complete(outcome);
-    }
-
-    /// Past the cache.
-    pub(super) fn change(&self, offset: u64, bytes: &[u8]) {
-        execute(&self.memory, write_request(offset, bytes)).result.unwrap();
-    }
-
-    pub(super) fn spoil(&self, offset: u64) {
-        self.bad_byte.store(offset, Ordering::SeqCst);
-    }
-
-    pub(super) fn resize(&self, size_bytes: u64) {
-        *self.geometry.lock().unwrap() = Geometry::new(size_bytes, BlockSize::B512).unwrap();
-    }
-
-    pub(super) fn reads(&self) -> u64 {
-        self.reads.load(Ordering::SeqCst)
-    }
-}
-
-impl BlockDevice for Below {
-    fn geometry(&self) -> Geometry {
-        *self.geometry.lock().unwrap()
-    }
-
-    fn submit(&self, request: Request, completion: Completion) {
-        let reads = matches!(request, Request::Read { .. });
-        let bad_byte = self.bad_byte.load(Ordering::SeqCst);
-        let spoilt = request.range().is_some_and(|range| {
-            reads && (range.offset.bytes()..range.end_bytes()).contains(&bad_byte)
-        });
-        if reads {
-            self.reads.fetch_add(1, Ordering::SeqCst);
-        }
-        let admitted = request.range().map_or(Ok(()), |range| self.geometry().require(range));
-        let mut outcome = match admitted {
-            Ok(()) => execute(&self.memory, request),
-            Err(error) => Outcome { result: Err(error), buffer: request.into_buffer() },
-        };
-        if spoilt {
-            let source = io::ErrorKind::Other.into();
-            outcome.result = Err(DeviceError::Io { action: "read", source });
-        }
-        if self.fenced.load(Ordering::SeqCst) {
-            outcome.result = Err(DeviceError::Fenced);
-        }
-        if self.holds.load(Ordering::SeqCst) {
-            self.held.lock().unwrap().push((completion, outcome));
-        } else {
-            completion.complete(outcome);
-        }
-    }
+pub(super) fn geometry(size_bytes: u64) -> Geometry {
+    Geometry::new(size_bytes, BlockSize::B512).unwrap()
 }
 
 /// Carries requests out on threads of its own, some time between taking and answering them.
@@ -219,7 +125,7 @@ impl Store for Shared {
 
 /// A cache with everything around it.
 pub(super) struct World {
-    pub(super) below: Arc<Below>,
+    pub(super) below: Arc<HeldDevice>,
     pub(super) disk: Arc<Disk>,
     pub(super) cache: Arc<ReadCache>,
 }
@@ -270,9 +176,14 @@ impl World {
     }
 
     pub(super) fn with(slots: u32, key: Option<Arc<Key>>, region: u64) -> Self {
-        let below = Below::new();
-        let (cache, disk) = cache(Arc::<Below>::clone(&below), slots, key, region);
+        let below = HeldDevice::new(geometry(SIZE_BYTES)).unwrap();
+        let (cache, disk) = cache(Arc::<HeldDevice>::clone(&below), slots, key, region);
         Self { below, disk, cache }
+    }
+
+    /// Past the cache.
+    pub(super) fn change_below(&self, offset: u64, bytes: &[u8]) {
+        execute(self.below.memory(), write_request(offset, bytes)).result.unwrap();
     }
 
     pub(super) fn statistics(&self) -> Statistics {
