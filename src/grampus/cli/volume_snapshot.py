@@ -28,6 +28,7 @@ from grampus.cli.volume import (
 from grampus.cli.work import work_on_volumes
 from grampus.core.errors import NotFoundError, RefusedError, UsageError
 from grampus.core.units import format_bytes, parse_bytes
+from grampus.volumes.decide_snapshot import require_snapshot
 from grampus.volumes.model import CloneSource, MeasuredSnapshots, SnapshotInfo, VolumeSpec
 from grampus.volumes.service import VolumeService
 from grampus.volumes.write_paths import decide_max_lag_ms, parse_write_options
@@ -51,7 +52,9 @@ def snapshot_create(
             show_plan(output_format, steps)
             return
         volumes.ensure_snapshot(name, snapshot)
-        (info,) = [found for found in volumes.snapshots(name) if found.name == snapshot]
+        command = f"grampus volume snapshot list {name}"
+        taken = volumes.snapshots(name)
+        info = require_snapshot(name, taken, snapshot, list_command=command)
     make_output(output_format).details(snapshot_document(info), details_of_snapshot(name, info))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Literal, TypeVar
 
 from grampus.ceph.snapshots import ChildImage, ParentImage, RbdSnapshot
 from grampus.core.errors import RefusedError, not_found
@@ -11,6 +11,8 @@ from grampus.volumes.decide_encryption import header_bytes
 from grampus.volumes.model import CloneSource, EncryptionName, SnapshotInfo, VolumeRecord
 
 _SHOWN_CLONES = 3
+# As the cluster has it, or as it is told of.
+SnapshotT = TypeVar("SnapshotT", RbdSnapshot, SnapshotInfo)
 
 
 def decide_before_snapshot(
@@ -43,8 +45,8 @@ def decide_before_snapshot(
 
 
 def require_snapshot(
-    name: str, snapshots: Sequence[RbdSnapshot], snapshot: str, *, list_command: str
-) -> RbdSnapshot:
+    name: str, snapshots: Sequence[SnapshotT], snapshot: str, *, list_command: str
+) -> SnapshotT:
     """The snapshot of the volume `name`. Raises NotFoundError with the closest name there is."""
     for found in snapshots:
         if found.name == snapshot:
