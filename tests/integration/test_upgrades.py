@@ -21,6 +21,9 @@ NAME = "aged"
 CREATE = ("--size", "1G", "--memory", "512M", "--flavour", "mariadb", "--version", "10.11")
 ROWS = "SELECT GROUP_CONCAT(a ORDER BY a) FROM app.t"
 UPGRADE = ("db", "upgrade", NAME, "--yes")
+# 11.8 does not start with the one, and takes the other without a use for it (11.8.9).
+UNKNOWN_PARAMETER = "innodb_change_buffer_max_size"
+IGNORED_PARAMETER = "innodb_defragment_frequency"
 DEADLINE_S = 120
 
 
@@ -73,22 +76,34 @@ def test_it_goes_on_with_the_newer_server_and_can_write(aged: CommandLine) -> No
 def test_a_parameter_that_the_newer_server_does_not_know_stops_nothing_for_good(
     aged: CommandLine,
 ) -> None:
-    aged.ok("db", "parameter", "set", NAME, "innodb_defragment_frequency", "50")
+    aged.ok("db", "parameter", "set", NAME, UNKNOWN_PARAMETER, "30")
     failed = aged.run(*UPGRADE)
     assert failed.code == 1
-    assert "innodb_defragment_frequency" in failed.stderr
+    assert UNKNOWN_PARAMETER in failed.stderr
     require_as_it_was(aged)
-    aged.ok("db", "parameter", "reset", NAME, "innodb_defragment_frequency")
+    aged.ok("db", "parameter", "reset", NAME, UNKNOWN_PARAMETER)
     assert aged.json(*UPGRADE)["upgraded"]
     assert aged.sql(NAME, ROWS) == [["1,2,3"]]
 
 
+def test_a_parameter_that_the_newer_server_ignores_is_told_and_reset(aged: CommandLine) -> None:
+    aged.ok("db", "parameter", "set", NAME, IGNORED_PARAMETER, "50")
+    done = aged.json(*UPGRADE)
+    assert (done["upgraded"], done["ignored_parameters"]) == (True, [IGNORED_PARAMETER])
+    (shown,) = aged.json("db", "parameter", "list", NAME)["parameters"]
+    assert (shown["name"], shown["state"]) == (IGNORED_PARAMETER, "ignored")
+    said = aged.ok("db", "parameter", "reset", NAME, IGNORED_PARAMETER).stdout
+    assert said.strip() == f"{IGNORED_PARAMETER} is reset now."
+    assert aged.json("db", "parameter", "list", NAME)["parameters"] == []
+    aged.ok("db", "restart", NAME)
+
+
 def test_an_encrypted_one_goes_back_and_goes_on_and_stays_encrypted(lab: CommandLine) -> None:
     with made(lab, "--encrypt") as aged:
-        aged.ok("db", "parameter", "set", NAME, "innodb_defragment_frequency", "50")
+        aged.ok("db", "parameter", "set", NAME, UNKNOWN_PARAMETER, "30")
         assert aged.run(*UPGRADE).code == 1
         require_as_it_was(aged)
-        aged.ok("db", "parameter", "reset", NAME, "innodb_defragment_frequency")
+        aged.ok("db", "parameter", "reset", NAME, UNKNOWN_PARAMETER)
         cut = aged.run(*UPGRADE, failpoints="db.upgrade/upgrade/after=kill")
         assert cut.code == KILLED
         aged.ok("db", "list")

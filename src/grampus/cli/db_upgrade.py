@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from grampus.cli.app import command, confirm
-from grampus.cli.composition.live import database_upgrades
+from grampus.cli.composition.live import database_parameters, database_upgrades
 from grampus.cli.db import NameArgument, database_document, db_app
 from grampus.cli.options import (
     FORMAT_DEFAULT,
@@ -51,12 +51,17 @@ def db_upgrade(
             confirm(f"Upgrade '{name}' from {change}? It is stopped meanwhile.", yes=yes)
         upgraded = upgrades.upgrade(name, to)
         view = databases.show(name)
+        ignored = []
+        if upgraded is not None and view.record.spec.parameters:
+            shown = database_parameters(session).list(name)
+            ignored = [one.name for one in shown if one.state == "ignored"]
     version = view.record.server_version
     document = {
         **database_document(view),
         "upgraded": upgraded is not None,
         "former_version": upgraded.former_version if upgraded else version,
         "snapshot": upgraded.snapshot if upgraded else None,
+        "ignored_parameters": ignored,
     }
     if upgraded is None:
         sentence = f"The database '{name}' runs {version} already."
@@ -65,4 +70,9 @@ def db_upgrade(
             f"The database '{name}' is upgraded from {upgraded.former_version} to {version}.\n"
             f"The snapshot '{upgraded.snapshot}' holds what was there before."
         )
+        for parameter in ignored:
+            sentence += (
+                f"\nThe server no longer does anything with {parameter}: "
+                f"`grampus db parameter reset {name} {parameter}` takes it away."
+            )
     make_output(output_format).text(document, sentence)

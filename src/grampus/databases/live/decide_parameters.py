@@ -12,7 +12,8 @@ from grampus.core.errors import NotFoundError, RefusedError, UsageError, closest
 
 ParameterKind = Literal["number", "switch", "words"]
 # `adjusted`: the server was started with it, and took another value.
-ParameterState = Literal["in effect", "pending restart", "adjusted", "unknown"]
+# `ignored`: the server took it from its option file, and has no such variable (any more).
+ParameterState = Literal["in effect", "pending restart", "adjusted", "ignored", "unknown"]
 
 _PATHS = "its paths are Grampus's own"
 _IDENTITY = "Grampus gives each server its identity and its address"
@@ -340,7 +341,8 @@ def decide_views(
         if is_left_over:
             state = "pending restart"
         elif wanted is not None and (running is None or not is_same_value(wanted, running)):
-            state = "adjusted" if started.get(name) == wanted else "pending restart"
+            taken: ParameterState = "ignored" if running is None else "adjusted"
+            state = taken if started.get(name) == wanted else "pending restart"
         if everything or is_left_over or wanted is not None:
             views.append(ParameterView(name, wanted, running, state))
     return views

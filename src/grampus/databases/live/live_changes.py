@@ -57,11 +57,13 @@ class ParameterChange(BaseModel):
     former_statement_value: str | None
     checked: bool  # by the server, before anything is changed
     running: bool  # it shall run, so its option file is there to be changed
+    # The server that runs has no such variable: nothing changes for it, now or later.
+    ignored: bool = False
 
     @property
     def waits_for_restart(self) -> bool:
         """Whether it takes effect at the next start of a server that runs."""
-        return self.running and self.statement_value is None
+        return self.running and not self.ignored and self.statement_value is None
 
     @property
     def former(self) -> DatabaseSpec:

@@ -123,11 +123,13 @@ class DatabaseParameters:
                 code="not-set",
             )
         statement = former = None
-        running = self._is_running(record)
+        running, ignored = self._is_running(record), False
         if running:
             administrator = administrator_of(self._operations.ports, spec)
-            variable = find_variable(parameter, observe_variables(administrator))
-            if not is_read_only(administrator, variable):
+            variable = observe_variables(administrator).get(parameter)
+            # A newer server may take an option of an older one and do nothing with it.
+            ignored = variable is None
+            if variable is not None and not is_read_only(administrator, variable):
                 own = self._own_options(spec)
                 statement = decide_reset_statement(parameter, own, variable.kind)
                 former = _statement(variable)
@@ -140,6 +142,7 @@ class DatabaseParameters:
             former_statement_value=former,
             checked=False,
             running=running,
+            ignored=ignored,
         )
 
     def reset(self, name: str, parameter: str) -> ParameterChange:

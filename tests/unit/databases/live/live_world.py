@@ -72,6 +72,7 @@ class LiveServer:
                 f"{name}\t{self.values[name]}\t{kind}\t{lowest}\t{highest}\t"
                 f"{'EXPLICIT' if name in self.from_file else 'COMPILED'}\n"
                 for name, (kind, lowest, highest, _) in CATALOGUE.items()
+                if name in self.values
             )
         return 0, "\t".join(self._value(name) for name in re.findall(r"@@(\w+)", statement)) + "\n"
 

@@ -162,17 +162,20 @@ def test_views() -> None:
             ("g", "5", True),  # Grampus's own
         ]
     }
-    parameters = {"a": "5", "b": "6", "c": "9"}
-    started = {"a": "5", "b": "5", "c": "9", "d": "5", "e": "7"}
+    # Of "f" and "h" the server knows nothing; it was started with "f".
+    parameters = {"a": "5", "b": "6", "c": "9", "f": "1", "h": "1"}
+    started = {"a": "5", "b": "5", "c": "9", "d": "5", "e": "7", "f": "1"}
     views = decide_views(parameters, started, variables, everything=False)
     assert {view.name: view.state for view in views} == {
         "a": "in effect",
         "b": "pending restart",
         "c": "adjusted",
         "d": "pending restart",
+        "f": "ignored",
+        "h": "pending restart",
     }
     every = decide_views(parameters, started, variables, everything=True)
-    assert [view.name for view in every] == ["a", "b", "c", "d", "e", "g"]
+    assert [view.name for view in every] == ["a", "b", "c", "d", "e", "f", "g", "h"]
     away = decide_views(parameters, started, None, everything=False)
     assert {(view.running, view.state) for view in away} == {(None, "unknown")}
 

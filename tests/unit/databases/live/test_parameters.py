@@ -71,6 +71,21 @@ def test_reset_is_to_grampus_own_value_or_the_servers(world: LiveWorld) -> None:
     assert world.inventory() == before
 
 
+def test_what_a_newer_server_ignores_is_shown_and_reset(world: LiveWorld) -> None:
+    before = world.inventory()
+    world.parameters().set("demo", "innodb_page_cleaners", "8")
+    world.live().restart("demo")
+    value = world.server().values.pop("innodb_page_cleaners")
+    assert _states(world) == {"innodb_page_cleaners": (None, "ignored")}
+    change = world.parameters().reset("demo", "innodb_page_cleaners")
+    assert not change.waits_for_restart
+    assert (_states(world), _waiting(world)) == ({}, [])
+    assert "innodb_page_cleaners = 8" not in _config(world)
+    world.server().values["innodb_page_cleaners"] = value
+    world.live().restart("demo")
+    assert world.inventory() == before
+
+
 @pytest.mark.parametrize(
     ("name", "value", "error", "code"),
     [
