@@ -142,5 +142,5 @@ def test_restore_reads_what_was_joined(
         lab.ok("db", "restore", RESTORED, "--from", str(shelf), "--time", until)
         assert lab.sql(RESTORED, rows) == lab.sql(name, rows)
     finally:
-        lab.ok("db", "backup", "schedule", name, "--none")
+        lab.ok("db", "backup", "schedule", name, "--off")
         remove(lab, RESTORED)

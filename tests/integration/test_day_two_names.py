@@ -39,11 +39,16 @@ def login(lab: CommandLine, name: str, option_file: Path, sql: str) -> tuple[int
     return finished.returncode, finished.stdout.strip() or finished.stderr
 
 
+ROWS = "select count(*) from app.t"
+
+
 @pytest.fixture(scope="module")
 def shop(lab: CommandLine) -> Iterator[CommandLine]:
+    """A lab with a database of three rows and a user `reports` who may read them."""
     lab.ok("db", "create", "names", "--size", "1G", "--memory", "512M", "--cpus", "0.5")
     lab.sql("names", "create database app; create table app.t (a int primary key)")
     lab.sql("names", "insert into app.t values (1), (2), (3)")
+    lab.ok("db", "user", "add", "names", "reports", "--role", "read")
     try:
         yield lab
     finally:
@@ -52,10 +57,14 @@ def shop(lab: CommandLine) -> Iterator[CommandLine]:
             lab.run("db", "trash", "empty", name, "--yes")
 
 
+def option_file_of(shop: CommandLine, user: str) -> Path:
+    """What a user of the database logs in with."""
+    return shop.home / "secrets" / shop.lab / "names.users" / f"{user}.cnf"
+
+
 def test_a_reader_reads_and_does_not_write(shop: CommandLine) -> None:
-    made = shop.json("db", "user", "add", "names", "reports", "--role", "read")
-    option_file = Path(made["option_file"])
-    assert login(shop, "names", option_file, "select count(*) from app.t") == (0, "3")
+    option_file = option_file_of(shop, "reports")
+    assert login(shop, "names", option_file, ROWS) == (0, "3")
     code, said = login(shop, "names", option_file, "insert into app.t values (4)")
     assert (code, "denied" in said) == (1, True)
 
@@ -71,10 +80,10 @@ def test_a_role_is_active_at_login_and_reaches_no_further(shop: CommandLine) -> 
         code, said = login(shop, "names", made, f"select count(*) from {elsewhere}")
         assert (code, "denied" in said) == (1, True), elsewhere
     shop.ok("db", "role", "grant", "names", "read", "--to", "clerk")
-    assert login(shop, "names", made, "select count(*) from app.t") == (0, "3")
+    assert login(shop, "names", made, ROWS) == (0, "3")
     assert login(shop, "names", made, "insert into my_desk.t values (2)")[0] == 0
     shop.ok("db", "role", "grant", "names", "read", "--to", "clerk", "--on-request")
-    assert login(shop, "names", made, "select count(*) from app.t")[0] == 1
+    assert login(shop, "names", made, ROWS)[0] == 1
     wanted = "set role `grampus.role.read`; select count(*) from app.t"
     assert login(shop, "names", made, wanted) == (0, "3")
     found = {role["name"]: role for role in shop.json("db", "role", "list", "names")["roles"]}
@@ -114,7 +123,7 @@ def test_roles_that_would_reach_too_far_are_refused(shop: CommandLine) -> None:
     made = Path(
         shop.json("db", "user", "add", "names", "wide_one", "--role", "wide")["option_file"]
     )
-    assert login(shop, "names", made, "select count(*) from app.t") == (0, "3")
+    assert login(shop, "names", made, ROWS) == (0, "3")
     assert login(shop, "names", made, "select count(*) from mysql.user")[0] == 1
     shop.ok("db", "user", "remove", "names", "wide_one", "--yes")
     shop.ok("db", "role", "remove", "names", "wide", "--yes")
@@ -201,10 +210,11 @@ def test_a_user_cut_off_at_each_step_is_undone(shop: CommandLine) -> None:
 
 
 def test_a_rotation_cut_off_at_each_step_ends_with_passwords_that_work(shop: CommandLine) -> None:
+    rows = shop.sql("names", ROWS)
     for step in ("password", "accounts", "secrets", "files", "discard"):
         cut = shop.run("db", "rotate", "names", failpoints=f"db.rotate/{step}/after=kill")
         assert cut.code == KILLED, cut.stderr
-        assert shop.sql("names", "select count(*) from app.t") == [["3"]]
+        assert shop.sql("names", ROWS) == rows
     owner = next(
         user
         for user in shop.json("db", "user", "list", "names")["users"]
@@ -215,36 +225,37 @@ def test_a_rotation_cut_off_at_each_step_ends_with_passwords_that_work(shop: Com
 
 def test_the_trash_gives_back_what_was_committed(shop: CommandLine) -> None:
     shop.sql("names", "insert into app.t values (10)")
+    rows = shop.sql("names", ROWS)
     shop.ok("db", "delete", "names", "--yes")
     assert shop.run("db", "show", "names").code == 3
     assert "names" in [entry["name"] for entry in shop.json("db", "trash", "list")["trash"]]
     back = shop.json("db", "undelete", "names")
     assert back["status"] == "running"
-    assert shop.sql("names", "select count(*) from app.t") == [["4"]]
-    option_file = shop.home / "secrets" / shop.lab / "names.users" / "reports.cnf"
-    assert login(shop, "names", option_file, "select count(*) from app.t") == (0, "4")
+    assert shop.sql("names", ROWS) == rows
+    assert login(shop, "names", option_file_of(shop, "reports"), ROWS) == (0, rows[0][0])
 
 
 @pytest.mark.exhaustive
 def test_a_deletion_cut_off_at_each_step_can_be_taken_back(shop: CommandLine) -> None:
+    rows = shop.sql("names", ROWS)
     for step in ("mark", "server", "drain", "volume", "secrets", "record"):
         cut = shop.run("db", "delete", "names", "--yes", failpoints=f"db.trash/{step}/after=kill")
         assert cut.code == KILLED, cut.stderr
         assert "names" not in [found["name"] for found in shop.json("db", "list")["databases"]]
         shop.ok("db", "undelete", "names")
-        assert shop.sql("names", "select count(*) from app.t") == [["4"]]
+        assert shop.sql("names", ROWS) == rows
 
 
 def test_a_new_name_keeps_everything_else(shop: CommandLine) -> None:
     shop.ok("db", "label", "names", "team=web")
-    before = shop.json("db", "show", "names")
+    before, rows = shop.json("db", "show", "names"), shop.sql("names", ROWS)
     cut = shop.run("db", "rename", "names", "renamed", failpoints="db.rename/volume/after=kill")
     assert cut.code == KILLED, cut.stderr
     listed = shop.json("db", "list", "--label", "team=web")["databases"]
     assert [database["name"] for database in listed] == ["renamed"]
     after = shop.json("db", "show", "renamed")
     assert (after["address"], after["user"]) == (before["address"], before["user"])
-    assert shop.sql("renamed", "select count(*) from app.t") == [["4"]]
+    assert shop.sql("renamed", ROWS) == rows
     kinds = [event["kind"] for event in shop.json("db", "events", "renamed")["events"]]
     assert (kinds[0], kinds[-1]) == ("db.create", "db.rename")
 
