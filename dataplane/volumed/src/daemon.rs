@@ -21,7 +21,7 @@ use crate::protocol::{Command, Refused};
 use crate::report::{Statistics, Status, Transport};
 use crate::seat::Seat;
 use crate::server::Commands;
-use crate::state::{State, decide_state};
+use crate::state::{State, decide_mode, decide_state};
 use crate::volume::{Identity, JournalView, LockView, SnapshotGuard, VolumeError};
 
 /// How long a snapshot may wait for what is in flight; librbd's own patience is 50 s.
@@ -169,7 +169,8 @@ impl Daemon {
         match self.offered() {
             Some(offered) => {
                 let in_flight = offered.gate.in_flight();
-                let mode = offered.gate.mode();
+                let journal = offered.seat.journal();
+                let mode = decide_mode(offered.gate.mode(), journal.map(|view| view.status.state));
                 let trouble = offered.seat.trouble();
                 let (state, reason) = decide_state(mode, &in_flight, stopping, trouble.as_deref());
                 (state, reason, in_flight)

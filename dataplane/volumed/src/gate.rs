@@ -88,6 +88,12 @@ impl Mode {
         Self(refusals.chain(holds.iter().map(|hold| hold.bit())).fold(0, |bits, bit| bits | bit))
     }
 
+    /// This mode, and this reason to refuse.
+    #[must_use]
+    pub fn with(self, refusal: Refusal) -> Self {
+        Self(self.0 | refusal.bit())
+    }
+
     /// Whether requests are held for this reason.
     #[must_use]
     pub fn holds_for(self, hold: Hold) -> bool {

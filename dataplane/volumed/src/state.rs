@@ -1,5 +1,6 @@
 //! How the daemon is, in one word: decided from facts alone.
 
+use grampus_journal::Failure;
 use serde::Serialize;
 
 use crate::clock::seconds;
@@ -61,6 +62,20 @@ impl State {
             Self::Failed => "failed",
             Self::Stopping => "stopping",
         }
+    }
+}
+
+/// The gate's mode, and what the volume's journal adds to it, if it has one.
+///
+/// A journal that fails tells those that wait what failed, such as a full pool. A file system then
+/// ends itself and asks for nothing more, so the gate never meets the answer that says that nothing
+/// works any more (INV-6).
+#[must_use]
+pub fn decide_mode(gate: Mode, journal: Option<grampus_journal::State>) -> Mode {
+    match journal {
+        Some(grampus_journal::State::Failed(Failure::Fenced)) => gate.with(Refusal::Fenced),
+        Some(grampus_journal::State::Failed(_)) => gate.with(Refusal::Failed),
+        _ => gate,
     }
 }
 
@@ -203,6 +218,24 @@ mod tests {
             assert_eq!(decided, state, "{mode:?} {in_flight:?} {stopping}");
             assert_eq!(reason.is_none(), state == State::Running);
         }
+    }
+
+    #[test]
+    fn a_journal_that_failed_has_failed_the_volume() {
+        let well = Mode::of(&[], &[Hold::Snapshot]);
+        for (journal, refusal) in [
+            (None, None),
+            (Some(grampus_journal::State::Running), None),
+            (Some(grampus_journal::State::Quiesced), None),
+            (Some(grampus_journal::State::Failed(Failure::NoSpace)), Some(Refusal::Failed)),
+            (Some(grampus_journal::State::Failed(Failure::Io)), Some(Refusal::Failed)),
+            (Some(grampus_journal::State::Failed(Failure::Fenced)), Some(Refusal::Fenced)),
+        ] {
+            let mode = decide_mode(well, journal);
+            assert_eq!((mode.refusal(), mode.holds_for(Hold::Snapshot)), (refusal, true));
+        }
+        let ending = decide_mode(Mode::of(&[Refusal::Stopping], &[]), None);
+        assert_eq!(ending.refusal(), Some(Refusal::Stopping));
     }
 
     #[test]
