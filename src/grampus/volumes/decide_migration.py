@@ -41,6 +41,19 @@ def decide_reserve_bytes(room: PoolRoom) -> int:
     return max(MIN_RESERVE_BYTES, int(RESERVE_RATIO * (room.stored_bytes + room.available_bytes)))
 
 
+def decide_left_bytes(held_bytes: int, copied: float, taken_bytes: int) -> int:
+    """What is to be copied still, in bytes, of an image that holds `held_bytes`.
+
+    By the copy's own count (`copied`, 0 to 1), and by what its pool has taken since it began
+    (`taken_bytes`), whichever leaves more. The count is ahead of the cluster's figures: they are
+    some seconds old, in which a fast copy brings gigabytes. What the pool has taken is as old as
+    what room it has, so these two agree; but what others write there counts as copied.
+    """
+    by_count = int(held_bytes * (1 - copied))
+    by_pool = held_bytes - max(0, taken_bytes)
+    return max(by_count, by_pool)
+
+
 def find_scarcity(there: PoolRoom, former: PoolRoom, left_bytes: int) -> Scarcity | None:
     """Why the rest of a copy must not go into the pool `there`; None: it fits.
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.erasure_pools import data_pool_of
-from grampus.ceph.fullness import observe_pool_rooms
+from grampus.ceph.fullness import PoolRoom, observe_pool_rooms
 from grampus.ceph.image_notes import observe_image_pools
 from grampus.ceph.migrations import MigrationStatus, RbdMigrations
 from grampus.ceph.rbd import RbdImages
@@ -27,7 +27,7 @@ from grampus.state.operations import Step
 from grampus.volumes.creating import Creating
 from grampus.volumes.decide_migration import (
     PoolFillingError,
-    Scarcity,
+    decide_left_bytes,
     find_scarcity,
     no_lasting_room,
     not_migrating,
@@ -110,7 +110,7 @@ class Migrating:
         held_bytes = self._snapshots.stored_bytes(spec.pool, spec.image)
         needed_bytes = max(spec.size_bytes, held_bytes)
         self._creating.check_room(pool, needed_bytes, remedy=_MAKE_ROOM)
-        scarcity = self._find_scarcity(spec.pool, pool, needed_bytes)
+        scarcity = find_scarcity(*self._observe_rooms(spec.pool, pool), needed_bytes)
         if scarcity is not None:
             raise no_lasting_room(pool, scarcity, _MAKE_ROOM)
         snapshots = tuple(one.name for one in self._snapshots.all(spec.pool, spec.image))
@@ -232,7 +232,9 @@ class Migrating:
         if status is None or status.state == "executed":
             return
         copied = self._note_copied(order, status)
-        filling = self._find_filling(order, copied)
+        there = self._observe_rooms(order.from_pool, order.to_pool)[0]
+        others_bytes = max(0, there.stored_bytes - int(copied * order.held_bytes))
+        filling = self._find_filling(order, copied, others_bytes)
         if filling is not None:
             raise filling
 
@@ -246,7 +248,7 @@ class Migrating:
             if copied >= 1:
                 return None  # what is left takes no room, and gives back that of the former image
             try:
-                return self._find_filling(order, copied)
+                return self._find_filling(order, copied, others_bytes)
             except GrampusError as error:
                 # The MONs may be choosing a leader: no reason to stop a copy that goes on.
                 self._progress.detail(f"The room cannot be seen now: {error}", fraction=copied)
@@ -263,10 +265,17 @@ class Migrating:
         self._put(record, migration=record.migration.model_copy(update={"copied": status.copied}))
         return status.copied
 
-    def _find_filling(self, order: MigrateOrder, copied: float) -> PoolFillingError | None:
-        """Why the copy must not go on, and whether the migration goes back."""
-        left_bytes = int(order.held_bytes * (1 - copied))
-        scarcity = self._find_scarcity(order.from_pool, order.to_pool, left_bytes)
+    def _find_filling(
+        self, order: MigrateOrder, copied: float, others_bytes: int
+    ) -> PoolFillingError | None:
+        """Why the copy must not go on, and whether the migration goes back.
+
+        `others_bytes` is what the pool held without this image as the copy began.
+        """
+        there, former = self._observe_rooms(order.from_pool, order.to_pool)
+        taken_bytes = there.stored_bytes - others_bytes
+        left_bytes = decide_left_bytes(order.held_bytes, copied, taken_bytes)
+        scarcity = find_scarcity(there, former, left_bytes)
         if scarcity is None:
             return None
         barred: RefusedError | None = None
@@ -276,10 +285,11 @@ class Migrating:
             barred = error
         return pool_filling(order.name, order.from_pool, order.to_pool, scarcity, barred)
 
-    def _find_scarcity(self, from_pool: str, to_pool: str, left_bytes: int) -> Scarcity | None:
+    def _observe_rooms(self, from_pool: str, to_pool: str) -> tuple[PoolRoom, PoolRoom]:
+        """The room of the pool that the copy goes to, and of the former one."""
         pools = [data_pool_of(pool) or pool for pool in (to_pool, from_pool)]
         there, former = observe_pool_rooms(self._cluster, pools)
-        return find_scarcity(there, former, left_bytes)
+        return there, former
 
     def _commit(self, order: MigrateOrder) -> None:
         record = self._records.get(order.name)

@@ -122,6 +122,8 @@ class FakeCluster:
         self.blocklist: list[str] = []
         self.forgets_blocklist = False
         self.available_bytes = 100 * GIB
+        self.stored_bytes = 0  # in each pool, as far as it was counted
+        self.quota_bytes = 0  # of each pool; 0: it has none
         self.commands: list[tuple[str, ...]] = []
         self._nonce = 0
         self._snapshots = 0
@@ -278,7 +280,11 @@ class FakeCluster:
             case ["tell", mon, "sessions", *_]:
                 return 0, json.dumps(self._sessions() if mon == "mon.h1" else [])
             case ["df", "detail", *_]:
-                stats = {"stored": 0, "max_avail": self.available_bytes}
+                stats = {
+                    "stored": self.stored_bytes,
+                    "max_avail": self.available_bytes,
+                    "quota_bytes": self.quota_bytes,
+                }
                 counted = [pool for pool in self.pools if not self._is_uncounted(pool)]
                 pools = [{"name": pool, "stats": stats} for pool in counted]
                 return 0, json.dumps({"stats": {"total_bytes": 500 * GIB}, "pools": pools})

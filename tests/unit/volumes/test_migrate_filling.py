@@ -10,7 +10,7 @@ import pytest
 from grampus.ceph.fullness import PoolRoom
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.units import GIB, MIB, TIB
-from grampus.volumes.decide_migration import find_scarcity
+from grampus.volumes.decide_migration import decide_left_bytes, find_scarcity
 from grampus.volumes.model import VolumeRecord, WritePath
 
 from .cluster import POOL
@@ -80,9 +80,38 @@ def test_what_is_copied_already_needs_no_room_any_more(world: World) -> None:
 
     def leave(ratio: float) -> None:
         world.cluster.available_bytes = int(ratio * GIB) + reserve_bytes
+        world.cluster.stored_bytes = GIB - int(ratio * GIB)
 
     world.cluster.copy_looks = [lambda: leave(0.76), lambda: leave(0.51), lambda: leave(0.26)]
     assert world.service().migrations.migrate("demo", THERE).migration is None
+
+
+def test_a_copy_that_is_faster_than_the_clusters_figures_stops_in_time(world: World) -> None:
+    _attached(world)
+    world.image.used_bytes = GIB
+
+    def leave_too_little() -> None:
+        world.cluster.available_bytes = GIB + 255 * MIB
+
+    unseen: list[Callable[[], object]] = [_nothing, leave_too_little]  # nothing is counted yet
+    world.cluster.copy_looks = [*unseen, lambda: pytest.fail("it went on")]
+    assert f"goes back to '{POOL}'" in _migrate_filling(world).problem
+
+
+@pytest.mark.parametrize(
+    ("copied", "taken_bytes", "left_bytes"),
+    [
+        (0.0, 0, 8 * GIB),
+        (0.5, 4 * GIB, 4 * GIB),
+        (0.5, 1 * GIB, 7 * GIB),  # not counted yet, or the count is ahead
+        (0.25, 7 * GIB, 6 * GIB),  # others write there
+        (0.5, -GIB, 8 * GIB),  # others have removed something
+        (1.0, 8 * GIB, 0),
+        (1.0, 9 * GIB, 0),
+    ],
+)
+def test_what_is_to_come_still(copied: float, taken_bytes: int, left_bytes: int) -> None:
+    assert decide_left_bytes(8 * GIB, copied, taken_bytes) == left_bytes
 
 
 def test_a_copy_that_is_gone_on_with_knows_how_far_it_was(world: World) -> None:
@@ -97,6 +126,7 @@ def test_a_copy_that_is_gone_on_with_knows_how_far_it_was(world: World) -> None:
         with pytest.raises(GrampusError, match=r"connection broke|was not copied"):
             world.service().migrations.migrate("demo", THERE)
         world.cluster.available_bytes = 500 * MIB
+        world.cluster.stored_bytes = int(0.8 * GIB)
         world.cluster.copy_looks = [fail]
     world.cluster.copy_looks = []
     assert world.service().migrations.migrate("demo", THERE).migration is None
