@@ -43,6 +43,13 @@ class ClusterStatus(BaseModel):
     raw_available_bytes: int
 
 
+def parse_available_bytes(stats: Mapping[str, Any]) -> int:
+    """What a client may still store in a pool, by its `stats` in `ceph df detail`."""
+    room_bytes = int(stats["max_avail"])  # which knows nothing of a quota
+    quota_bytes = stats.get("quota_bytes", 0)
+    return min(room_bytes, max(0, quota_bytes - stats["stored"])) if quota_bytes else room_bytes
+
+
 def parse_status(document: Mapping[str, Any], mgr_active: str | None) -> ClusterStatus:
     """A ClusterStatus from the JSON document of `ceph status`."""
     quorum = tuple(document.get("quorum_names", ()))
@@ -128,7 +135,7 @@ class CephCluster:
         It counts a new pool seconds after the MONs know of it.
         """
         stats = self._find_pool_stats(pool)
-        return None if stats is None else int(stats["max_avail"])
+        return None if stats is None else parse_available_bytes(stats)
 
     def _find_pool_stats(self, pool: str) -> dict[str, Any] | None:
         for entry in self.ask("df", detail="detail")["pools"]:

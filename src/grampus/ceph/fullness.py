@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from grampus.ceph.cluster import CephCluster
+from grampus.ceph.cluster import CephCluster, parse_available_bytes
 from grampus.core.errors import GrampusError
 
 # Health checks of Ceph (its documentation, "Health checks") after which nothing should be promised
@@ -59,15 +59,13 @@ def parse_pool_room(
         raise GrampusError(f"The cluster has no pool named '{pool}'.", code="no-pool")
     between_ratio = float(osd_map["full_ratio"]) - float(osd_map["nearfull_ratio"])
     between_bytes = int(between_ratio * usage["stats"]["total_bytes"] / copies)
-    until_full_bytes = int(stats["max_avail"])
-    # `max_avail` knows nothing of a quota.
-    quota_bytes = stats.get("quota_bytes", 0)
-    allowed_bytes = max(0, quota_bytes - stats["stored"]) if quota_bytes else until_full_bytes
+    available_bytes = parse_available_bytes(stats)
+    until_nearly_full_bytes = int(stats["max_avail"]) - between_bytes
     checks = health.get("checks", {})
     return PoolRoom(
         pool=pool,
-        available_bytes=min(until_full_bytes, allowed_bytes),
-        until_nearly_full_bytes=max(0, min(until_full_bytes - between_bytes, allowed_bytes)),
+        available_bytes=available_bytes,
+        until_nearly_full_bytes=max(0, min(until_nearly_full_bytes, available_bytes)),
         problem=_find_problem(pool, checks),
         stored_bytes=int(stats.get("stored", 0)),
         overfull=_find_of_pool(pool, checks, _OVERFULL),

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from pathlib import PurePosixPath
 
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
+from grampus.core.units import MIB
 from grampus.databases.model import DEFAULT_WRITE_PATH, FALLBACK_WRITE_PATH, DatabaseSpec
 from grampus.databases.placement import (
     HostLoad,
@@ -27,6 +28,8 @@ from grampus.hosts.port import Fleet, Host, HostUnreachableError
 from grampus.volumes.model import EncryptionName, WritePath
 from grampus.volumes.write_paths import decide_max_lag_ms
 
+# A clone writes little at first, but a pool with less has no room for long.
+SHARING_ROOM_BYTES = 256 * MIB
 # What says that no driver serves a write path on a host.
 NOT_SERVED = ("no-volumed", "no-driver")
 
@@ -58,7 +61,7 @@ class CreatePlanner:
         """The spec of a database as asked for. Errors as `DatabaseService.plan_create`.
 
         `like` is the database whose data it shares: it is in the same pool, has the same server
-        and parameters, and takes no room of its own yet.
+        and parameters, and takes little room of its own yet (`require_sharing_room`).
         """
         flavour = require_request(request)
         self.require_name_free(request.name)
@@ -96,6 +99,14 @@ class CreatePlanner:
             return spec
         address = decide_address(self._fleet.database_addresses(), used_addresses)
         return spec.model_copy(update={"address": address, "server_id": decide_server_id(address)})
+
+    def require_sharing_room(self, source: DatabaseSpec) -> None:
+        """Raise RefusedError with code `pool-full` when the source's pool takes no clone of it.
+
+        To be asked before anything of the source's image is: while a pool is full Ceph answers
+        nobody who opens an image in it, and a snapshot would make the source's writers wait too.
+        """
+        self._cluster.check_room(source.pool, SHARING_ROOM_BYTES)
 
     def require_name_free(self, name: str) -> None:
         """Raise RefusedError with code `name-taken` when a database or volume has that name."""

@@ -70,6 +70,18 @@ def test_room_is_what_the_pool_says(world: World, free_bytes: int) -> None:
         world.service().check_room(POOL, GIB)
 
 
+@pytest.mark.parametrize(("stored_bytes", "fits"), [(2 * GIB, True), (2 * GIB + 1, False)])
+def test_a_quota_leaves_no_more_room_than_it_says(
+    world: World, stored_bytes: int, *, fits: bool
+) -> None:
+    world.cluster.quota_bytes, world.cluster.stored_bytes = 3 * GIB, stored_bytes
+    if fits:
+        world.service().check_room(POOL, GIB)
+        return
+    with pytest.raises(RefusedError, match="has room for"):
+        world.service().check_room(POOL, GIB)
+
+
 def test_unknown_pool_is_an_error(world: World) -> None:
     with pytest.raises(NotFoundError, match="no pool 'archiv' for images") as caught:
         world.service().check_room("archiv", GIB)

@@ -28,7 +28,7 @@ class DatabaseClones:
 
         Raises what `DatabaseService.plan_create` raises, NotFoundError when there is no such
         database or snapshot, or not the master key of its volume (`no-volume-key`), RefusedError
-        with code `not-ready`, `shrink`, `too-deep` or `is-replica`.
+        with code `not-ready`, `shrink`, `too-deep`, `is-replica` or `pool-full`.
         """
         return self._plan(request)[0]
 
@@ -37,6 +37,7 @@ class DatabaseClones:
         volumes = self._operations.volumes
         record = self._operations.ready(request.source)
         require_no_replica(record, "a clone")
+        self._planner.require_sharing_room(record.spec)
         volume = volumes.get(request.source).spec
         snapshots = volumes.snapshots(request.source)
         named = _named_snapshot(request, snapshots)

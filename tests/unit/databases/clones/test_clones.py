@@ -209,6 +209,16 @@ def test_what_cannot_be_cloned_is_refused_before_anything_is_changed(
     assert world.inventory() == before
 
 
+def test_a_pool_that_is_full_takes_no_snapshot_to_clone(world: World) -> None:
+    world.create()
+    before = world.inventory()
+    world.cluster.full = True
+    with pytest.raises(RefusedError) as caught:
+        clone(world)
+    assert caught.value.code == "pool-full"
+    assert world.inventory() == before
+
+
 def test_an_unknown_source_or_snapshot_is_not_found(world: World) -> None:
     world.create()
     world.volumes.ensure_snapshot("demo", "yesterday")
