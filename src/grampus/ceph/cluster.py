@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from grampus.ceph.full_pools import WaitExplainer, require_writable
 from grampus.ceph.mon_commands import CONNECT_TIMEOUT_S, ask_mons
 from grampus.ceph.ports import CommandOutput, CommandRunner
 from grampus.core.errors import GrampusError
@@ -85,7 +86,7 @@ class CephCluster:
     """One Ceph cluster as seen with its administrator's key."""
 
     def __init__(self, runner: CommandRunner) -> None:
-        self.runner = runner
+        self.runner = WaitExplainer(runner)
 
     def ceph(
         self,
@@ -136,6 +137,10 @@ class CephCluster:
         """
         stats = self._find_pool_stats(pool)
         return None if stats is None else parse_available_bytes(stats)
+
+    def require_writable(self, pool: str) -> None:
+        """Raise RefusedError with code `pool-full` when Ceph holds up every write in the pool."""
+        require_writable(self.runner, pool)
 
     def _find_pool_stats(self, pool: str) -> dict[str, Any] | None:
         for entry in self.ask("df", detail="detail")["pools"]:

@@ -53,7 +53,7 @@ class OperationType(Generic[DocumentT]):
     # the command that flattens it would take its lock and keep others from opening it.
     closes_image: bool = False
     # The volume is opened anew, as after it was detached, or its encrypted image grown: refused
-    # without the key for that.
+    # without the key for that, and while its pool is full.
     opens_volume: bool = False
     # Whether it is said that one that was cut off was finished or undone.
     is_told_when_settled: bool = True

@@ -88,6 +88,8 @@ DELETE = replace(
     _type("db.delete", "deletion of the database", _delete_steps, "finish"), takes_volume=True
 )
 START = replace(
-    _type("db.start", "start of the database", start_steps, "finish-or-undo"), closes_image=True
+    _type("db.start", "start of the database", start_steps, "finish-or-undo"),
+    closes_image=True,
+    opens_volume=True,
 )
 STOP = replace(_type("db.stop", "stop of the database", _stop_steps, "finish"), closes_image=True)

@@ -249,7 +249,9 @@ class DatabaseOperations:
 
         An encrypted database that runs goes on without its master key, but once it has let go of
         its volume it cannot come back. GrampusError with code `bad-volume-key`: the key is lost.
+        RefusedError with code `pool-full`: Ceph lets whoever opens it wait.
         """
+        self.volumes.require_writable(name)
         encryption = self.volumes.encryption
         sealed_key = encryption.find_sealed_key(self.volumes.get(name).spec)
         if sealed_key is not None:

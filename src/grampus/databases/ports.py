@@ -113,6 +113,14 @@ class VolumePort(Protocol):
         """
         ...
 
+    def require_writable(self, name: str) -> None:
+        """Raise RefusedError with code `pool-full` while its pool is full.
+
+        Ceph then holds up every write, and whoever opens the image. Nothing happens when there is
+        no such volume.
+        """
+        ...
+
     def snapshots(self, name: str) -> list[SnapshotInfo]:
         """The volume's snapshots, oldest first. Raises NotFoundError."""
         ...

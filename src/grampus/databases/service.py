@@ -228,7 +228,7 @@ class DatabaseService:
     def delete(self, name: str) -> None:
         """Remove the database and all that was made for it. Never undone: finished later.
 
-        Raises NotFoundError, RefusedError with code `protected` or `has-clones`,
+        Raises NotFoundError, RefusedError with code `protected`, `has-clones` or `pool-full`,
         HostUnreachableError.
         """
         with self._operations.locked(name):
@@ -247,6 +247,7 @@ class DatabaseService:
                 )
             self._operations.require_reachable(record.spec.host)
             # Never undone, it would stay half done: the volume goes last.
+            self._volumes.require_writable(name)
             self._volumes.require_removable(name)
             self._operations.run(DELETE, record.spec)
 
@@ -320,7 +321,8 @@ class DatabaseService:
 
         A server whose volume was lost (its driver was killed) is ended and started anew.
 
-        On failure it is left stopped. Raises NotFoundError, HostUnreachableError.
+        On failure it is left stopped. Raises NotFoundError, HostUnreachableError, and RefusedError
+        with code `pool-full`.
         """
         with self._operations.locked(name):
             self._operations.settle(name)

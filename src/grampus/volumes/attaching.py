@@ -16,7 +16,7 @@ from grampus.core.errors import GrampusError, RefusedError, UsageError
 from grampus.core.progress import Progress
 from grampus.hosts.mounts import observe_mounted_source
 from grampus.hosts.port import Fleet, Host, HostUnreachableError
-from grampus.volumes.decide_client import decide_client_address
+from grampus.volumes.decide_clients import decide_client_address
 from grampus.volumes.decide_driver import (
     DriverChoice,
     HostCapabilities,

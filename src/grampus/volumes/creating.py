@@ -85,6 +85,15 @@ class Creating:
         )
         require_room(pool, size_bytes, counted[0], remedy=remedy)
 
+    def require_writable(self, name: str) -> None:
+        """Raise RefusedError with code `pool-full` when whoever opened its image would wait.
+
+        So does Ceph while the pool is full. Nothing happens when there is no such volume.
+        """
+        record = self._records.find(name)
+        if record is not None:
+            self._cluster.require_writable(record.spec.pool)
+
     def require_new(self, name: str) -> None:
         """Raise RefusedError with code `exists` when there is such a volume."""
         if self._records.find(name) is not None:

@@ -78,8 +78,24 @@ class Exchanging:
         if attachment != record.attachment:
             self._records.put(record.model_copy(update={"attachment": attachment}))
 
-    def require_drained(self, spec: VolumeSpec) -> None:
-        """Raise GrampusError with code `undrained` when a journal holds what the image does not."""
+    def ensure_drained(self, record: VolumeRecord, *, limit_s: float = EXCHANGE_LIMIT_S) -> None:
+        """Nothing in the journal of a closed image that it lacks; it is closed again afterwards.
+
+        Raises as `close_image`, what attaching raises, and GrampusError with code `undrained`.
+        """
+        spec = record.spec
+        if not self._attacher.observe_journal(spec).is_unapplied:
+            return
+        # A journal that has failed, as in a full pool, applies nothing more, and one whose daemon
+        # has died has nobody who would: whoever opens the image anew brings it in first.
+        if self._living(record) is not None:
+            self.open_image(record)
+        elif record.host is not None:
+            self._attacher.attach(spec.name, record.host, driver=None, transport=None)
+        self.close_image(self._records.get(spec.name), limit_s=limit_s)
+        self._require_drained(spec)
+
+    def _require_drained(self, spec: VolumeSpec) -> None:
         if self._attacher.observe_journal(spec).is_unapplied:
             raise GrampusError(
                 f"The journal of {spec.pool}/{spec.image} was not applied, and cannot go along.",

@@ -29,7 +29,7 @@ from grampus.core.clock import Clock, wait_until
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.hosts.port import Fleet
 from grampus.state.operations import Step
-from grampus.volumes.decide_fence import decide_fence_targets
+from grampus.volumes.decide_clients import decide_fence_targets
 from grampus.volumes.decide_local_log import find_current_log, note_current_log
 from grampus.volumes.model import DriverName, FencedAttachment, VolumeRecord
 from grampus.volumes.records import VolumeRecords

@@ -220,7 +220,7 @@ class Migrating:
         self._images.wait_for_others(record.spec.pool, record.spec.image)
         self._exchanging.close_image(record)
         try:
-            self._exchanging.require_drained(record.spec)
+            self._exchanging.ensure_drained(record)
             self._rbd.prepare(order.from_pool, order.to_pool, order.image)
         except GrampusError:
             if self._images.find(order.from_pool, order.image) is not None:
@@ -327,7 +327,9 @@ class Migrating:
             # Its own limit: were the new image opened meanwhile, there would be two.
             self._exchanging.close_image(record, limit_s=ABORT_LIMIT_S)
             if status.state != "aborting":
-                self._exchanging.require_drained(there)
+                self._exchanging.ensure_drained(
+                    record.model_copy(update={"spec": there}), limit_s=ABORT_LIMIT_S
+                )
             self._rbd.ensure_journal_absent(order.to_pool, order.image, status.target_id)
         if not is_home:
             self._rbd.abort(order.from_pool, order.image)

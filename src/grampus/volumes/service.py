@@ -88,6 +88,7 @@ class VolumeService:
         self._operations = parts.operations
         # They change nothing that others use: they need no lock, and nothing else of this service.
         self.exporting, self.importing = parts.transfers.exporting, parts.transfers.importing
+        self.require_writable = parts.creating.require_writable
         self.measure_snapshots = parts.snapshots.measured
         self.trash, self.encryption = parts.trash, parts.encrypting
         self.migrations, self.key_rotation = parts.migrations, parts.key_rotation

@@ -73,6 +73,7 @@ class FakeVolumes:
         self.migrations = FakeMigrations(self, fuse)
         self.key_rotation = FakeKeyRotation(self, fuse)
         self.dead_drivers: set[str] = set()
+        self.full_pools: set[str] = set()
         self.hosts_without_volumed: set[str] = set()
         self.failing_paths: set[WritePath] = set()  # attaching by them fails
         self.drawn_down: list[str] = []  # while they were attached
@@ -82,6 +83,11 @@ class FakeVolumes:
     def is_attached(self, name: str) -> bool:
         self._fuse.burn()
         return self._image(name).record.attachment is not None and name not in self.dead_drivers
+
+    def require_writable(self, name: str) -> None:
+        image = self.images.get(name)
+        if image is not None and image.record.spec.pool in self.full_pools:
+            raise RefusedError("The pool is full.", code="pool-full")
 
     def ensure_created(self, spec: VolumeSpec, sealed_key: str | None = None) -> VolumeRecord:
         self._fuse.burn()

@@ -5,7 +5,11 @@ import pytest
 from grampus.core.errors import RefusedError, UsageError
 from grampus.core.units import GIB, MIB
 from grampus.volumes.attaching import decide_asked
-from grampus.volumes.decide_client import decide_client_address
+from grampus.volumes.decide_clients import (
+    FenceTargets,
+    decide_client_address,
+    decide_fence_targets,
+)
 from grampus.volumes.decide_driver import (
     DriverChoice,
     HostCapabilities,
@@ -13,7 +17,6 @@ from grampus.volumes.decide_driver import (
     explain_absence,
     require_driver_serves,
 )
-from grampus.volumes.decide_fence import FenceTargets, decide_fence_targets
 from grampus.volumes.model import DriverName, TransportName, VolumeSpec, WritePath, whole_mib
 from grampus.volumes.write_paths import (
     JournalFacts,

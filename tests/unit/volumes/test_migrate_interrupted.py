@@ -62,6 +62,12 @@ def _half_way(world: World) -> None:
     world.cluster.images[MOVED].data = "written since"
 
 
+def _half_way_with_a_dead_daemon(world: World) -> None:
+    _half_way(world)
+    world.cluster.images[MOVED].frames = 3
+    world.h1.kill_daemon("volumed-demo")
+
+
 def _migrate(world: World) -> None:
     world.service().migrations.migrate("demo", THERE)
 
@@ -82,6 +88,7 @@ CASES: dict[str, tuple[Act, Act]] = {
     "detached": (_detached, _migrate),
     "undrained": (_undrained, _migrate),
     "abort": (_half_way, _abort),
+    "abort-undrained": (_half_way_with_a_dead_daemon, _abort),
 }
 ROTATIONS = [(prepare, _rotate) for prepare in (_direct, _journal, _cache, _detached)]
 
@@ -115,7 +122,7 @@ def test_stopped_at_any_call_the_next_process_makes_it_whole(
     prepare, act = CASES[case]
     whole = World(tmp_path / "whole")
     prepare(whole)
-    ends = [_finished(whole) if case == "abort" else _state(whole)]
+    ends = [_finished(whole) if act is _abort else _state(whole)]
     whole.close()
     whole = World(tmp_path / "again")
     prepare(whole)
@@ -128,7 +135,7 @@ def test_stopped_at_any_call_the_next_process_makes_it_whole(
         world.service().converge(completes=True)
         if case != "undrained":  # what was replayed stays so
             assert _state(world) in ends, f"stopped at {point}"
-        if case != "abort":
+        if act is not _abort:
             act(world)
             assert _state(world) == after, f"done again after {point}"
 

@@ -79,7 +79,7 @@ class LiveSettings:
     def plan_restart(self, name: str) -> DatabaseSpec:
         """The database whose server is restarted.
 
-        Raises NotFoundError, RefusedError with code `not-ready` or `not-running`,
+        Raises NotFoundError, RefusedError with code `not-ready`, `not-running` or `pool-full`,
         HostUnreachableError.
         """
         record = self._operations.ready(name)
@@ -90,6 +90,7 @@ class LiveSettings:
                 code="not-running",
             )
         self._operations.require_reachable(record.spec.host)
+        self._operations.volumes.require_writable(name)  # one that was stopped could not come back
         return record.spec
 
     def restart(self, name: str) -> None:

@@ -54,7 +54,7 @@ class DatabaseTrash:
         """The deletion of a database that is kept for `keep_days` days.
 
         Raises NotFoundError, UsageError for `keep_days`, HostUnreachableError, RefusedError with
-        code `protected`, or `no-volume` when there is nothing to keep.
+        code `protected`, `pool-full`, or `no-volume` when there is nothing to keep.
         """
         record = self._operations.records.get(name)
         now = self._operations.clock.now()
@@ -74,6 +74,7 @@ class DatabaseTrash:
                 f"`grampus db delete {name} --now` removes what is left of it.",
                 code="no-volume",
             ) from None
+        self._operations.volumes.require_writable(name)
         return TrashOrder(
             spec=record.spec,
             desired=record.desired,

@@ -342,7 +342,7 @@ class DatabaseReplicas:
         """A replica filled anew.
 
         Raises NotFoundError, HostUnreachableError, RefusedError with code `no-replica`,
-        `not-ready`, or `not-running` for it or its primary.
+        `not-ready`, or `not-running` for it or its primary, or `pool-full`.
         """
         record = self.require_replica(name)
         self._operations.ready(name)
@@ -354,6 +354,7 @@ class DatabaseReplicas:
             )
         self._operations.require_reachable(record.spec.host)
         primary = self._running_primary(record.spec.replica_of or "")
+        self._operations.volumes.require_writable(primary.spec.name)  # a snapshot of it is taken
         volume = self._operations.volumes.get(primary.spec.name).spec
         size_bytes = max(record.spec.size_bytes, primary.spec.size_bytes)
         now = self._operations.clock.now()

@@ -46,12 +46,13 @@ class DatabaseSnapshots:
     def plan_create(self, name: str, snapshot: str | None = None) -> SnapshotOrder:
         """The snapshot to take, called after the time unless it is given a name.
 
-        Raises NotFoundError, UsageError for the name, RefusedError with code `not-ready` or
-        `exists`.
+        Raises NotFoundError, UsageError for the name, RefusedError with code `not-ready`, `exists`
+        or `pool-full`.
         """
         if snapshot is not None:
             require_snapshot_name(snapshot)
         self._operations.ready(name)
+        self._volumes.require_writable(name)  # before the image is asked, which would wait
         chosen = snapshot or name_at(BY_HAND_PREFIX, self._operations.clock.now())
         self._require_new(name, chosen)
         return SnapshotOrder(database=name, snapshot=chosen)
@@ -70,9 +71,11 @@ class DatabaseSnapshots:
     def plan_delete(self, name: str, snapshot: str) -> SnapshotOrder:
         """The snapshot to remove.
 
-        Raises NotFoundError, RefusedError with code `not-ready`, `protected` or `has-clones`.
+        Raises NotFoundError, RefusedError with code `not-ready`, `protected`, `has-clones` or
+        `pool-full`.
         """
         self._operations.ready(name)
+        self._volumes.require_writable(name)
         self._require(name, snapshot)
         self._volumes.require_snapshot_removable(name, snapshot)
         return SnapshotOrder(database=name, snapshot=snapshot)

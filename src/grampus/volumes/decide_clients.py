@@ -1,9 +1,26 @@
-"""Whom a fence must cut off: decided from who has the image open, and as whom."""
+"""Which RADOS clients are a volume's own: the one that maps it, and whom a fence must cut off.
+
+Decided from who has the image open, and as whom.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+
+def decide_client_address(
+    watchers: Sequence[str], others: Sequence[str], host_address: str
+) -> str | None:
+    """The client (address:port/nonce) that began to watch the image from our host, or None.
+
+    `others` watched before the image was mapped: a client that died on the same host may be
+    among them, and a later fence must hit ours.
+    """
+    for watcher in watchers:
+        if watcher.startswith(f"{host_address}:") and watcher not in others:
+            return watcher
+    return None
 
 
 @dataclass(frozen=True)
