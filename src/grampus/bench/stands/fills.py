@@ -9,7 +9,7 @@ from grampus.bench.drivers.rados_command import RadosLoad, rados_bench_argv
 from grampus.bench.drivers.rados_result import parse_rados_bench
 from grampus.bench.stands.clients import ClientLoad, run_together
 from grampus.bench.stands.fitness import MIN_FREE_SHARE
-from grampus.bench.stands.osd_needs import OsdNeeds, decide_fill_bytes, require_disk_room
+from grampus.bench.stands.osd_needs import OsdFill, OsdNeeds, decide_fill_bytes, require_disk_room
 from grampus.bench.stands.pools import SLOWEST_BYTES_PER_S, began_at
 from grampus.bench.stands.ports import StandPorts
 from grampus.core.clock import wait_until
@@ -18,10 +18,16 @@ from grampus.core.units import MIB, format_bytes
 
 OBJECT_BYTES = 4 * MIB
 CONCURRENCY = 16
-# An OSD tells of its room every few seconds; a second writing mends what the first one missed.
+# A second writing mends what the first one missed.
 WRITINGS = 3
 TOLERANCE_PERCENT = 1.0
 REPORT_TIMEOUT_S = 30.0
+# OSDs report to the MGR every 5 s (`mgr_stats_period`), it to the MONs every 2 s
+# (`mgr_tick_period`), and both later on a busy machine. What was loaded just before is seen that
+# late, and would be written once more. There is a limit, since OSDs go on compacting.
+SETTLED_S = 12.0
+SETTLE_TIMEOUT_S = 120.0
+SETTLED_PERCENT = 0.25
 
 
 def fill_pool(needs: OsdNeeds) -> str:
@@ -44,7 +50,7 @@ class Fills:
         ports = self._ports
         hosts = ports.osd_sets.place_osds().hosts
         for writing in range(1, WRITINGS + 1):
-            fill = ports.osd_sets.observe_fill(needs.name)
+            fill = self._observe_settled(needs)
             missing_bytes = decide_fill_bytes(fill, needs.fill_percent)
             if missing_bytes <= fill.total_bytes * TOLERANCE_PERCENT / 100:
                 return
@@ -82,6 +88,18 @@ class Fills:
                 "See with `grampus lab status` how the cluster does.",
                 code="not-filled",
             )
+
+    def _observe_settled(self, needs: OsdNeeds) -> OsdFill:
+        """How full the OSDs are, once all of it has been told; at the latest after two minutes."""
+        ports, clock = self._ports, self._ports.clock
+        fill = ports.osd_sets.observe_fill(needs.name)
+        since_s = began_s = clock.monotonic_s()
+        while clock.monotonic_s() < min(since_s + SETTLED_S, began_s + SETTLE_TIMEOUT_S):
+            clock.sleep(1.0)
+            found = ports.osd_sets.observe_fill(needs.name)
+            if abs(found.percent - fill.percent) > SETTLED_PERCENT:
+                since_s, fill = clock.monotonic_s(), found
+        return fill
 
     def _await_report(self, needs: OsdNeeds, used_bytes: int) -> None:
         wait_until(

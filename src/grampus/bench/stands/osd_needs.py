@@ -133,8 +133,7 @@ def decide_fill_bytes(fill: OsdFill, percent: int) -> int:
     wanted_bytes = fill.total_bytes * percent // 100
     if fill.percent > percent + 2:
         raise RefusedError(
-            f"The OSDs are {fill.percent:.0f}% full before anything is written to have them at "
-            f"{percent}%.",
+            f"The OSDs are {fill.percent:.0f}% full already, and were to be {percent}% full.",
             "Measure a smaller data set, or a higher fill.",
             code="too-full",
         )

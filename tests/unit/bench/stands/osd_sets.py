@@ -21,6 +21,8 @@ class FakeStandOsdSets:
         self.used_bytes: dict[str, int] = {}
         self.unlimited: set[str] = set()
         self.failing = False
+        # What a set does not tell yet, in bytes, and until when (s).
+        self.untold: dict[str, tuple[int, float]] = {}
 
     def place_osds(self) -> PlaceOsds:
         return PlaceOsds(OsdNeeds(media="nvme"), hosts=2, first_bytes=6 * GIB)
@@ -58,7 +60,11 @@ class FakeStandOsdSets:
 
     def observe_fill(self, name: str) -> OsdFill:
         needs = self.sets[name]
-        return OsdFill(2 * needs.osds_per_host * needs.osd_bytes, self.used_bytes[name])
+        untold_bytes, until_s = self.untold.get(name, (0, 0.0))
+        told_bytes = self.used_bytes[name]
+        if self._world.clock.monotonic_s() < until_s:
+            told_bytes -= untold_bytes
+        return OsdFill(2 * needs.osds_per_host * needs.osd_bytes, told_bytes)
 
     def written(self, pool: str, data_bytes: int) -> None:
         """As `rados bench` did it."""

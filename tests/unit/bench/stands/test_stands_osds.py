@@ -64,6 +64,15 @@ def test_osds_are_filled_with_what_stands_on_them_counted(tmp_path: Path) -> Non
     assert world.osd_sets.used_bytes[name] == filled
 
 
+def test_what_osds_tell_late_is_not_written_once_more(tmp_path: Path) -> None:
+    world = StandWorld(tmp_path)
+    name = _name(world, FULL)
+    world.osd_sets.used_bytes[name] = 2 * GIB
+    world.osd_sets.untold[name] = (2 * GIB, world.clock.monotonic_s() + 10)
+    assert world.place().prepare([FULL]) == {}
+    assert abs(world.osd_sets.observe_fill(name).percent - 87) <= TOLERANCE_PERCENT
+
+
 @pytest.mark.parametrize(
     ("check", "is_fit"),
     [("OSD_NEARFULL", True), ("OSD_BACKFILLFULL", True), ("OSD_FULL", False)],
@@ -84,7 +93,7 @@ def test_nearly_full_osds_are_fit_as_long_as_they_are_there(
     ("free_bytes", "used_bytes", "sentence"),
     [
         (15 * GIB, None, "Filling the OSDs takes"),
-        (100 * GIB, 14 * GIB, "full before anything is written"),
+        (100 * GIB, 14 * GIB, "full already, and were to be 87% full"),
     ],
 )
 def test_what_cannot_be_filled_is_a_reason_for_its_cells_alone(
