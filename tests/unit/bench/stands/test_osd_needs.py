@@ -128,7 +128,7 @@ def test_what_is_missing_is_written(used_bytes: int, percent: int, expected: int
 
 
 def test_osds_that_are_too_full_already_are_refused() -> None:
-    with pytest.raises(RefusedError, match="53% full before"):
+    with pytest.raises(RefusedError, match="53% full already"):
         decide_fill_bytes(OsdFill(100, 53), 50)
     assert OsdFill(0, 0).percent == 0.0
 
