@@ -265,6 +265,7 @@ class DatabaseService:
         `cannot-grow`, `pool-full`), HostUnreachableError.
         """
         record = self._operations.ready(name)
+        self._volumes.require_writable(name)  # before the image is asked, which would wait
         size_bytes = self._volumes.plan_resize(name, size_bytes).size_bytes
         return record.spec.model_copy(update={"size_bytes": size_bytes})
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 import pytest
 
 from grampus.core.errors import RefusedError
+from grampus.core.units import GIB
 from grampus.databases.names.trash import DatabaseTrash
 from grampus.databases.snapshots.snapshots import DatabaseSnapshots
 from tests.unit.databases.live.live_world import LiveWorld
@@ -42,6 +43,7 @@ def _refused(world: WorldT, operation: Callable[[WorldT], object]) -> None:
         lambda world: world.service().start("stopped"),
         lambda world: world.service().start("lost"),
         lambda world: world.service().set_write_path("demo", "journal"),
+        lambda world: world.service().resize("demo", 20 * GIB),
         lambda world: _snapshots(world).create("demo"),
         lambda world: _snapshots(world).delete("lost", "before"),
         lambda world: _snapshots(world).rollback("lost", "before", with_safety=True),
