@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from json import loads
 from typing import Any
 
-from grampus.ceph.mon_commands import ask_mons
+from grampus.ceph.mon_commands import ASK_MONS, ask_mons
 from grampus.ceph.ports import CommandOutput, CommandRunner
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.streams import ByteReader, ByteWriter
@@ -72,7 +72,9 @@ class WaitExplainer:
         try:
             return self._runner.run(argv, stdin=stdin, timeout_s=timeout_s, check=check)
         except GrampusError as error:
-            if error.code != "timeout":
+            # What asks the MONs alone waits for no pool, and where they are away it is enough to
+            # wait for them once.
+            if error.code != "timeout" or argv[0] == "ceph" or ASK_MONS in argv:
                 raise
             pool = find_full_pool(argv, self._full_pools())
             if pool is None:

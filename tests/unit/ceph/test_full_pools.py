@@ -77,6 +77,13 @@ def test_a_wait_for_a_full_pool_is_explained(info: Any, dump: Any, code: str) ->
     assert ("'databases' is full" in caught.value.problem) == (code == "pool-full")
 
 
+def test_who_waits_for_the_mons_waits_once() -> None:
+    runner = FakeRunner({"ceph status --format json": no_mon})
+    with pytest.raises(GrampusError, match="No MON answers"):
+        CephCluster(runner).ask("status")
+    assert runner.asked == ["ceph status --format json"]
+
+
 def test_a_full_pool_is_known_before_anything_waits() -> None:
     runner = FakeRunner({OSD_DUMP: osd_map(databases="full", backups="hashpspool")})
     cluster = CephCluster(runner)
