@@ -13,6 +13,7 @@ from grampus.hosts.port import Fleet, Host, HostUnreachableError
 from grampus.volumes.attaching import Attacher
 from grampus.volumes.decide_migration import require_exchangeable
 from grampus.volumes.drivers.port import Driver, MapRequest
+from grampus.volumes.journals import Journals
 from grampus.volumes.model import VolumeRecord, VolumeSpec
 from grampus.volumes.records import VolumeRecords
 
@@ -31,6 +32,7 @@ class Exchanging:
         fleet: Fleet,
         images: RbdImages,
         attacher: Attacher,
+        journals: Journals,
         clock: Clock,
     ) -> None:
         self._records = records
@@ -38,6 +40,7 @@ class Exchanging:
         self._clock = clock
         self._fleet = fleet
         self._attacher = attacher
+        self._journals = journals
 
     def require_ready(self, record: VolumeRecord) -> None:
         """Raise HostUnreachableError, and what `require_exchangeable` raises."""
@@ -81,17 +84,24 @@ class Exchanging:
     def ensure_drained(self, record: VolumeRecord, *, limit_s: float = EXCHANGE_LIMIT_S) -> None:
         """Nothing in the journal of a closed image that it lacks; it is closed again afterwards.
 
-        Raises as `close_image`, what attaching raises, and GrampusError with code `undrained`.
+        Raises as `close_image`, what attaching and replaying raise, and GrampusError with code
+        `undrained`.
         """
         spec = record.spec
         if not self._attacher.observe_journal(spec).is_unapplied:
+            if record.attachment is None:
+                self._attacher.detach(spec.name)  # what a replay that was cut off left on its host
             return
         # A journal that has failed, as in a full pool, applies nothing more, and one whose daemon
         # has died has nobody who would: whoever opens the image anew brings it in first.
         if self._living(record) is not None:
             self.open_image(record)
         elif record.host is not None:
+            # Half attached: by this, which was cut off, or by a replay that was. Attached, its
+            # users go on in the first case, and nothing is lost in the second.
             self._attacher.attach(spec.name, record.host, driver=None, transport=None)
+        else:
+            self._journals.ensure_replayed(spec.name)
         self.close_image(self._records.get(spec.name), limit_s=limit_s)
         self._require_drained(spec)
 

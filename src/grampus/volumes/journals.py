@@ -99,6 +99,16 @@ class Journals:
             ),
         ]
 
+    def ensure_replayed(self, name: str) -> None:
+        """What the journal of a detached volume holds, in its image; the caller journals that.
+
+        Raises what `plan_replay` raises, and GrampusError with code `volumed-failed`.
+        """
+        order = self.plan_replay(name)
+        if order is not None:
+            for step in self.replay_steps(order, lambda _: None):
+                step.apply()
+
     def ensure_removed(self, name: str) -> None:
         """Remove the journal of a detached volume whose image is to go.
 

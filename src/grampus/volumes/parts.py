@@ -98,7 +98,7 @@ def build_parts(
     snapshots = Snapshots(records, images, rbd_snapshots, attacher, journals, encrypting, progress)
     cloning = Cloning(records, rbd_snapshots, flattening, attacher, creating, encrypting, progress)
     operations = VolumeOperations(lab, home, journal, clock, progress)
-    exchanging = Exchanging(records, fleet, images, attacher, clock)
+    exchanging = Exchanging(records, fleet, images, attacher, journals, clock)
     migrating = Migrating(
         *(records, cluster, images, rbd_snapshots, creating, exchanging), clock, progress
     )
