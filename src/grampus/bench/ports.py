@@ -34,8 +34,9 @@ class DatabasePort(Protocol):
 class IoDevice:
     """A block device whose I/O belongs to a daemon (an OSD) or to a volume.
 
-    `device` is its path on `host`, such as /dev/loop3. `limit` is what its medium is limited to,
-    and `control_socket` that of the volumed which serves the volume (a path on the host).
+    `device` is its path on `host`, such as /dev/loop3. `limit` is what its medium is limited to, on
+    the device that it names: `device` itself or one below. `control_socket` is that of the volumed
+    which serves the volume (a path on the host).
     """
 
     kind: Literal["daemon", "volume"]

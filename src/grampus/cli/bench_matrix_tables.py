@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from grampus.cli.bench_tables import format_times
@@ -21,6 +21,10 @@ _BOUNDS = {
     "below": "below ",
     "above": "above ",
 }
+# Remarks on cells in their order; notes, the only other kind, come last.
+_REMARK_KINDS = ("Marked", "Client-bound", "Bottleneck", "Unsteady", "Not known to be steady")
+# A line that names more cells is read by nobody.
+_NAMED_CELLS = 8
 
 
 # How layers are called, in the order of their columns.
@@ -232,25 +236,51 @@ def _heading(document: Mapping[str, Any]) -> list[str]:
 
 
 def remarks(cells: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What the last column has no room for: reasons of marked rounds, and evidence."""
-    lines: dict[str, None] = {}
+    """What the last column has no room for: reasons of marked rounds, and evidence.
+
+    What is said of several cells is there once; with an empty line at the end.
+    """
+    found: dict[tuple[str, str], dict[str, None]] = {}
     for cell in cells:
-        name = cell["name"]
-        if cell["no_figure"] is None:
-            for reason in cell["reasons"]:
-                rounds = ", ".join(str(number) for number in reason["rounds"])
-                lines[f"Marked, {name}, round {rounds}: {reason['text']}"] = None
-        if cell["client_bound"] == "yes" and cell["evidence"]:
-            lines[f"Client-bound, {name}: {cell['evidence'][0]}"] = None
-        elif cell["bottleneck_evidence"]:
-            word = LAYER_WORDS[cell["bottleneck"]]
-            lines[f"Bottleneck {word}, {name}: {' '.join(cell['bottleneck_evidence'])}"] = None
-        for reason in cell["unsteady_reasons"][:1]:
-            what = "Unsteady" if cell["steady"] is False else "Not known to be steady"
-            lines[f"{what}, {name}: {reason}"] = None
-        for note in cell["notes"]:
-            lines[f"Note, {name}: {note}"] = None
+        for kind, text, rounds in _said_of(cell):
+            found.setdefault((kind, text), {})[f"{cell['name']}{rounds}"] = None
+    # Stable: within a kind they stay in the cells' order.
+    by_kind = sorted(found.items(), key=lambda one: _place_of(one[0][0]))
+    lines = [
+        f"{kind}, {_name_some(list(named), len(cells))}: {text}" for (kind, text), named in by_kind
+    ]
     return [*lines, ""]
+
+
+def _place_of(kind: str) -> int:
+    """Where remarks of a kind come: bottlenecks name their layer, and notes are last."""
+    first = kind.split(" ", 1)[0] if kind.startswith("Bottleneck ") else kind
+    return _REMARK_KINDS.index(first) if first in _REMARK_KINDS else len(_REMARK_KINDS)
+
+
+def _said_of(cell: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Kind, text, and what follows the cell's name, of each remark on a cell."""
+    if cell["no_figure"] is None:
+        for reason in cell["reasons"]:
+            rounds = ", ".join(str(number) for number in reason["rounds"])
+            yield "Marked", reason["text"], f", round {rounds}"
+    if cell["client_bound"] == "yes" and cell["evidence"]:
+        yield "Client-bound", cell["evidence"][0], ""
+    elif cell["bottleneck_evidence"]:
+        word = LAYER_WORDS[cell["bottleneck"]]
+        yield f"Bottleneck {word}", " ".join(cell["bottleneck_evidence"]), ""
+    for reason in cell["unsteady_reasons"][:1]:
+        yield "Unsteady" if cell["steady"] is False else "Not known to be steady", reason, ""
+    for note in cell["notes"]:
+        yield "Note", note, ""
+
+
+def _name_some(names: Sequence[str], cells: int) -> str:
+    if len(names) == cells > 1:
+        return f"all {cells} cells"
+    if len(names) <= _NAMED_CELLS:
+        return "; ".join(names)
+    return f"{'; '.join(names[:_NAMED_CELLS])}; and {len(names) - _NAMED_CELLS} more cells"
 
 
 def _show_source(output: Output, source: Mapping[str, Any]) -> None:

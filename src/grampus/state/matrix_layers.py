@@ -91,7 +91,7 @@ METRICS: Mapping[SeriesKind, Mapping[str, str]] = {
     },
     "device": {
         **_BLOCK,
-        "limit_share": "of the limit of its medium in IOPS or bytes a second, what was used",
+        "limit_share": "used of its medium's limit in IOPS (flushes apart) or bytes a second",
     },
     "network": {
         "received_bytes_per_s": "bytes received",

@@ -15,12 +15,13 @@ that is smaller than the noise of seconds stays undecided.
 What is to be known before a page is read comes before its verdicts: of hard disks above all,
 which are emulated here.
 
-Marked with a star are runs of before {since}, whose pages conclude more than today's rules do:
-also from an emulated virtual machine, from a device that did more than its medium allows, from
-Optane on a lab, and of IOPS per GB without the share that the room itself has in them.
-
-| experiment | of the source's conclusions | cells measured | when (UTC) |
+{former}| experiment | of the source's conclusions | cells measured | when (UTC) |
 | --- | --- | --- | --- |
+"""
+_FORMER = """Marked with a star are runs of before {since}, whose pages conclude more than today's
+rules do: also from an emulated virtual machine, from a device that did more than its medium allows,
+from Optane on a lab, and of IOPS per GB without the share that the room itself has in them.
+
 """
 _CONCLUSIONS = "\n## Conclusions\n"
 # Since when runs conclude as `bench/findings` does now; compared with `Line.when` as text.
@@ -61,6 +62,7 @@ def render_index(suites: Sequence[str], lines: Mapping[str, Line]) -> str:
     One that was concluded by former rules has a star.
     """
     rows = []
+    any_former = False
     for suite in suites:
         line = lines.get(suite)
         if line is None:
@@ -74,10 +76,12 @@ def render_index(suites: Sequence[str], lines: Mapping[str, Line]) -> str:
             else ""
         )
         found = f"{said or 'not measured here'}{mind}"
-        former = "*" if line.when and line.when < RULES_SINCE else ""
-        when = f"{line.when}{former}" or "-"
+        is_former = bool(line.when) and line.when < RULES_SINCE
+        any_former = any_former or is_former
+        when = f"{line.when}{'*' if is_former else ''}" or "-"
         rows.append(f"| {link} | {found} | {line.measured} of {line.cells} | {when} |")
-    return _HEAD.format(since=RULES_SINCE) + "\n".join(rows) + "\n"
+    former = _FORMER.format(since=RULES_SINCE) if any_former else ""
+    return _HEAD.format(former=former) + "\n".join(rows) + "\n"
 
 
 def render_measured(page: str, remarks: Sequence[str]) -> str:

@@ -61,8 +61,9 @@ def test_the_index_leads_to_what_is_to_be_known_before() -> None:
     [("2026-11-23 05:09", "2026-11-23 05:09*"), ("2026-11-24 00:00", "2026-11-24 00:00")],
 )
 def test_what_former_rules_concluded_is_marked(when: str, cell: str) -> None:
-    row = render_index(["a"], {"a": decide_line("a", SHOWN, 3, when)}).splitlines()[-1]
-    assert row.endswith(f"| {cell} |")
+    page = render_index(["a"], {"a": decide_line("a", SHOWN, 3, when)})
+    assert page.splitlines()[-1].endswith(f"| {cell} |")
+    assert ("Marked with a star" in page) == cell.endswith("*")
 
 
 def test_what_cannot_be_measured_says_each_reason_once() -> None:

@@ -11,9 +11,8 @@ from grampus.state.matrix_layers import BottleneckWord, Layer
 
 # From this share of its limit on, a layer makes what is above it wait.
 AT_LIMIT_SHARE = 0.9
-# From this share of a medium's limit on, some of what was done passed by it. Where neighbours are
-# merged and bursts fall into an interval, up to 119% was seen; FileStore's, which does pass, from
-# 147% on (2026-11-23).
+# From this share of a medium's limit on, some of what was done passed by it. Hard disks that
+# nothing passes by were seen at up to 104% over a visit, at up to 133% in a second (2026-11-26).
 PASSES_LIMIT_SHARE = 1.25
 # Of the load's threads, those that wait for one and the same thing.
 WAITING_SHARE = 0.5

@@ -12,6 +12,8 @@ from grampus.hosts.port import BlockLimit, Usage
 # Who uses the machine's CPU; `other` is all that is not there for the load.
 Consumer = Literal["client", "server", "volume", "osd", "other"]
 _OSD = re.compile(r"^osd[-.]\d+@")
+# After `DAEMON@HOST`: the device below the daemon's, which has the limit.
+MEDIUM = " medium"
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from grampus.bench.layers.readings import (
     parse_status_rows,
     status_statements,
 )
-from grampus.bench.layers.subjects import Subjects, UsageReading
+from grampus.bench.layers.subjects import MEDIUM, Subjects, UsageReading
 from grampus.bench.ports import IoDevice
 from grampus.bench.stands.clients import mark_of
 from grampus.core.clock import Clock
@@ -198,7 +198,11 @@ def probe_argv(host: Host, watch: Watch, osd_sockets: str | None = OSD_SOCKETS) 
         "interval_s": INTERVAL_S,
         "lasts_s": watch.lasts_s + SPARE_S,
         "machine": host.name == watch.subjects.machine,
-        "devices": {name: PurePosixPath(one.device).name for name, one in devices.items()},
+        "devices": {
+            name: PurePosixPath(path).name
+            for watched, one in devices.items()
+            for name, path in _paths(watched, one).items()
+        },
         "osd_sockets": osd_sockets,
         "volumed_sockets": {
             name: one.control_socket for name, one in devices.items() if one.control_socket
@@ -206,6 +210,13 @@ def probe_argv(host: Host, watch: Watch, osd_sockets: str | None = OSD_SOCKETS) 
     }
     program = _PROGRAM.read_text(encoding="utf-8")
     return ["env", mark_of(host), "python3", "-c", program, json.dumps(asked)]
+
+
+def _paths(name: str, device: IoDevice) -> dict[str, str]:
+    """The device, and the one below it that has its limit, if that is another one."""
+    medium = device.device if device.limit is None else device.limit.device
+    below = {} if medium == device.device else {f"{name}{MEDIUM}": medium}
+    return {name: device.device} | below
 
 
 class _Status:
