@@ -277,7 +277,7 @@ def _said_of(cell: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
 
 def _name_some(names: Sequence[str], cells: int) -> str:
     if len(names) == cells > 1:
-        return f"all {cells} cells"
+        return "both cells" if cells == 2 else f"all {cells} cells"
     if len(names) <= _NAMED_CELLS:
         return "; ".join(names)
     return f"{'; '.join(names[:_NAMED_CELLS])}; and {len(names) - _NAMED_CELLS} more cells"

@@ -37,6 +37,7 @@ def _cell(name: str, **said: Any) -> dict[str, Any]:
             [_cell(name, unsteady_reasons=[SHORT]) for name in "abc"],
             [f"Not known to be steady, all 3 cells: {SHORT}"],
         ),
+        ([_cell(name, notes=["Odd."]) for name in "ab"], ["Note, both cells: Odd."]),
         (
             [_cell("a", notes=["Odd."]), _cell("b"), _cell("c", notes=["Odd.", "Even."])],
             ["Note, a; c: Odd.", "Note, c: Even."],
