@@ -8,6 +8,7 @@ from typing import Any
 from grampus.cli.bench_tables import format_times
 from grampus.cli.output import Output
 from grampus.core.units import format_digits
+from grampus.report.matrix.remarks import gather_remarks
 
 Row = list[str]
 # Columns of figures: what they are called, and where in a cell's document they are.
@@ -21,10 +22,6 @@ _BOUNDS = {
     "below": "below ",
     "above": "above ",
 }
-# Remarks on cells in their order; notes, the only other kind, come last.
-_REMARK_KINDS = ("Marked", "Client-bound", "Bottleneck", "Unsteady", "Not known to be steady")
-# A line that names more cells is read by nobody.
-_NAMED_CELLS = 8
 
 
 # How layers are called, in the order of their columns.
@@ -240,22 +237,13 @@ def remarks(cells: Sequence[Mapping[str, Any]]) -> list[str]:
 
     What is said of several cells is there once; with an empty line at the end.
     """
-    found: dict[tuple[str, str], dict[str, None]] = {}
-    for cell in cells:
-        for kind, text, rounds in _said_of(cell):
-            found.setdefault((kind, text), {})[f"{cell['name']}{rounds}"] = None
-    # Stable: within a kind they stay in the cells' order.
-    by_kind = sorted(found.items(), key=lambda one: _place_of(one[0][0]))
-    lines = [
-        f"{kind}, {_name_some(list(named), len(cells))}: {text}" for (kind, text), named in by_kind
-    ]
-    return [*lines, ""]
-
-
-def _place_of(kind: str) -> int:
-    """Where remarks of a kind come: bottlenecks name their layer, and notes are last."""
-    first = kind.split(" ", 1)[0] if kind.startswith("Bottleneck ") else kind
-    return _REMARK_KINDS.index(first) if first in _REMARK_KINDS else len(_REMARK_KINDS)
+    said = (
+        (kind, text, f"{cell['name']}{rounds}")
+        for cell in cells
+        for kind, text, rounds in _said_of(cell)
+    )
+    gathered = gather_remarks(said, [cell["name"] for cell in cells])
+    return [*(f"{one.kind}, {one.cells}: {one.text}" for one in gathered), ""]
 
 
 def _said_of(cell: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
@@ -273,14 +261,6 @@ def _said_of(cell: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
         yield "Unsteady" if cell["steady"] is False else "Not known to be steady", reason, ""
     for note in cell["notes"]:
         yield "Note", note, ""
-
-
-def _name_some(names: Sequence[str], cells: int) -> str:
-    if len(names) == cells > 1:
-        return "both cells" if cells == 2 else f"all {cells} cells"
-    if len(names) <= _NAMED_CELLS:
-        return "; ".join(names)
-    return f"{'; '.join(names[:_NAMED_CELLS])}; and {len(names) - _NAMED_CELLS} more cells"
 
 
 def _show_source(output: Output, source: Mapping[str, Any]) -> None:

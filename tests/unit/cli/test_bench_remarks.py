@@ -63,6 +63,11 @@ def _cell(name: str, **said: Any) -> dict[str, Any]:
                 "Note, a: Odd.",
             ],
         ),
+        # Said of both, and of each something more than its name.
+        (
+            [_cell(name, reasons=[{"rounds": [2], "text": "Down."}]) for name in "ab"],
+            ["Marked, a, round 2; b, round 2: Down."],
+        ),
         # Where a cell has no figure at all the table itself says why.
         ([_cell("a", no_figure="failed", reasons=[{"rounds": [1], "text": "x"}])], []),
         (

@@ -387,10 +387,14 @@ def test_what_is_said_of_several_cells_is_there_once() -> None:
         made_cell({"threads": at}, notes=("The same.",), reasons=[{"text": "Down.", "rounds": [2]}])
         for at in range(10)
     ]
-    marked, note = cell_remarks(cells)
+    marked, note = cell_remarks([*cells, made_cell({"threads": 10})])
     assert (marked.kind, marked.text) == ("Marked", "Down.")
     assert marked.cells.startswith("threads 0 (round 2); threads 1 (round 2); ")
     assert note.cells.endswith("threads 7; and 2 more cells")
+    # Where it is said of all of them; the rounds are named in any case.
+    marked, note = cell_remarks(cells)
+    assert marked.cells.endswith("threads 7 (round 2); and 2 more cells")
+    assert note.cells == "all 10 cells"
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from grampus.report.matrix.heat_maps import HeatMaps, draw_heat_maps
 from grampus.report.matrix.layer_strips import LAYER_TITLES, Strip, draw_strips
 from grampus.report.matrix.load_curves import draw_load_curves
 from grampus.report.matrix.percentile_plots import draw_percentile_plots
+from grampus.report.matrix.remarks import Remark, gather_remarks
 from grampus.report.matrix.source_figures import (
     OurTable,
     PublishedRow,
@@ -37,8 +38,6 @@ from grampus.report.matrix.words import (
 from grampus.report.page import Fact, FactGroup, RawFile, group_facts
 from grampus.state.matrix_runs import MatrixRun, Visit
 
-# What stands below the table of cells is a list to read: beyond so many cells, their number does.
-_NAMED_CELLS = 8
 _SHOWN_CLAIMS = 40
 
 
@@ -96,15 +95,6 @@ class CellRow:
     figures: tuple[str, ...]
     badges: tuple[Badge, ...]
     has_figure: bool
-
-
-@dataclass(frozen=True)
-class Remark:
-    """Something said of cells: a reason, evidence or a note."""
-
-    kind: str
-    text: str
-    cells: str
 
 
 @dataclass(frozen=True)
@@ -299,18 +289,8 @@ def cell_badges(cell: Cell) -> tuple[Badge, ...]:
 
 def cell_remarks(cells: Sequence[Cell]) -> tuple[Remark, ...]:
     """What the table has no room for; what is said of several cells is there once."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for cell in cells:
-        for kind, text, what in _said_of(cell):
-            found.setdefault((kind, text), []).append(what)
-    order = {kind: place for place, kind in enumerate(_REMARK_KINDS)}
-    return tuple(
-        Remark(kind, text, _name_some(named))
-        for (kind, text), named in sorted(found.items(), key=lambda one: order[one[0][0]])
-    )
-
-
-_REMARK_KINDS = ("Marked", "Client-bound", "Unsteady", "Not known to be steady", "Note")
+    said = (one for cell in cells for one in _said_of(cell))
+    return gather_remarks(said, [cell.name for cell in cells])
 
 
 def _said_of(cell: Cell) -> Iterable[tuple[str, str, str]]:
@@ -325,12 +305,6 @@ def _said_of(cell: Cell) -> Iterable[tuple[str, str, str]]:
         yield "Unsteady" if cell.steady is False else "Not known to be steady", text, cell.name
     for text in cell.notes:
         yield "Note", text, cell.name
-
-
-def _name_some(names: Sequence[str]) -> str:
-    if len(names) <= _NAMED_CELLS:
-        return "; ".join(names)
-    return f"{'; '.join(names[:_NAMED_CELLS])}; and {len(names) - _NAMED_CELLS} more cells"
 
 
 def _facts(run: MatrixRun, findings: Findings) -> tuple[Fact, ...]:
