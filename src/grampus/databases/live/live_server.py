@@ -12,6 +12,11 @@ from grampus.core.clock import Clock, wait_until
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.databases.administrator import Administrator
 from grampus.databases.live.decide_live_limits import RunningPool
+from grampus.databases.live.decide_page_writing import (
+    DirtyPages,
+    is_worth_waiting,
+    keep_looked_back,
+)
 from grampus.hosts.port import Limits
 
 # Giving pages back waits for whoever uses them, and moves what is worth keeping.
@@ -21,10 +26,7 @@ FREEING_TIMEOUT_S = 15.0
 # Longer than this a planned stop does not wait: a load that changes pages faster than they can be
 # written would hold it up for ever. The rest is written while the server stops.
 FLUSH_TIMEOUT_S = 30.0
-FEW_DIRTY_PAGES = 64
-# Nor when there have not been a tenth fewer for so long: the load changes as many as are written.
-LEVEL_S = 3.0
-NOTABLE_FALL = 0.1
+_PAGES = "Innodb_buffer_pool_pages_"
 _DIRTY_LIMITS = ("innodb_max_dirty_pages_pct_lwm", "innodb_max_dirty_pages_pct")
 # Pages a second meanwhile: at the 500 of every day a planned switch waited 11 to 22 s for them,
 # with these 2 to 3 s (measured under a load, 2026-11-24). The limit first, so that it is never
@@ -120,15 +122,11 @@ def ensure_pages_written(administrator: Administrator, clock: Clock) -> None:
         for value, (name, hurried) in zip(row, _HURRIED.items(), strict=True)
     }
     ensure_options(administrator, {**dict.fromkeys(_DIRTY_LIMITS, 0), **faster})
-    now_s = clock.monotonic_s()
-    deadline_s, fewest, fell_s = now_s + FLUSH_TIMEOUT_S, None, now_s
-    while (dirty := _dirty_pages(administrator)) > FEW_DIRTY_PAGES:
-        now_s = clock.monotonic_s()
-        if fewest is None or dirty < fewest * (1 - NOTABLE_FALL):
-            fewest, fell_s = dirty, now_s
-        if now_s >= deadline_s or now_s - fell_s >= LEVEL_S:
-            return
+    deadline_s = clock.monotonic_s() + FLUSH_TIMEOUT_S
+    seen = [_observe_dirty_pages(administrator, clock)]
+    while is_worth_waiting(seen) and seen[-1].at_s < deadline_s:
         clock.sleep(0.2)
+        seen = keep_looked_back([*seen, _observe_dirty_pages(administrator, clock)])
 
 
 def restore_page_writing(administrator: Administrator, options: Mapping[str, str | int]) -> None:
@@ -137,8 +135,11 @@ def restore_page_writing(administrator: Administrator, options: Mapping[str, str
     ensure_options(administrator, {name: options.get(name, "DEFAULT") for name in names})
 
 
-def _dirty_pages(administrator: Administrator) -> int:
-    return int(_status(administrator, "Innodb_buffer_pool_pages_dirty"))
+def _observe_dirty_pages(administrator: Administrator, clock: Clock) -> DirtyPages:
+    at_s = clock.monotonic_s()
+    rows = administrator.query(f"SHOW GLOBAL STATUS LIKE '{_PAGES}%'")
+    found = {row[0]: row[1] for row in rows}
+    return DirtyPages(at_s, int(found[f"{_PAGES}dirty"]), int(found[f"{_PAGES}flushed"]))
 
 
 def _status(administrator: Administrator, name: str) -> str:

@@ -47,6 +47,13 @@ READ_ONLY = {"innodb_page_cleaners", "performance_schema"}
 WORDS = {"binlog_row_image": ("FULL", "MINIMAL", "NOBLOB")}
 
 
+def render_pages(dirty: int, written: int) -> str:
+    """What a server says of its changed pages, among others."""
+    found = {"data": 9000, "dirty": dirty, "flushed": written, "total": 9500}
+    rows = (f"Innodb_buffer_pool_pages_{name}\t{value}\n" for name, value in found.items())
+    return "".join(rows)
+
+
 class LiveServer:
     """The variables of one running server."""
 
@@ -61,10 +68,10 @@ class LiveServer:
     def answer(self, statement: str) -> tuple[int, str]:
         if statement.startswith("SET "):
             return self._set(statement)
-        if statement.startswith("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_pages_dirty'"):
+        if statement.startswith("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_pages_%'"):
             if float(self.values["innodb_max_dirty_pages_pct"]) == 0:
                 self.dirty_pages = 0
-            return 0, f"Innodb_buffer_pool_pages_dirty\t{self.dirty_pages}\n"
+            return 0, render_pages(self.dirty_pages, 0)
         if statement.startswith("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_resize_status_code'"):
             return 0, "Innodb_buffer_pool_resize_status_code\t0\n"
         if "performance_schema.variables_metadata" in statement:

@@ -17,7 +17,7 @@ from grampus.databases.live.decide_live_limits import (
 from grampus.databases.settings import PERFORMANCE_SCHEMA_BYTES, decide_server_settings
 from grampus.hosts.port import HostUnreachableError
 
-from .live_world import LiveWorld
+from .live_world import LiveWorld, render_pages
 
 
 @pytest.fixture
@@ -164,27 +164,27 @@ def test_restart_writes_pages_out_first_and_takes_what_waited(world: LiveWorld) 
 
 
 @pytest.mark.parametrize(
-    ("share", "least_s"), [pytest.param(0.95, 30, id="they fall"), pytest.param(1, 3, id="level")]
+    ("fall", "least_s"), [pytest.param(500, 30, id="they fall"), pytest.param(0, 1.5, id="level")]
 )
 def test_load_that_keeps_pages_changed_does_not_hold_a_restart_up(
-    world: LiveWorld, share: float, least_s: int
+    world: LiveWorld, fall: int, least_s: float
 ) -> None:
     world.create()
     first = world.server()
-    first.answer = _always_dirty(first.answer, share)  # type: ignore[method-assign]
+    first.answer = _always_dirty(first.answer, fall)  # type: ignore[method-assign]
     world.live().restart("demo")
     assert least_s <= world.clock.monotonic_s() < least_s + 5
     assert world.server() is not first
 
 
-def _always_dirty(answer, share):  # type: ignore[no-untyped-def]
-    dirty = 1e300
+def _always_dirty(answer, fall):  # type: ignore[no-untyped-def]
+    dirty, written = 1_000_000, 0
 
     def answered(statement: str) -> tuple[int, str]:
-        nonlocal dirty
-        if "pages_dirty" in statement:
-            dirty *= share
-            return 0, f"Innodb_buffer_pool_pages_dirty\t{dirty:.0f}\n"
+        nonlocal dirty, written
+        if "pool_pages_" in statement:
+            dirty, written = dirty - fall, written + 2000
+            return 0, render_pages(dirty, written)
         return answer(statement)
 
     return answered
