@@ -40,7 +40,7 @@ pub struct Statistics {
     pub barred: u64,
     /// Blocks that were pushed out.
     pub evictions: u64,
-    /// Blocks that left because they were changed.
+    /// Blocks that left, or some of whose sectors did, because they were changed.
     pub invalidations: u64,
     /// Reads of the file that brought something else than what was written.
     pub checksum_failures: u64,

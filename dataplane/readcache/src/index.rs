@@ -167,6 +167,25 @@ impl Index {
         Generation(generation.copied().unwrap_or_default())
     }
 
+    /// `sectors` are being changed, or were: they are not answered any more, and what was read of
+    /// their block before does not come in. Its other sectors stay: a file system may place pages
+    /// across blocks, and each that is written would take parts of two others with it. Whether
+    /// the block was here.
+    pub(crate) fn invalidate_part(&mut self, sectors: Sectors) -> bool {
+        self.bump(sectors.block);
+        let Some(slot) = self.by_block.get(&sectors.block) else { return false };
+        if let Some(held) = self.slots.get_mut(length(*slot)) {
+            held.valid &= !sectors.mask();
+            // Also when they were not valid: they may be on their way into the file.
+            held.serial = held.serial.wrapping_add(1);
+            if held.valid != 0 {
+                return true;
+            }
+        }
+        self.forget(sectors.block);
+        true
+    }
+
     /// `blocks` are being changed, or were: what the cache has of them is not asked for any more,
     /// and what was read of them before does not come in.
     pub(crate) fn invalidate(&mut self, blocks: Range<u64>) -> u64 {
@@ -175,9 +194,7 @@ impl Index {
             self.generations.iter_mut().for_each(|number| *number = number.wrapping_add(1));
         } else {
             for block in blocks.clone() {
-                if let Some(number) = self.generations.get_mut(generation_at(block)) {
-                    *number = number.wrapping_add(1);
-                }
+                self.bump(block);
             }
         }
         let before = self.by_block.len();
@@ -289,6 +306,12 @@ impl Index {
             slot.used && slot.serial == place.serial && slot.block == place.sectors.block
         };
         self.slots.get_mut(length(place.slot)).filter(same)
+    }
+
+    fn bump(&mut self, block: u64) {
+        if let Some(number) = self.generations.get_mut(generation_at(block)) {
+            *number = number.wrapping_add(1);
+        }
     }
 
     fn forget(&mut self, block: u64) {

@@ -2,7 +2,7 @@
 //!
 //! [`ReadCache`] keeps what the device below delivered in a file on the host's own disk, and
 //! answers reads from it. It holds nothing that the device below does not have: losing it loses
-//! time. Writes go through it unchanged, and take the blocks that they touch out of it.
+//! time. Writes go through it unchanged, and take the sectors that they touch out of it.
 //!
 //! What it promises beyond [`grampus_blockdev::BlockDevice`]:
 //! - A block is answered from the file only if its checksum is right.

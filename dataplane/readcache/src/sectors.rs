@@ -74,6 +74,31 @@ pub(crate) fn blocks(range: ByteRange, block_bytes: u32) -> Range<u64> {
     range.offset.bytes() / block..range.end_bytes().div_ceil(block)
 }
 
+/// The blocks that have a byte of `range`: of those that it touches in part, the sectors that it
+/// touches, and between them those of which it touches every sector.
+pub(crate) fn changed(range: ByteRange, block_bytes: u32) -> (Vec<Sectors>, Range<u64>) {
+    let all = blocks(range, block_bytes);
+    let per_block = block_bytes / SECTOR_BYTES;
+    let part = |block: u64| {
+        let start = block * u64::from(block_bytes);
+        let from = range.offset.bytes().max(start) - start;
+        let until = range.end_bytes().min(start + u64::from(block_bytes)) - start;
+        let (first, end) = (from / SECTOR, until.div_ceil(SECTOR));
+        // At most 32 sectors are in a block.
+        let narrow = |number: u64| u32::try_from(number).unwrap_or(0);
+        let sectors = Sectors { block, first: narrow(first), count: narrow(end - first) };
+        (sectors.count < per_block).then_some(sectors)
+    };
+    let Some(last) = all.end.checked_sub(1).filter(|_| !all.is_empty()) else {
+        return (Vec::new(), all);
+    };
+    let first_part = part(all.start);
+    let last_part = part(last).filter(|_| last > all.start);
+    let whole =
+        all.start + u64::from(first_part.is_some())..all.end - u64::from(last_part.is_some());
+    (first_part.into_iter().chain(last_part).collect(), whole)
+}
+
 /// Where `sectors` and a request for `range` have bytes in common: in the sectors, in the request.
 pub(crate) fn overlap(
     sectors: Sectors,
@@ -120,6 +145,19 @@ mod tests {
     }
 
     #[test]
+    fn a_change_is_of_whole_blocks_but_at_its_ends() {
+        let cut = |range| changed(range, 16_384);
+        assert_eq!(cut(range(16_384, 0)), (vec![], 0..0));
+        assert_eq!(cut(range(16_384, 16_384)), (vec![], 1..2));
+        assert_eq!(cut(range(16_385, 16_382)), (vec![], 1..2), "every sector has a byte of it");
+        assert_eq!(cut(range(20_480, 1)), (vec![sectors(1, 1, 1)], 2..2));
+        let page = range(12_288, 16_384);
+        assert_eq!(cut(page), (vec![sectors(0, 3, 1), sectors(1, 0, 3)], 1..1));
+        assert_eq!(cut(range(4096, 12_288 + 32_768)), (vec![sectors(0, 1, 3)], 1..3));
+        assert_eq!(cut(range(0, 32_768 + 4097)), (vec![sectors(2, 0, 2)], 0..2));
+    }
+
+    #[test]
     fn a_mask_has_a_bit_for_each_sector() {
         assert_eq!(sectors(0, 0, 4).mask(), 0b1111);
         assert_eq!(sectors(0, 3, 1).mask(), 0b1000);
@@ -144,6 +182,12 @@ mod tests {
                 end = request.end;
             }
             prop_assert_eq!(u64::try_from(end).unwrap(), length);
+            let (parts, whole) = changed(range, 32_768);
+            let whole = whole.map(|block| Sectors { block, first: 0, count: 8 });
+            let mut both: Vec<_> = parts.into_iter().chain(whole).collect();
+            both.sort_by_key(|sectors| sectors.block);
+            let all: Vec<_> = touched(range, 32_768).collect();
+            prop_assert_eq!(both, all);
             for sectors in covered(range, 32_768) {
                 let (within, _) = overlap(sectors, range, 32_768);
                 prop_assert_eq!(u64::try_from(within.len()).unwrap(), sectors.bytes());

@@ -13,7 +13,7 @@ use crate::index::{Generation, Index};
 use crate::proofs::Prover;
 use crate::queue::Queue;
 use crate::reads::Job;
-use crate::sectors::{Sectors, blocks, covered};
+use crate::sectors::{Sectors, changed, covered};
 use crate::store::Store;
 use crate::wide_reads::Regions;
 
@@ -103,8 +103,7 @@ impl Shared {
         let read: Vec<Sectors> = covered(range, self.block_bytes)
             .filter(|sectors| writes && index.is_read(sectors.block))
             .collect();
-        let count = index.invalidate(blocks(range, self.block_bytes));
-        self.counters.invalidations.add(count);
+        self.invalidate(&mut index, range);
         read.into_iter().map(|sectors| (sectors, index.generation(sectors.block))).collect()
     }
 
@@ -120,9 +119,15 @@ impl Shared {
         let alone =
             |(sectors, before): &&(Sectors, Generation)| index.generation(sectors.block) == *before;
         let alone: Vec<Sectors> = rewritten.iter().filter(alone).map(|one| one.0).collect();
-        let count = index.invalidate(blocks(range, self.block_bytes));
-        self.counters.invalidations.add(count);
+        self.invalidate(&mut index, range);
         alone.into_iter().map(|sectors| (sectors, index.generation(sectors.block))).collect()
+    }
+
+    fn invalidate(&self, index: &mut Index, range: ByteRange) {
+        let (parts, whole) = changed(range, self.block_bytes);
+        let of_parts = parts.into_iter().filter(|part| index.invalidate_part(*part)).count();
+        let count = index.invalidate(whole) + u64::try_from(of_parts).unwrap_or(0);
+        self.counters.invalidations.add(count);
     }
 
     pub(crate) fn invalidate_blocks(&self, blocks: Range<u64>) {

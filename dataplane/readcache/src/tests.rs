@@ -75,6 +75,23 @@ fn every_kind_of_change_takes_what_it_touches_out_of_the_cache() {
     }
 }
 
+/// A database's page may lie across blocks: writing it must not cost its neighbours a read each.
+#[test]
+fn a_page_that_is_written_across_blocks_leaves_its_neighbours_here() {
+    let world = World::new(16);
+    let at = BLOCK + 12_288;
+    world.write(0, &vec![3; 4 * PAGE]);
+    world.warm(0, 4 * PAGE);
+    let fills = world.statistics().fills;
+    world.write(at, &[5; PAGE]);
+    world.until("filled again", |statistics| statistics.fills == fills + 2);
+    let reads = world.below.reads();
+    let mut expected = vec![3; 4 * PAGE];
+    expected[28_672..45_056].fill(5);
+    assert_eq!(world.read(0, 4 * PAGE), expected);
+    assert_eq!(world.below.reads(), reads);
+}
+
 #[test]
 fn what_is_read_now_and_then_is_there_again_once_it_was_written() {
     let world = World::new(16);

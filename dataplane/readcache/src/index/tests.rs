@@ -200,6 +200,36 @@ fn a_change_takes_blocks_out_and_bars_what_was_read_before() {
 }
 
 #[test]
+fn a_change_of_some_sectors_leaves_the_others() {
+    let mut index = Index::new(4, BLOCK, false);
+    let part = |first, count| Sectors { block: 9, first, count };
+    let place = fill(&mut index, whole(9), &[1, 2, 3, 4]).unwrap();
+    let before = index.generation(9);
+    assert!(index.invalidate_part(part(3, 1)));
+    assert_eq!((index.find(whole(9)), index.find(part(3, 1))), (None, None));
+    assert_eq!(index.judge(place, &proofs(&[1, 2, 3, 4])), Verdict::Moved);
+    let others = index.find(part(0, 3)).unwrap();
+    assert_eq!(index.judge(others, &proofs(&[1, 2, 3])), Verdict::Sound);
+    assert_eq!(index.reserve(part(3, 1), before), Reservation::Barred);
+    // In the midst of writing sectors that are not here yet:
+    let generation = index.generation(9);
+    let reservation = index.reserve(part(3, 1), generation);
+    let Reservation::Write { place, evicted: false } = reservation else { panic!() };
+    assert!(index.invalidate_part(part(3, 1)));
+    assert!(!index.publish(place, &proofs(&[4])));
+    assert_eq!(index.find(part(3, 1)), None);
+    fill(&mut index, part(3, 1), &[40]).unwrap();
+    let all = index.find(whole(9)).unwrap();
+    assert_eq!(index.judge(all, &proofs(&[1, 2, 3, 40])), Verdict::Sound);
+    // With its last sector it gives up its slot.
+    assert!(index.invalidate_part(part(0, 3)));
+    assert_eq!(index.used_slots(), 1);
+    assert!(index.invalidate_part(part(3, 1)));
+    assert_eq!((index.used_slots(), index.free_slots()), (0, 4));
+    assert!(!index.invalidate_part(part(3, 1)));
+}
+
+#[test]
 fn what_rotted_is_read_anew() {
     let mut index = Index::new(4, BLOCK, false);
     let place = fill(&mut index, whole(5), &[1, 2, 3, 4]).unwrap();
@@ -212,16 +242,22 @@ fn what_rotted_is_read_anew() {
 enum Op {
     Access(Sectors),
     Invalidate(u64, u64),
+    Change(Sectors),
     /// Read below, then change, then try to put it in.
     Late(u64),
 }
 
 fn op() -> impl Strategy<Value = Op> {
-    let sectors = (0..12_u64, 0..4_u32, 1..=4_u32).prop_map(|(block, first, count)| {
-        Op::Access(Sectors { block, first, count: count.min(4 - first) })
-    });
+    let sectors = || {
+        (0..12_u64, 0..4_u32, 1..=4_u32).prop_map(|(block, first, count)| Sectors {
+            block,
+            first,
+            count: count.min(4 - first),
+        })
+    };
     prop_oneof![
-        8 => sectors,
+        8 => sectors().prop_map(Op::Access),
+        2 => sectors().prop_map(Op::Change),
         1 => (0..12_u64, 0..20_u64).prop_map(|(first, count)| Op::Invalidate(first, count)),
         1 => (0..12_u64).prop_map(Op::Late),
     ]
@@ -232,19 +268,20 @@ proptest! {
     #[test]
     fn what_is_found_is_the_newest_version(ops in prop::collection::vec(op(), 1..200)) {
         let mut index = Index::new(5, BLOCK, false);
-        let mut versions = [1_u32; 12];
-        let sums = |sectors: Sectors, version: u32| -> Vec<u32> {
+        let mut versions = [[1_u32; 4]; 12];
+        let at = |block: u64| usize::try_from(block).unwrap();
+        let sums = |sectors: Sectors, versions: &[u32; 4]| -> Vec<u32> {
             let block = u32::try_from(sectors.block).unwrap();
             (sectors.first..sectors.first + sectors.count)
-                .map(|sector| version * 1000 + block * 10 + sector)
+                .zip(&versions[usize::try_from(sectors.first).unwrap()..])
+                .map(|(sector, version)| version * 1000 + block * 10 + sector)
                 .collect()
         };
         for op in ops {
             match op {
                 Op::Access(sectors) => {
                     index.note(sectors.block);
-                    let version = versions[usize::try_from(sectors.block).unwrap()];
-                    let now = sums(sectors, version);
+                    let now = sums(sectors, &versions[at(sectors.block)]);
                     if let Some(place) = index.find(sectors) {
                         prop_assert_eq!(index.judge(place, &proofs(&now)), Verdict::Sound);
                     } else {
@@ -253,14 +290,22 @@ proptest! {
                 }
                 Op::Invalidate(first, count) => {
                     for block in first..(first + count).min(12) {
-                        versions[usize::try_from(block).unwrap()] += 1;
+                        versions[at(block)].iter_mut().for_each(|version| *version += 1);
                     }
                     index.invalidate(first..first + count);
+                }
+                Op::Change(sectors) => {
+                    let first = usize::try_from(sectors.first).unwrap();
+                    let count = usize::try_from(sectors.count).unwrap();
+                    for version in &mut versions[at(sectors.block)][first..first + count] {
+                        *version += 1;
+                    }
+                    index.invalidate_part(sectors);
                 }
                 Op::Late(block) => {
                     let generation = index.generation(block);
                     index.invalidate(block..block + 1);
-                    versions[usize::try_from(block).unwrap()] += 1;
+                    versions[at(block)].iter_mut().for_each(|version| *version += 1);
                     prop_assert_eq!(index.reserve(whole(block), generation), Reservation::Barred);
                 }
             }
