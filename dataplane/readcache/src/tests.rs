@@ -405,21 +405,28 @@ proptest! {
 /// is lower than what was written before it asked.
 #[test]
 fn nothing_old_is_read_while_blocks_come_go_and_change() {
-    nothing_old_is_read(None, 8, 0);
+    nothing_old_is_read(None, 8, 0, 0);
+}
+
+/// Each write changes parts of two blocks, whose other parts others read and write.
+#[test]
+fn nothing_old_is_read_of_pages_that_lie_across_blocks() {
+    nothing_old_is_read(None, 8, 0, 12_288);
+    nothing_old_is_read(Some(key()), 8, 0, 4096);
 }
 
 #[test]
 fn nothing_old_is_read_from_a_sealed_file_either() {
-    nothing_old_is_read(Some(key()), 8, 0);
+    nothing_old_is_read(Some(key()), 8, 0, 0);
 }
 
 /// With changes now and then there is room now and then.
 #[test]
 fn nothing_old_is_read_with_what_lies_around_it() {
-    nothing_old_is_read(None, 20, 4 * BLOCK);
+    nothing_old_is_read(None, 20, 4 * BLOCK, 0);
 }
 
-fn nothing_old_is_read(key: Option<Arc<Key>>, slots: u32, region: u64) {
+fn nothing_old_is_read(key: Option<Arc<Key>>, slots: u32, region: u64, shift: u64) {
     const BLOCKS: u64 = 24;
     let (cache, _disk) = cache(Arc::new(Later::new()), slots, key, region);
     let written: Vec<AtomicU8> = (0..BLOCKS).map(|_| AtomicU8::new(0)).collect();
@@ -430,7 +437,7 @@ fn nothing_old_is_read(key: Option<Arc<Key>>, slots: u32, region: u64) {
             scope.spawn(move || {
                 for number in 1..=100 {
                     for block in (0..BLOCKS).filter(|block| block % 2 == writer) {
-                        let request = write_request(block * BLOCK, &[number; PAGE]);
+                        let request = write_request(block * BLOCK + shift, &[number; PAGE]);
                         execute(cache, request).result.unwrap();
                         written(block).store(number, Ordering::SeqCst);
                     }
@@ -443,7 +450,7 @@ fn nothing_old_is_read(key: Option<Arc<Key>>, slots: u32, region: u64) {
                 for step in 0..3000 {
                     let block = (step * 7 + reader * 5) % BLOCKS % (4 + step % 21);
                     let least = written(block).load(Ordering::SeqCst);
-                    let page = read(cache, block * BLOCK, PAGE);
+                    let page = read(cache, block * BLOCK + shift, PAGE);
                     assert!(page.iter().all(|byte| *byte >= least), "{block}: {least}");
                 }
             });
