@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -395,6 +396,17 @@ def test_a_socket_path_that_no_socket_can_have_is_refused() -> None:
     with pytest.raises(GrampusError, match="too long for a socket") as caught:
         control_socket(PurePosixPath("/" + "x" * 100 + "/image"))
     assert "2 characters shorter" in caught.value.remedy
+
+
+def test_what_could_not_be_made_for_its_long_path_is_undone(prepared: World) -> None:
+    driver = _driver(prepared)
+    volume = REQUEST.volume.model_copy(update={"name": "x" * 100})
+    request = replace(REQUEST, volume=volume)
+    with pytest.raises(GrampusError) as caught:
+        driver.ensure_mapped(prepared.h1, request)
+    assert caught.value.code == "path-too-long"
+    driver.ensure_unmapped(prepared.h1, request)
+    assert not prepared.h1.daemons
 
 
 def test_program_is_found_only_as_a_file(tmp_path: Path) -> None:

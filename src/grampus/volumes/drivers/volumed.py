@@ -249,10 +249,16 @@ class Volumed:
         check: bool = False,
         timeout_s: float = ASK_TIMEOUT_S,
     ) -> CommandResult:
-        argv = [str(self._program.path(host)), "ctl", "--socket", str(control_socket(file))]
+        # A path that no socket can have is nobody's, and refused as one is made: whoever undoes
+        # that finds no daemon here.
+        argv = [str(self._program.path(host)), "ctl", "--socket", str(_socket_path(file))]
         # timeout(1) ends it on the host too, with code 124.
         limited = ["timeout", f"{timeout_s:g}", *argv, *command]
         return host.run(limited, check=check, timeout_s=timeout_s + 10)
+
+
+def _socket_path(file: PurePosixPath) -> PurePosixPath:
+    return file.parent / "control"
 
 
 def control_socket(file: PurePosixPath) -> PurePosixPath:
@@ -260,7 +266,7 @@ def control_socket(file: PurePosixPath) -> PurePosixPath:
 
     Raises GrampusError when its path is longer than a socket's may be.
     """
-    socket = file.parent / "control"
+    socket = _socket_path(file)
     if len(str(socket)) > MAX_SOCKET_PATH_LENGTH:
         raise GrampusError(
             f"The path {socket} is too long for a socket.",
