@@ -39,9 +39,17 @@ impl Sectors {
 
 /// Every sector that has a byte of `range`.
 pub(crate) fn touched(range: ByteRange, block_bytes: u32) -> impl Iterator<Item = Sectors> {
+    split(touching(range), block_bytes)
+}
+
+fn touching(range: ByteRange) -> Range<u64> {
     let first = range.offset.bytes() / SECTOR;
     let end = if range.is_empty() { first } else { range.end_bytes().div_ceil(SECTOR) };
-    split(first..end, block_bytes)
+    first..end
+}
+
+fn sectors_per(block_bytes: u32) -> u64 {
+    u64::from((block_bytes / SECTOR_BYTES).max(1))
 }
 
 /// Every sector that is wholly in `range`.
@@ -52,7 +60,7 @@ pub(crate) fn covered(range: ByteRange, block_bytes: u32) -> impl Iterator<Item 
 }
 
 fn split(sectors: Range<u64>, block_bytes: u32) -> impl Iterator<Item = Sectors> {
-    let per_block = u64::from((block_bytes / SECTOR_BYTES).max(1));
+    let per_block = sectors_per(block_bytes);
     let mut at = sectors.start;
     std::iter::from_fn(move || {
         let block = at / per_block;
@@ -74,29 +82,19 @@ pub(crate) fn blocks(range: ByteRange, block_bytes: u32) -> Range<u64> {
     range.offset.bytes() / block..range.end_bytes().div_ceil(block)
 }
 
-/// The blocks that have a byte of `range`: of those that it touches in part, the sectors that it
-/// touches, and between them those of which it touches every sector.
+/// Every sector that has a byte of `range`, as in [`touched`]: those that are not all of their
+/// block, at its ends, and between them the blocks whose sectors they all are.
 pub(crate) fn changed(range: ByteRange, block_bytes: u32) -> (Vec<Sectors>, Range<u64>) {
-    let all = blocks(range, block_bytes);
-    let per_block = block_bytes / SECTOR_BYTES;
-    let part = |block: u64| {
-        let start = block * u64::from(block_bytes);
-        let from = range.offset.bytes().max(start) - start;
-        let until = range.end_bytes().min(start + u64::from(block_bytes)) - start;
-        let (first, end) = (from / SECTOR, until.div_ceil(SECTOR));
-        // At most 32 sectors are in a block.
-        let narrow = |number: u64| u32::try_from(number).unwrap_or(0);
-        let sectors = Sectors { block, first: narrow(first), count: narrow(end - first) };
-        (sectors.count < per_block).then_some(sectors)
-    };
-    let Some(last) = all.end.checked_sub(1).filter(|_| !all.is_empty()) else {
-        return (Vec::new(), all);
-    };
-    let first_part = part(all.start);
-    let last_part = part(last).filter(|_| last > all.start);
-    let whole =
-        all.start + u64::from(first_part.is_some())..all.end - u64::from(last_part.is_some());
-    (first_part.into_iter().chain(last_part).collect(), whole)
+    let per_block = sectors_per(block_bytes);
+    let Range { start, end } = touching(range);
+    let whole = start.div_ceil(per_block)..end / per_block;
+    if whole.start > whole.end {
+        // All within one block.
+        return (split(start..end, block_bytes).collect(), 0..0);
+    }
+    let head = split(start..whole.start * per_block, block_bytes);
+    let tail = split(whole.end * per_block..end, block_bytes);
+    (head.chain(tail).collect(), whole)
 }
 
 /// Where `sectors` and a request for `range` have bytes in common: in the sectors, in the request.
@@ -147,10 +145,10 @@ mod tests {
     #[test]
     fn a_change_is_of_whole_blocks_but_at_its_ends() {
         let cut = |range| changed(range, 16_384);
-        assert_eq!(cut(range(16_384, 0)), (vec![], 0..0));
+        assert_eq!(cut(range(16_384, 0)), (vec![], 1..1));
         assert_eq!(cut(range(16_384, 16_384)), (vec![], 1..2));
         assert_eq!(cut(range(16_385, 16_382)), (vec![], 1..2), "every sector has a byte of it");
-        assert_eq!(cut(range(20_480, 1)), (vec![sectors(1, 1, 1)], 2..2));
+        assert_eq!(cut(range(20_480, 1)), (vec![sectors(1, 1, 1)], 0..0));
         let page = range(12_288, 16_384);
         assert_eq!(cut(page), (vec![sectors(0, 3, 1), sectors(1, 0, 3)], 1..1));
         assert_eq!(cut(range(4096, 12_288 + 32_768)), (vec![sectors(0, 1, 3)], 1..3));

@@ -12,9 +12,9 @@ SHORT_S = 0.3
 # A look back for the pace and for the fall; more than the second for which a page cleaner that had
 # nothing to do may sleep.
 LOOK_BACK_S = 1.5
-# Of the pages written, as many have to be missed afterwards. Below, clients or the purge of old
-# row versions change nearly as many as are written, and that could go on for ever: after a load of
-# updates the purge brought pages back for up to 10 s (measured, 2026-11-26).
+# By that share of the pages written there must be fewer changed ones. Below, clients or the purge
+# of old row versions change nearly as many as are written, and that could go on for ever: after a
+# load of updates the purge brought pages back for up to 10 s (measured, 2026-11-26).
 NOTABLE_FALL = 0.1
 
 
