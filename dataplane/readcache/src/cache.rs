@@ -13,6 +13,7 @@ use crate::index::{Index, Place};
 use crate::options::Options;
 use crate::proofs::Prover;
 use crate::reads::{self, Job};
+use crate::runs::MAX_RUN_BYTES;
 use crate::sectors::touched;
 use crate::shared::Shared;
 use crate::sinks::{forward_change, forward_read};
@@ -133,7 +134,7 @@ fn start_threads(shared: &Arc<Shared>, readers: usize) -> Vec<JoinHandle<()>> {
     let mut threads = Vec::new();
     for number in 0..=readers {
         let shared_too = Arc::clone(shared);
-        let scratch = Buffer::zeroed(usize::try_from(shared.block_bytes).unwrap_or(usize::MAX));
+        let scratch = Buffer::zeroed(usize::try_from(MAX_RUN_BYTES).unwrap_or(usize::MAX));
         let started = scratch.map_err(|error| error.to_string()).and_then(|scratch| {
             let (name, run): (_, Box<dyn FnOnce() + Send>) = if number == 0 {
                 ("cache-fill", Box::new(move || fills::write(&shared_too, scratch)))

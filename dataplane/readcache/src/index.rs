@@ -33,6 +33,13 @@ struct Slot {
     used: bool,
 }
 
+impl Slot {
+    /// Whether it still holds what `place` is about.
+    fn has(&self, place: Place) -> bool {
+        self.used && self.serial == place.serial && self.block == place.sectors.block
+    }
+}
+
 /// Where sectors lie in the file, as long as the slot's serial is this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
@@ -290,6 +297,11 @@ impl Index {
         Reservation::Write { place: Place { slot, sectors, serial: held.serial }, evicted }
     }
 
+    /// Whether `place` is still what it was reserved for.
+    pub(crate) fn is_held(&self, place: Place) -> bool {
+        self.slots.get(length(place.slot)).is_some_and(|slot| slot.has(place))
+    }
+
     /// What [`Index::reserve`] asked for is written: whether it counts. It does not when the block
     /// was changed meanwhile.
     pub(crate) fn publish(&mut self, place: Place, proofs: &Proofs) -> bool {
@@ -302,10 +314,7 @@ impl Index {
 
     /// The slot of `place` while it still holds what `place` is about.
     fn held(&mut self, place: Place) -> Option<&mut Slot> {
-        let same = |slot: &&mut Slot| {
-            slot.used && slot.serial == place.serial && slot.block == place.sectors.block
-        };
-        self.slots.get_mut(length(place.slot)).filter(same)
+        self.slots.get_mut(length(place.slot)).filter(|slot| slot.has(place))
     }
 
     fn bump(&mut self, block: u64) {

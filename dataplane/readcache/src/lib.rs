@@ -22,6 +22,7 @@ mod options;
 mod proofs;
 mod queue;
 mod reads;
+mod runs;
 mod sectors;
 mod shared;
 mod sinks;

@@ -10,6 +10,16 @@ struct State<T> {
     closed: bool,
 }
 
+impl<T> State<T> {
+    /// The next with its weight, if it weighs no more than `limit`.
+    fn take(&mut self, limit: usize) -> Option<(T, usize)> {
+        self.waiting.front().filter(|(_, weight)| *weight <= limit)?;
+        let (item, weight) = self.waiting.pop_front()?;
+        self.weight -= weight;
+        Some((item, weight))
+    }
+}
+
 /// First in, first out.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
@@ -45,17 +55,28 @@ impl<T> Queue<T> {
 
     /// Wait for the next; None when the queue is closed and empty.
     pub(crate) fn pop(&self) -> Option<T> {
-        let mut state = self.state();
-        loop {
-            if let Some((item, weight)) = state.waiting.pop_front() {
-                state.weight -= weight;
-                return Some(item);
-            }
-            if state.closed {
-                return None;
-            }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.wait();
+        state.take(usize::MAX).map(|(item, _)| item)
+    }
+
+    /// Wait for the next, and take with it what waits behind it, as long as all of it weighs no
+    /// more than `limit`; None when the queue is closed and empty.
+    pub(crate) fn pop_some(&self, limit: usize) -> Option<Vec<T>> {
+        let mut state = self.wait();
+        let (first, weight) = state.take(usize::MAX)?;
+        let mut some = vec![first];
+        let mut left = limit.saturating_sub(weight);
+        while let Some((item, weight)) = state.take(left) {
+            left -= weight;
+            some.push(item);
         }
+        Some(some)
+    }
+
+    /// The state once something is there, or nothing will come.
+    fn wait(&self) -> MutexGuard<'_, State<T>> {
+        let nothing = |state: &mut State<T>| state.waiting.is_empty() && !state.closed;
+        self.changed.wait_while(self.state(), nothing).unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Take nothing more in.
@@ -88,6 +109,21 @@ mod tests {
         queue.close();
         assert_eq!(queue.push('d', 1), Err('d'));
         assert_eq!((queue.pop(), queue.pop(), queue.pop()), (Some('c'), Some('b'), None));
+    }
+
+    #[test]
+    fn what_waits_is_taken_together_within_a_limit() {
+        let queue = Queue::new(100);
+        for (item, weight) in [('a', 6), ('b', 4), ('c', 1), ('d', 30), ('e', 1), ('f', 1)] {
+            assert_eq!(queue.push(item, weight), Ok(()));
+        }
+        assert_eq!(queue.pop_some(10), Some(vec!['a', 'b']));
+        assert_eq!(queue.pop_some(10), Some(vec!['c']), "'e' does not pass 'd'");
+        assert_eq!(queue.pop_some(10), Some(vec!['d']), "the first is taken whatever it weighs");
+        assert!(queue.has_room(98) && !queue.has_room(99));
+        queue.close();
+        assert_eq!(queue.pop_some(10), Some(vec!['e', 'f']));
+        assert_eq!(queue.pop_some(10), None);
     }
 
     #[test]

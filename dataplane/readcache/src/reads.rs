@@ -6,7 +6,9 @@ use std::sync::Arc;
 use grampus_blockdev::{Buffer, ByteRange, Completion, Length, Offset, Outcome};
 
 use crate::index::{Place, Verdict};
-use crate::sectors::{SECTOR_BYTES, overlap};
+use crate::proofs::Proofs;
+use crate::runs::{place_in_file, split_run};
+use crate::sectors::overlap;
 use crate::shared::Shared;
 use crate::sinks::forward_read;
 use crate::store::Store;
@@ -56,9 +58,10 @@ fn fill_buffer(
     scratch: &mut Buffer,
 ) -> Answered {
     let range = ByteRange { offset: job.offset, length: Length::of(&job.buffer) };
-    let Some(places) = &job.places else { return Answered::NotHere };
-    for place in places {
-        match read_place(shared, store, *place, scratch) {
+    let Some(mut rest) = job.places.as_deref() else { return Answered::NotHere };
+    while !rest.is_empty() {
+        let (run, others) = split_run(rest, |place| *place, shared.block_bytes);
+        match read_run(shared, store, run, scratch) {
             Ok(Verdict::Sound) => {}
             Ok(Verdict::Moved) => {
                 shared.counters.moved.add(1);
@@ -70,38 +73,56 @@ fn fill_buffer(
             }
             Err(error) => return Answered::Failed(error),
         }
-        let (within, request) = overlap(place.sectors, range, shared.block_bytes);
-        match (scratch.get(within), job.buffer.get_mut(request)) {
-            (Some(from), Some(to)) => to.copy_from_slice(from),
-            _ => return Answered::NotHere, // not reached: both lie in the request
+        for (place, sectors) in run.iter().zip(parts(run, scratch)) {
+            let (within, request) = overlap(place.sectors, range, shared.block_bytes);
+            match (sectors.get(within), job.buffer.get_mut(request)) {
+                (Some(from), Some(to)) => to.copy_from_slice(from),
+                _ => return Answered::NotHere, // not reached: both lie in the request
+            }
         }
+        rest = others;
     }
     Answered::Here
 }
 
-fn read_place(
+/// Read what adjoins: sound if all of it is.
+fn read_run(
     shared: &Shared,
     store: &dyn Store,
-    place: Place,
+    run: &[Place],
     scratch: &mut Buffer,
 ) -> io::Result<Verdict> {
-    let bytes = usize::try_from(place.sectors.bytes()).unwrap_or(usize::MAX);
-    scratch.set_len(bytes).map_err(io::Error::other)?;
-    let mut kept = None;
+    let Some(first) = run.first() else { return Ok(Verdict::Sound) };
+    let bytes: u64 = run.iter().map(|place| place.sectors.bytes()).sum();
+    scratch.set_len(usize::try_from(bytes).unwrap_or(usize::MAX)).map_err(io::Error::other)?;
+    let mut kept = vec![None; run.len()];
     if shared.prover.is_sealing() {
-        // As long as the place is held, they stay as they are.
-        kept = shared.index().proofs(place);
-        if kept.is_none() {
-            return Ok(Verdict::Moved);
+        let mut index = shared.index();
+        for (kept, place) in kept.iter_mut().zip(run) {
+            // As long as the place is held, they stay as they are.
+            *kept = index.proofs(*place);
+            if kept.is_none() {
+                return Ok(Verdict::Moved);
+            }
         }
     }
-    store.read(scratch, place_in_file(place, shared.block_bytes))?;
-    let found = shared.prover.restore(scratch, kept);
-    Ok(shared.index().judge(place, &found))
+    store.read(scratch, place_in_file(*first, shared.block_bytes))?;
+    let found: Vec<Proofs> = parts(run, scratch)
+        .zip(kept)
+        .map(|(sectors, kept)| shared.prover.restore(sectors, kept))
+        .collect();
+    let mut index = shared.index();
+    let mut verdicts = run.iter().zip(&found).map(|(place, found)| index.judge(*place, found));
+    Ok(verdicts.find(|verdict| *verdict != Verdict::Sound).unwrap_or(Verdict::Sound))
 }
 
-/// Where a place begins in the file.
-pub(crate) fn place_in_file(place: Place, block_bytes: u32) -> u64 {
-    u64::from(place.slot) * u64::from(block_bytes)
-        + u64::from(place.sectors.first) * u64::from(SECTOR_BYTES)
+/// The sectors of each place in what was read of them all.
+fn parts<'a>(run: &'a [Place], read: &'a mut [u8]) -> impl Iterator<Item = &'a mut [u8]> {
+    let mut rest = read;
+    run.iter().map_while(move |place| {
+        let bytes = usize::try_from(place.sectors.bytes()).unwrap_or(usize::MAX);
+        let (part, others) = std::mem::take(&mut rest).split_at_mut_checked(bytes)?;
+        rest = others;
+        Some(part)
+    })
 }

@@ -27,6 +27,11 @@ impl Sectors {
         ones.checked_shl(self.first).unwrap_or(0)
     }
 
+    /// Whether some are in both.
+    pub(crate) fn overlaps(self, other: Self) -> bool {
+        self.block == other.block && self.mask() & other.mask() != 0
+    }
+
     /// Where they begin on a device of blocks of `block_bytes`.
     pub(crate) fn offset(self, block_bytes: u32) -> u64 {
         self.block * u64::from(block_bytes) + u64::from(self.first) * SECTOR
@@ -161,6 +166,9 @@ mod tests {
         assert_eq!(sectors(0, 3, 1).mask(), 0b1000);
         assert_eq!(sectors(0, 0, 32).mask(), u32::MAX);
         assert_eq!(sectors(0, 31, 1).mask(), 1 << 31);
+        assert!(sectors(4, 1, 3).overlaps(sectors(4, 3, 1)));
+        assert!(!sectors(4, 1, 2).overlaps(sectors(4, 3, 1)));
+        assert!(!sectors(4, 1, 3).overlaps(sectors(5, 1, 3)));
     }
 
     proptest! {

@@ -100,9 +100,9 @@ impl Shared {
         writes: bool,
     ) -> Vec<(Sectors, Generation)> {
         let mut index = self.index();
-        let read: Vec<Sectors> = covered(range, self.block_bytes)
-            .filter(|sectors| writes && index.is_read(sectors.block))
-            .collect();
+        // Sector by sector only what has a buffer: a discard may be of terabytes.
+        let written = writes.then(|| covered(range, self.block_bytes)).into_iter().flatten();
+        let read: Vec<Sectors> = written.filter(|sectors| index.is_read(sectors.block)).collect();
         self.invalidate(&mut index, range);
         read.into_iter().map(|sectors| (sectors, index.generation(sectors.block))).collect()
     }

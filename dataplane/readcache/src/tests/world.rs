@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use grampus_blockdev::trial::HeldDevice;
 use grampus_blockdev::{
     BlockDevice, BlockSize, Buffer, ByteRange, Completion, CompletionSink, Durability, Geometry,
-    Length, MemoryDevice, Offset, Outcome, Request, Token, execute,
+    Length, MAX_DEVICE_BYTES, MemoryDevice, Offset, Outcome, Request, Token, execute,
 };
 use grampus_sealing::{Key, Secret, Use};
 
@@ -65,10 +65,30 @@ impl BlockDevice for Later {
     }
 }
 
+/// As large as a device may be; it reads as nothing, and keeps nothing.
+#[derive(Debug)]
+pub(super) struct Vast;
+
+impl BlockDevice for Vast {
+    fn geometry(&self) -> Geometry {
+        geometry(MAX_DEVICE_BYTES)
+    }
+
+    fn submit(&self, request: Request, completion: Completion) {
+        let buffer = match request {
+            Request::Read { buffer, .. } | Request::Write { buffer, .. } => Some(buffer),
+            _ => None,
+        };
+        completion.complete(Outcome { result: Ok(()), buffer });
+    }
+}
+
 /// A disk in memory.
 #[derive(Debug, Default)]
 pub(super) struct Disk {
     bytes: Mutex<Vec<u8>>,
+    pub(super) reads: AtomicUsize,
+    pub(super) writes: AtomicUsize,
     pub(super) fails_reads: AtomicBool,
     pub(super) fails_writes: AtomicBool,
     /// Writes wait while it is set.
@@ -102,6 +122,7 @@ impl Store for Shared {
     fn read(&self, into: &mut [u8], at: u64) -> io::Result<()> {
         assert_eq!((into.len() % 4096, at % 4096), (0, 0), "direct I/O takes whole sectors");
         assert_eq!(into.as_ptr().align_offset(4096), 0, "direct I/O takes whole pages");
+        self.0.reads.fetch_add(1, Ordering::SeqCst);
         if self.0.fails_reads.load(Ordering::SeqCst) {
             return Err(io::ErrorKind::Other.into());
         }
@@ -113,6 +134,7 @@ impl Store for Shared {
     fn write(&self, from: &[u8], at: u64) -> io::Result<()> {
         assert_eq!((from.len() % 4096, at % 4096), (0, 0), "direct I/O takes whole sectors");
         assert_eq!(from.as_ptr().align_offset(4096), 0, "direct I/O takes whole pages");
+        self.0.writes.fetch_add(1, Ordering::SeqCst);
         drop(self.0.changed.wait_while(self.0.stalls.lock().unwrap(), |stalls| *stalls).unwrap());
         if self.0.fails_writes.load(Ordering::SeqCst) {
             return Err(io::ErrorKind::Other.into());
