@@ -26,7 +26,8 @@ pub struct Config {
     pub max_held_bytes: u64,
     /// Appends to the cluster in flight. They complete in any order and count in sequence.
     pub max_appends: usize,
-    /// Applies in flight.
+    /// Applies in flight. A full journal makes so many: with fewer than its users write at a time
+    /// they would be faster without it.
     pub max_applies: usize,
     /// The longest single apply of data.
     pub max_apply_bytes: u64,
@@ -74,7 +75,7 @@ impl Default for Config {
             max_batch_bytes: 4 << 20,
             max_held_bytes: 256 << 20,
             max_appends: 4,
-            max_applies: 32,
+            max_applies: 64,
             max_apply_bytes: 1 << 20,
             seal_after: Duration::from_secs(1),
             apply_after: Duration::from_secs(30),

@@ -12,7 +12,7 @@ pub(crate) const APPLY_FROM_PERMILLE: u64 = 600;
 /// Thousandths from which the image gets all it can take.
 pub(crate) const HURRY_FROM_PERMILLE: u64 = 950;
 /// Which part of all applies may be in flight where intake begins to be slowed down.
-const CALM_SHARE: u64 = 4;
+const CALM_SHARE: u64 = 8;
 
 /// What to do with a write that would like in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub(crate) fn decide_falling_pace(bytes: u64, freed_bytes_per_s: u64) -> Duratio
 }
 
 /// How many applies may be in flight: none while there is room for overwrites to coalesce, one for
-/// what has waited long enough, then more in proportion to the fill: a quarter of all where intake
+/// what has waited long enough, then more in proportion to the fill: an eighth of all where intake
 /// begins to be slowed down, all of them near the brim. An append, which someone waits for, shares
 /// the copies' disks and CPUs with every apply, so as long as there is room it comes first.
 pub(crate) fn decide_applies(fill_permille: u64, max_applies: usize, aged: bool) -> usize {
@@ -142,11 +142,11 @@ mod tests {
             (700, false, 4),
             (799, false, 7),
             (800, false, 8),
-            (875, false, 20),
-            (950, false, 32),
-            (u64::MAX, true, 32),
+            (875, false, 36),
+            (950, false, 64),
+            (u64::MAX, true, 64),
         ] {
-            assert_eq!(decide_applies(fill, 32, aged), applies, "{fill} {aged}");
+            assert_eq!(decide_applies(fill, 64, aged), applies, "{fill} {aged}");
         }
     }
 
