@@ -24,7 +24,7 @@ pub(crate) struct Fill {
 /// thread: see [`crate::index`].
 pub(crate) fn write(shared: &Shared, mut scratch: Buffer) {
     let limit = usize::try_from(MAX_RUN_BYTES).unwrap_or(usize::MAX);
-    while let Some(fills) = shared.fills.pop_some(limit) {
+    while let Some((fills, weight)) = shared.fills.pop_some(limit) {
         let mut fills = fills.into_iter().peekable();
         while fills.peek().is_some() {
             let Some(store) = shared.store() else { break };
@@ -32,6 +32,7 @@ pub(crate) fn write(shared: &Shared, mut scratch: Buffer) {
                 shared.turn_off(format!("its file cannot be written: {error}"));
             }
         }
+        shared.fills.release(weight);
     }
 }
 

@@ -14,7 +14,7 @@ pub const DEFAULT_BLOCK_BYTES: u32 = 16 << 10;
 /// Eight pages: on a cluster of two cores such a read takes some 40 % more than one of a page.
 const DEFAULT_REGION_BYTES: u32 = 128 << 10;
 /// One bit for each sector of a block.
-const MAX_BLOCK_BYTES: u32 = 128 << 10;
+pub(crate) const MAX_BLOCK_BYTES: u32 = 128 << 10;
 /// An object of an RBD image.
 const MAX_REGION_BYTES: u32 = 4 << 20;
 const MAX_READERS: usize = 64;

@@ -60,17 +60,27 @@ impl<T> Queue<T> {
     }
 
     /// Wait for the next, and take with it what waits behind it, as long as all of it weighs no
-    /// more than `limit`; None when the queue is closed and empty.
-    pub(crate) fn pop_some(&self, limit: usize) -> Option<Vec<T>> {
+    /// more than `limit`; None when the queue is closed and empty. All but the first count as
+    /// waiting until [`Queue::release`] is given their weight, which comes with them: who takes
+    /// much at once lets no more in than who takes one after the other.
+    pub(crate) fn pop_some(&self, limit: usize) -> Option<(Vec<T>, usize)> {
         let mut state = self.wait();
         let (first, weight) = state.take(usize::MAX)?;
         let mut some = vec![first];
         let mut left = limit.saturating_sub(weight);
+        let mut others = 0;
         while let Some((item, weight)) = state.take(left) {
             left -= weight;
+            others += weight;
             some.push(item);
         }
-        Some(some)
+        state.weight += others;
+        Some((some, others))
+    }
+
+    /// What [`Queue::pop_some`] gave with this weight is dealt with.
+    pub(crate) fn release(&self, weight: usize) {
+        self.state().weight -= weight;
     }
 
     /// The state once something is there, or nothing will come.
@@ -117,12 +127,15 @@ mod tests {
         for (item, weight) in [('a', 6), ('b', 4), ('c', 1), ('d', 30), ('e', 1), ('f', 1)] {
             assert_eq!(queue.push(item, weight), Ok(()));
         }
-        assert_eq!(queue.pop_some(10), Some(vec!['a', 'b']));
-        assert_eq!(queue.pop_some(10), Some(vec!['c']), "'e' does not pass 'd'");
-        assert_eq!(queue.pop_some(10), Some(vec!['d']), "the first is taken whatever it weighs");
-        assert!(queue.has_room(98) && !queue.has_room(99));
+        assert_eq!(queue.pop_some(10), Some((vec!['a', 'b'], 4)));
+        assert!(queue.has_room(63) && !queue.has_room(64), "33 wait, and 'b' counts still");
+        queue.release(4);
+        assert!(queue.has_room(67) && !queue.has_room(68));
+        assert_eq!(queue.pop_some(10), Some((vec!['c'], 0)), "'e' does not pass 'd'");
+        let heavy = queue.pop_some(10);
+        assert_eq!(heavy, Some((vec!['d'], 0)), "the first is taken whatever it weighs");
         queue.close();
-        assert_eq!(queue.pop_some(10), Some(vec!['e', 'f']));
+        assert_eq!(queue.pop_some(10), Some((vec!['e', 'f'], 1)));
         assert_eq!(queue.pop_some(10), None);
     }
 

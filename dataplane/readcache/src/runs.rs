@@ -5,10 +5,11 @@
 //! once: on a small machine it is the number of reads and writes that costs, not their length.
 
 use crate::index::Place;
+use crate::options::MAX_BLOCK_BYTES;
 use crate::sectors::SECTOR_BYTES;
 
-/// What is read or written at once, at most: no less than a block may have.
-pub(crate) const MAX_RUN_BYTES: u32 = 128 << 10;
+/// What is read or written at once, at most: a block of any size is.
+pub(crate) const MAX_RUN_BYTES: u32 = MAX_BLOCK_BYTES;
 
 /// Where a place begins in the file.
 pub(crate) fn place_in_file(place: Place, block_bytes: u32) -> u64 {
