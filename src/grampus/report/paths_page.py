@@ -104,6 +104,14 @@ class TargetRow:
 
 
 @dataclass(frozen=True)
+class UnmeasuredTarget:
+    """One target that this run says nothing of, with the measures that it is asked in."""
+
+    title: str
+    measures: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class PathsPage:
     """A whole report."""
 
@@ -111,7 +119,8 @@ class PathsPage:
     started: str
     facts: tuple[Fact, ...]
     headline: str
-    targets: tuple[TargetRow, ...]
+    targets: tuple[TargetRow, ...]  # those that were measured
+    unmeasured: tuple[UnmeasuredTarget, ...]
     warnings: tuple[str, ...]
     measures: tuple[MeasureSection, ...]
     arms: tuple[Fact, ...]
@@ -138,11 +147,8 @@ def describe_paths_page(run: PathsRun) -> PathsPage:
             Fact("Seed", str(run.seed)),
         ),
         headline=describe_targets(run.targets),
-        # A run of some of the ways leaves most targets out: those that it tells of come first.
-        targets=tuple(
-            _target_row(run, target)
-            for target in sorted(run.targets, key=lambda one: one.value is None)
-        ),
+        targets=tuple(_target_row(run, one) for one in run.targets if one.value is not None),
+        unmeasured=_unmeasured_targets(run),
         warnings=run.warnings,
         measures=tuple(_measure_section(run, measure) for measure in run.measures),
         arms=tuple(Fact(f"{arm.title} ({arm.name})", arm.detail or MISSING) for arm in run.arms),
@@ -159,13 +165,18 @@ def describe_paths_page(run: PathsRun) -> PathsPage:
 
 
 def describe_targets(targets: Sequence[PathsTarget]) -> str:
-    """How many targets were reached, in one sentence."""
+    """How many of the targets that were measured were reached, in one sentence."""
     if not targets:
         return "This suite has no targets."
-    reached = sum(target.reached is True for target in targets)
-    missed = sum(target.reached is False for target in targets)
-    unknown = len(targets) - reached - missed
-    sentence = f"{reached} of {len(targets)} targets were reached"
+    measured = [target for target in targets if target.value is not None]
+    left_out = len(targets) - len(measured)
+    if not measured:
+        return "None of the suite's targets was measured."
+    reached = sum(target.reached is True for target in measured)
+    missed = sum(target.reached is False for target in measured)
+    unknown = len(measured) - reached - missed
+    of = "targets that were measured" if left_out else "targets"
+    sentence = f"{reached} of {len(measured)} {of} were reached"
     if missed:
         sentence += f", {missed} missed"
     if unknown:
@@ -297,14 +308,26 @@ def _target_row(run: PathsRun, target: PathsTarget) -> TargetRow:
     else:
         limit, value = f"at most {target.at_most:g} µs", f"{format_number(target.value)} µs"
         interval = f"{format_number(target.value_low)} to {format_number(target.value_high)} µs"
-    known = target.value is not None
     return TargetRow(
         title=target.title,
         measure=names.get(target.measure, target.measure),
         arm=titles.get(target.arm, target.arm),
         limit=limit,
-        value=value if known else MISSING,
-        interval=interval if known else MISSING,
+        value=value,
+        interval=interval,
         verdict=VERDICTS[target.reached],
         note=target.note,
+    )
+
+
+def _unmeasured_targets(run: PathsRun) -> tuple[UnmeasuredTarget, ...]:
+    """One for each title: a run of some of the ways leaves most targets out, measure by measure."""
+    names = {measure.name: measure.title for measure in run.measures}
+    measures_by_title: dict[str, list[str]] = {}
+    for target in run.targets:
+        if target.value is None:
+            measures = measures_by_title.setdefault(target.title, [])
+            measures.append(names.get(target.measure, target.measure))
+    return tuple(
+        UnmeasuredTarget(title, tuple(measures)) for title, measures in measures_by_title.items()
     )

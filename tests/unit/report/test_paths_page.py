@@ -18,7 +18,7 @@ from grampus.report.paths_page import (
     format_throughput,
 )
 from grampus.report.render import render_paths_page
-from grampus.state.runs import PathsArm, RunArchive, Setting
+from grampus.state.runs import PathsArm, PathsTarget, RunArchive, Setting
 
 from .made_paths import (
     READ,
@@ -35,7 +35,7 @@ def test_a_report_of_paths_is_written(tmp_path: Path) -> None:
     archive = RunArchive(tmp_path / "runs")
     archive.save(made_paths_run())
     html = build_report(archive, "latest", tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "1 of 3 targets were reached, 1 missed; of 1 it is not known." in html
+    assert "1 of 2 targets that were measured were reached, 1 missed." in html
     assert "volumed, io_uring ÷ fio&#39;s rbd engine" in html
     assert "3,186/s" in html
     assert "415 MiB/s" in html
@@ -111,16 +111,24 @@ def test_targets_say_what_they_ask_and_what_was_found() -> None:
     assert [(row.limit, row.value, row.interval, row.verdict) for row in rows] == [
         ("at least 0.9", "0.97", "0.91 to 1.02", "reached"),
         ("at most 40 µs", "51.2 µs", "20.0 to 88.0 µs", "missed"),
-        ("at least 0.9", MISSING, MISSING, "not known"),
     ]
-    assert rows[2].note == "not measured"
 
 
-def test_what_was_not_measured_comes_last() -> None:
+def test_what_was_not_measured_has_one_line_below() -> None:
     run = made_paths_run()
-    turned = run.model_copy(update={"targets": tuple(reversed(run.targets))})
-    rows = describe_paths_page(turned).targets
-    assert [row.verdict for row in rows] == ["missed", "reached", "not known"]
+    again = run.targets[2].model_copy(update={"measure": READ})
+    page = describe_paths_page(run.model_copy(update={"targets": (*run.targets, again)}))
+    assert [(target.title, target.measures) for target in page.unmeasured] == [
+        ("sysbench update-index", ("update-index", "16K random reads at queue depth 1"))
+    ]
+    assert len(page.targets) == 2
+    html = render_paths_page(page)
+    assert "Targets that were not measured (1)" in html
+    assert "sysbench update-index: update-index, 16K random reads at queue depth 1" in html
+
+
+def test_a_run_that_measured_all_targets_lists_none_as_missing() -> None:
+    assert "not measured" not in render_paths_page(describe_paths_page(made_write_paths_run()))
 
 
 @pytest.mark.parametrize(
@@ -134,6 +142,18 @@ def test_what_was_not_measured_comes_last() -> None:
 )
 def test_headline(reached: list[bool | None], sentence: str) -> None:
     assert describe_targets([made_target(reached=one) for one in reached]) == sentence
+
+
+@pytest.mark.parametrize(
+    ("measured", "sentence"),
+    [
+        ([made_target()], "1 of 1 targets that were measured were reached."),
+        ([], "None of the suite's targets was measured."),
+    ],
+)
+def test_the_headline_counts_what_was_measured(measured: list[PathsTarget], sentence: str) -> None:
+    left_out = made_target(value=None, reached=None)
+    assert describe_targets([*measured, left_out]) == sentence
 
 
 def test_the_axis_is_logarithmic_and_holds_one() -> None:
