@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,6 +35,7 @@ from grampus.cli.options import (
     FormatOption,
 )
 from grampus.cli.output import Output, make_output
+from grampus.cli.result_files import require_writable
 from grampus.core.errors import GrampusError, NotFoundError, UsageError, not_found
 from grampus.report.build import build_report
 from grampus.state.matrix_runs import MatrixRun
@@ -185,10 +185,7 @@ def report_build(
     session = LabSession(LAB_DEFAULT)
     archive, run = run_archive(session), load_run(session, run_id)
     target = Path(output_file).absolute() if output_file else report_file(archive, run)
-    if target.is_dir():
-        raise UsageError(f"{target} is a directory.", "Name a file, such as report.html.")
-    if not os.access(target.parent, os.W_OK):
-        raise UsageError(f"{target.parent} cannot be written to.", "Name another place.")
+    require_writable(target, example="report.html")
     if isinstance(run, MatrixRun):
         build_matrix_page(run, matrix_archive(session), target)
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -23,8 +22,8 @@ from grampus.cli.composition.bench import CATALOG, matrix_archive
 from grampus.cli.composition.lab import LabSession
 from grampus.cli.options import FORMAT_DEFAULT, LAB_DEFAULT, FormatOption
 from grampus.cli.output import make_output
+from grampus.cli.result_files import require_writable, write_result
 from grampus.core.errors import UsageError
-from grampus.state.home import write_atomically
 from grampus.state.matrix_archive import MatrixArchive
 from grampus.state.matrix_runs import MatrixRun
 from grampus.state.runs import PathsRun
@@ -61,7 +60,11 @@ def bench_export(
             f"{run.run_id} is a run of {run.suite}, which has neither cells nor ways to compare.",
             f"`grampus bench show {run.run_id} --format json` has everything of it.",
         )
-    target = None if output_file is None else _require_writable(Path(output_file).absolute())
+    target = (
+        None
+        if output_file is None
+        else require_writable(Path(output_file).absolute(), example="findings.md")
+    )
     if isinstance(run, PathsRun):
         text = _render_paths(run, form)
     else:
@@ -74,7 +77,7 @@ def bench_export(
     if target is None:
         make_output(output_format).text({**document, "text": text}, "")
         return
-    write_atomically(target, text.encode())
+    write_result(target, text)
     make_output(output_format).text({**document, "file": str(target)}, f"Written to {target}.")
 
 
@@ -91,11 +94,3 @@ def _render_paths(run: PathsRun, form: ExportForm) -> str:
     if form is ExportForm.CSV:
         return render_csv(sample_rows(run))
     return render_paths_markdown(run)
-
-
-def _require_writable(target: Path) -> Path:
-    if target.is_dir():
-        raise UsageError(f"{target} is a directory.", "Name a file, such as findings.md.")
-    if not os.access(target.parent, os.W_OK):
-        raise UsageError(f"{target.parent} cannot be written to.", "Name another place.")
-    return target

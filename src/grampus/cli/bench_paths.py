@@ -19,6 +19,7 @@ from grampus.cli.bench_paths_tables import (
     TARGET_HEADINGS,
     target_row,
     throughput_table,
+    unmeasured_targets,
 )
 from grampus.cli.bench_tables import format_times, show_comparison
 from grampus.cli.composition.bench import describe_lab, run_archive
@@ -119,7 +120,7 @@ def show_paths(
         [target_row(target) for target in run.targets if target.value is not None],
         "No target was measured.",
     )
-    unmeasured = sum(target.value is None for target in run.targets)
+    unmeasured = len(unmeasured_targets(run))
     lines = ["", *(f"Note: {warning}" for warning in run.warnings)]
     if unmeasured:
         lines.append(f"Note: {unmeasured} targets were not measured; --format json names them.")

@@ -9,6 +9,7 @@ from grampus.cli.bench_paths_tables import (
     TARGET_HEADINGS,
     target_row,
     throughput_table,
+    unmeasured_targets,
 )
 from grampus.cli.markdown import bullets, escape, table
 from grampus.state.runs import PathsRun
@@ -22,7 +23,7 @@ def render_paths_markdown(run: PathsRun) -> str:
         f"{begun:%Y-%m-%d %H:%M} UTC; {run.rounds} rounds, in which the ways took turns."
     )
     judged = [target_row(one) for one in run.targets if one.value is not None]
-    unmeasured = sorted({one.name for one in run.targets if one.value is None})
+    unmeasured = unmeasured_targets(run)
     blocks = [
         "# The ways to one RBD image, side by side",
         escape(how),

@@ -37,6 +37,11 @@ TABLES: tuple[tuple[str, dict[str, str]], ...] = (
 TARGET_HEADINGS = ["target", "measure", "way", "must be", "is", "interval", "verdict"]
 
 
+def unmeasured_targets(run: PathsRun) -> list[str]:
+    """Names of the targets that this run says nothing of, each once: some have many measures."""
+    return sorted({target.name for target in run.targets if target.value is None})
+
+
 def throughput_table(
     run: PathsRun, title: str, columns: dict[str, str]
 ) -> tuple[list[str], list[list[str]]]:

@@ -85,6 +85,15 @@ def test_a_run_is_shown_for_people(home: Path) -> None:
     assert "Note: 1 targets were not measured; --format json names them." in lines
 
 
+def test_a_target_of_two_measures_that_was_not_measured_counts_once(home: Path) -> None:
+    run = made_paths_run()
+    again = run.targets[2].model_copy(update={"measure": "read-write"})
+    RunArchive(home / "runs").save(run.model_copy(update={"targets": (*run.targets, again)}))
+    code, shown, _ = invoke("bench show latest")
+    assert code == 0
+    assert "Note: 1 targets were not measured; --format json names them." in shown
+
+
 def test_the_write_paths_have_a_table_of_their_own(home: Path) -> None:
     RunArchive(home / "runs").save(made_write_paths_run())
     code, shown, _ = invoke("bench show latest")

@@ -1,0 +1,33 @@
+"""Where a command's `--output FILE` puts what it found."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from grampus.core.errors import GrampusError, UsageError
+from grampus.state.home import write_atomically
+
+
+def require_writable(target: Path, *, example: str) -> Path:
+    """`target`, asked about before anything is made for it. `example` is a file's name.
+
+    Raises UsageError for a directory, or for a file in one that cannot be written to.
+    """
+    if target.is_dir():
+        raise UsageError(f"{target} is a directory.", f"Name a file, such as {example}.")
+    if not os.access(target.parent, os.W_OK):
+        raise UsageError(f"{target.parent} cannot be written to.", "Name another place.")
+    return target
+
+
+def write_result(target: Path, text: str) -> None:
+    """Put `text` there, whole or not at all. Raises GrampusError with code `file-unwritable`."""
+    try:
+        write_atomically(target, text.encode())
+    except OSError as error:
+        raise GrampusError(
+            f"{target} cannot be written: {error.strerror}.",
+            "Make room there, or name another place.",
+            code="file-unwritable",
+        ) from error
