@@ -85,7 +85,7 @@ pub use journal::{Accepted, Journal, Opened};
 pub use read::{ReadPlan, Source};
 pub use record::{LocalLog, RECORD_BYTES, Record, decide_local_log};
 pub use recovery::{Answer, Aside, Log, Progress, Recovery, RecoveryConfig, Step};
-pub use ring::{Place, Ring};
+pub use ring::{Place, Ring, Segment};
 pub use seal::Sealing;
 pub use settled::Change;
 pub use span::Span;

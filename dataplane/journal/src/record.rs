@@ -10,6 +10,9 @@ pub const RECORD_BYTES: usize = 100;
 const MAGIC: [u8; 8] = *b"GRMPREC1";
 /// Of a log of sealed frames: another mark, so that who knows nothing of seals opens no such log.
 const SEALED_MAGIC: [u8; 8] = *b"GRMPREC2";
+/// The same two of a log that is *keyed*, for the same reason.
+const KEYED_MAGIC: [u8; 8] = *b"GRMPREC3";
+const KEYED_SEALED_MAGIC: [u8; 8] = *b"GRMPREC4";
 const CHECKSUM_AT: usize = RECORD_BYTES - 4;
 /// Far above what any log reaches, far below where sums of positions overflow.
 const MAX_POSITION: u64 = 1 << 62;
@@ -38,6 +41,9 @@ pub struct Record {
     pub ring: Ring,
     /// The fingerprint of the secret that every frame is sealed with, never 0; None: with none.
     pub sealed_by: Option<u64>,
+    /// Frames may lie elsewhere in a slot than among its bytes, where who wrote this log's first
+    /// version would not look for them. Of the log in the cluster; the port knows where.
+    pub keyed: bool,
 }
 
 impl Record {
@@ -55,6 +61,7 @@ impl Record {
             durable: 0,
             ring,
             sealed_by: None,
+            keyed: false,
         }
     }
 
@@ -62,7 +69,12 @@ impl Record {
     #[must_use]
     pub fn encode(&self) -> [u8; RECORD_BYTES] {
         let mut bytes = Vec::with_capacity(RECORD_BYTES);
-        let magic = if self.sealed_by.is_some() { SEALED_MAGIC } else { MAGIC };
+        let magic = match (self.sealed_by, self.keyed) {
+            (None, false) => MAGIC,
+            (Some(_), false) => SEALED_MAGIC,
+            (None, true) => KEYED_MAGIC,
+            (Some(_), true) => KEYED_SEALED_MAGIC,
+        };
         bytes.extend_from_slice(&magic);
         bytes.extend_from_slice(&self.volume.0);
         for number in [
@@ -91,9 +103,11 @@ impl Record {
     /// # Errors
     /// [`FormatError`] when there is none, whatever the bytes are.
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
-        let sealed = match array(bytes, 0)? {
-            MAGIC => false,
-            SEALED_MAGIC => true,
+        let (sealed, keyed) = match array(bytes, 0)? {
+            MAGIC => (false, false),
+            SEALED_MAGIC => (true, false),
+            KEYED_MAGIC => (false, true),
+            KEYED_SEALED_MAGIC => (true, true),
             _ => return Err(FormatError::Magic),
         };
         require_checksum(bytes, CHECKSUM_AT, "record")?;
@@ -115,6 +129,7 @@ impl Record {
             durable: u64_at(bytes, 64)?,
             ring,
             sealed_by: sealed.then(|| u64_at(bytes, 88)).transpose()?,
+            keyed,
         };
         let sound = record.tail <= MAX_POSITION
             && (1..=MAX_POSITION).contains(&record.first)
@@ -182,9 +197,16 @@ mod tests {
         assert_eq!(Record::decode(&record().encode()), Ok(record()));
         let fresh = Record::fresh(VOLUME, RING);
         assert_eq!(Record::decode(&fresh.encode()), Ok(fresh));
-        let sealed = Record { sealed_by: Some(u64::MAX), ..record() };
-        assert_eq!(Record::decode(&sealed.encode()), Ok(sealed));
-        assert_eq!(sealed.encode()[..8], SEALED_MAGIC);
+        for (sealed_by, keyed, magic) in [
+            (None, false, b"GRMPREC1"),
+            (Some(u64::MAX), false, b"GRMPREC2"),
+            (None, true, b"GRMPREC3"),
+            (Some(1), true, b"GRMPREC4"),
+        ] {
+            let marked = Record { sealed_by, keyed, ..record() };
+            assert_eq!(Record::decode(&marked.encode()), Ok(marked));
+            assert_eq!(&marked.encode()[..8], magic);
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::frame::Frame;
 use crate::ids::{Epoch, VolumeId};
 use crate::journal::Opened;
 use crate::record::{LocalLog, Record, decide_local_log};
-use crate::ring::{LogSpace, Place, Ring};
+use crate::ring::{LogSpace, Place, Ring, Segment};
 use crate::sabotage::{Fault, Sabotage};
 use crate::scan::{Continuity, Scanner};
 use crate::seal::{FrameKey, Opener, Sealing, require_fit};
@@ -62,8 +62,9 @@ pub enum Step {
     /// the blocklist, by exact address, but none of a higher epoch: this recovery may itself have
     /// been overtaken; confirm both. Answer: [`Answer::Fenced`].
     Fence(Epoch),
-    /// Read a slot; what was never written may be missing at its end. Answer: [`Answer::Slot`].
-    ReadSlot(Log, u32),
+    /// Read a segment; what was never written may be missing at its end. Answer:
+    /// [`Answer::Slot`].
+    ReadSlot(Log, Segment),
     /// Write the frame, conditional on its epoch. Answer: [`Answer::Done`], once it is durable.
     Append {
         /// What.
@@ -247,7 +248,7 @@ impl Recovery {
                 Step::SwapRecord { expected: *expected, record: *record }
             }
             Stage::Fence => Step::Fence(self.record.epoch),
-            Stage::Scan => Step::ReadSlot(Log::Cluster, self.slot()),
+            Stage::Scan => Step::ReadSlot(Log::Cluster, self.segment()),
             Stage::Replay(Part::Apply, _) => Step::Apply(self.replayable()),
             Stage::Replay(Part::Flush, _) => Step::FlushImage,
             Stage::Replay(Part::Record, next) => {
@@ -255,7 +256,7 @@ impl Recovery {
             }
             Stage::ReadLocal => Step::ReadRecord(Log::Local),
             Stage::SetAside(why) => Step::SetLocalAside(*why),
-            Stage::ScanLocal => Step::ReadSlot(Log::Local, self.slot()),
+            Stage::ScanLocal => Step::ReadSlot(Log::Local, self.segment()),
             Stage::Append(frame, place) => Step::Append { frame: frame.clone(), place: *place },
             Stage::ResetLocal => Step::WriteLocalRecord(self.new_local()),
             Stage::Open(record) => {
@@ -360,14 +361,10 @@ impl Recovery {
         Scanner::new(record, continuity, opener, self.sabotage)
     }
 
-    fn slot(&self) -> u32 {
-        let ring = self.scanned_ring();
-        let segment = self.scanner.as_ref().and_then(Scanner::segment).unwrap_or_default();
-        ring.place(segment * ring.segment_bytes).slot
-    }
-
-    fn scanned_ring(&self) -> Ring {
-        self.scanner.as_ref().map_or(self.record.ring, Scanner::ring)
+    /// What is to be read next, as long as something is.
+    fn segment(&self) -> Segment {
+        let first = || self.record.ring.segment(self.record.tail, self.record.written_by);
+        self.scanner.as_ref().and_then(Scanner::segment).unwrap_or_else(first)
     }
 
     fn scanned(&mut self, bytes: &[u8]) -> Result<Stage, RecoveryError> {
@@ -421,7 +418,8 @@ impl Recovery {
     }
 
     /// The record when all that was found is in the image. New frames begin a segment of their
-    /// own and carry this epoch, so nothing behind them can be taken for theirs.
+    /// own and carry this epoch, so nothing behind them can be taken for theirs; and they are put
+    /// as this version does it.
     fn trimmed(&self, next: Next) -> Record {
         let tail = if let Next::ClusterDone = next {
             let end = self.scanner.as_ref().map_or(self.record.tail, Scanner::position);
@@ -434,6 +432,7 @@ impl Recovery {
             tail,
             first: self.last + 1,
             durable: self.last,
+            keyed: true,
             ..self.record
         }
     }

@@ -1,6 +1,7 @@
 //! Where frames lie: a ring of segments of one size.
 
 use crate::error::ConfigError;
+use crate::ids::Epoch;
 
 /// The shape of a log: `segments` slots of `segment_bytes`, frames padded to `align_bytes`.
 ///
@@ -25,6 +26,18 @@ pub struct Place {
     pub slot: u32,
     /// The first byte within the slot.
     pub offset: u64,
+}
+
+/// A segment that is read back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segment {
+    /// Its first byte: the beginning of its slot.
+    pub place: Place,
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// The owner whose frames are looked for. Others may have written at the same positions: what
+    /// they put behind a frame that they lost.
+    pub written_by: Epoch,
 }
 
 impl Ring {
@@ -55,6 +68,13 @@ impl Ring {
             slot: u32::try_from(slot).unwrap_or_default(), // less than `segments`
             offset: position % self.segment_bytes,
         }
+    }
+
+    /// The segment that `position` lies in, as this owner wrote it.
+    #[must_use]
+    pub fn segment(&self, position: u64, written_by: Epoch) -> Segment {
+        let place = self.place(position - position % self.segment_bytes);
+        Segment { place, bytes: self.segment_bytes, written_by }
     }
 
     /// The first position of the segment after the one `position` lies in; `position` itself when
@@ -127,6 +147,17 @@ mod tests {
         assert_eq!(space.reserve(3072), place(20480, 2, 0));
         assert_eq!(space.reserve(512), None);
         assert_eq!(space.reserve(8192), None, "longer than a segment");
+    }
+
+    #[test]
+    fn a_segment_begins_with_its_slot() {
+        for (position, start, slot) in
+            [(0, 0, 0), (4095, 0, 0), (4096, 4096, 1), (20_000, 16384, 1)]
+        {
+            let place = Place { position: start, slot, offset: 0 };
+            let expected = Segment { place, bytes: 4096, written_by: Epoch(7) };
+            assert_eq!(RING.segment(position, Epoch(7)), expected, "{position}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::frame::Frame;
 use crate::number::narrow;
 use crate::record::Record;
+use crate::ring::Segment;
 use crate::sabotage::{Fault, Sabotage};
 use crate::seal::Opener;
 
@@ -48,10 +49,6 @@ impl Scanner {
         }
     }
 
-    pub(crate) fn ring(&self) -> crate::ring::Ring {
-        self.record.ring
-    }
-
     /// The last batch found.
     pub(crate) fn last(&self) -> u64 {
         self.expected - 1
@@ -63,9 +60,10 @@ impl Scanner {
     }
 
     /// The segment to read next; None at the end of the log.
-    pub(crate) fn segment(&self) -> Option<u64> {
-        let within = self.position - self.record.tail < self.record.ring.capacity_bytes();
-        (!self.ended && within).then(|| self.position / self.record.ring.segment_bytes)
+    pub(crate) fn segment(&self) -> Option<Segment> {
+        let Record { ring, tail, written_by, .. } = self.record;
+        let within = self.position - tail < ring.capacity_bytes();
+        (!self.ended && within).then(|| ring.segment(self.position, written_by))
     }
 
     /// Take the frames out of the segment that `segment` named. What was never written may be
@@ -175,7 +173,7 @@ mod tests {
         let mut scanner = Scanner::new(record, continuity, opener, Sabotage::default());
         let mut frames = Vec::new();
         while let Some(segment) = scanner.segment() {
-            let start = usize::try_from(segment % 2).unwrap() * 2048;
+            let start = usize::try_from(segment.place.slot).unwrap() * 2048;
             scanner.feed(&log[start..start + 2048], &mut frames);
         }
         frames.iter().map(Frame::sequences).collect()

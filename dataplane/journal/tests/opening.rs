@@ -71,9 +71,9 @@ impl Cluster {
             }
             Step::Fence(_) => Answer::Fenced { size_bytes: SIZE },
             // Objects that end where nothing was written behind.
-            Step::ReadSlot(log, slot) => {
+            Step::ReadSlot(log, segment) => {
                 let slots = if log == Log::Cluster { &self.slots } else { &self.local_slots };
-                Answer::Slot(slots.get(&slot).cloned().unwrap_or_default())
+                Answer::Slot(slots.get(&segment.place.slot).cloned().unwrap_or_default())
             }
             Step::Append { frame, place } => {
                 let mut bytes = Vec::new();
@@ -160,7 +160,8 @@ fn a_volume_without_a_journal_gets_one() {
     assert_eq!(cluster.steps, expected);
     let one = Epoch(1);
     let fresh = Record::fresh(VOLUME, RING);
-    assert_eq!(opened.record, Record { epoch: one, opened: one, written_by: one, ..fresh });
+    let owned = Record { epoch: one, opened: one, written_by: one, keyed: true, ..fresh };
+    assert_eq!(opened.record, owned);
     assert_eq!((opened.size_bytes, recovery.epoch()), (SIZE, one));
     assert_eq!(cluster.record, Some(opened.record));
 }
@@ -253,6 +254,26 @@ fn a_local_log_of_an_older_owner_is_set_aside_and_a_new_one_begun() {
     let (_, recovery) = cluster.open(cache).unwrap();
     let broken = Aside::Broken(FormatError::Magic);
     assert_eq!(recovery.progress().set_aside, Some(broken));
+}
+
+/// Whoever wrote the first version of the log would miss frames: the record is not one to it.
+#[test]
+fn a_log_of_the_first_version_is_replayed_and_goes_on_as_the_second() {
+    let mut cluster = Cluster::new();
+    let (opened, _) = cluster.open(config(None)).unwrap();
+    let first_version = Record { keyed: false, ..opened.record };
+    cluster.record = Some(first_version);
+    cluster.write(Opened { record: first_version, ..opened }, &[1, 2, 3]);
+    let mut recovery = Recovery::new(config(None)).unwrap();
+    while !matches!(recovery.step(), Step::ReadSlot(..)) {
+        let step = recovery.step();
+        recovery.answer(cluster.take(step)).unwrap();
+    }
+    assert!(!cluster.record.unwrap().keyed, "a claim alone changes nothing of it");
+    let (opened, recovery) = cluster.open(config(None)).unwrap();
+    assert_eq!((recovery.progress().frames, cluster.image[8192]), (3, 3));
+    assert!(opened.record.keyed);
+    assert_eq!(cluster.record, Some(opened.record));
 }
 
 fn secret(digit: u8) -> Secret {

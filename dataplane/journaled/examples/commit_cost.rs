@@ -10,7 +10,7 @@ use grampus_blockdev::{
     BlockDevice, BlockSize, Buffer, Completion, CompletionSink, Durability, Geometry, MemoryDevice,
     Offset, Outcome, Request, Token,
 };
-use grampus_journal::{Config, Epoch, Failure, Sealing, VolumeId};
+use grampus_journal::{Config, Epoch, Failure, Place, Sealing, Segment, VolumeId};
 use grampus_journaled::{Done, Options, Slots, open};
 use grampus_sealing::{SALT_BYTES, SECRET_BYTES, Secret};
 
@@ -52,11 +52,11 @@ impl Slots for Blackhole {
         Ok(())
     }
 
-    fn read_slot(&self, _slot: u32) -> Result<Vec<u8>, Failure> {
+    fn read_slot(&self, _segment: Segment) -> Result<Vec<u8>, Failure> {
         Ok(Vec::new())
     }
 
-    fn start_append(&self, _slot: u32, _at: u64, _epoch: Epoch, _bytes: Vec<u8>, done: Done<()>) {
+    fn start_append(&self, _place: Place, _epoch: Epoch, _frame: Vec<u8>, done: Done<()>) {
         drop(self.appends.send(Append(done)));
     }
 }

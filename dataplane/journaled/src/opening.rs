@@ -63,7 +63,8 @@ fn read_record(slots: &dyn Slots) -> Result<Option<Record>, RecoveryError> {
 
 /// Whether the next frame of the log lies there.
 fn has_frame(slots: &dyn Slots, record: &Record, place: Place) -> Result<bool, RecoveryError> {
-    let bytes = slots.read_slot(place.slot).map_err(RecoveryError::Io)?;
+    let segment = record.ring.segment(place.position, record.written_by);
+    let bytes = slots.read_slot(segment).map_err(RecoveryError::Io)?;
     let offset = usize::try_from(place.offset).unwrap_or(usize::MAX);
     let found = Frame::look_at(bytes.get(offset..).unwrap_or_default(), record.volume);
     Ok(found == Ok((record.written_by, record.first)))
@@ -137,8 +138,10 @@ impl World<'_> {
                 fence(self.slots, ring.segments, epoch)?;
                 Answer::Fenced { size_bytes: self.image.geometry().size_bytes() }
             }
-            Step::ReadSlot(Log::Cluster, slot) => Answer::Slot(self.slots.read_slot(slot)?),
-            Step::ReadSlot(Log::Local, slot) => Answer::Slot(self.local()?.read_slot(slot)?),
+            Step::ReadSlot(Log::Cluster, segment) => Answer::Slot(self.slots.read_slot(segment)?),
+            Step::ReadSlot(Log::Local, segment) => {
+                Answer::Slot(self.local()?.read_slot(segment.place.slot)?)
+            }
             Step::Append { frame, place } => self.append(&frame, place)?,
             Step::Apply(extents) => self.apply(&extents)?,
             Step::FlushImage => {
@@ -169,7 +172,7 @@ impl World<'_> {
         let mut bytes = Vec::new();
         frame.encode(&mut bytes);
         let done = Box::new(move |result| sender.send(result).unwrap_or_default());
-        self.slots.start_append(place.slot, place.offset, frame.epoch(), bytes, done);
+        self.slots.start_append(place, frame.epoch(), bytes, done);
         // A call that was lost is a call that failed.
         answer.recv().unwrap_or(Err(Failure::Io))?;
         Ok(Answer::Done)

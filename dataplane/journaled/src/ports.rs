@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use grampus_journal::{Aside, Epoch, Failure};
+use grampus_journal::{Aside, Epoch, Failure, Place, Segment};
 
 /// Called once with what came of an operation, on any thread. It must not wait.
 pub type Done<T> = Box<dyn FnOnce(Result<T, Failure>) + Send>;
@@ -33,15 +33,18 @@ pub trait Slots: Send + Sync + fmt::Debug {
     /// [`Failure::Fenced`] when the slot has a higher epoch; other [`Failure`]s.
     fn raise_epoch(&self, slot: u32, epoch: Epoch) -> Result<(), Failure>;
 
-    /// A slot's bytes; none when it is missing or was never written.
+    /// What `start_append` put into a segment for one owner, each frame from where it begins;
+    /// anything may be between and behind frames. Nothing when the slot is missing or was never
+    /// written.
     ///
     /// # Errors
     /// [`Failure`].
-    fn read_slot(&self, slot: u32) -> Result<Vec<u8>, Failure>;
+    fn read_slot(&self, segment: Segment) -> Result<Vec<u8>, Failure>;
 
-    /// Write `bytes` into a slot in one operation that fails with [`Failure::Fenced`], changing
-    /// nothing, unless the slot's epoch is `epoch`; done when they are durable on all copies.
-    fn start_append(&self, slot: u32, offset: u64, epoch: Epoch, bytes: Vec<u8>, done: Done<()>);
+    /// Put `frame` into a slot in one operation that fails with [`Failure::Fenced`], changing
+    /// nothing, unless the slot's epoch is `epoch`; done when it is durable on all copies. Two of
+    /// one epoch are put at one position only if they are the same bytes.
+    fn start_append(&self, place: Place, epoch: Epoch, frame: Vec<u8>, done: Done<()>);
 }
 
 /// The log of one volume on the host's disk; one process uses it at a time, by a lock that the

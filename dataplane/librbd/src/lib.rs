@@ -43,4 +43,4 @@ pub use error::{LoadError, RbdError};
 pub use events::{Errno, QuiesceHandler};
 pub use image::{CompareOutcome, ImageSpec, RbdImage, Snapshot};
 pub use libraries::{Features, Libraries};
-pub use objects::{GuardedWrite, ObjectDone, Objects};
+pub use objects::{Change, GuardedWrite, ObjectDone, Objects, Pair};

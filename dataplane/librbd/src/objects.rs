@@ -26,11 +26,39 @@ pub type ObjectDone<T> = Box<dyn FnOnce(Result<T, RbdError>) + Send>;
 /// How [`Objects::start_guarded_write`] ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GuardedWrite {
-    /// The bytes are on all copies.
+    /// The changes are on all copies.
     Written,
     /// The guard had another value, or there is no such object; nothing was changed.
     Refused,
 }
+
+/// A part of what [`Objects::start_guarded_write`] does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// Write into the object's bytes.
+    Write {
+        /// The first byte.
+        offset_bytes: u64,
+        /// What is there then.
+        bytes: Vec<u8>,
+    },
+    /// Set one of the object's key-value pairs (its omap). An OSD keeps these in its own log, so
+    /// that a small value is durable after one write where bytes take two; but a large one costs it
+    /// more in the end.
+    SetKey {
+        /// Without NUL.
+        key: String,
+        /// Of any bytes.
+        value: Vec<u8>,
+    },
+    /// Remove the pairs whose key is before this one. Only together with [`Change::SetKey`]:
+    /// some releases of Ceph 16 note of a removal alone that the pairs are as they were, and leave
+    /// them out when they bring a copy up to date (Ceph's issue 54592).
+    RemoveKeysBefore(String),
+}
+
+/// A key-value pair of an object.
+pub type Pair = (String, Vec<u8>);
 
 /// Plain RADOS objects of a pool (and namespace), beside its images.
 ///
@@ -98,6 +126,29 @@ impl Objects {
         }
     }
 
+    /// The key-value pairs of an object with keys after `after` and before `before`, in order of
+    /// the keys' bytes; none when there is no object. Of one that is changed meanwhile, a mix.
+    ///
+    /// # Errors
+    /// [`RbdError::Call`] (EBADMSG for a key that is no text), [`RbdError::Text`],
+    /// [`RbdError::Fenced`].
+    pub fn pairs(&self, name: &str, after: &str, before: &str) -> Result<Vec<Pair>, RbdError> {
+        const ACTION: &str = "read the keys of the object";
+        let c_name = object_text(name)?;
+        let (after, before) = (key_text(after)?, key_text(before)?);
+        let found = match object_reads::pairs(&self.pool, &c_name, &after, &before) {
+            Err(code) if is(code, libc::ENOENT) => Ok(Vec::new()),
+            found => found,
+        };
+        let text = |(key, value): object_reads::RawPair| match key.into_string() {
+            Ok(key) => Ok((key, value)),
+            Err(_) => Err(-i64::from(libc::EBADMSG)),
+        };
+        found
+            .and_then(|pairs| pairs.into_iter().map(text).collect())
+            .map_err(|code| RbdError::of(ACTION, self.subject(name), code))
+    }
+
     /// Make the object (`expected` is None) or replace all its bytes (by what they must be, to the
     /// last); whether it was as expected. Blocks.
     ///
@@ -158,8 +209,8 @@ impl Objects {
         self.run(ACTION, name, Guard::of(expected), &steps)
     }
 
-    /// Write `bytes` into the object, which must be there, if its attribute `key` has this
-    /// `value`, in one operation, without waiting.
+    /// Change the object, which must be there, if its attribute `key` has this `value`, in one
+    /// operation, without waiting. The changes are made in their order.
     ///
     /// `done` gets the errors of [`Objects::swap_attribute`].
     pub fn start_guarded_write(
@@ -167,8 +218,7 @@ impl Objects {
         name: &str,
         key: &str,
         value: &[u8],
-        offset_bytes: u64,
-        bytes: Vec<u8>,
+        changes: Vec<Change>,
         done: ObjectDone<GuardedWrite>,
     ) {
         const ACTION: &str = "write to the object";
@@ -177,12 +227,22 @@ impl Objects {
                 return Err(self.invalid(ACTION, name));
             }
             let (key, value) = (Cow::Owned(key_text(key)?), Cow::Owned(value.to_vec()));
-            let bytes = Cow::Owned(bytes);
-            Ok(vec![
-                Step::AssertExists,
-                Step::CompareAttribute { key, value },
-                Step::Write { offset_bytes, bytes },
-            ])
+            let mut steps = vec![Step::AssertExists, Step::CompareAttribute { key, value }];
+            for change in changes {
+                steps.push(match change {
+                    Change::Write { offset_bytes, bytes } => {
+                        Step::Write { offset_bytes, bytes: Cow::Owned(bytes) }
+                    }
+                    Change::SetKey { key, value } => {
+                        let key = Cow::Owned(key_text(&key)?);
+                        Step::SetKey { key, value: Cow::Owned(value) }
+                    }
+                    Change::RemoveKeysBefore(key) => {
+                        Step::RemoveKeysBefore { key: Cow::Owned(key_text(&key)?) }
+                    }
+                });
+            }
+            Ok(steps)
         };
         let outcome = |done| if done { GuardedWrite::Written } else { GuardedWrite::Refused };
         self.start(ACTION, name, guarded(), Box::new(move |ended| done(ended.map(outcome))));
@@ -278,7 +338,7 @@ fn object_text(name: &str) -> Result<CString, RbdError> {
 }
 
 fn key_text(key: &str) -> Result<CString, RbdError> {
-    c_text("attribute's name", key)
+    c_text("name of an attribute or key", key)
 }
 
 /// The steps of [`Objects::replace`].

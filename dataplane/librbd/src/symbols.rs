@@ -19,6 +19,10 @@ pub(crate) type PoolHandle = *mut c_void;
 pub(crate) type ImageHandle = *mut c_void;
 /// `rados_write_op_t`.
 pub(crate) type WriteOpHandle = *mut c_void;
+/// `rados_read_op_t`.
+pub(crate) type ReadOpHandle = *mut c_void;
+/// `rados_omap_iter_t`.
+pub(crate) type KeysHandle = *mut c_void;
 /// `rbd_completion_t` and `rados_completion_t`.
 pub(crate) type CompletionHandle = *mut c_void;
 /// `rbd_callback_t` and `rados_callback_t`.
@@ -146,12 +150,27 @@ table! {
         rados_write_op_write: fn(WriteOpHandle, *const c_char, size_t, u64);
         rados_write_op_write_full: fn(WriteOpHandle, *const c_char, size_t);
         rados_write_op_setxattr: fn(WriteOpHandle, *const c_char, *const c_char, size_t);
+        rados_write_op_omap_set: fn(
+            WriteOpHandle, *const *const c_char, *const *const c_char, *const size_t, size_t
+        );
+        rados_write_op_omap_rm_range2:
+            fn(WriteOpHandle, *const c_char, size_t, *const c_char, size_t);
         rados_write_op_remove: fn(WriteOpHandle);
         rados_write_op_operate:
             fn(WriteOpHandle, PoolHandle, *const c_char, *mut time_t, c_int) -> c_int;
         rados_aio_write_op_operate: fn(
             WriteOpHandle, PoolHandle, CompletionHandle, *const c_char, *mut time_t, c_int
         ) -> c_int;
+        rados_create_read_op: fn() -> ReadOpHandle;
+        rados_release_read_op: fn(ReadOpHandle);
+        rados_read_op_omap_get_vals2: fn(
+            ReadOpHandle, *const c_char, *const c_char, u64, *mut KeysHandle, *mut u8, *mut c_int
+        );
+        rados_read_op_operate: fn(ReadOpHandle, PoolHandle, *const c_char, c_int) -> c_int;
+        rados_omap_get_next2: fn(
+            KeysHandle, *mut *mut c_char, *mut *mut c_char, *mut size_t, *mut size_t
+        ) -> c_int;
+        rados_omap_get_end: fn(KeysHandle);
         rados_aio_create_completion2:
             fn(*mut c_void, CompletionCallback, *mut CompletionHandle) -> c_int;
         rados_aio_get_return_value: fn(CompletionHandle) -> c_int;

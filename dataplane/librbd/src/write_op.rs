@@ -47,6 +47,15 @@ pub(crate) enum Step<'a> {
         key: Cow<'a, CStr>,
         value: Cow<'a, [u8]>,
     },
+    /// Of the object's key-value pairs.
+    SetKey {
+        key: Cow<'a, CStr>,
+        value: Cow<'a, [u8]>,
+    },
+    /// Remove the pairs whose key is before this one.
+    RemoveKeysBefore {
+        key: Cow<'a, CStr>,
+    },
     Remove,
 }
 
@@ -249,6 +258,17 @@ impl<'a> WriteOp<'a> {
                 Step::SetAttribute { key, value } => {
                     let (from, length) = memory(value);
                     (rados.rados_write_op_setxattr)(handle, key.as_ptr(), from, length);
+                }
+                Step::SetKey { key, value } => {
+                    let (from, length) = memory(value);
+                    // librados makes a map of these at once; they tell it where all else is.
+                    let (keys, values, lengths) = ([key.as_ptr()], [from], [length]);
+                    let set = rados.rados_write_op_omap_set;
+                    set(handle, keys.as_ptr(), values.as_ptr(), lengths.as_ptr(), keys.len());
+                }
+                Step::RemoveKeysBefore { key } => {
+                    let (first, (end, length)) = (c"".as_ptr(), memory(key.to_bytes()));
+                    (rados.rados_write_op_omap_rm_range2)(handle, first, 0, end, length);
                 }
                 Step::Remove => (rados.rados_write_op_remove)(handle),
             }

@@ -19,10 +19,10 @@ use grampus_blockdev::{
     Outcome, Request, execute,
 };
 use grampus_librbd::{
-    Cluster, CompareOutcome, ConnectOptions, Errno, GuardedWrite, ImageSpec, Libraries, Objects,
-    QuiesceHandler, RbdError, RbdImage,
+    Change, Cluster, CompareOutcome, ConnectOptions, Errno, GuardedWrite, ImageSpec, Libraries,
+    Objects, QuiesceHandler, RbdError, RbdImage,
 };
-use support::guarded::{EPOCH, SOON, guarded_write, told};
+use support::guarded::{EPOCH, SOON, guarded_changes, guarded_write, told, written};
 use support::{range, read};
 
 /// Where objects are made.
@@ -372,18 +372,18 @@ fn a_write_is_refused_once_another_client_has_raised_the_guard() {
     let ends: Vec<_> = (0..WRITES)
         .map(|number| {
             let (done, ended) = told();
-            let bytes = vec![1; 4096];
-            objects.start_guarded_write("guarded", EPOCH, b"1", number * 4096, bytes, done);
+            let changes = written(number * 4096, &[1; 4096]);
+            objects.start_guarded_write("guarded", EPOCH, b"1", changes, done);
             ended
         })
         .collect();
     assert!(other.swap_attribute("guarded", EPOCH, Some(b"1"), b"2").unwrap());
     let ends = ends.iter().map(|ended| ended.recv_timeout(SOON).unwrap().unwrap());
     let ends: Vec<GuardedWrite> = ends.collect();
-    let written = ends.iter().take_while(|ended| **ended == GuardedWrite::Written).count();
-    assert!(ends[written..].iter().all(|ended| *ended == refused), "{ends:?}");
+    let done = ends.iter().take_while(|ended| **ended == GuardedWrite::Written).count();
+    assert!(ends[done..].iter().all(|ended| *ended == refused), "{ends:?}");
     let there = other.read("guarded", 1 << 20).unwrap().unwrap();
-    assert!(there == vec![1; written * 4096], "{} bytes, {written} written", there.len());
+    assert!(there == vec![1; done * 4096], "{} bytes, {done} written", there.len());
 
     assert_eq!(other.attribute("guarded", EPOCH).unwrap(), Some(b"2".to_vec()));
     assert!(!objects.swap_attribute("guarded", EPOCH, Some(b"1"), b"3").unwrap());
@@ -395,6 +395,43 @@ fn a_write_is_refused_once_another_client_has_raised_the_guard() {
     let long = [0, 255, 10].repeat(1000);
     assert!(objects.swap_attribute("guarded", EPOCH, Some(b"2"), &long).unwrap());
     assert_eq!(other.attribute("guarded", EPOCH).unwrap(), Some(long));
+}
+
+#[test]
+#[ignore = "needs a cluster: tests/integration/test_librbd_binding.py runs it"]
+fn pairs_come_back_in_order_and_go_with_a_sweep_under_the_guard() {
+    const PAIRS: usize = 1500;
+    let (_cluster, objects) = open_objects();
+    let (_other_cluster, other) = open_objects();
+    let _scratch = Scratch::new(&objects, ["paired"]);
+    assert_eq!(objects.pairs("paired", "", "z").unwrap(), []);
+    assert!(objects.swap_attribute("paired", EPOCH, None, b"1").unwrap());
+    assert_eq!(objects.pairs("paired", "", "z").unwrap(), []);
+    let key = |number: usize| format!("{number:08}");
+    let value = |number: usize| [0, 255, 10].repeat(number % 1000);
+    let set = |number| Change::SetKey { key: key(number), value: value(number) };
+    let change = |epoch, changes| guarded_changes(&objects, "paired", epoch, changes).unwrap();
+    for first in (0..PAIRS).step_by(100) {
+        let changes = (first..first + 100).map(set).collect();
+        assert_eq!(change("1", changes), GuardedWrite::Written);
+    }
+    // More of them, and more bytes, than one read brings.
+    let expect = |after: &str, before: &str, numbers: std::ops::Range<usize>| {
+        let found = other.pairs("paired", after, before).unwrap();
+        assert_eq!(found.len(), numbers.len(), "{after} {before}");
+        for (number, found) in numbers.zip(found) {
+            assert!(found == (key(number), value(number)), "{number}");
+        }
+    };
+    expect("", "z", 0..PAIRS);
+    expect(&key(699), &key(1400), 700..1400);
+    let sweep = |before| Change::RemoveKeysBefore(key(before));
+    assert_eq!(change("2", vec![sweep(900), set(0)]), GuardedWrite::Refused);
+    expect("", "z", 0..PAIRS);
+    let late = vec![sweep(900), set(PAIRS), Change::Write { offset_bytes: 3, bytes: vec![7] }];
+    assert_eq!(change("1", late), GuardedWrite::Written);
+    expect("", "z", 900..PAIRS + 1);
+    assert_eq!(other.read("paired", 9).unwrap(), Some(vec![0, 0, 0, 7]));
 }
 
 #[test]

@@ -7,8 +7,8 @@ mod support;
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 
-use grampus_librbd::{GuardedWrite, Objects, RbdError, RbdImage};
-use support::guarded::{EPOCH, SOON, guarded_write, told};
+use grampus_librbd::{Change, GuardedWrite, Objects, RbdError, RbdImage};
+use support::guarded::{EPOCH, SOON, guarded_changes, guarded_write, told, written};
 use support::{Fake, spec};
 
 fn open(fake: &Fake) -> Arc<Objects> {
@@ -175,6 +175,52 @@ fn a_write_is_refused_once_the_guard_was_raised() {
     fake.assert_clean();
 }
 
+fn set(key: &str, value: &[u8]) -> Change {
+    Change::SetKey { key: key.to_owned(), value: value.to_vec() }
+}
+
+#[test]
+fn pairs_are_set_and_removed_beside_the_bytes_and_only_under_the_guard() {
+    let fake = Fake::load();
+    let objects = open(&fake);
+    let pairs = |after: &str, before: &str| objects.pairs("slot", after, before).unwrap();
+    let pair = |key: &str, value: &[u8]| (key.to_owned(), value.to_vec());
+    assert_eq!(pairs("", "z"), [], "no object");
+    assert!(objects.swap_attribute("slot", EPOCH, None, b"1").unwrap());
+    assert_eq!(pairs("", "z"), [], "no pairs");
+    let change = |epoch: &str, changes| guarded_changes(&objects, "slot", epoch, changes).unwrap();
+    let binary = [0, 255, 10, 0];
+    let first = vec![set("b", &binary), Change::Write { offset_bytes: 1, bytes: vec![7] }];
+    assert_eq!(change("1", first), GuardedWrite::Written);
+    assert_eq!(content(&objects, "slot"), Some(vec![0, 7]));
+    assert_eq!(change("2", vec![set("c", b"late")]), GuardedWrite::Refused);
+    for key in ["a", "c", "d", "e", "f", "g"] {
+        assert_eq!(change("1", vec![set(key, key.as_bytes())]), GuardedWrite::Written);
+    }
+    assert_eq!(change("1", vec![set("c", b"")]), GuardedWrite::Written);
+    // More than one read brings, from behind one key to before another.
+    for (after, before, expected) in [
+        ("", "z", "abcdefg"),
+        ("", "d", "abc"),
+        ("c", "z", "defg"),
+        ("a", "g", "bcdef"),
+        ("b", "c", ""),
+        ("g", "z", ""),
+    ] {
+        let keys: String = pairs(after, before).into_iter().map(|(key, _)| key).collect();
+        assert_eq!(keys, expected, "{after} {before}");
+    }
+    assert_eq!(pairs("", "d"), [pair("a", b"a"), pair("b", &binary), pair("c", b"")]);
+    let swept = vec![Change::RemoveKeysBefore("f".to_owned()), set("a", b"new")];
+    assert_eq!(change("1", swept), GuardedWrite::Written);
+    assert_eq!(pairs("", "z"), [pair("a", b"new"), pair("f", b"f"), pair("g", b"g")]);
+    assert!(objects.remove("slot").unwrap());
+    assert!(objects.swap_attribute("slot", EPOCH, None, b"1").unwrap());
+    assert_eq!(pairs("", "z"), [], "they go with their object");
+    drop(objects);
+    fake.assert_clean();
+}
+
 #[test]
 fn many_writes_are_in_flight_at_once() {
     let fake = Fake::load();
@@ -189,8 +235,8 @@ fn many_writes_are_in_flight_at_once() {
                 let in_flight = from_within.upgrade().unwrap().in_flight();
                 sender.send((ended, in_flight)).unwrap();
             });
-            let (at, bytes) = (u64::from(number) * 512, vec![number; 512]);
-            objects.start_guarded_write("slot", EPOCH, b"1", at, bytes, done);
+            let changes = written(u64::from(number) * 512, &[number; 512]);
+            objects.start_guarded_write("slot", EPOCH, b"1", changes, done);
             ended
         })
         .collect();
@@ -264,6 +310,7 @@ const REPLACE: Try = |objects| objects.replace("slot", Some(b"old"), b"longer").
 const REPLACE_LATER: Try = |objects| replace_later(objects, "slot", b"old", b"longer").map(drop);
 const SWAP: Try = |objects| objects.swap_attribute("slot", EPOCH, Some(b"1"), b"2").map(drop);
 const WRITE: Try = |objects| guarded_write(objects, "slot", "1", 0, b"longer").map(drop);
+const PAIRS: Try = |objects| objects.pairs("slot", "", "z").map(drop);
 const REMOVE: Try = |objects| objects.remove("slot").map(drop);
 
 #[test]
@@ -271,6 +318,7 @@ fn failures_are_told_and_leave_nothing() {
     for (failure, try_it, action, errno) in [
         ("fail rados_read -5", READ, "read the object", 5),
         ("fail rados_getxattr -13", ATTRIBUTE, "read an attribute of the object", 13),
+        ("fail rados_read_op_operate -5", PAIRS, "read the keys of the object", 5),
         ("fail rados_write_op_operate -5", MAKE, "replace the object", 5),
         ("fail rados_write_op_operate -1", REPLACE, "replace the object", 1),
         ("fail rados_write_op_operate -5", SWAP, "set an attribute of the object", 5),
@@ -297,7 +345,7 @@ fn failures_are_told_and_leave_nothing() {
 
 #[test]
 fn a_fenced_client_is_told_so_by_every_call() {
-    for try_it in [READ, ATTRIBUTE, MAKE, REPLACE, REPLACE_LATER, SWAP, WRITE, REMOVE] {
+    for try_it in [READ, ATTRIBUTE, PAIRS, MAKE, REPLACE, REPLACE_LATER, SWAP, WRITE, REMOVE] {
         let fake = Fake::load();
         let objects = open(&fake);
         fake.tell("blocklist");
@@ -342,7 +390,10 @@ fn what_rados_cannot_take_or_tell_apart_is_refused() {
     let fake = Fake::load();
     let objects = open(&fake);
     assert!(objects.swap_attribute("slot", EPOCH, None, b"1").unwrap());
-    let calls: [Try; 8] = [
+    let calls: [Try; 11] = [
+        |objects| objects.pairs("a\0b", "", "z").map(drop),
+        |objects| objects.pairs("slot", "a\0b", "z").map(drop),
+        |objects| guarded_changes(objects, "slot", "1", vec![set("a\0b", b"new")]).map(drop),
         |objects| objects.read("a\0b", 9).map(drop),
         |objects| objects.attribute("slot", "a\0b").map(drop),
         |objects| objects.replace("a\0b", None, b"new").map(drop),
@@ -352,7 +403,7 @@ fn what_rados_cannot_take_or_tell_apart_is_refused() {
         |objects| objects.remove("a\0b").map(drop),
         |objects| {
             let (done, ended) = told();
-            objects.start_guarded_write("slot", "a\0b", b"1", 0, vec![1], done);
+            objects.start_guarded_write("slot", "a\0b", b"1", written(0, b"new"), done);
             ended.recv_timeout(SOON).unwrap().map(drop)
         },
     ];
@@ -383,7 +434,7 @@ fn dropping_waits_for_what_is_in_flight() {
     assert!(objects.swap_attribute("slot", EPOCH, None, b"1").unwrap());
     let (done, ended) = told();
     fake.tell("hold");
-    objects.start_guarded_write("slot", EPOCH, b"1", 0, b"in flight".to_vec(), done);
+    objects.start_guarded_write("slot", EPOCH, b"1", written(0, b"in flight"), done);
     let dropping = thread::spawn(move || drop(objects));
     assert!(ended.try_recv().is_err());
     fake.tell("release");

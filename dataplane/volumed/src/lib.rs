@@ -32,5 +32,6 @@ pub mod serve;
 pub mod server;
 mod shard;
 pub mod signals;
+mod slot_layout;
 pub mod state;
 pub mod volume;

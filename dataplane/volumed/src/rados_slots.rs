@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use grampus_journal::{Epoch, Failure};
+use grampus_journal::{Epoch, Failure, Place, Segment};
 use grampus_journaled::{Done, Slots};
 use grampus_librbd::{GuardedWrite, Objects, RbdError};
 
 use crate::rbd::chain;
+use crate::slot_layout::{self, Sweeps};
 
 /// The attribute of a slot that its appends are conditional on.
 const EPOCH_KEY: &str = "grampus.epoch";
@@ -20,13 +21,15 @@ const SLOT_LIMIT_BYTES: usize = 1 << 30;
 pub struct RadosSlots {
     objects: Arc<Objects>,
     prefix: String,
+    sweeps: Arc<Sweeps>,
 }
 
 impl RadosSlots {
     /// The journal of the image with this id, whether there is one or not.
     #[must_use]
     pub fn new(objects: Arc<Objects>, image_id: &str) -> Self {
-        Self { objects, prefix: format!("grampus_journal.{image_id}") }
+        let prefix = format!("grampus_journal.{image_id}");
+        Self { objects, prefix, sweeps: Arc::default() }
     }
 
     /// What the names of its objects begin with; the record's is just this.
@@ -79,11 +82,19 @@ impl Slots for RadosSlots {
     }
 
     fn swap_record(&self, expected: Option<&[u8]>, record: &[u8]) -> Result<bool, Failure> {
-        self.objects.replace(&self.prefix, expected, record).map_err(|error| failure(&error))
+        let swapped = self.objects.replace(&self.prefix, expected, record);
+        if matches!(swapped, Ok(true)) {
+            self.sweeps.note(record);
+        }
+        swapped.map_err(|error| failure(&error))
     }
 
     fn start_swap_record(&self, expected: Vec<u8>, record: Vec<u8>, done: Done<bool>) {
+        let (sweeps, written) = (Arc::clone(&self.sweeps), record.clone());
         let done = Box::new(move |answer: Result<bool, RbdError>| {
+            if matches!(answer, Ok(true)) {
+                sweeps.note(&written);
+            }
             done(answer.map_err(|error| failure(&error)));
         });
         self.objects.start_replace(&self.prefix, expected, record, done);
@@ -112,12 +123,15 @@ impl Slots for RadosSlots {
         }
     }
 
-    fn read_slot(&self, slot: u32) -> Result<Vec<u8>, Failure> {
-        let bytes = self.objects.read(&self.slot(slot), SLOT_LIMIT_BYTES);
-        bytes.map(Option::unwrap_or_default).map_err(|error| failure(&error))
+    fn read_slot(&self, segment: Segment) -> Result<Vec<u8>, Failure> {
+        let name = self.slot(segment.place.slot);
+        let bytes = self.objects.read(&name, SLOT_LIMIT_BYTES).map_err(|error| failure(&error))?;
+        let (after, before) = slot_layout::key_range(&segment);
+        let pairs = self.objects.pairs(&name, &after, &before).map_err(|error| failure(&error))?;
+        Ok(slot_layout::assemble(&segment, bytes.unwrap_or_default(), &pairs))
     }
 
-    fn start_append(&self, slot: u32, offset: u64, epoch: Epoch, bytes: Vec<u8>, done: Done<()>) {
+    fn start_append(&self, place: Place, epoch: Epoch, frame: Vec<u8>, done: Done<()>) {
         let done = Box::new(move |answer: Result<GuardedWrite, RbdError>| {
             done(match answer {
                 Ok(GuardedWrite::Written) => Ok(()),
@@ -125,8 +139,12 @@ impl Slots for RadosSlots {
                 Err(error) => Err(failure(&error)),
             });
         });
-        let (name, epoch) = (self.slot(slot), encode_epoch(epoch));
-        self.objects.start_guarded_write(&name, EPOCH_KEY, &epoch, offset, bytes, done);
+        // Only along with a pair; see `Change::RemoveKeysBefore`.
+        let is_pair = slot_layout::is_pair(&frame);
+        let sweep_before = if is_pair { self.sweeps.due(place) } else { None };
+        let changes = slot_layout::append(place, epoch, frame, sweep_before);
+        let (name, epoch) = (self.slot(place.slot), encode_epoch(epoch));
+        self.objects.start_guarded_write(&name, EPOCH_KEY, &epoch, changes, done);
     }
 }
 

@@ -266,8 +266,12 @@ impl World {
                 self.cluster.fence = self.cluster.fence.max(epoch);
                 Answer::Fenced { size_bytes: self.size_bytes }
             }
-            Step::ReadSlot(Log::Cluster, slot) => Answer::Slot(self.cluster.read_slot(slot)),
-            Step::ReadSlot(Log::Local, slot) => Answer::Slot(self.disks[host].read_slot(slot)),
+            Step::ReadSlot(Log::Cluster, segment) => {
+                Answer::Slot(self.cluster.read_slot(segment.place.slot))
+            }
+            Step::ReadSlot(Log::Local, segment) => {
+                Answer::Slot(self.disks[host].read_slot(segment.place.slot))
+            }
             Step::Append { frame, place } => match self.cluster.append(&frame, place) {
                 Ok(()) => Answer::Done,
                 Err(failure) => Answer::Failed(failure),

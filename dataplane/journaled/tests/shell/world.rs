@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use grampus_blockdev::{
     BlockDevice, BlockSize, Completion, DeviceError, Geometry, Outcome, Request,
 };
-use grampus_journal::{Aside, Epoch, Failure, Ring, Sealing};
+use grampus_journal::{Aside, Epoch, Failure, Place, Ring, Sealing, Segment};
 use grampus_journaled::{Done, LocalLog, Slots};
 use grampus_sealing::Secret;
 
@@ -478,15 +478,16 @@ impl Slots for Port {
         self.act(|state| state.raise(slot, epoch))
     }
 
-    fn read_slot(&self, slot: u32) -> Result<Vec<u8>, Failure> {
+    fn read_slot(&self, segment: Segment) -> Result<Vec<u8>, Failure> {
+        let slot = segment.place.slot;
         self.act(|state| Ok(state.slots[usize::try_from(slot).unwrap()].clone()))
     }
 
-    fn start_append(&self, slot: u32, offset: u64, epoch: Epoch, bytes: Vec<u8>, done: Done<()>) {
+    fn start_append(&self, place: Place, epoch: Epoch, frame: Vec<u8>, done: Done<()>) {
         let sender = thread::current().name().unwrap_or_default().to_owned();
         self.world.lock().senders.push(sender);
         let land: Land = Box::new(move |state| {
-            let result = state.append(slot, offset, epoch, &bytes);
+            let result = state.append(place.slot, place.offset, epoch, &frame);
             Box::new(move || done(result))
         });
         self.world.add(Kind::Append, self.owner, land);

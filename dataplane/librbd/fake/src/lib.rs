@@ -11,6 +11,7 @@ mod asynchronous;
 mod control;
 mod image;
 mod objects;
+mod pairs;
 mod rados;
 mod state;
 

@@ -1,6 +1,6 @@
 //! The part of librados that reads and changes objects.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -21,24 +21,29 @@ const MAX_ATTRIBUTE_BYTES: usize = 65536;
 pub(crate) struct Object {
     pub(crate) bytes: Vec<u8>,
     attributes: HashMap<String, Vec<u8>>,
+    pub(crate) pairs: BTreeMap<String, Vec<u8>>,
 }
 
 /// Memory of the caller, which the real library may copy when it is told of it, or not. This one
 /// does not, to show a caller that frees or changes it too soon.
 #[derive(Clone, Copy)]
-struct Memory(*const u8, usize);
+pub(crate) struct Memory(*const u8, usize);
 
 // SAFETY: the caller promises that the memory is left alone until the operation was answered.
 unsafe impl Send for Memory {}
 
 impl Memory {
+    pub(crate) fn new(from: *const u8, length: usize) -> Self {
+        Self(from, length)
+    }
+
     fn bytes(&self) -> &[u8] {
         // SAFETY: the caller gives so many bytes, and leaves them alone.
         unsafe { slice::from_raw_parts(self.0, self.1) }
     }
 }
 
-enum Step {
+pub(crate) enum Step {
     AssertExists,
     Create,
     CompareAttribute(String, Memory),
@@ -46,6 +51,8 @@ enum Step {
     Replace(Memory),
     Write(u64, Memory),
     SetAttribute(String, Memory),
+    SetKey(String, Memory),
+    RemoveKeys(String, String),
     Remove,
 }
 
@@ -100,6 +107,14 @@ fn carry_out(mut object: Option<Object>, steps: &[Step]) -> Result<Option<Object
                 let attributes = &mut object.get_or_insert_default().attributes;
                 attributes.insert(key.clone(), value.bytes().to_vec());
             }
+            Step::SetKey(key, value) => {
+                let pairs = &mut object.get_or_insert_default().pairs;
+                pairs.insert(key.clone(), value.bytes().to_vec());
+            }
+            Step::RemoveKeys(first, end) => {
+                let pairs = &mut object.get_or_insert_default().pairs;
+                pairs.retain(|key, _| key < first || key >= end);
+            }
         }
     }
     Ok(object)
@@ -139,7 +154,7 @@ fn operate(state: &mut State, name: &(String, String), steps: &[Step], flags: c_
 ///
 /// # Safety
 /// `pool` was made by `rados_ioctx_create`; `name` ends in NUL.
-unsafe fn object_at(
+pub(crate) unsafe fn object_at(
     state: &mut State,
     function: &str,
     pool: *mut c_void,
@@ -154,7 +169,7 @@ unsafe fn object_at(
     (namespace.clone(), name)
 }
 
-fn int(answer: i64) -> c_int {
+pub(crate) fn int(answer: i64) -> c_int {
     c_int::try_from(answer).unwrap_or(-libc::EIO)
 }
 
@@ -235,7 +250,7 @@ unsafe extern "C" fn rados_release_write_op(op: *mut c_void) {
 
 /// # Safety
 /// `op` was made by `rados_create_write_op` and is not released.
-unsafe fn add(op: *mut c_void, step: Step) {
+pub(crate) unsafe fn add(op: *mut c_void, step: Step) {
     // SAFETY: as the caller says.
     unsafe { &mut *op.cast::<Vec<Step>>() }.push(step);
 }

@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use grampus_librbd::{GuardedWrite, ObjectDone, Objects, RbdError};
+use grampus_librbd::{Change, GuardedWrite, ObjectDone, Objects, RbdError};
 
 pub(crate) const SOON: Duration = Duration::from_secs(30);
 /// The attribute that guards writes.
@@ -22,8 +22,21 @@ pub(crate) fn guarded_write(
     offset_bytes: u64,
     bytes: &[u8],
 ) -> Result<GuardedWrite, RbdError> {
+    guarded_changes(objects, name, epoch, written(offset_bytes, bytes))
+}
+
+pub(crate) fn guarded_changes(
+    objects: &Objects,
+    name: &str,
+    epoch: &str,
+    changes: Vec<Change>,
+) -> Result<GuardedWrite, RbdError> {
     let (done, ended) = told();
-    let (epoch, bytes) = (epoch.as_bytes(), bytes.to_vec());
-    objects.start_guarded_write(name, EPOCH, epoch, offset_bytes, bytes, done);
+    objects.start_guarded_write(name, EPOCH, epoch.as_bytes(), changes, done);
     ended.recv_timeout(SOON).unwrap()
+}
+
+/// A change of an object's bytes alone.
+pub(crate) fn written(offset_bytes: u64, bytes: &[u8]) -> Vec<Change> {
+    vec![Change::Write { offset_bytes, bytes: bytes.to_vec() }]
 }

@@ -111,7 +111,9 @@ fn recover_from(
             Step::ReadRecord(Log::Cluster) => Answer::Record(Some(cluster.encode().to_vec())),
             Step::ReadRecord(Log::Local) => Answer::Record(log.read_record().unwrap()),
             Step::ReadSlot(Log::Cluster, _) => Answer::Slot(Vec::new()),
-            Step::ReadSlot(Log::Local, slot) => Answer::Slot(log.read_slot(slot).unwrap()),
+            Step::ReadSlot(Log::Local, segment) => {
+                Answer::Slot(log.read_slot(segment.place.slot).unwrap())
+            }
             Step::SwapRecord { record, .. } => {
                 cluster = record;
                 Answer::Swapped(true)
