@@ -62,8 +62,8 @@ pub(crate) fn attribute(pool: &Pool, name: &CStr, key: &CStr) -> Result<Vec<u8>,
     }
 }
 
-/// The key-value pairs of an object with keys after one and before another, in order. Read [`PAIRS_AT_ONCE`] at a time: of an object that is
-/// changed meanwhile, a mix.
+/// The key-value pairs of an object with keys after one and before another, in order. Read
+/// [`PAIRS_AT_ONCE`] at a time: of an object that is changed meanwhile, a mix.
 pub(crate) fn pairs(
     pool: &Pool,
     name: &CStr,
