@@ -35,10 +35,10 @@ from grampus.cli.options import (
     FormatOption,
 )
 from grampus.cli.output import Output, make_output
-from grampus.cli.result_files import require_writable
 from grampus.core.errors import GrampusError, NotFoundError, UsageError, not_found
 from grampus.report.build import build_report
 from grampus.state.matrix_runs import MatrixRun
+from grampus.state.result_files import require_writable
 from grampus.state.runs import OltpResult, PathsRun, Run, RunArchive
 
 bench_app = make_noun(

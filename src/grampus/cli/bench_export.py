@@ -22,10 +22,10 @@ from grampus.cli.composition.bench import CATALOG, matrix_archive
 from grampus.cli.composition.lab import LabSession
 from grampus.cli.options import FORMAT_DEFAULT, LAB_DEFAULT, FormatOption
 from grampus.cli.output import make_output
-from grampus.cli.result_files import require_writable, write_result
 from grampus.core.errors import UsageError
 from grampus.state.matrix_archive import MatrixArchive
 from grampus.state.matrix_runs import MatrixRun
+from grampus.state.result_files import require_writable, write_result
 from grampus.state.runs import PathsRun
 
 

@@ -15,8 +15,8 @@ from grampus.report.matrix.page import Detail, describe_matrix_page
 from grampus.report.page import Samples, describe_page
 from grampus.report.paths_page import describe_paths_page
 from grampus.report.render import render_matrix_page, render_page, render_paths_page
-from grampus.state.home import write_atomically
 from grampus.state.matrix_runs import MatrixRun, Visit
+from grampus.state.result_files import write_result
 from grampus.state.runs import (
     PATHS_SCHEMA_VERSION,
     RUN_SCHEMA_VERSION,
@@ -83,14 +83,7 @@ def render_matrix_run(run: MatrixRun, visits: Sequence[Visit], findings: Mapping
 
 
 def _write(html: str, output: Path) -> Path:
-    try:
-        write_atomically(output, html.encode())
-    except OSError as error:
-        raise GrampusError(
-            f"The report cannot be written to {output}: {error.strerror}.",
-            "Choose a file in a directory that you may write to.",
-            code="report-unwritable",
-        ) from error
+    write_result(output, html, code="report-unwritable")
     return output
 
 

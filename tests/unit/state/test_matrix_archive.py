@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from grampus.state.matrix_runs import (
     VisitSecond,
 )
 from grampus.state.runs import RunArchive, Setting
+from tests.unit.full_disk import files_of_at_most
 from tests.unit.report.made_paths import made_paths_run
 
 
@@ -192,10 +192,7 @@ def test_a_full_disk_is_told_and_what_was_there_stays(archive: MatrixArchive):
     archive.begin(run)
     archive.append("a", made_visit(1))
     size_bytes = _file(archive, "a").stat().st_size
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    # To whoever writes more than this, the kernel answers as a full disk does.
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes + 20, hard))
-    try:
+    with files_of_at_most(size_bytes + 20):
         for write in (
             lambda: archive.append("a", made_visit(2)),
             lambda: archive.write_raw("a", "ab", 1, "fio.json", "x" * 10_000),
@@ -206,8 +203,6 @@ def test_a_full_disk_is_told_and_what_was_there_stays(archive: MatrixArchive):
             assert failed.value.code == "no-space"
             assert "There is no room left" in str(failed.value)
             assert "--resume" in failed.value.remedy
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert archive.visits("a") == [made_visit(1)]
     assert archive.load("a") == run
     archive.append("a", made_visit(2))

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import errno
 import itertools
-import resource
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -17,6 +15,7 @@ from grampus.bench.visits.visiting import FIT_TIMEOUT_S
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.state.matrix_runs import MatrixRun, PlannedVisit, Spent, Visit
 from tests.unit.bench.visits.made_place import PREPARE_S, World
+from tests.unit.full_disk import files_of_at_most
 
 NOT_HEALTHY = "The cluster is not healthy (1 OSD is down)."
 
@@ -457,17 +456,6 @@ def test_the_time_of_earlier_processes_counts_and_that_between_them_does_not(
 # An archive that cannot be written to.
 
 
-@contextmanager
-def _largest_file(size_bytes: int) -> Iterator[None]:
-    """What the kernel answers to whoever writes more is what a full disk answers."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
 @pytest.mark.parametrize("raw", [True, False])
 def test_a_full_archive_ends_the_run_which_can_be_gone_on_with(world: World, raw: bool) -> None:
     plan = world.plan()
@@ -480,7 +468,7 @@ def test_a_full_archive_ends_the_run_which_can_be_gone_on_with(world: World, raw
     file = world.archive.run_dir(plan.run_id) / "visits.jsonl"
     # Room for raw output or not, but never for a whole visit more.
     room_bytes = file.stat().st_size + 100 if raw else 10
-    with _largest_file(room_bytes), pytest.raises(GrampusError) as failed:
+    with files_of_at_most(room_bytes), pytest.raises(GrampusError) as failed:
         world.run(plan)
     assert failed.value.code == "no-space"
     assert world.visits(plan) == made

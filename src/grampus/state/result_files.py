@@ -1,4 +1,4 @@
-"""Where a command's `--output FILE` puts what it found."""
+"""Files that a user names, such as with `--output FILE`, for what a command has found."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def require_writable(target: Path, *, example: str) -> Path:
     return target
 
 
-def write_result(target: Path, text: str) -> None:
-    """Put `text` there, whole or not at all. Raises GrampusError with code `file-unwritable`."""
+def write_result(target: Path, text: str, *, code: str = "file-unwritable") -> None:
+    """Put `text` there, whole or not at all. Raises GrampusError with `code`."""
     try:
         write_atomically(target, text.encode())
     except OSError as error:
         raise GrampusError(
-            f"{target} cannot be written: {error.strerror}.",
+            f"{target} cannot be written to: {error.strerror}.",
             "Make room there, or name another place.",
-            code="file-unwritable",
+            code=code,
         ) from error

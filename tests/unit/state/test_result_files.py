@@ -1,25 +1,12 @@
 from __future__ import annotations
 
-import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from grampus.cli.result_files import require_writable, write_result
 from grampus.core.errors import GrampusError, UsageError
-
-
-@contextmanager
-def files_of_at_most(size_bytes: int) -> Iterator[None]:
-    """The kernel refuses larger files, as a full disk does."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+from grampus.state.result_files import require_writable, write_result
+from tests.unit.full_disk import files_of_at_most
 
 
 def test_a_file_that_does_not_fit_is_named_and_the_old_one_stays(tmp_path: Path) -> None:
@@ -27,7 +14,7 @@ def test_a_file_that_does_not_fit_is_named_and_the_old_one_stays(tmp_path: Path)
     write_result(target, "old")
     with files_of_at_most(64), pytest.raises(GrampusError) as failed:
         write_result(target, "new" * 100)
-    assert str(failed.value).startswith(f"{target} cannot be written: File too large.")
+    assert str(failed.value).startswith(f"{target} cannot be written to: File too large.")
     assert failed.value.code == "file-unwritable"
     assert target.read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]
