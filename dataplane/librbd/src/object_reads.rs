@@ -79,6 +79,8 @@ pub(crate) fn pairs(
         pairs.extend(some.into_iter().take_while(|(key, _)| key.as_c_str() < before));
         match last {
             Some(last) if more && last.as_c_str() < before => from = last,
+            // More, and none of it: whoever took that for the end would miss what follows.
+            None if more => return Err(-i64::from(libc::EIO)),
             _ => return Ok(pairs),
         }
     }

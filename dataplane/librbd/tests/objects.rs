@@ -319,6 +319,7 @@ fn failures_are_told_and_leave_nothing() {
         ("fail rados_read -5", READ, "read the object", 5),
         ("fail rados_getxattr -13", ATTRIBUTE, "read an attribute of the object", 13),
         ("fail rados_read_op_operate -5", PAIRS, "read the keys of the object", 5),
+        ("fail rados_read_op_operate 1", PAIRS, "read the keys of the object", 5),
         ("fail rados_write_op_operate -5", MAKE, "replace the object", 5),
         ("fail rados_write_op_operate -1", REPLACE, "replace the object", 1),
         ("fail rados_write_op_operate -5", SWAP, "set an attribute of the object", 5),

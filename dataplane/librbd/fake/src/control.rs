@@ -32,7 +32,8 @@ fn tell(watches: Vec<Watch>, which: usize) {
 /// Carry out a command, a word and what belongs to it:
 ///
 /// - `fail FUNCTION ANSWER`: answer the next call of it so (after other such answers). Of a
-///   request, a negative answer arrives later, and a positive errno refuses the call itself.
+///   request, a negative answer arrives later, and a positive errno refuses the call itself; of a
+///   read of pairs, a positive number gives none and tells of more.
 /// - `hold`, `release`: requests wait, and go on.
 /// - `blocklist`: this client is shut out.
 /// - `owner ADDRESS`: another client takes the lock.

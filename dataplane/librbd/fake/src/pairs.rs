@@ -111,6 +111,16 @@ unsafe extern "C" fn rados_read_op_operate(
     _flags: c_int,
 ) -> c_int {
     let mut state = match enter("rados_read_op_operate") {
+        // A positive number means: tell of more, and give none.
+        Err(answer) if answer > 0 => {
+            // SAFETY: the caller gives an open operation; its places for answers outlive it.
+            unsafe {
+                if let Some(read) = (*op.cast::<Option<KeysRead>>()).take() {
+                    *read.more = 1;
+                }
+            }
+            return 0;
+        }
         Err(answer) => return int(answer),
         Ok(state) => state,
     };
