@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.system.command_line import KILLED, CommandLine
+from tests.system.command_line import CHECKOUT, KILLED, CommandLine
 from tests.system.lab_machine import LabMachine
 from tests.system.ledger import Ledger
 from tests.system.machine import wait_for
 
 NAME, REPLICA = "certain", "certain-r1"
 SIZES = ("--size", "1G", "--memory", "512M", "--cpus", "0.5")
+RELAY = CHECKOUT / "tests" / "system" / "mysql_relay.py"
 SESSIONS = "select id from information_schema.processlist where id <> connection_id() and user = "
 
 
@@ -26,7 +29,7 @@ class Clients:
     """
 
     def __init__(self, lab: CommandLine, flavour: str) -> None:
-        self._flavour = flavour
+        self.flavour = flavour
         shown = lab.json("db", "show", NAME)
         self._address, self._port = shown["address"], shown["port"]
         self._machine = LabMachine(lab, other_host(lab))
@@ -45,17 +48,51 @@ class Clients:
         proof = f"{client} -verify_return_error -verify_ip {self._address}"
         proof = f"{proof} -CAfile {shlex.quote(str(file))}"
         proves_itself = self._machine.run("sh", "-c", f"{proof} < /dev/null").code == 0
-        if self._flavour == "mysql":  # of which the lab's hosts have the client
+        if self.flavour == "mysql":  # of which the lab's hosts have the client
             assert self._logs_in(file) is proves_itself
         return proves_itself
 
+    def said_behind_relay(self, mode: str) -> str:
+        """What a client with the option file prints behind a relay that passes or strips TLS."""
+        tag = self._machine.command_line.json("lab", "status")["spec"]["tag"]
+        relay = subprocess.Popen(
+            [
+                *("ip", "netns", "exec", f"grampus-{tag}-{self._machine.host}"),
+                *(sys.executable, str(RELAY), self._address, str(self._port), mode),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            assert relay.stdout is not None
+            port = relay.stdout.readline().strip()
+            file = self._machine.scratch() / "authorities.pem"
+            file.write_text(self.given_now())
+            kept = self.option_file.read_text()
+            options = re.sub(r"^ssl-ca=.*$", f"ssl-ca={file}", kept, flags=re.MULTILINE)
+            finished = subprocess.run(
+                self._machine.argv(
+                    *("mysql", "--defaults-file=/dev/stdin", "--host=127.0.0.1", f"--port={port}"),
+                    *("-BN", "-e", "select 'let in'"),
+                ),
+                input=options,
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+        finally:
+            relay.communicate(timeout=30)
+        return finished.stdout + finished.stderr
+
     def _logs_in(self, file: Path) -> bool:
         kept = self.option_file.read_text().splitlines()
-        options = [line for line in kept if not line.startswith("ssl-ca=")]
+        options = [f"ssl-ca={file}" if line.startswith("ssl-ca=") else line for line in kept]
         client = ("mysql", "--defaults-file=/dev/stdin", "--ssl-mode=VERIFY_IDENTITY", "-BN")
         finished = subprocess.run(
             self._machine.argv(*client, "-e", "select 1"),
-            input="\n".join([*options, f"ssl-ca={file}", ""]),
+            input="\n".join([*options, ""]),
             capture_output=True,
             text=True,
             timeout=60,
@@ -121,6 +158,13 @@ def test_clients_that_were_told_in_time_go_on_without_a_restart(
     lab.ok("db", "restart", NAME)
     assert clients.are_let_in(new)
     assert not clients.are_let_in(former)
+
+
+def test_an_option_file_trusts_nobody_in_between(clients: Clients) -> None:
+    """The server's certificate does not name the relay, and no TLS is not accepted either."""
+    if clients.flavour == "mysql":  # of which the lab's hosts have the client
+        assert "ERROR 2026" in clients.said_behind_relay("pass")
+        assert "SSL is required" in clients.said_behind_relay("strip")
 
 
 def test_one_is_retired_before_there_is_another(lab: CommandLine, clients: Clients) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from grampus.cli.app import command, make_noun
+from grampus.cli.login_documents import ShowPasswordOption, details_of_login, login_document
 from grampus.cli.nouns import app
 from grampus.cli.options import (
     FORMAT_DEFAULT,
@@ -117,6 +118,7 @@ def db_create(
     write_path: WritePathOption = None,
     max_lag: MaxLagOption = None,
     encrypt: EncryptOption = False,
+    show_password: ShowPasswordOption = False,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
@@ -145,7 +147,10 @@ def db_create(
             return
         created = databases.create(spec, flatten=flatten)
         view = databases.show(name)
-    document = {**database_document(view), **connection_document(created)}
+    document = {
+        **database_document(view),
+        **connection_document(created, show_password=show_password),
+    }
     document["flatten_due"] = view.record.flatten_due
     chosen, loss = explain_choice(spec)
     make_output(output_format).details(
@@ -154,8 +159,9 @@ def db_create(
             "database": name,
             "server": f"{spec.flavour} {created.record.server_version}",
             "address": f"{created.endpoint.address}:{created.endpoint.port}",
-            "connection": created.connection_string,
-            "client": created.client_command,
+            **details_of_login(
+                created.endpoint, created.client_command, show_password=show_password
+            ),
             "or": in_lab(f"grampus db connect {name}", lab),
             "write path": chosen,
             **({"encryption": spec.encryption} if spec.encryption else {}),
@@ -310,13 +316,14 @@ def explain_choice(spec: DatabaseSpec) -> tuple[str, str]:
     return describe_write_path(spec.write_path, spec.max_lag_ms), losses.host_fails
 
 
-def connection_document(created: CreatedDatabase) -> dict[str, Any]:
-    """How to reach a new database; the connection string holds its password."""
-    return {
-        "connection_string": created.connection_string,
-        "client_command": created.client_command,
-        "option_file": created.endpoint.option_file,
-    }
+def connection_document(created: CreatedDatabase, *, show_password: bool) -> dict[str, Any]:
+    """How to reach a new database, as `login_document`."""
+    return login_document(
+        created.endpoint,
+        created.client_command,
+        created.endpoint.option_file,
+        show_password=show_password,
+    )
 
 
 def _set_protection(

@@ -10,6 +10,7 @@ from grampus.cli.app import EXIT_FAILED, command
 from grampus.cli.composition.copies import database_clones, due_flattening
 from grampus.cli.db import connection_document, database_document, db_app
 from grampus.cli.lineage import details_of_lineage, lineage_document
+from grampus.cli.login_documents import ShowPasswordOption, details_of_login
 from grampus.cli.options import (
     FORMAT_DEFAULT,
     LAB_DEFAULT,
@@ -54,6 +55,7 @@ def db_clone(
     ] = None,
     write_path: WritePathOption = None,
     max_lag: MaxLagOption = None,
+    show_password: ShowPasswordOption = False,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
@@ -85,7 +87,7 @@ def db_clone(
     make_output(output_format).details(
         {
             **database_document(view),
-            **connection_document(created),
+            **connection_document(created, show_password=show_password),
             **lineage_document(view, lineage),
         },
         {
@@ -93,8 +95,9 @@ def db_clone(
             **details_of_lineage(view, lineage),
             "server": f"{view.record.spec.flavour} {created.record.server_version}",
             "address": f"{created.endpoint.address}:{created.endpoint.port}",
-            "connection": created.connection_string,
-            "client": created.client_command,
+            **details_of_login(
+                created.endpoint, created.client_command, show_password=show_password
+            ),
             "or": in_lab(f"grampus db connect {name}", lab),
         },
     )

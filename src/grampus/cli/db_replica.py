@@ -10,6 +10,7 @@ from grampus.cli.app import EXIT_FAILED, command, confirm, make_noun
 from grampus.cli.composition.copies import database_replicas, replica_renewals
 from grampus.cli.db import connection_document, database_document, db_app
 from grampus.cli.endpoint_documents import describe_change, read_endpoint_document
+from grampus.cli.login_documents import ShowPasswordOption, details_of_login
 from grampus.cli.options import (
     FORMAT_DEFAULT,
     LAB_DEFAULT,
@@ -82,6 +83,7 @@ def replica_add(
         str | None,
         typer.Option(metavar="SNAPSHOT", help="Begin with this snapshot of PRIMARY, and catch up."),
     ] = None,
+    show_password: ShowPasswordOption = False,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
@@ -114,7 +116,7 @@ def replica_add(
     make_output(output_format).details(
         {
             **replica_document(view),
-            **connection_document(created),
+            **connection_document(created, show_password=show_password),
             "copies": held,
             "read_endpoint": _changed_document(view, change),
         },
@@ -126,8 +128,9 @@ def replica_add(
             "address": f"{created.endpoint.address}:{created.endpoint.port}",
             **_pairs_of_endpoint(view, change),
             "copies": explain_copies(held, primary),
-            "connection": created.connection_string,
-            "client": created.client_command,
+            **details_of_login(
+                created.endpoint, created.client_command, show_password=show_password
+            ),
             "or": in_lab(f"grampus db connect {primary} --read-only", lab),
         },
     )

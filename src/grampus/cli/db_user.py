@@ -9,6 +9,7 @@ import typer
 from grampus.cli.app import command, confirm, make_noun
 from grampus.cli.composition.names import database_users
 from grampus.cli.db import NameArgument, db_app
+from grampus.cli.login_documents import ShowPasswordOption, details_of_login, login_document
 from grampus.cli.options import (
     FORMAT_DEFAULT,
     LAB_DEFAULT,
@@ -46,6 +47,7 @@ def user_add(
             "ROLE: one made with `db role add`.",
         ),
     ] = "read",
+    show_password: ShowPasswordOption = False,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
@@ -58,7 +60,9 @@ def user_add(
             return
         login = users.add(name, user, role)
     said = role if as_preset(role) is None else f"{role}: {describe_role(role)}"
-    _show_login(output_format, name, login, {"role": role}, {"role": said})
+    _show_login(
+        output_format, name, login, {"role": role}, {"role": said}, show_password=show_password
+    )
 
 
 @command(user_app, "list", "grampus db user list shop")
@@ -116,6 +120,7 @@ def user_passwd(
             "--discard-old", metavar="", help="Only end what --keep-old allowed; no new password."
         ),
     ] = False,
+    show_password: ShowPasswordOption = False,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
@@ -143,7 +148,14 @@ def user_passwd(
         )
         return
     kept = {"former password": "works until --discard-old"} if keep_old else {}
-    _show_login(output_format, name, login, {"former_password_works": keep_old}, kept)
+    _show_login(
+        output_format,
+        name,
+        login,
+        {"former_password_works": keep_old},
+        kept,
+        show_password=show_password,
+    )
 
 
 def require_one_way(keep_old: bool, discard_old: bool) -> None:
@@ -161,21 +173,22 @@ def _show_login(
     login: UserLogin,
     facts: dict[str, Any],
     pairs: dict[str, str],
+    *,
+    show_password: bool,
 ) -> None:
     document = {
         "database": database,
         "user": login.user,
         **facts,
-        "connection_string": login.connection_string,
-        "client_command": login.client_command,
+        **login_document(
+            login.endpoint, login.client_command, login.option_file, show_password=show_password
+        ),
         "read_only_command": login.read_only_command,
-        "option_file": str(login.option_file),
     }
     shown = {
         "user": login.user,
         **pairs,
-        "connection": login.connection_string,
-        "client": login.client_command,
+        **details_of_login(login.endpoint, login.client_command, show_password=show_password),
         **({"read-only": login.read_only_command} if login.read_only_command else {}),
     }
     make_output(output_format).details(document, shown)

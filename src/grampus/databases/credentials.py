@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, SecretStr, field_serializer
 
 from grampus.core.errors import GrampusError
 from grampus.databases.accounts import decide_user_name
+from grampus.databases.model import FlavourName
 from grampus.state.home import write_atomically
 
 PASSWORD_LENGTH = 28  # of 62 characters each: 166 bits
@@ -202,19 +203,31 @@ def new_password() -> SecretStr:
     return SecretStr("".join(secrets.choice(_PASSWORD_ALPHABET) for _ in range(PASSWORD_LENGTH)))
 
 
-def render_option_file(credentials: Credentials, *, address: str, port: int, ca_file: str) -> str:
+def render_option_file(
+    credentials: Credentials, *, flavour: FlavourName, address: str, port: int, ca_file: str
+) -> str:
     """Client options of the owner, as `render_login`."""
     return render_login(
-        credentials.user, credentials.password, address=address, port=port, ca_file=ca_file
+        credentials.user,
+        credentials.password,
+        flavour=flavour,
+        address=address,
+        port=port,
+        ca_file=ca_file,
     )
 
 
-def render_login(user: str, password: SecretStr, *, address: str, port: int, ca_file: str) -> str:
-    """Client options for `mysql` and `mariadb` alike.
+def render_login(
+    user: str, password: SecretStr, *, flavour: FlavourName, address: str, port: int, ca_file: str
+) -> str:
+    """Client options for `mysql` and `mariadb` alike: TLS is required and the server verified.
 
-    `ssl-ca` alone makes both verify the server: MySQL's client takes it as `ssl-mode=VERIFY_CA`,
-    MariaDB's verifies by default since 11.4.
+    With `ssl-ca` alone MySQL's clients verify the authority, not the server's name, and MariaDB's
+    before 11.4 verify nothing: they accept a server that says it cannot do TLS. MySQL's programs
+    do not read the group `client-mariadb`. MariaDB's clients warn of `loose-ssl-mode` and then
+    ignore it, so a MariaDB database, which only they can use, does without it.
     """
+    verify_identity = ["loose-ssl-mode=VERIFY_IDENTITY"] if flavour == "mysql" else []
     return "\n".join(
         [
             "[client]",
@@ -223,6 +236,9 @@ def render_login(user: str, password: SecretStr, *, address: str, port: int, ca_
             f"user={user}",
             f"password={password.get_secret_value()}",
             f"ssl-ca={ca_file}",
+            *verify_identity,
+            "[client-mariadb]",
+            "ssl-verify-server-cert",
             "",
         ]
     )

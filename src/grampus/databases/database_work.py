@@ -111,6 +111,7 @@ class DatabaseWork:
             self._spec.name,
             render_option_file(
                 credentials,
+                flavour=plan.flavour,
                 address=plan.address,
                 port=plan.port,
                 ca_file=str(self._ports.credentials.ca_file(self._spec.name)),

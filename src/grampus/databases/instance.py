@@ -47,6 +47,7 @@ def ensure_files(
         plan.option_file,
         render_option_file(
             credentials,
+            flavour=plan.flavour,
             address=plan.address,
             port=plan.port,
             ca_file=str(plan.tls_dir / "ca.pem"),

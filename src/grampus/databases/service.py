@@ -48,7 +48,6 @@ from grampus.databases.view import (
     classify_status,
     client_argv,
     render_client_command,
-    render_connection_string,
 )
 from grampus.hosts.port import DaemonState, Fleet
 from grampus.state.home import Home
@@ -152,7 +151,6 @@ class DatabaseService:
         return CreatedDatabase(
             record=record,
             endpoint=endpoint,
-            connection_string=render_connection_string(endpoint),
             client_command=render_client_command(record.spec.flavour, str(self.option_file(name))),
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from grampus.databases.layout import CLIENT_PROGRAMS
 from grampus.databases.model import (
@@ -28,11 +28,10 @@ class DatabaseView:
 
 @dataclass(frozen=True)
 class CreatedDatabase:
-    """The answer to create. `connection_string` holds the password."""
+    """The answer to create."""
 
     record: DatabaseRecord
     endpoint: Endpoint
-    connection_string: str = field(repr=False)
     client_command: str  # reads the password from a file of mode 0600
 
 
@@ -62,10 +61,10 @@ def classify_status(
     return "running" if daemon == "running" else "stopped"
 
 
-def render_connection_string(endpoint: Endpoint) -> str:
-    """The endpoint as a URL with its password; user and password need no percent-encoding."""
-    password = endpoint.password.get_secret_value()
-    return f"mysql://{endpoint.user}:{password}@{endpoint.address}:{endpoint.port}/"
+def render_connection_string(endpoint: Endpoint, *, with_password: bool) -> str:
+    """The endpoint as a URL; user and password need no percent-encoding."""
+    password = f":{endpoint.password.get_secret_value()}" if with_password else ""
+    return f"mysql://{endpoint.user}{password}@{endpoint.address}:{endpoint.port}/"
 
 
 def render_client_command(flavour: FlavourName, option_file: str) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from grampus.hosts.port import BlockLimit, DaemonSpec, Limits
+from grampus.hosts.seccomp import render_seccomp
 
 CPU_PERIOD_US = 100_000
 # What a daemon keeps when it is not privileged: enough to own its files and change user.
@@ -132,6 +133,8 @@ def render_oci_config(
             },
             "rlimits": [
                 _rlimit("RLIMIT_NOFILE", machine.max_open_files),
+                # Memory holds rows, keys and passwords: none of it is written to a disk.
+                _rlimit("RLIMIT_CORE", 0),
                 *(
                     []
                     if machine.locked_memory_bytes < 0
@@ -171,6 +174,7 @@ def render_oci_config(
             ],
             "maskedPaths": [] if spec.privileged or spec.bare else list(_MASKED_PATHS),
             "resources": _resources(spec, own_devices, devices),
+            **({} if spec.privileged or spec.bare else {"seccomp": render_seccomp()}),
         },
     }
 

@@ -7,6 +7,7 @@ import pytest
 
 from grampus.core.errors import GrampusError
 from grampus.databases.credentials import CredentialFiles, render_option_file
+from grampus.databases.model import FlavourName
 
 
 def test_secrets_are_made_once_and_for_us_alone(tmp_path: Path) -> None:
@@ -44,9 +45,16 @@ def test_forgetting_is_idempotent_and_leaves_others_alone(tmp_path: Path) -> Non
     assert caught.value.code == "secrets-missing"
 
 
-def test_the_option_file_verifies_the_server(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("flavour", "mode"), [("mysql", ["loose-ssl-mode=VERIFY_IDENTITY"]), ("mariadb", [])]
+)
+def test_the_option_file_verifies_the_server(
+    tmp_path: Path, flavour: FlavourName, mode: list[str]
+) -> None:
     made = CredentialFiles(tmp_path).ensure("demo")
-    text = render_option_file(made, address="10.9.0.10", port=3306, ca_file="/x/ca.pem")
+    text = render_option_file(
+        made, flavour=flavour, address="10.9.0.10", port=3306, ca_file="/x/ca.pem"
+    )
     assert text.splitlines() == [
         "[client]",
         "host=10.9.0.10",
@@ -54,4 +62,7 @@ def test_the_option_file_verifies_the_server(tmp_path: Path) -> None:
         "user=demo",
         f"password={made.password.get_secret_value()}",
         "ssl-ca=/x/ca.pem",
+        *mode,
+        "[client-mariadb]",
+        "ssl-verify-server-cert",
     ]

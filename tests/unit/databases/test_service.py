@@ -23,7 +23,11 @@ DEMO = PurePosixPath("/data/databases/demo")
 def test_create_answers_with_what_a_client_needs(world: World) -> None:
     made = world.create()
     password = made.endpoint.password.get_secret_value()
-    assert made.connection_string == f"mysql://demo:{password}@10.9.0.10:3306/"
+    assert (made.endpoint.user, made.endpoint.address, made.endpoint.port) == (
+        "demo",
+        "10.9.0.10",
+        3306,
+    )
     option_file = world.service().option_file("demo")
     assert made.client_command == f"mysql --defaults-extra-file={option_file}"
     assert password in option_file.read_text()

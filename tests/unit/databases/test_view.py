@@ -41,7 +41,9 @@ def test_the_connection_string_is_a_url() -> None:
         host="h1",
         option_file="/data/databases/my-shop/client.cnf",
     )
-    assert render_connection_string(endpoint) == "mysql://my_shop:s3cret@10.9.0.10:3306/"
+    with_it, without = (render_connection_string(endpoint, with_password=w) for w in (True, False))
+    assert with_it == "mysql://my_shop:s3cret@10.9.0.10:3306/"
+    assert without == "mysql://my_shop@10.9.0.10:3306/"
     assert "s3cret" not in repr(endpoint)
 
 

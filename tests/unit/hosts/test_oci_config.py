@@ -146,6 +146,7 @@ def test_what_holds_for_every_daemon(spec: DaemonSpec, machine: MachineLimits) -
     }
     for limit in process["rlimits"]:
         assert limit["soft"] == limit["hard"]
+    assert {"type": "RLIMIT_CORE", "hard": 0, "soft": 0} in process["rlimits"]
     assert mount_at(config, "/proc")["type"] == "proc"
     destinations = [mount["destination"] for mount in config["mounts"]]
     assert len(destinations) == len(set(destinations))
@@ -176,6 +177,10 @@ def test_ordinary_daemon_gets_no_more_than_it_needs(
     assert mount_at(config, "/dev")["type"] == "tmpfs"
     assert "ro" in mount_at(config, "/sys")["options"]
     assert linux["rootfsPropagation"] == "rprivate"
+    (refused,) = linux["seccomp"]["syscalls"]
+    assert linux["seccomp"]["defaultAction"] == "SCMP_ACT_ALLOW"
+    assert refused["action"] == "SCMP_ACT_ERRNO"
+    assert {"mount", "ptrace", "bpf", "keyctl", "unshare", "kexec_load"} <= set(refused["names"])
 
 
 def test_privileged_daemon_sees_the_hosts_devices() -> None:
@@ -185,6 +190,7 @@ def test_privileged_daemon_sees_the_hosts_devices() -> None:
     assert "CAP_SYS_ADMIN" in process["capabilities"]["effective"]
     assert linux["resources"]["devices"] == [{"allow": True, "access": "rwm"}]
     assert linux["devices"] == []  # they are in the /dev that it is given
+    assert "seccomp" not in linux  # it mounts
     assert linux["maskedPaths"] == []
     for place in ("/dev", "/sys"):
         assert mount_at(config, place)["source"] == place
@@ -262,14 +268,17 @@ def test_binds_come_after_the_system_mounts_that_they_may_lie_in() -> None:
 
 @pytest.mark.parametrize(
     ("locked_memory_bytes", "kinds"),
-    [(-1, ["RLIMIT_NOFILE"]), (65536, ["RLIMIT_NOFILE", "RLIMIT_MEMLOCK"])],
+    [
+        (-1, ["RLIMIT_NOFILE", "RLIMIT_CORE"]),
+        (65536, ["RLIMIT_NOFILE", "RLIMIT_CORE", "RLIMIT_MEMLOCK"]),
+    ],
 )
 def test_resource_limits_are_the_machines_own(locked_memory_bytes: int, kinds: list[str]) -> None:
     machine = MachineLimits(ALL_CAPABILITIES, 20_000, locked_memory_bytes)
     limits = render(MYSQLD, machine)["process"]["rlimits"]
     assert [limit["type"] for limit in limits] == kinds
     assert limits[0]["hard"] == 20_000
-    assert limits[-1]["hard"] == (20_000 if locked_memory_bytes < 0 else 65536)
+    assert limits[-1]["hard"] == (0 if locked_memory_bytes < 0 else 65536)
 
 
 def test_environment_can_be_added_to_and_replaced() -> None:

@@ -72,6 +72,7 @@ class MoveWork:
         credentials = self._ports.credentials.load(plan.database)
         options = render_option_file(
             credentials,
+            flavour=plan.flavour,
             address=plan.address,
             port=plan.port,
             ca_file=str(plan.tls_dir / AUTHORITIES),

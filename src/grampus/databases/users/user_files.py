@@ -70,7 +70,12 @@ class UserFiles:
     def write(self, spec: DatabaseSpec, user: str, password: SecretStr) -> None:
         """The option file, for the address that the database has."""
         options = render_login(
-            user, password, address=spec.address, port=spec.port, ca_file=str(self._ca_file)
+            user,
+            password,
+            flavour=spec.flavour,
+            address=spec.address,
+            port=spec.port,
+            ca_file=str(self._ca_file),
         )
         write_atomically(self.option_file(user), options.encode(), mode=0o600)
 

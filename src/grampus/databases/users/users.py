@@ -5,7 +5,7 @@ The server alone knows which there are; on file are only the passwords that Gram
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from grampus.core.errors import NotFoundError, RefusedError, closest_name
@@ -34,18 +34,16 @@ from grampus.databases.users.user_steps import (
 )
 from grampus.databases.view import (
     render_client_command,
-    render_connection_string,
     render_reading_command,
 )
 
 
 @dataclass(frozen=True)
 class UserLogin:
-    """How a client logs in as a user. `connection_string` holds the password."""
+    """How a client logs in as a user."""
 
     user: str
     endpoint: Endpoint
-    connection_string: str = field(repr=False)
     client_command: str
     option_file: Path
     read_only_command: str | None = None  # at the read-only endpoint, where one is served
@@ -169,7 +167,6 @@ class DatabaseUsers:
         return UserLogin(
             user=user,
             endpoint=endpoint,
-            connection_string=render_connection_string(endpoint),
             client_command=command,
             option_file=files.option_file(user),
             read_only_command=None

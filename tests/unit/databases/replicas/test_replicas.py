@@ -345,7 +345,7 @@ def test_renewed_it_has_the_same_name_address_and_passwords(world: ReplicaWorld)
     view = world.replicas().renew("demo-r1")
     assert view.standing.state == "replicating"
     now = world.service().made("demo-r1")
-    assert now.connection_string == former.connection_string
+    assert now.endpoint == former.endpoint
     assert world.done("demo-r1") == 4
     assert world.volumes.snapshots("demo") == []
     assert world.volumes.images["demo-r1"].facts["replica-of"] == "demo"
