@@ -147,6 +147,9 @@ class RbdMigrations:
         result = self._rbd("trash", "ls", "--all", "--format", "json", place, check=False)
         if result.returncode == ENOENT:
             return  # with its last image the namespace has gone
+        if result.returncode != 0:
+            # Once more, so that the runner raises its own error.
+            result = self._rbd("trash", "ls", "--all", "--format", "json", place)
         if not any(entry["id"] == source_id for entry in json.loads(result.stdout or "[]")):
             return
         namespace = split_image(name)[0]

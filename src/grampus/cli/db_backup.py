@@ -93,7 +93,7 @@ def backup_create(
             plan = backups.plan_create(name, place, wanted=wanted)
             show_plan(output_format, backups.describe(plan))
             return
-        taken = backups.create(name, place, wanted=wanted, keep=keep)
+        taken = backups.create(name, place, wanted=wanted, keep=keep, begins_again=full)
     manifest = taken.manifest
     make_output(output_format).details(
         {**backup_document(manifest), "why": taken.why, "deleted": list(taken.deleted)},
@@ -160,9 +160,13 @@ def backup_verify(
             database=name, backup_id=backup, tell=session.progress.phase
         )
     make_output(output_format).table(
-        {"backups": [{"id": v.backup_id, "problem": v.problem} for v in verdicts]},
+        {
+            "backups": [
+                {"id": v.backup_id, "problem": v.problem, "known": v.is_known} for v in verdicts
+            ]
+        },
         ["backup", "result"],
-        [[v.backup_id, v.problem or "whole"] for v in verdicts],
+        [[v.backup_id, v.words] for v in verdicts],
         f"There is no backup in {from_}.",
     )
     if any(verdict.problem is not None for verdict in verdicts):

@@ -310,11 +310,20 @@ class Containers:
         return self._directory / name / "log"
 
     def _state(self, name: str) -> dict[str, Any] | None:
-        if not (self._runc_root / self._id(name)).is_dir():
+        """What runc says; None: there is no such container. Raises CommandFailedError.
+
+        A container that is taken for ended would be ended and replaced while it serves.
+        """
+        directory = self._runc_root / self._id(name)
+        if not directory.is_dir():
             return None
         result = self._runc("state", self._id(name), check=False)
         if result.returncode != 0:
-            return None
+            # Removed meanwhile; or made only half, by a runc that was killed before it wrote down
+            # what it had made.
+            if not (directory / "state.json").exists():
+                return None
+            raise CommandFailedError(self._hostname, result)
         state: dict[str, Any] = json.loads(result.stdout)
         return state
 

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from grampus.hosts.port import Host
+from grampus.hosts.port import CommandFailedError, Host
 from grampus.hosts.process import run_command
 
 MOUNT_TABLE = Path("/proc/self/mountinfo")
@@ -61,11 +61,17 @@ def is_mounted(target: Path) -> bool:
 
 
 def observe_mounted_source(host: Host, path: PurePosixPath) -> str | None:
-    """The device mounted at `path` of the host, or None."""
-    result = host.run(
-        ["findmnt", "--noheadings", "--output", "SOURCE", "--mountpoint", str(path)], check=False
-    )
-    return result.stdout.strip() or None if result.returncode == 0 else None
+    """The device mounted at `path` of the host, or None.
+
+    Raises CommandFailedError when the host cannot say: a file system that is taken for unmounted
+    would lose its device.
+    """
+    argv = ["findmnt", "--noheadings", "--output", "SOURCE", "--mountpoint", str(path)]
+    result = host.run(argv, check=False)
+    # findmnt(8): 1 is "nothing found", and it says so without a word.
+    if result.returncode not in (0, 1) or (result.returncode == 1 and result.stderr.strip()):
+        raise CommandFailedError(host.name, result)
+    return result.stdout.strip() or None
 
 
 def ensure_unmounted_below(directory: Path, *, lazy: bool = False) -> None:

@@ -18,8 +18,9 @@ from grampus.core.errors import GrampusError
 from grampus.hosts.any_host import AnyReachableHost
 from grampus.hosts.lab_host import LabFleet, LabHost
 from grampus.hosts.port import Host
+from grampus.hosts.presence import is_there
 from grampus.lab.ceph_daemons import OSD_MEMORY_TARGET_BYTES, mgr_spec, mon_spec
-from grampus.lab.making import MADE_MARKER, in_parallel, is_there, new_key, render_keyring
+from grampus.lab.making import MADE_MARKER, in_parallel, new_key, render_keyring
 from grampus.lab.model import DATABASE_POOL, LabSpec
 from grampus.lab.osd_plans import decide_first_osds
 from grampus.lab.osds import LabOsds

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import PurePosixPath
 from typing import TypeVar
 
 from grampus.hosts.port import Host
@@ -21,11 +20,6 @@ def in_parallel(function: Callable[[ItemT], ResultT], items: Iterable[ItemT]) ->
         # Not `map`: at the first failure it cancels what has not begun.
         futures = [pool.submit(function, item) for item in items]
     return [future.result() for future in futures]
-
-
-def is_there(host: Host, path: PurePosixPath) -> bool:
-    """Whether the host has the file or directory."""
-    return host.run(["test", "-e", str(path)], check=False).returncode == 0
 
 
 def new_key(host: Host) -> str:

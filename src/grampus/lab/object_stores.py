@@ -12,6 +12,7 @@ from typing import Protocol
 
 from grampus.core.errors import GrampusError
 from grampus.hosts.port import Bind, Host
+from grampus.hosts.presence import is_there
 from grampus.lab.filestore import (
     FILESTORE_OPTIONS,
     ensure_filestore_mounted,
@@ -19,7 +20,7 @@ from grampus.lab.filestore import (
     filestore_bind,
     make_filestore,
 )
-from grampus.lab.making import MADE_MARKER, is_there, render_keyring
+from grampus.lab.making import MADE_MARKER, render_keyring
 from grampus.lab.osd_set import ObjectStoreName
 
 

@@ -12,7 +12,8 @@ from pathlib import PurePosixPath
 
 from grampus.core.errors import GrampusError
 from grampus.core.progress import Progress
-from grampus.hosts.port import Fleet, Host
+from grampus.hosts.port import CommandFailedError, Fleet, Host
+from grampus.hosts.presence import is_there, require_answer
 from grampus.volumes.model import LocalLog, VolumeRecord
 from grampus.volumes.records import VolumeRecords
 
@@ -53,8 +54,15 @@ class LocalLogs:
             if log.state != "drained" or not self._fleet.is_reachable(log.host):
                 continue
             host = self._fleet.host(log.host)
-            if _observe_asides(host, record.spec.name):
-                directory = local_directory(host, record.spec.name)
+            directory = local_directory(host, record.spec.name)
+            try:
+                asides = _observe_asides(host, record.spec.name)
+            except CommandFailedError as error:
+                # A disk that fails must not keep the volume from being detached. What is there may
+                # be a log that was set aside, so it stays.
+                self._progress.note(f"{directory} stays on {host.name}: {error.problem}")
+                continue
+            if asides:
                 host.run(["rm", "-f", str(directory / "log"), str(directory / "log.lock")])
             else:
                 record = self._remove(record, log, host)
@@ -94,9 +102,11 @@ def local_directory(host: Host, name: str) -> PurePosixPath:
 
 
 def is_local_directory(host: Host, name: str) -> bool:
-    """Whether the volume has its directory there: then it may have a log."""
-    directory = local_directory(host, name)
-    return host.run(["test", "-d", str(directory)], check=False).returncode == 0
+    """Whether the volume has its directory there: then it may have a log.
+
+    Raises CommandFailedError when the host cannot say: what is in the log is nowhere else.
+    """
+    return is_there(host, local_directory(host, name))
 
 
 def ensure_local_directory(host: Host, name: str) -> PurePosixPath:
@@ -109,5 +119,8 @@ def ensure_local_directory(host: Host, name: str) -> PurePosixPath:
 
 
 def _observe_asides(host: Host, name: str) -> list[str]:
+    """Raises CommandFailedError when the host cannot say."""
     argv = ["find", str(local_directory(host, name)), "-maxdepth", "1", "-name", ASIDE_PATTERN]
-    return sorted(host.run(argv, check=False).stdout.splitlines())
+    found = host.run(argv, check=False)
+    require_answer(host, found)
+    return sorted(found.stdout.splitlines())

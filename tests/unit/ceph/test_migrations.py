@@ -53,3 +53,11 @@ def test_who_keeps_the_image_open_is_told(line: str) -> None:
 def test_any_other_failure_is_told_at_once(line: str) -> None:
     with pytest.raises(GrampusError, match="No space left"):
         _carry_out(line, iter([Output(28, "", "rbd: (28) No space left on device")]))
+
+
+def test_source_in_a_trash_that_cannot_be_listed_is_not_taken_for_gone() -> None:
+    listing = "rbd trash ls --all --format json databases/shop.1"
+    runner = FakeRunner({listing: Output(110, "", "rbd: (110) Connection timed out")})
+    migrations = RbdMigrations(CephCluster(runner), FakeClock())
+    with pytest.raises(GrampusError, match="Connection timed out"):
+        migrations.ensure_source_absent("databases", "shop.1/db-shop", "180c")

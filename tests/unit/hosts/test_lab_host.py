@@ -235,3 +235,32 @@ def test_failed_command_says_the_last_words_and_not_all_its_arguments(
     error = CommandFailedError("h1", result)
     assert error.problem == f"`rbd map pool/image --id` failed on h1 with code 2: {said}."
     assert error.result is result
+
+
+def test_a_container_that_runc_cannot_tell_of_is_not_taken_for_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "runc").write_text("#!/bin/sh\necho 'cannot allocate memory' >&2\nexit 1\n")
+    (programs / "runc").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    daemon = tmp_path / "h1" / "daemons" / "mysqld-shop"
+    daemon.mkdir(parents=True)
+    containers = Containers(
+        directory=daemon.parent,
+        runc_root=tmp_path / "runc",
+        prefix="h1",
+        hostname="h1",
+        network_namespace="/run/netns/grampus-no-namespace-h1",
+        cgroup_path=NO_CGROUP,
+        image_root=lambda image: tmp_path,
+        clock=FakeClock(),
+    )
+    assert not containers.is_running("mysqld-shop")
+    half = tmp_path / "runc" / "h1.mysqld-shop"
+    half.mkdir(parents=True)
+    assert not containers.is_running("mysqld-shop")  # runc was killed before it had made it
+    (half / "state.json").write_text("not to be read by us")
+    with pytest.raises(CommandFailedError, match="cannot allocate memory"):
+        containers.is_running("mysqld-shop")

@@ -378,8 +378,8 @@ class FakeLabHost:
                     }
             case ["python3", "-c", script, pool] if script == COUNT_IMAGES:
                 return 0, str(self.ceph.images.get(pool, 0))
-            case ["test", "-e", _]:
-                return (0 if path in self.files else 1), ""
+            case ["stat", "--format", "%F", _]:
+                return (0, "") if path in self.files else (1, "No such file or directory")
             case ["rm", "-rf", _]:
                 self.files = {f: c for f, c in self.files.items() if not f.is_relative_to(path)}
             case ["mkdir", "-p", _]:

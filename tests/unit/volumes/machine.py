@@ -92,6 +92,7 @@ class FakeHost:
     is_volumed_mute: bool = False  # its control socket does not answer
     volumed_answers: str = ""  # what it says instead of status and statistics
     disk_is_broken: bool = False  # no directory for a local log can be made
+    broken_programs: dict[str, int] = field(default_factory=dict)  # how they end, with EIO
     failing_removals: tuple[Path, ...] = ()  # directories that a failing disk cannot remove
     drains: bool = True  # False: a journal's volumed runs out of time as it ends
     files: dict[Path, tuple[str, int]] = field(default_factory=dict)
@@ -219,6 +220,8 @@ class FakeHost:
         return self.cluster.images.get(loop.server.image)
 
     def _command(self, argv: list[str]) -> tuple[int, str]:
+        if argv[0] in self.broken_programs:
+            return self.broken_programs[argv[0]], f"{argv[0]}: Input/output error"
         match argv:
             case ["sh", "-c", _, "sh", setting] if setting.endswith("/queue/write_cache"):
                 return 0, "write back\n"
@@ -282,10 +285,12 @@ class FakeHost:
                 return 1, f"mkdir: cannot create directory '{path}': Input/output error"
             case ["mkdir", "-p", _] | ["mkdir", "-p", "-m", "700", _]:
                 self.directories.add(path)
-            case ["test", "-d", _]:
-                return int(path not in self.directories), ""
             case ["sync", *_]:
                 pass
+            case ["stat", "--format", "%F", _]:
+                if path in self.directories:
+                    return 0, "directory\n"
+                return 1, f"stat: cannot statx '{path}': No such file or directory"
             case ["find", directory, "-maxdepth", "1", "-name", "log.aside-*"]:
                 return 0, list_asides(self.files, Path(directory))
             case ["touch", _]:

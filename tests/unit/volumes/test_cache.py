@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from grampus.core.errors import RefusedError, UsageError
-from grampus.hosts.port import HostUnreachableError
+from grampus.hosts.port import CommandFailedError, HostUnreachableError
 from grampus.volumes.decide_local_log import find_current_log, note_current_log, note_opened
 from grampus.volumes.drivers.volumed import memory_limit_bytes
 from grampus.volumes.model import LocalLog, LocalLogState, VolumeRecord, VolumeSpec
@@ -332,3 +332,32 @@ def test_at_most_one_log_is_current(
     fenced = note_current_log(record, "fenced")
     assert find_current_log(fenced) is None
     assert len(fenced.local_logs) == len(after)
+
+
+def test_a_log_set_aside_stays_while_its_host_cannot_say_whether_it_is_there(
+    cached: World,
+) -> None:
+    cached.attach()
+    aside = cached.local_directory() / "log.aside-1-1"
+    cached.h1.files[aside] = ("what the cluster lacks", 0o600)
+    cached.h1.broken_programs["find"] = 1
+    cached.service().ensure_detached("demo")
+    assert (cached.service().get("demo").host, _logs(cached)) == (None, [("h1", "drained")])
+    assert aside in cached.h1.files
+    cached.h1.broken_programs.clear()
+    assert _asides(cached) == [ASIDE]
+
+
+def test_a_log_that_cannot_be_looked_for_is_not_taken_for_none(cached: World) -> None:
+    _leave(cached)
+    record = cached.service().get("demo").model_copy(update={"local_logs": ()})
+    cached.store.put("volume", LAB, "demo", record)
+    cached.service().ensure_write_path("demo", "journal")
+    frames = cached.image.frames
+    cached.h1.broken_programs["stat"] = 1
+    with pytest.raises(CommandFailedError):
+        cached.service().ensure_attached("demo", "h1")
+    assert (_log(cached), cached.image.frames) == (Log(1, 2), frames)
+    cached.h1.broken_programs.clear()
+    cached.service().ensure_attached("demo", "h1")
+    assert cached.image.frames == 0

@@ -160,3 +160,33 @@ def test_kernel_driver_finds_nothing_where_the_kernel_has_none(prepared: World) 
     prepared.h1.capabilities = ("fuse",)
     assert _driver(prepared, "krbd").find(prepared.h1, REQUEST) is None
     _driver(prepared, "krbd").ensure_unmapped(prepared.h1, REQUEST)
+
+
+@pytest.mark.parametrize("name", ["krbd", "nbd"])
+def test_kernel_driver_that_cannot_list_is_not_taken_for_unmapped(
+    prepared: World, name: DriverName
+) -> None:
+    driver = _driver(prepared, name)
+    device = driver.ensure_mapped(prepared.h1, REQUEST).device
+    prepared.h1.broken_programs["rbd"] = 12
+    for act in (driver.find, driver.ensure_mapped, driver.ensure_unmapped):
+        with pytest.raises(CommandFailedError):
+            act(prepared.h1, REQUEST)
+    prepared.h1.broken_programs.clear()
+    assert driver.find(prepared.h1, REQUEST) == device
+
+
+@pytest.mark.parametrize("program", ["stat", "findmnt"])
+def test_export_that_cannot_be_looked_for_is_neither_made_nor_removed(
+    prepared: World, program: str
+) -> None:
+    driver, before = _driver(prepared, "volumed"), prepared.inventory()
+    driver.ensure_mapped(prepared.h1, REQUEST)
+    prepared.h1.broken_programs[program] = 127
+    act = driver.ensure_mapped if program == "stat" else driver.ensure_unmapped
+    with pytest.raises(CommandFailedError):
+        act(prepared.h1, REQUEST)
+    prepared.h1.broken_programs.clear()
+    driver.ensure_mapped(prepared.h1, REQUEST)
+    driver.ensure_unmapped(prepared.h1, REQUEST)
+    assert prepared.inventory() == before

@@ -133,7 +133,9 @@ class BinlogArchiver:
         spec = operations.ready(name).spec
         self._require_running(spec)
         kept = self._kept(place)
+        states.require_place(name, place, kept.target.find_id())
         target_id = kept.target.ensure_id()
+        states.note_place(name, place, target_id)
         with hold_lock(operations.home, f"archive.{target_id}.{name}", operations.clock):
             key, others = kept.keys.ensure_current(), kept.keys.all()
             archive = BinlogArchive(kept.target, key, name, others=others)

@@ -197,8 +197,11 @@ class BackupSchedules:
 
     @staticmethod
     def _remove_spent(kept: KeptBackups, archive: BinlogArchive, name: str) -> list[str]:
+        contents = kept.observe(name)
+        if contents.unreadable:
+            return []  # what those need is not known
         stretches = archive.stretches()
-        places = [backup.binlog for backup in kept.observe(name).backups.values() if backup.binlog]
+        places = [backup.binlog for backup in contents.backups.values() if backup.binlog]
         spent = decide_spent_pieces(
             {s.id: [piece.file for piece in s.pieces] for s in stretches},
             {

@@ -64,6 +64,7 @@ class BackupState(BaseModel):
 
     created_at: datetime  # of the database: a later one of that name has no part in it
     place: str  # the URL of the place of what follows
+    place_id: str | None = None  # that the place had; None: an older Grampus did not note it
     last_id: str | None = None
     last_taken_at: datetime | None = None
     last_full_at: datetime | None = None

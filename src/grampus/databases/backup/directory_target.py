@@ -206,20 +206,28 @@ class DirectoryTarget:
                 _synchronise(path.parent)
 
 
-def _walk(directory: Path, name: str, after: str) -> Iterator[str]:
-    """Names of the files in and below a directory that sort after `after`, in any order."""
+def _walk(directory: Path, name: str, after: str, *, may_be_foreign: bool = False) -> Iterator[str]:
+    """Names of the files in and below a directory that sort after `after`, in any order.
+
+    Only a directory that `may_be_foreign`, such as `lost+found`, is left out where it cannot be
+    read: who takes unreadable backups for absent deletes what they need.
+    """
     try:
         with os.scandir(directory) as found:
             entries = list(found)
-    except (FileNotFoundError, NotADirectoryError, PermissionError):
-        return  # taken away meanwhile, or nothing of ours, such as `lost+found`
+    except (FileNotFoundError, NotADirectoryError):
+        return  # taken away meanwhile
+    except PermissionError:
+        if may_be_foreign:
+            return
+        raise
     for entry in entries:
         below = entry.name if name == "." else f"{name}/{entry.name}"
         if entry.is_dir(follow_symlinks=False):
             inside = f"{below}/"
             # All that is in there sorts as its name does, unless `after` is in there too.
             if inside > after or after.startswith(inside):
-                yield from _walk(Path(entry.path), below, after)
+                yield from _walk(Path(entry.path), below, after, may_be_foreign=name == ".")
         elif below > after and _is_content(entry, below):
             yield below
 

@@ -18,6 +18,11 @@ from grampus.databases.backup.decide_chain import (
     require_known,
     require_whole,
 )
+from grampus.databases.backup.decide_unread import (
+    decide_needed_unread,
+    require_not_needed_unread,
+)
+from grampus.databases.backup.errors import TargetError
 from grampus.databases.backup.keys import BackupKeys
 from grampus.databases.backup.model import BackedUpDatabase
 from grampus.databases.backup.opening import open_target
@@ -34,6 +39,14 @@ class Verdict:
 
     backup_id: str
     problem: str | None
+    is_known: bool = True  # False: the place could not be read, so nothing is known of the backup
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        if self.problem is None:
+            return "whole"
+        return self.problem if self.is_known else f"unknown: {self.problem}"
 
 
 class KeptBackups:
@@ -73,7 +86,7 @@ class KeptBackups:
             if backup_id not in contents.unreadable:
                 require_whole(contents.backups, contents.incomplete, backup_id)
             wanted = [backup_id]
-        return [Verdict(found, self._problem(contents, found, tell)) for found in wanted]
+        return [self._judge(contents, found, tell) for found in wanted]
 
     def plan_delete(self, backup_id: str) -> None:
         """Raise NotFoundError, or RefusedError with code `has-increments`."""
@@ -81,6 +94,7 @@ class KeptBackups:
         if backup_id not in {*contents.incomplete, *contents.unreadable}:
             require_known(contents.backups, backup_id)
             require_deletable(contents.backups, backup_id)
+            require_not_needed_unread(contents.backups, contents.unreadable, backup_id)
 
     def delete(self, backup_id: str) -> None:
         """Take a backup away, or what was left of one.
@@ -94,7 +108,10 @@ class KeptBackups:
     def retain(self, database: BackedUpDatabase, *, keep: int) -> tuple[str, ...]:
         """Delete what `decide_retention` lets go, and say what; errors as `delete`."""
         with self._deleting():
-            spent = decide_retention(self.observe(database.name).backups, database, keep=keep)
+            contents = self.observe(database.name)
+            spent = decide_retention(contents.backups, database, keep=keep)
+            needed = decide_needed_unread(contents.backups, contents.unreadable)
+            spent = tuple(backup_id for backup_id in spent if backup_id not in needed)
             for backup_id in spent:
                 self.catalogue.remove(backup_id)
         return spent
@@ -112,20 +129,20 @@ class KeptBackups:
             )
         return target_id
 
-    def _problem(
-        self, contents: Contents, backup_id: str, tell: Callable[[str], None]
-    ) -> str | None:
-        """Why the backup cannot be restored, or None."""
+    def _judge(self, contents: Contents, backup_id: str, tell: Callable[[str], None]) -> Verdict:
+        """Whether the backup can be restored."""
         if backup_id in contents.unreadable:
-            return contents.unreadable[backup_id]
+            return Verdict(backup_id, contents.unreadable[backup_id])
         manifest = contents.backups[backup_id]
         tell(f"Read {backup_id} ({format_bytes(manifest.data.stored_bytes)})")
         try:
             decide_chain(contents.backups, backup_id)
             self.catalogue.verify(manifest)
+        except TargetError as error:
+            return Verdict(backup_id, error.problem, is_known=False)
         except GrampusError as error:
-            return error.problem
-        return None
+            return Verdict(backup_id, error.problem)
+        return Verdict(backup_id, None)
 
 
 def backup_keys(home: Home) -> BackupKeys:

@@ -97,16 +97,22 @@ class DatabaseBackups:
         wanted: BackupKind | None = None,
         keep: int | None = None,
         patience_s: float = 10.0,
+        begins_again: bool = False,
     ) -> TakenBackup:
         """Take a backup of the database, running or not; its writers and other commands go on.
 
         With `keep`, backups of this database that are older than the newest `keep`, and that none
         of those stands on, are deleted afterwards. What fails or is cut off is undone. Another
         backup of it is waited for, `patience_s` seconds. Raises what
-        `plan_create` raises, NotFoundError with code `no-target`, and what the cluster says.
+        `plan_create` raises, NotFoundError with code `no-target`, and what the cluster says;
+        TargetError with code `target-gone` when the place is another one than before, unless the
+        user `begins_again` there.
         """
         operations, kept = self._operations, self._kept(place)
         operations.records.get(name)
+        states = BackupStates(operations)
+        if not begins_again:
+            states.require_place(name, place, kept.target.find_id())
         with operations.locked(name, lane="backup", timeout_s=patience_s):
             operations.settle(name, lane="backup")
             with ExitStack() as held:
@@ -121,10 +127,11 @@ class DatabaseBackups:
                     # commands may work on the database.
                     operations.apply(operation, BACKUP, plan.order, after={"snapshot": held.close})
                     manifest = kept.catalogue.observe(name).backups[plan.order.id]
-        BackupStates(operations).note_backup(manifest, place)
+        states.note_place(name, place, plan.order.target_id)
+        states.note_backup(manifest, place)
         deleted = () if keep is None else self._retain(kept, plan.order.facts, keep)
         if deleted:
-            BackupStates(operations).refresh(name, place)
+            states.refresh(name, place)
         return TakenBackup(manifest, plan.why, deleted)
 
     def let_go(self, name: str, place: TargetPlace, *, keep: int) -> tuple[str, ...]:

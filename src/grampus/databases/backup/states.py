@@ -12,6 +12,7 @@ from grampus.databases.backup.archive import BinlogArchive
 from grampus.databases.backup.binlogs import Stretch, decide_leading, decide_reach
 from grampus.databases.backup.decide_schedule import ArchiveEnd, BackupState
 from grampus.databases.backup.decide_tested import RestoreTest
+from grampus.databases.backup.errors import TargetError
 from grampus.databases.backup.kept import KeptBackups
 from grampus.databases.backup.model import BackupManifest
 from grampus.databases.backup.places import TargetPlace
@@ -56,6 +57,26 @@ class BackupStates:
         found = None if record is None else self._owner.records.backup_state(record)
         is_there = found is not None and (place is None or place.url == found.place)
         return found if is_there else None
+
+    def require_place(self, name: str, place: TargetPlace, found_id: str | None) -> None:
+        """Raise TargetError with code `target-gone` when something else is there now.
+
+        A disk that is not mounted leaves an empty directory, which looks like a new place.
+        """
+        state = self.find(name, place)
+        expected = state.place_id if state is not None else None
+        if expected not in (None, found_id):
+            raise TargetError(
+                f"{place.url} is not the place that holds the backups of {name}: it has "
+                f"{f'the id {found_id}' if found_id else 'no id'}, not {expected}.",
+                f"Mount what was there. If you emptied it, begin again: `grampus db backup create "
+                f"{name} {place.options('--to')} --full`.",
+                code="target-gone",
+            )
+
+    def note_place(self, name: str, place: TargetPlace, place_id: str) -> None:
+        """Backups of the database are kept there from now on."""
+        self._change(name, place, {"place_id": place_id})
 
     def note_backup(self, manifest: BackupManifest, place: TargetPlace) -> None:
         """A backup was taken."""
@@ -147,7 +168,13 @@ class BackupStates:
         # A backup and the archiving of binary logs run at the same time.
         with hold_lock(owner.home, f"backup-state.{owner.lab}.{name}", owner.clock):
             found = owner.records.backup_state(record)
-            if found is None or found.place != place.url:
+            place_id = changes.get("place_id")
+            is_other = found is not None and place_id is not None and found.place_id is not None
+            if (
+                found is None
+                or found.place != place.url
+                or (is_other and found.place_id != place_id)
+            ):
                 found = BackupState(created_at=record.created_at, place=place.url)
             if any(getattr(found, field) != value for field, value in changes.items()):
                 owner.records.put_backup_state(name, found.model_copy(update=changes))

@@ -49,7 +49,9 @@ class BackupWork:
         self._protect(protected=True)
 
     def drop_snapshot(self) -> None:
-        if self._is_whole():
+        # Unknown counts as not whole here, and only here: it costs the next backup its base, and
+        # nothing that is in the target.
+        if self._find_whole():
             self.drop_spent_snapshots()  # it stays, and all that it was to end with is this
             return
         self._protect(protected=False)
@@ -85,11 +87,13 @@ class BackupWork:
         )
 
     def remove_half(self) -> None:
-        """Take away what was begun; a backup that is whole stays, whatever came after it."""
-        if self._is_whole():
+        """Take away what was begun; a backup that is whole stays, whatever came after it.
+
+        So does one of which the target does not say whether it is: it must not hold up the
+        database, and what is left without a manifest is listed as incomplete and can be deleted.
+        """
+        if self._find_whole() is not False:
             return
-        # A target that has gone must not hold up the database: what is left there has no manifest,
-        # is listed as incomplete, and can be deleted.
         with contextlib.suppress(TargetError):
             self._catalogue.remove(self._order.id)
 
@@ -173,11 +177,16 @@ class BackupWork:
             with contextlib.suppress(NotFoundError):
                 self._ports.volumes.ensure_snapshot_protected(self._name, name, protected=protected)
 
-    def _is_whole(self) -> bool:
+    def _find_whole(self) -> bool | None:
+        """Whether the backup has its manifest; None: the target does not say.
+
+        Something else may be at the target's place by now, such as the directory below a mount.
+        """
         try:
+            self._require_same_target()
             return self._catalogue.is_whole(self._order.id)
-        except TargetError:
-            return False  # a target that does not answer; the next backup will be a full one
+        except GrampusError:
+            return None
 
 
 def observe_gtid_executed(ports: StepPorts, spec: DatabaseSpec) -> str | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from grampus.ceph.fullness import PoolRoom
-from grampus.core.errors import GrampusError, RefusedError
+from grampus.core.errors import NotFoundError, RefusedError
 from grampus.databases.growth.decide_growth import (
     FileSystem,
     Look,
@@ -238,7 +238,7 @@ def find_mount(
     """The database's own among the mounts of its host."""
     try:
         attachment = operations.volumes.get(record.spec.name).attachment
-    except GrampusError:
+    except NotFoundError:
         return None
     mount = mounts.get(attachment.mount_path) if attachment is not None else None
     if mount is None or attachment is None or mount.device != attachment.device:

@@ -14,7 +14,9 @@ from grampus.hosts.loop_devices import (
     find_loop_device,
     make_loop_device,
 )
+from grampus.hosts.mounts import observe_mounted_source
 from grampus.hosts.port import DaemonSpec, Host
+from grampus.hosts.presence import is_there
 from grampus.volumes.drivers.port import Mapped, MapRequest
 from grampus.volumes.live import LiveVolume
 
@@ -132,7 +134,7 @@ class ExportDriver:
         file = export_file(host, request)
         # Its directory goes last: without it nothing of an earlier attachment is left, and looking
         # for that takes a quarter of a second, for which clients of a moved database would wait.
-        is_clean = host.run(["test", "-d", str(file.parent)], check=False).returncode != 0
+        is_clean = not is_there(host, file.parent)
         device = None if is_clean else self.find(host, request)
         if device is None:
             if not is_clean:
@@ -171,7 +173,7 @@ class ExportDriver:
         ensure_loop_device_absent(host, file, reference=request.reference)
         self._server.stop(host, request, file)
         host.ensure_daemon_absent(self.daemon(request))
-        if _is_mount(host, file):
+        if observe_mounted_source(host, file) is not None:
             host.run(["umount", str(file)])  # a killed daemon could not do it
         host.run(["rm", "-rf", "--one-file-system", str(file.parent)])
 
@@ -189,7 +191,9 @@ class ExportDriver:
                 "`grampus lab status` shows whether the cluster answers.",
                 code="driver-failed",
             )
-        if not self._server.is_ready(host, request, file) or not _is_mount(host, file):
+        if not self._server.is_ready(host, request, file):
+            return False
+        if observe_mounted_source(host, file) is None:
             return False
         size = host.run(["stat", "--format", "%s", str(file)], check=False)
         return size.returncode == 0 and int(size.stdout) == request.volume.size_bytes
@@ -205,7 +209,3 @@ def is_daemon_running(host: Host, name: str) -> bool:
     return any(
         status.name == name and status.state == "running" for status in host.observe_daemons()
     )
-
-
-def _is_mount(host: Host, path: PurePosixPath) -> bool:
-    return host.run(["findmnt", "--mountpoint", str(path)], check=False).returncode == 0

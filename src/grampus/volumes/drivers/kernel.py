@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Mapping
 from pathlib import PurePosixPath
@@ -10,7 +11,7 @@ from typing import Any
 from grampus.ceph.namespaces import join_image, join_place
 from grampus.core.clock import Clock, wait_until
 from grampus.core.errors import GrampusError
-from grampus.hosts.port import Host
+from grampus.hosts.port import CommandFailedError, Host
 from grampus.volumes.drivers.port import Mapped, MapRequest
 from grampus.volumes.live import LiveVolume
 from grampus.volumes.model import DriverName
@@ -34,9 +35,12 @@ class KernelDriver:
         return Mapped(host.run(argv).stdout.strip())
 
     def find(self, host: Host, request: MapRequest) -> str | None:
-        listed = host.run([*self._device("list"), "--format", "json"], check=False)
+        argv = [*self._device("list"), "--format", "json"]
+        listed = host.run(argv, check=False)
+        if listed.returncode == errno.ENOENT:
+            return None  # the kernel has no such devices at all
         if listed.returncode != 0:
-            return None
+            raise CommandFailedError(host.name, listed)
         for entry in json.loads(listed.stdout or "[]"):
             # krbd says `name`, rbd-nbd says `image`.
             image = entry.get("name", entry.get("image"))

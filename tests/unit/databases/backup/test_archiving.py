@@ -430,7 +430,7 @@ def test_memory_of_the_end_that_is_wrong_is_noticed(server: Server, happens: str
             server.write(number, b" more")
             server.archive()
         case _:
-            shutil.rmtree(server.shelf)
+            shutil.rmtree(server.shelf / "demo")
     server.recall(before.archive_end)
     server.write(number, b" late")
     server.archive()
