@@ -28,7 +28,7 @@ from grampus.databases.layout import (
     plan_instance,
 )
 from grampus.databases.model import DatabaseRecord, DatabaseSpec, DesiredState
-from grampus.databases.records import describe_facts
+from grampus.databases.records import describe_facts, new_database_id
 from grampus.databases.scratch_work import ScratchWork
 from grampus.databases.settings import decide_server_settings
 from grampus.databases.step_ports import StepPorts
@@ -67,6 +67,7 @@ class DatabaseWork:
                 buffer_pool_bytes=settings.buffer_pool_bytes,
                 created_at=self._ports.clock.now(),
                 phase="creating",
+                id=new_database_id(),
             )
         )
 
@@ -95,7 +96,9 @@ class DatabaseWork:
     def write_facts(self) -> None:
         record = self._ports.records.find(self._spec.name)
         owner = self._owner if record is None else record.user
-        self._ports.volumes.set_metadata(self._spec.name, describe_facts(self._spec, owner))
+        database_id = "" if record is None else record.id
+        facts = describe_facts(self._spec, owner, database_id)
+        self._ports.volumes.set_metadata(self._spec.name, facts)
 
     def files(self) -> None:
         plan = self.plan()

@@ -93,6 +93,10 @@ class DatabaseRecord(BaseModel):
     renewed_at: datetime | None = None  # a replica's data was last cloned from its primary's then
     # Whether its volume is to be let stand alone, by whoever looks after it.
     flatten_due: bool = False
+    # Its own for life, under whatever name: the same after a rename, a move, a renewal or a return
+    # from the trash, and another one for a clone or a restore. Empty: the record was written by an
+    # older release, and the next command fills it in.
+    id: str = ""
 
 
 class TrashedDatabase(BaseModel):

@@ -192,7 +192,18 @@ class DatabaseOperations:
                         f"Work on the database {name} that had been cut off could not be settled: "
                         f"{error}"
                     )
+        self._ensure_ids()
         return sentences + self._end_endpoints()
+
+    def _ensure_ids(self) -> None:
+        """Records of older releases get their ids, and note them on their images at the end."""
+        for name in [name for name, record in self.records.all().items() if not record.id]:
+            try:
+                with self.locked(name, timeout_s=0.0):
+                    self.records.ensure_id(name)
+            except GrampusError as error:
+                if error.code != "busy":  # the next command does it
+                    raise
 
     def _end_endpoints(self) -> list[str]:
         """Endpoints that led to a replica which was the last one are served no longer.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Mapping
 
 from grampus.core.errors import not_found
@@ -52,6 +53,12 @@ class DatabaseRecords:
         record = self.find(name)
         if record is not None:
             self.put(record.model_copy(update=changes))
+
+    def ensure_id(self, name: str) -> None:
+        """Give the record of an older release its id, if there is one; its lock is held."""
+        record = self.find(name)
+        if record is not None and not record.id:
+            self.put(record.model_copy(update={"id": new_database_id()}))
 
     def remove(self, name: str) -> None:
         self._store.remove(DATABASE_KIND, self._lab, name)
@@ -126,10 +133,19 @@ def render_labels(labels: Mapping[str, str]) -> str:
     return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
 
 
-def describe_facts(spec: DatabaseSpec, owner: str) -> dict[str, str]:
-    """What the image's metadata says, enough to find and rebuild the database's record."""
+def new_database_id() -> str:
+    """An id that no other database has, in any state or cluster."""
+    return uuid.uuid4().hex
+
+
+def describe_facts(spec: DatabaseSpec, owner: str, database_id: str) -> dict[str, str]:
+    """What the image's metadata says, enough to find and rebuild the database's record.
+
+    An empty fact is removed from the image.
+    """
     return {
         "database": spec.name,
+        "database-id": database_id,
         "flavour": spec.flavour,
         "size-bytes": str(spec.size_bytes),
         "memory-bytes": str(spec.memory_bytes),

@@ -59,6 +59,11 @@ class FakeImage:
     parent: CloneSource | None = None
     sealed_key: str | None = None  # of an encrypted one
 
+    @property
+    def lasting_facts(self) -> dict[str, str]:
+        """The facts, without the id, which is another one in each world."""
+        return {key: fact for key, fact in self.facts.items() if key != "database-id"}
+
 
 class FakeVolumes:
     """A `VolumePort`: what is below the mount is on the host only while attached."""

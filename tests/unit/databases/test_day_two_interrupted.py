@@ -100,7 +100,7 @@ def inventory(world: World) -> dict[str, Any]:
         (entry.record.spec.name, entry.record.desired) for entry in trash(world).all()
     ]
     found["trashed images"] = len(world.volumes.trash.images)
-    found["facts"] = {name: image.facts for name, image in world.volumes.images.items()}
+    found["facts"] = {name: image.lasting_facts for name, image in world.volumes.images.items()}
     secrets = world.home.secrets_dir(LAB)
     found["secrets"] = sorted(str(p.relative_to(secrets)) for p in secrets.rglob("*"))
     return found

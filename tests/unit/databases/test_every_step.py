@@ -33,7 +33,7 @@ _MOMENTS = re.compile(
 )
 # The identity of a place of backups, in names of snapshots; and where the shelf is.
 _OF_THE_SHELF = re.compile(r"(?<=backup-)[0-9a-f]{8}-|/[^\"']*(?=/shelf)")
-_PASSING = {"created_at", "last_move_pause_ms", "last_upgrade", "last_rollback", "renewed_at"}
+_PASSING = {"id", "created_at", "last_move_pause_ms", "last_upgrade", "last_rollback", "renewed_at"}
 
 
 def state(world: World, *, without: str = "") -> dict[str, str]:
@@ -52,7 +52,7 @@ def state(world: World, *, without: str = "") -> dict[str, str]:
     found["all records"] = [
         record.model_dump(exclude=_PASSING) for _, record in sorted(records.items())
     ]
-    found["facts"] = {name: image.facts for name, image in images.items()}
+    found["facts"] = {name: image.lasting_facts for name, image in images.items()}
     found["snapshots"] = {
         name: [
             (kept.info.name, kept.info.protected, _rows(kept.files))

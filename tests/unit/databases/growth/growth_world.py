@@ -122,7 +122,9 @@ class GrowthWorld(World):
             **super().inventory(),
             "growth": [f"{name}:{r.growth}:{r.guard}:{r.spec}" for name, r in records.items()],
             "read-only": [f"{name}:{self.is_read_only(name)}" for name in records],
-            "facts": [f"{n}:{image.facts}" for n, image in sorted(self.volumes.images.items())],
+            "facts": [
+                f"{n}:{image.lasting_facts}" for n, image in sorted(self.volumes.images.items())
+            ],
         }
 
     def _observe_room(self, pool: str) -> PoolRoom:

@@ -232,5 +232,7 @@ class LiveWorld(World):
                 for path, file in sorted(host.files.items())
                 if path.name == "my.cnf"
             ],
-            "facts": [f"{n}:{image.facts}" for n, image in sorted(self.volumes.images.items())],
+            "facts": [
+                f"{n}:{image.lasting_facts}" for n, image in sorted(self.volumes.images.items())
+            ],
         }

@@ -312,7 +312,7 @@ class ReplicaWorld(World):
             if not name.startswith("golden-")
         ]
         found["facts"] = [
-            f"{name}:{image.facts}" for name, image in sorted(self.volumes.images.items())
+            f"{name}:{image.lasting_facts}" for name, image in sorted(self.volumes.images.items())
         ]
         endpoints = self.service().operations.records.all_read_endpoints()
         found["endpoints"] = [f"{name}:{one}" for name, one in sorted(endpoints.items())]
