@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from grampus.ceph.full_pools import WaitExplainer, require_writable
 from grampus.ceph.mon_commands import CONNECT_TIMEOUT_S, ask_mons
 from grampus.ceph.ports import CommandOutput, CommandRunner
-from grampus.core.errors import GrampusError
+from grampus.core.errors import GrampusError, RefusedError
 
 
 class PoolUsage(BaseModel):
@@ -181,12 +181,26 @@ class CephCluster:
             *("replicated", *(() if rule is None else (rule,)), "--autoscale-mode=off"),
         )
 
-    def ensure_client(self, user: str, capabilities: Mapping[str, str]) -> str:
-        """The keyring of the cephx user `client.USER` with exactly these capabilities."""
+    def ensure_client(
+        self, user: str, capabilities: Mapping[str, str], *, is_new: bool = False
+    ) -> str:
+        """The keyring of the cephx user `client.USER` with exactly these capabilities.
+
+        Where `is_new`, one with other capabilities is somebody else's: it is left as it is, and
+        RefusedError with code `client-exists` raised.
+        """
         entity = f"client.{user}"
         caps = [word for pair in capabilities.items() for word in pair]
         create = "auth get-or-create"
         made = ask_mons(self.runner, create, entity=entity, caps=caps, check=False)
+        if made.returncode != 0 and is_new and self.find_capabilities(user) is not None:
+            raise RefusedError(
+                f"The cluster has a cephx user {entity} with other capabilities, which Grampus "
+                "did not make for this volume.",
+                f"`ceph auth get {entity}` shows it. Choose another name for the volume, or "
+                f"remove the user with `ceph auth rm {entity}` if nobody needs it.",
+                code="client-exists",
+            )
         if made.returncode != 0:
             # It exists with other capabilities: an earlier version made it.
             ask_mons(self.runner, "auth caps", entity=entity, caps=caps)
@@ -205,6 +219,23 @@ class CephCluster:
     def ensure_key_committed(self, user: str) -> None:
         """The pending key of `client.USER`, if there is one, is its only key from now on."""
         self.ceph("auth", "commit-pending", f"client.{user}")
+
+    def find_capabilities(self, user: str) -> dict[str, str] | None:
+        """What `client.USER` may do; None: there is no such user.
+
+        Raises GrampusError when the cluster does not say.
+        """
+        result = ask_mons(
+            self.runner, "auth get", entity=f"client.{user}", format="json", check=False
+        )
+        if result.returncode != 0:
+            if "ENOENT" in result.stderr:
+                return None
+            # Once more, so that the runner raises its own error.
+            result = ask_mons(self.runner, "auth get", entity=f"client.{user}", format="json")
+        (found,) = json.loads(result.stdout)
+        caps: dict[str, str] = found["caps"]
+        return caps
 
     def ensure_client_absent(self, user: str) -> None:
         """Remove the cephx user `client.USER`."""

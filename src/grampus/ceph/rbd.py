@@ -11,6 +11,7 @@ from grampus.ceph.cluster import CephCluster
 from grampus.ceph.namespaces import ENTER_NAMESPACE, place_of, split_image
 from grampus.ceph.ports import CommandOutput
 from grampus.core.clock import Clock, wait_until
+from grampus.core.errors import RefusedError
 
 ENOENT, EBUSY, EEXIST = 2, 16, 17
 # How many objects are read or copied at once by what copies a whole image. rbd's own 10 keep the
@@ -19,6 +20,8 @@ GENTLY = ("--rbd-concurrent-management-ops", "2")
 # Of those who have an image open: the watch of one that was killed lasts 30 s.
 LET_GO_TIMEOUT_S = 45.0
 METADATA_PREFIX = "grampus."
+# The fact that says whose an image is: an id that no other volume has.
+IDENTITY_FACT = "identity"
 # Several facts at once: `rbd image-meta` connects to the cluster anew for each, 14 times 0.2 s for
 # a new database. Ceph's own packages bring python3-rbd along wherever they bring `rbd`.
 CHANGE_METADATA = """
@@ -42,12 +45,25 @@ CREATE_IMAGE = f"""
 import sys, rados, rbd
 {ENTER_NAMESPACE}
 namespace, _, name = sys.argv[2].rpartition("/")
+key, identity = sys.argv[4:6]
+def noted(image):
+    try:
+        return image.metadata_get(key)
+    except KeyError:
+        return ""
 with rados.Rados(conffile="") as cluster, cluster.open_ioctx(sys.argv[1]) as pool:
     enter(pool, namespace)
+    is_new = True
     try:
         rbd.RBD().create(pool, name, int(sys.argv[3]))
     except rbd.ImageExists:
-        pass
+        is_new = False
+    if identity:
+        with rbd.Image(pool, name, read_only=not is_new and not namespace) as image:
+            if is_new or (namespace and not noted(image)):
+                image.metadata_set(key, identity)
+            elif noted(image) != identity:
+                sys.exit({EEXIST})
 """
 
 
@@ -81,10 +97,25 @@ class RbdImages:
         self._cluster = cluster
         self._clock = clock
 
-    def ensure_image(self, pool: str, name: str, size_bytes: int) -> None:
-        """An image of that size, and its namespace; an existing one is left as it is."""
-        argv = ["python3", "-c", CREATE_IMAGE, pool, name, str(size_bytes)]
-        self._cluster.runner.run(argv, timeout_s=60)
+    def ensure_image(self, pool: str, name: str, size_bytes: int, identity: str = "") -> None:
+        """An image of that size, and its namespace; an existing one is left as it is.
+
+        With an `identity` the image bears it as a fact (`IDENTITY_FACT`), and one of that name
+        which bears another one is refused: RefusedError with code `image-exists`. So is one
+        without any in the default namespace, where anybody may have made it.
+        """
+        key = f"{METADATA_PREFIX}{IDENTITY_FACT}"
+        argv = ["python3", "-c", CREATE_IMAGE, pool, name, str(size_bytes), key, identity]
+        result = self._cluster.runner.run(argv, timeout_s=60, check=False)
+        if result.returncode == EEXIST:
+            raise RefusedError(
+                f"The image {pool}/{name} is there already, and Grampus did not make it for this "
+                "volume.",
+                "Choose another name, or remove or rename that image once you know whose it is.",
+                code="image-exists",
+            )
+        if result.returncode != 0:
+            self._cluster.runner.run(argv, timeout_s=60)  # so that the runner raises its own error
 
     def ensure_namespace(self, pool: str, name: str) -> None:
         """The namespace that an image called `name` is to be in."""

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 
 from grampus.core.units import format_bytes
 from grampus.databases.database_work import DatabaseWork, discard
-from grampus.databases.kinds import OperationType
+from grampus.databases.kinds import OperationType, new_identity
 from grampus.databases.model import DatabaseSpec
 from grampus.databases.step_ports import StepPorts
 from grampus.state.operations import Step
@@ -46,7 +46,7 @@ def create_steps(ports: StepPorts, order: CreateOrder) -> list[Step]:
         f"Clone a volume of {format_bytes(spec.size_bytes)} in pool {spec.pool} from "
         f"{source.image}",
         lambda: discard(ports.volumes.ensure_cloned(work.volume_spec(), source)),
-        lambda: ports.volumes.ensure_absent(spec.name),
+        work.remove_volume,
     )
     return copied_steps(ports, spec, [clone], makes_accounts=True, flatten_due=order.flatten)
 
@@ -95,7 +95,6 @@ def copied_steps(
 
 
 def _initialised_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
-    name = spec.name
     work = DatabaseWork(ports, spec)
     volume = "an encrypted volume" if spec.encryption else "a volume"
     return [
@@ -104,7 +103,7 @@ def _initialised_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
             "volume",
             f"Create {volume} of {format_bytes(spec.size_bytes)} in pool {spec.pool}",
             work.create_volume,
-            lambda: ports.volumes.ensure_absent(name),
+            work.remove_volume,
         ),
         _attach_step(ports, spec),
         Step("files", "Write configuration and certificates", work.files, work.remove_files),
@@ -133,7 +132,7 @@ def _attach_step(ports: StepPorts, spec: DatabaseSpec) -> Step:
         "attach",
         f"Attach the volume to {spec.host}",
         lambda: discard(ports.volumes.ensure_attached(spec.name, spec.host)),
-        lambda: ports.volumes.ensure_detached(spec.name),
+        DatabaseWork(ports, spec).detach_own,
     )
 
 
@@ -145,4 +144,6 @@ CREATE = OperationType(
     subject=lambda order: order.spec.name,
     when_cut_off="undo",
     address=lambda order: order.spec.address,
+    takes=lambda order: order.spec.name,
+    identity=new_identity,
 )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import PurePosixPath
 
-from grampus.core.errors import GrampusError
+from grampus.core.errors import GrampusError, NotFoundError
 from grampus.databases.accounts import decide_user_name
 from grampus.databases.administrator import administrator_of
 from grampus.databases.certificates import AUTHORITIES
@@ -34,6 +34,7 @@ from grampus.databases.settings import decide_server_settings
 from grampus.databases.step_ports import StepPorts
 from grampus.databases.stopping import ensure_stopping
 from grampus.hosts.port import Host, HostUnreachableError, Limits
+from grampus.volumes.decide_identity import is_same_volume
 from grampus.volumes.model import VolumeSpec
 
 IMAGE_PREFIX = "db-"
@@ -67,7 +68,7 @@ class DatabaseWork:
                 buffer_pool_bytes=settings.buffer_pool_bytes,
                 created_at=self._ports.clock.now(),
                 phase="creating",
-                id=new_database_id(),
+                id=self._ports.identity or new_database_id(),
             )
         )
 
@@ -80,6 +81,23 @@ class DatabaseWork:
         self._ports.volumes.ensure_created(self.volume_spec(), sealed_key)
         self.write_facts()
 
+    def remove_volume(self) -> None:
+        """The volume gone, if it is this database's: another one of that name stays."""
+        self._ports.volumes.ensure_absent(self._spec.name, self.volume_spec())
+
+    def detach_own(self) -> None:
+        """The volume detached, if it is this database's."""
+        if self.has_own_volume():
+            self._ports.volumes.ensure_detached(self._spec.name)
+
+    def has_own_volume(self) -> bool:
+        """Whether there is a volume of its name, and this database's."""
+        try:
+            found = self._ports.volumes.get(self._spec.name)
+        except NotFoundError:
+            return False
+        return is_same_volume(found.spec, self.volume_spec())
+
     def volume_spec(self) -> VolumeSpec:
         """The database's volume as it is made."""
         spec = self._spec
@@ -91,7 +109,15 @@ class DatabaseWork:
             write_path=spec.write_path,
             max_lag_ms=spec.max_lag_ms,
             encryption=spec.encryption,
+            identity=self._identity(),
         )
+
+    def _identity(self) -> str:
+        """The id of the database: of the operation, or of its record outside of one."""
+        if self._ports.identity:
+            return self._ports.identity
+        record = self._ports.records.find(self._spec.name)
+        return "" if record is None else record.id
 
     def write_facts(self) -> None:
         record = self._ports.records.find(self._spec.name)

@@ -11,6 +11,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel
 
+from grampus.databases.records import new_database_id
 from grampus.databases.step_ports import StepPorts
 from grampus.state.operations import Step
 
@@ -30,6 +31,16 @@ def no_address(_document: BaseModel) -> str | None:
     return None
 
 
+def no_name(_document: BaseModel) -> str:
+    """The operation takes no name."""
+    return ""
+
+
+def new_identity(_document: BaseModel) -> str:
+    """The operation makes a database, or a volume, with an id that nothing else has."""
+    return new_database_id()
+
+
 @dataclass(frozen=True)
 class OperationType(Generic[DocumentT]):
     """One kind of operation."""
@@ -43,6 +54,12 @@ class OperationType(Generic[DocumentT]):
     # Addresses that it holds until it is over.
     address: Callable[[DocumentT], str | None] = no_address
     endpoint_address: Callable[[DocumentT], str | None] = no_address
+    # The name that something new gets by it, reserved among databases and volumes until it ends.
+    takes: Callable[[DocumentT], str] = no_name
+    # The id of the database that it makes, or brings back. None: it is on the one of that name.
+    identity: Callable[[DocumentT], str] | None = None
+    # What has the name that it is on is not, or not always, what it changes.
+    subject_is_gone: bool = False
     # All that it changes is in the database and its secrets: a deletion for good need not wait for
     # it, which may need a server that never answers again.
     goes_with_database: bool = False

@@ -20,7 +20,7 @@ def _delete_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
         Step("server", "Stop the server", work.remove_daemons),
         Step("scratch", "Remove its scratch instance, if any", work.remove_scratch),
         Step("address", f"Take the address {spec.address} away", work.address_changes()[1]),
-        Step("volume", "Remove the volume", lambda: ports.volumes.ensure_absent(name)),
+        Step("volume", "Remove the volume", work.remove_volume),
         Step("files", f"Remove its files on {spec.host}", work.remove_files),
         Step("secrets", "Forget passwords", lambda: ports.credentials.ensure_absent(name)),
         Step("record", f"Forget {name}", lambda: ports.records.remove(name)),
@@ -36,7 +36,7 @@ def start_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
             "attach",
             f"Attach the volume to {spec.host}",
             work.attach_again,
-            lambda: ports.volumes.ensure_detached(spec.name),
+            work.detach_own,
         ),
         Step("files", "Write configuration", work.files),
         Step("address", f"Give {spec.host} the address {spec.address}", *work.address_changes()),
@@ -51,7 +51,7 @@ def _stop_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
         Step("want", f"Note that {spec.name} shall not run", work.desire_changes("stopped")[0]),
         Step("server", "Stop the server", work.stop_server),
         Step("address", f"Take the address {spec.address} away", work.address_changes()[1]),
-        Step("detach", "Detach the volume", lambda: ports.volumes.ensure_detached(spec.name)),
+        Step("detach", "Detach the volume", work.detach_own),
     ]
 
 

@@ -21,7 +21,8 @@ from grampus.databases.catalogue import (
     operation_type,
 )
 from grampus.databases.credentials import CredentialFiles
-from grampus.databases.kinds import DocumentT, Lane, OperationType
+from grampus.databases.decide_identity import is_still_about
+from grampus.databases.kinds import AnyOperationType, DocumentT, Lane, OperationType
 from grampus.databases.model import DatabaseRecord
 from grampus.databases.ports import VolumePort
 from grampus.databases.records import DatabaseRecords
@@ -100,9 +101,11 @@ class DatabaseOperations:
     def begin(self, kind: OperationType[DocumentT], document: DocumentT) -> Operation:
         """Journal an operation before anything is changed.
 
-        Raises RefusedError with code `backup-running` when it takes the volume away that a backup
-        is read from, or `flatten-running` when it takes or closes one that is being flattened, and
-        what `require_allowed` and, if it opens the volume, `require_openable` raise.
+        Raises RefusedError with code `name-held` when another operation is on the name that it
+        takes, `secrets-exist` when passwords of an unknown database have that name,
+        `backup-running` when it takes the volume away that a backup is read from, or
+        `flatten-running` when it takes or closes one that is being flattened, and what
+        `require_allowed` and, if it opens the volume, `require_openable` raise.
         """
         subject = kind.subject(document)
         require_allowed(kind.kind, subject, self.records.all())
@@ -112,7 +115,14 @@ class DatabaseOperations:
             self._require_idle(subject, "flatten")
         if kind.opens_volume:
             self.require_openable(subject)
-        return self._journal.begin(kind.kind, self.lab, subject, document.model_dump(mode="json"))
+        takes = kind.takes(document)
+        if takes:
+            self._require_no_secrets(takes)
+        return self._journal.begin(
+            *(kind.kind, self.lab, subject, document.model_dump(mode="json")),
+            identity=self._identity(kind, document),
+            takes=takes,
+        )
 
     def apply(
         self,
@@ -126,7 +136,7 @@ class DatabaseOperations:
 
         `after` is called as soon as the steps that it names are applied.
         """
-        steps = kind.build(self.ports, document)
+        steps = kind.build(self._ports_of(operation), document)
         self._journal.apply(
             operation,
             [_followed(step, (after or {}).get(step.name)) for step in steps],
@@ -161,7 +171,14 @@ class DatabaseOperations:
                 self._journal.close_unapplied(operation, "the database was deleted")
                 sentences.append(f"The {kind.what} {name} had been cut off; it is given up.")
                 continue
-            steps = kind.build(self.ports, self._document(operation))
+            if not self._is_still_about(operation, kind):
+                self._journal.close_unapplied(operation, "another database has its name")
+                sentences.append(
+                    f"The {kind.what} {name} had been cut off; it is closed, and nothing was "
+                    "changed: the database of that name now is not the one that it was about."
+                )
+                continue
+            steps = kind.build(self._ports_of(operation), self._document(operation))
             if kind.when_cut_off != "undo" and operation.status == "running":
                 self._journal.apply(
                     operation, steps, self.progress, undo_on_failure=kind.is_undone_on_failure
@@ -289,6 +306,36 @@ class DatabaseOperations:
             "Wait until it ends, or end that command with Ctrl-C; then try again.",
             code="backup-running",
         )
+
+    def _require_no_secrets(self, name: str) -> None:
+        """An undo would remove them with its own; they may be all that lets somebody in."""
+        if self.credentials.are_there(name):
+            directory = self.home.secrets_dir(self.lab)
+            raise RefusedError(
+                f"{directory} holds passwords of a database '{name}' that no record names.",
+                "If the record was lost, `grampus state rebuild` restores it. If nobody needs the "
+                f"passwords, move the files {name}.* out of that directory. Then try again.",
+                code="secrets-exist",
+            )
+
+    def _ports_of(self, operation: Operation) -> StepPorts:
+        return replace(self.ports, identity=operation.identity)
+
+    def _identity(self, kind: OperationType[DocumentT], document: DocumentT) -> str:
+        if kind.identity is not None:
+            return kind.identity(document)
+        subject = kind.subject(document)
+        if kind.lane == "main":
+            self.records.ensure_id(subject)
+        record = self.records.find(subject)
+        return "" if record is None else record.id
+
+    def _is_still_about(self, operation: Operation, kind: AnyOperationType) -> bool:
+        record = self.records.find(operation.subject)
+        if kind.subject_is_gone:
+            return True
+        is_undone = kind.when_cut_off == "undo" and kind.takes(self._document(operation)) != ""
+        return is_still_about(operation.identity, record, is_undone=is_undone)
 
     def _all_unfinished(self) -> list[Operation]:
         return self._journal.unfinished(self.lab, kind_prefix=KIND_PREFIX)

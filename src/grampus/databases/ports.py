@@ -51,6 +51,7 @@ class VolumePort(Protocol):
         """The volume: image, cephx user and record.
 
         With a `sealed_key`, what is to be brought into its image is encrypted by that key already.
+        Raises RefusedError with code `exists` when another volume has the name.
         """
         ...
 
@@ -71,8 +72,11 @@ class VolumePort(Protocol):
         """The volume unmounted and closed; nothing happens when there is no such volume."""
         ...
 
-    def ensure_absent(self, name: str) -> None:
-        """The volume detached, and its image, cephx user and record removed."""
+    def ensure_absent(self, name: str, meant: VolumeSpec | None = None) -> None:
+        """The volume detached, and its image, cephx user and record removed.
+
+        With `meant`, another volume of that name is left as it is (`is_same_volume`).
+        """
         ...
 
     def get(self, name: str) -> VolumeRecord:

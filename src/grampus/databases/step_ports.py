@@ -20,3 +20,6 @@ class StepPorts:
     clock: Clock
     fleet: Fleet
     volumes: VolumePort
+    # The id of the database that the operation is on, or makes: what its steps make bears it, and
+    # they take away nothing that bears another one. Empty: an older release began the operation.
+    identity: str = ""

@@ -12,10 +12,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal
 
 from grampus.core.clock import Clock
-from grampus.core.errors import GrampusError
+from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.failpoints import failpoint
 from grampus.core.progress import Progress
 from grampus.state.store import Store
@@ -24,8 +25,13 @@ OperationStatus = Literal["running", "undoing", "done", "undone"]
 UNFINISHED: tuple[OperationStatus, ...] = ("running", "undoing")
 _BEGIN = (
     "INSERT INTO operations "
-    "(kind, lab, subject, spec, status, step, error, started_at, changed_at, actor) "
-    "VALUES (?, ?, ?, ?, 'running', '', '', ?, ?, ?)"
+    "(kind, lab, subject, spec, status, step, error, started_at, changed_at, actor, identity, "
+    "takes) VALUES (?, ?, ?, ?, 'running', '', '', ?, ?, ?, ?, ?)"
+)
+_HOLDER = (
+    "SELECT kind, subject, started_at FROM operations "
+    "WHERE lab = ? AND status IN (SELECT value FROM json_each(?)) "
+    "AND (subject = ? OR takes = ?) ORDER BY id LIMIT 1"
 )
 _UNFINISHED_OF_LAB = (
     "SELECT * FROM operations WHERE lab = ? AND status IN (SELECT value FROM json_each(?)) "
@@ -57,27 +63,64 @@ class Operation:
     step: str
     error: str
     started_at: str
+    # The id of what it is on, which nothing else of that name has; empty: nobody noted it.
+    identity: str = ""
+    # It was met unfinished: another process began it.
+    is_found: bool = False
 
 
 class OperationJournal:
     """Runs operations and remembers how far each has come."""
 
-    def __init__(self, store: Store, clock: Clock, *, actor: str = "") -> None:
-        """`actor` is who asks for the operations that are begun here; empty: nobody knows."""
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        *,
+        actor: str = "",
+        require_current: Callable[[Operation], None] = lambda _: None,
+    ) -> None:
+        """`actor` is who asks for the operations that are begun here; empty: nobody knows.
+
+        `require_current` is called before an operation that was found is finished or undone. It
+        raises when the state may be a copy of an earlier time (INV-58).
+        """
+        self._require_current = require_current
         self._store = store
         self._clock = clock
         self._actor = actor
 
-    def begin(self, kind: str, lab: str, subject: str, spec: dict[str, Any]) -> Operation:
-        """Journal a new operation before anything is changed."""
+    def begin(
+        self,
+        kind: str,
+        lab: str,
+        subject: str,
+        spec: dict[str, Any],
+        *,
+        identity: str = "",
+        takes: str = "",
+    ) -> Operation:
+        """Journal a new operation before anything is changed.
+
+        `identity` is kept with it. `takes` is a name that the operation gives to something new:
+        it stays reserved until the operation ends. Raises RefusedError with code `name-held` when
+        another operation, on a volume or on a database, is on that name or takes it.
+        """
         now = self._clock.now().isoformat()
         with self._store.transaction() as connection:
-            values = (kind, lab, subject, json.dumps(spec), now, now, self._actor)
+            if takes:
+                # From here on no other process can begin one: looking and taking are one step.
+                connection.execute("BEGIN IMMEDIATE")
+                held = (lab, json.dumps(UNFINISHED), takes, takes)
+                holder = connection.execute(_HOLDER, held).fetchone()
+                if holder is not None:
+                    raise _name_held(takes, holder["kind"], holder["subject"], holder["started_at"])
+            values = (kind, lab, subject, json.dumps(spec), now, now, self._actor, identity, takes)
             number = connection.execute(_BEGIN, values).lastrowid
         if number is None:
             raise GrampusError("The operation journal gave no number to a new operation.")
         failpoint(f"{kind}/begun")
-        return Operation(number, kind, lab, subject, spec, "running", "", "", now)
+        return Operation(number, kind, lab, subject, spec, "running", "", "", now, identity)
 
     def unfinished(self, lab: str, *, kind_prefix: str = "") -> list[Operation]:
         """Operations of `lab` that neither ended nor were undone, oldest first."""
@@ -94,6 +137,8 @@ class OperationJournal:
                 row["step"],
                 row["error"],
                 row["started_at"],
+                row["identity"],
+                is_found=True,
             )
             for row in rows
         ]
@@ -113,6 +158,8 @@ class OperationJournal:
         With `undo_on_failure` false a failed operation stays unfinished, for the next command
         to go on with. So does one that is applied `until` the step of that name only.
         """
+        if operation.is_found:
+            self._require_current(operation)
         try:
             for step in steps:
                 if step.name == until:
@@ -134,6 +181,8 @@ class OperationJournal:
         self, operation: Operation, steps: Sequence[Step], progress: Progress, *, error: str
     ) -> None:
         """Undo every step, last first."""
+        if operation.is_found:
+            self._require_current(operation)
         for step in reversed(steps):
             if step.undo is None:
                 continue
@@ -153,6 +202,17 @@ class OperationJournal:
         with self._store.transaction() as connection:
             now = self._clock.now().isoformat()
             connection.execute(_MARK, (status, step, error, now, operation.id))
+
+
+def _name_held(name: str, kind: str, subject: str, started_at: str) -> RefusedError:
+    begun = datetime.fromisoformat(started_at)
+    return RefusedError(
+        f"The name '{name}' is reserved by the operation {kind} on '{subject}', which began at "
+        f"{begun:%Y-%m-%d %H:%M:%S} UTC and has not ended.",
+        "If its command still runs, wait until it ends. Otherwise `grampus db list` finishes or "
+        "undoes the operation. Then try again, or choose another name.",
+        code="name-held",
+    )
 
 
 def _sentence(error: BaseException) -> str:

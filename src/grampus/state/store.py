@@ -37,7 +37,9 @@ _TABLES = (
         error VARCHAR NOT NULL,
         started_at VARCHAR NOT NULL,
         changed_at VARCHAR NOT NULL,
-        actor VARCHAR NOT NULL DEFAULT ''
+        actor VARCHAR NOT NULL DEFAULT '',
+        identity VARCHAR NOT NULL DEFAULT '',
+        takes VARCHAR NOT NULL DEFAULT ''
     )
     """,
     """
@@ -56,14 +58,29 @@ _TABLES = (
         ended_at VARCHAR NOT NULL
     )
     """,
+    # See `generation.py`.
+    """
+    CREATE TABLE IF NOT EXISTS generation (
+        one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
+        state VARCHAR NOT NULL,
+        number INTEGER NOT NULL
+    )
+    """,
+    """
+    CREATE TABLE IF NOT EXISTS confirmed (
+        lab VARCHAR NOT NULL PRIMARY KEY,
+        place VARCHAR NOT NULL
+    )
+    """,
 )
 # Columns that older files lack: table, column, and how it is added.
-_LATER_COLUMNS = (
+_LATER_COLUMNS = tuple(
     (
         "operations",
-        "actor",
-        "ALTER TABLE operations ADD COLUMN actor VARCHAR NOT NULL DEFAULT ''",
-    ),
+        column,
+        f"ALTER TABLE operations ADD COLUMN {column} VARCHAR NOT NULL DEFAULT ''",
+    )
+    for column in ("actor", "identity", "takes")
 )
 _COLUMNS = "SELECT name FROM pragma_table_info(?)"
 _PUT = (
@@ -111,6 +128,11 @@ class Store:
             self.close()
             raise
 
+    @property
+    def is_file(self) -> bool:
+        """Whether it lasts; else it is in memory alone."""
+        return isinstance(self._file, Path)
+
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """The connection in a transaction, committed at the end of the block."""
@@ -142,6 +164,11 @@ class Store:
                 "Check that the disk is not full and that the file is not damaged.",
                 code="state-unusable",
             ) from error
+
+    def copy_to(self, target: sqlite3.Connection) -> None:
+        """Copy all of it, as it is at one moment, into another database."""
+        with self._lock, self._errors_explained():
+            self._connection.backup(target)
 
     def close(self) -> None:
         """Release the file."""

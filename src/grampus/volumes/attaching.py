@@ -92,9 +92,10 @@ class Attacher:
         self._keyrings: Fresh[str] = Fresh(clock)
         self._capabilities: Fresh[HostCapabilities] = Fresh(clock)
 
-    def ensure_client(self, record: VolumeRecord) -> str:
-        """The keyring of the volume's cephx user, which is made if need be."""
-        keyring = self._cluster.ensure_client(record.ceph_user, decide_capabilities(record))
+    def ensure_client(self, record: VolumeRecord, *, is_new: bool = False) -> str:
+        """The keyring of the volume's cephx user, made if need be; `is_new` as in `CephCluster`."""
+        user, caps = record.ceph_user, decide_capabilities(record)
+        keyring = self._cluster.ensure_client(user, caps, is_new=is_new)
         self._keyrings.put(record.ceph_user, keyring)
         return keyring
 
@@ -587,8 +588,7 @@ def _require_as_asked(
     other_driver = asked is not None and current.driver != asked
     other_transport = transport not in (None, "auto", current.transport)
     if other_driver or other_transport:
-        way = current.driver if current.transport is None else f"{current.driver}, "
-        way += "" if current.transport is None else f"transport {current.transport}"
+        way = current.driver + (f", transport {current.transport}" if current.transport else "")
         raise RefusedError(
             f"The volume '{name}' is attached already, through {way}.",
             f"Detach it first: `grampus volume detach {name}`.",

@@ -12,6 +12,7 @@ from grampus.state.operations import Step
 from grampus.volumes.attaching import Attacher
 from grampus.volumes.creating import Creating
 from grampus.volumes.decide_encryption import decide_clone_encryption, header_bytes
+from grampus.volumes.decide_identity import new_identity
 from grampus.volumes.decide_namespace import decide_shared, read_places
 from grampus.volumes.decide_snapshot import describe_parent, name_child, require_snapshot
 from grampus.volumes.encrypting import Encrypting
@@ -71,7 +72,12 @@ class Cloning:
         spec = self._require_cloneable(spec, source)
         self._attacher.require_volumed(spec.write_path, spec.encryption)
         self._creating.require_free(spec)
-        whole = spec.model_copy(update={"size_bytes": whole_mib(spec.size_bytes)})
+        whole = spec.model_copy(
+            update={
+                "size_bytes": whole_mib(spec.size_bytes),
+                "identity": spec.identity or new_identity(),
+            }
+        )
         return CloneOrder(**whole.model_dump(), source=source)
 
     def steps(self, order: CloneOrder) -> list[Step]:
@@ -83,13 +89,13 @@ class Cloning:
                 f"Clone {source.pool}/{source.image}@{source.snapshot} to "
                 f"{order.pool}/{order.image}",
                 lambda: _discard(self.ensure(order.spec(), source)),
-                lambda: self._creating.ensure_absent(order.name),
+                lambda: self._creating.ensure_absent(order.name, order.spec()),
             )
         ]
 
     def ensure(self, spec: VolumeSpec, source: CloneSource) -> VolumeRecord:
         """As `VolumeService.ensure_cloned`."""
-        record = self._records.find(spec.name)
+        record = self._creating.find_begun(spec)
         if record is not None and record.is_formatted:
             # It is whole, and may have been used: what is on it is its own.
             return record
@@ -99,7 +105,7 @@ class Cloning:
             shared = {"source": source, "shares_with": self._places_shared(source)}
             record = self._creating.new_record(spec).model_copy(update=shared)
             self._records.put(record)
-        self._attacher.ensure_client(record)
+        self._attacher.ensure_client(record, is_new=True)
         parent = ParentImage(
             pool=source.pool, image=source.image, snapshot=source.snapshot, is_in_trash=False
         )

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.image_notes import observe_image_pools
 from grampus.ceph.namespaces import join_image
-from grampus.ceph.rbd import RbdImages
+from grampus.ceph.rbd import IDENTITY_FACT, RbdImages
 from grampus.ceph.snapshots import RbdSnapshots
 from grampus.core.clock import Clock, wait_until
 from grampus.core.errors import RefusedError
 from grampus.state.operations import Step
 from grampus.volumes.attaching import Attacher
+from grampus.volumes.decide_identity import is_own_client, is_own_image, is_same_volume
 from grampus.volumes.decide_namespace import needs_namespace
 from grampus.volumes.decide_pool import SMALLER, require_pool, require_room
 from grampus.volumes.decide_snapshot import require_no_clones
@@ -97,9 +98,17 @@ class Creating:
     def require_new(self, name: str) -> None:
         """Raise RefusedError with code `exists` when there is such a volume."""
         if self._records.find(name) is not None:
-            raise RefusedError(
-                f"There is a volume named '{name}' already.", "Choose another name.", code="exists"
-            )
+            raise _exists(name)
+
+    def find_begun(self, spec: VolumeSpec) -> VolumeRecord | None:
+        """The record of the volume that is being made; None: it has none yet.
+
+        Raises RefusedError with code `exists` when another volume has its name.
+        """
+        record = self._records.find(spec.name)
+        if record is not None and not is_same_volume(record.spec, spec):
+            raise _exists(spec.name)
+        return record
 
     def require_no_image(self, spec: VolumeSpec) -> None:
         """Raise RefusedError with code `image-exists` when the image is there."""
@@ -134,33 +143,51 @@ class Creating:
     def ensure_created(self, spec: VolumeSpec, sealed_key: str | None = None) -> VolumeRecord:
         """The cephx user, the image and the record; `sealed_key` as in `Encrypting.ensure_image`.
 
-        Raises what `require_free` raises.
+        Raises what `require_free` and `find_begun` raise, and RefusedError with code
+        `client-exists`.
         """
-        record = self._records.find(spec.name)
+        record = self.find_begun(spec)
         if record is None:
             self.require_free(spec)
             record = self.new_record(spec)
             self._records.put(record)
-        self._attacher.ensure_client(record)
+        self._attacher.ensure_client(record, is_new=True)
         self._encrypting.ensure_image(record.spec, sealed_key)
         return record
 
-    def ensure_absent(self, name: str) -> None:
+    def ensure_absent(self, name: str, meant: VolumeSpec | None = None) -> None:
         """Detach, remove journal, snapshots, image, namespace and cephx user, forget the volume.
 
-        Raises what `require_removable` raises, before anything is changed.
+        With `meant`, another volume of that name is left as it is. So are an image and a cephx
+        user of the volume's names that somebody else made. Raises what `require_removable` raises,
+        before anything is changed.
         """
         record = self._records.find(name)
-        if record is None:
+        if record is None or (meant is not None and not is_same_volume(record.spec, meant)):
             return
-        self.require_removable(name)
-        self._attacher.detach(name, leaves_journal=True)
-        self._remove_journal(name)
-        self._snapshots.ensure_all_absent(record.spec.pool, record.spec.image)
-        self._images.ensure_absent(record.spec.pool, record.spec.image)
-        self.ensure_namespace_absent(record.spec)
-        self._cluster.ensure_client_absent(record.ceph_user)
+        if self._has_own_image(record.spec):
+            self.require_removable(name)
+            self._attacher.detach(name, leaves_journal=True)
+            self._remove_journal(name)
+            self._snapshots.ensure_all_absent(record.spec.pool, record.spec.image)
+            self._images.ensure_absent(record.spec.pool, record.spec.image)
+            self.ensure_namespace_absent(record.spec)
+        self.ensure_client_absent(record)
         self._records.remove(name)
+
+    def ensure_client_absent(self, record: VolumeRecord) -> None:
+        """The volume's cephx user removed; one of its name that somebody else made stays."""
+        found = self._cluster.find_capabilities(record.ceph_user)
+        if found is not None and is_own_client(record, found):
+            self._cluster.ensure_client_absent(record.ceph_user)
+
+    def _has_own_image(self, spec: VolumeSpec) -> bool:
+        if is_own_image(spec, None):
+            return True  # whatever the image says: it is not asked
+        if self._images.find(spec.pool, spec.image) is None:
+            return True
+        noted = self._images.metadata(spec.pool, spec.image).get(IDENTITY_FACT)
+        return is_own_image(spec, noted)
 
     def ensure_namespace_absent(self, spec: VolumeSpec) -> None:
         """The namespace of an image that is gone, also from the trash; until then it stays."""
@@ -175,30 +202,48 @@ class Creating:
                 f"Make the {'encrypted ' if spec.encryption else ''}image {spec.pool}/{spec.image}"
                 + where,
                 lambda: _discard(self.ensure_created(spec)),
-                lambda: self.ensure_absent(spec.name),
+                lambda: self.ensure_absent(spec.name, spec),
             )
         ]
 
     def delete_steps(self, spec: VolumeSpec) -> list[Step]:
         """The deletion; every step may be repeated, none is ever undone."""
         return [
-            Step("detach", "Detach", lambda: self._attacher.detach(spec.name, leaves_journal=True)),
+            Step(
+                "detach",
+                "Detach",
+                lambda: self._if_same(
+                    spec, lambda: self._attacher.detach(spec.name, leaves_journal=True)
+                ),
+            ),
             Step(
                 "journal",
                 "Remove its journal, if it has one",
-                lambda: self._remove_journal(spec.name),
+                lambda: self._if_same(spec, lambda: self._remove_journal(spec.name)),
             ),
             Step(
                 "image",
                 f"Remove the image {spec.pool}/{spec.image}",
-                lambda: self.ensure_absent(spec.name),
+                lambda: self.ensure_absent(spec.name, spec),
             ),
         ]
+
+    def _if_same(self, spec: VolumeSpec, change: Callable[[], None]) -> None:
+        """Change the volume, unless another one has its name by now."""
+        record = self._records.find(spec.name)
+        if record is None or is_same_volume(record.spec, spec):
+            change()
 
     def _remove_journal(self, name: str) -> None:
         self._attacher.require_cleared(name)
         self._journals.ensure_removed(name)
         self._attacher.local_logs.ensure_absent(name)
+
+
+def _exists(name: str) -> RefusedError:
+    return RefusedError(
+        f"There is a volume named '{name}' already.", "Choose another name.", code="exists"
+    )
 
 
 def _discard(_value: object) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, SecretStr
 
 from grampus.ceph.encryption import RbdEncryption
-from grampus.ceph.rbd import RbdImages
+from grampus.ceph.rbd import IDENTITY_FACT, RbdImages
 from grampus.core.errors import GrampusError
 from grampus.volumes.decide_encryption import (
     ENCRYPTION_FACT,
@@ -58,7 +58,7 @@ class Encrypting:
         """
         if sealed_key is not None:
             self.require_openable(sealed_key)
-        self._images.ensure_image(spec.pool, spec.image, image_bytes(spec))
+        self._images.ensure_image(spec.pool, spec.image, image_bytes(spec), spec.identity)
         if spec.encryption is None:
             return
         facts = self._images.metadata(spec.pool, spec.image)
@@ -80,17 +80,14 @@ class Encrypting:
     def inherit(self, spec: VolumeSpec, source: tuple[str, str]) -> None:
         """Facts of a clone: it is encrypted by the key of `source`, a pool and an image in it.
 
-        Other facts of the source came with its data, and are taken away.
+        Other facts of the source came with its data, and are taken away: its id is its own.
         """
         inherited = self._images.metadata(spec.pool, spec.image)
-        if spec.encryption is not None:
-            facts = self._images.metadata(*source)
-            if not all(fact in inherited for fact in ENCRYPTION_FACTS):
-                self._mark(spec, facts.get(KEY_FACT, ""))
-        foreign = [
-            key for key in inherited if spec.encryption is None or key not in ENCRYPTION_FACTS
-        ]
-        self._images.ensure_metadata_absent(spec.pool, spec.image, foreign)
+        if spec.encryption is not None and not all(fact in inherited for fact in ENCRYPTION_FACTS):
+            self._mark(spec, self._images.metadata(*source).get(KEY_FACT, ""))
+        kept = () if spec.encryption is None else ENCRYPTION_FACTS
+        facts = {key: "" for key in inherited if key not in kept}
+        self._images.set_metadata(spec.pool, spec.image, {**facts, IDENTITY_FACT: spec.identity})
 
     def find_sealed_key(self, spec: VolumeSpec) -> str | None:
         """The sealed key of an encrypted volume, as its image has it; None: it is not encrypted.

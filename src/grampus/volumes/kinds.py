@@ -49,12 +49,14 @@ def build_kinds(
             CREATE,
             "creation",
             lambda document: creating.create_steps(of_volume(document)),
+            takes_name=True,
             is_undone=True,
         ),
         VolumeOperation(
             CLONE,
             "clone",
             lambda document: cloning.steps(CloneOrder.model_validate(document)),
+            takes_name=True,
             is_undone=True,
         ),
         VolumeOperation(

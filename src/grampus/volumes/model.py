@@ -49,6 +49,10 @@ class VolumeSpec(BaseModel):
     max_lag_ms: int = DEFAULT_MAX_LAG_MS
     # The image is bigger by a header then (`decide_encryption.image_bytes`).
     encryption: EncryptionName | None = None
+    # Whose it is: the id of the database that it was made for, else an id of its own. Whoever
+    # finishes or undoes something changes a volume of that id alone, whatever its name. Empty: an
+    # older release made it.
+    identity: str = ""
 
 
 class LocalLog(BaseModel):

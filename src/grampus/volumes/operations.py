@@ -35,6 +35,7 @@ class VolumeOperation:
     kind: str  # such as "volume.resize"
     what: str  # such as "resize": "The interrupted {what} of volume 'NAME' was finished."
     steps: Callable[[Mapping[str, Any]], list[Step]]  # building changes nothing
+    takes_name: bool = False  # it makes a volume of that name, which nothing else may take
     is_undone: bool = False  # when it is found cut off; the others are finished
     rest: str = ""  # what is said after "was undone"
     is_first: bool = False  # settled before the others, which may wait for a host that it frees
@@ -56,8 +57,16 @@ class VolumeOperations:
     """
 
     def __init__(
-        self, lab: str, home: Home, journal: OperationJournal, clock: Clock, progress: Progress
+        self,
+        lab: str,
+        home: Home,
+        journal: OperationJournal,
+        clock: Clock,
+        progress: Progress,
+        identity_of: Callable[[str], str] = lambda _name: "",
     ) -> None:
+        """`identity_of` tells the id of the volume of a name now; empty: none, or an older one."""
+        self._identity_of = identity_of
         self._lab = lab
         self._home = home
         self._journal = journal
@@ -85,7 +94,11 @@ class VolumeOperations:
         """
         document = order.model_dump(mode="json")
         known = self._kinds[kind]
-        operation = self._journal.begin(kind, self._lab, order.name, document)
+        operation = self._journal.begin(
+            *(kind, self._lab, order.name, document),
+            identity=document.get("identity") or self._identity_of(order.name),
+            takes=order.name if known.takes_name else "",
+        )
         applied = known.steps(document) if steps is None else steps
         if known.is_undone_now is None:
             self._apply(operation, applied, undo_on_failure=known.is_undone)
@@ -119,7 +132,11 @@ class VolumeOperations:
             kind = self._kinds[operation.kind]
             steps = kind.steps(operation.spec)
             what = f"The interrupted {kind.what} of volume '{name}'"
-            if self._is_undone(kind, operation):
+            now = self._identity_of(name)
+            if operation.identity and now and now != operation.identity:
+                self._journal.close_unapplied(operation, "another volume has its name")
+                done.append(f"{what} was closed: another volume has that name now.")
+            elif self._is_undone(kind, operation):
                 self._journal.undo(operation, steps, self._progress, error="interrupted")
                 done.append(f"{what} was undone{kind.rest}.")
             elif not completes and _can_wait(kind, operation, steps):

@@ -97,7 +97,7 @@ def build_parts(
     )
     snapshots = Snapshots(records, images, rbd_snapshots, attacher, journals, encrypting, progress)
     cloning = Cloning(records, rbd_snapshots, flattening, attacher, creating, encrypting, progress)
-    operations = VolumeOperations(lab, home, journal, clock, progress)
+    operations = VolumeOperations(lab, home, journal, clock, progress, records.identity_of)
     exchanging = Exchanging(records, fleet, images, attacher, journals, clock)
     migrating = Migrating(
         *(records, cluster, images, rbd_snapshots, creating, exchanging), clock, progress
@@ -122,7 +122,7 @@ def build_parts(
         cloning=cloning,
         transfers=Transfers(records, RbdDiffs(cluster.runner), progress),
         operations=operations,
-        trash=VolumeTrash(records, cluster, rbd_trash, attacher, journals, creating, operations),
+        trash=VolumeTrash(records, rbd_trash, attacher, journals, creating, operations),
         encrypting=encrypting,
         migrations=VolumeMigrations(records, migrating, journals, operations),
         key_rotation=VolumeKeyRotation(records, rotating, operations),

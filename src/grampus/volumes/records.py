@@ -35,6 +35,11 @@ class VolumeRecords:
         """The volumes' names by pool and image."""
         return {(v.spec.pool, v.spec.image): v.spec.name for v in self.all()}
 
+    def identity_of(self, name: str) -> str:
+        """The id of the volume; empty: there is none, or it is an older release's."""
+        record = self.find(name)
+        return "" if record is None else record.spec.identity
+
     def put(self, record: VolumeRecord) -> None:
         self._store.put(VOLUME_RECORD, self._lab, record.spec.name, record)
 

@@ -18,6 +18,7 @@ from grampus.state.operations import OperationJournal
 from grampus.state.store import Store
 from grampus.volumes import kinds
 from grampus.volumes.cloning import CloneOrder
+from grampus.volumes.decide_identity import new_identity
 from grampus.volumes.decide_local_log import require_log_at_hand
 from grampus.volumes.decide_namespace import make_namespace
 from grampus.volumes.fencing import FenceOrder
@@ -141,6 +142,7 @@ class VolumeService:
             write_path=write_path,
             max_lag_ms=decide_max_lag_ms(write_path, max_lag_ms),
             encryption=encryption,
+            identity=new_identity(),
         )
         self.check_room(pool, spec.size_bytes)
         self._creating.require_free(spec)
@@ -431,14 +433,11 @@ class VolumeService:
             with self._operations.locked(name):
                 self._attacher.ensure_fenced_cleared(name)
 
-    def ensure_absent(self, name: str) -> None:
-        """Detach, remove journal, snapshots, image and cephx user, forget the volume.
-
-        Raises RefusedError with code `has-clones`.
-        """
+    def ensure_absent(self, name: str, meant: VolumeSpec | None = None) -> None:
+        """As `Creating.ensure_absent`. Raises RefusedError with code `has-clones`."""
         if self.find(name) is not None:
             with self._operations.locked(name):
-                self._creating.ensure_absent(name)
+                self._creating.ensure_absent(name, meant)
 
     def set_metadata(self, name: str, facts: Mapping[str, str]) -> None:
         """Write facts to the image's own metadata."""

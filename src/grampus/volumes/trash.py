@@ -6,7 +6,6 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict
 
-from grampus.ceph.cluster import CephCluster
 from grampus.ceph.namespaces import place_of
 from grampus.ceph.trash import RbdTrash
 from grampus.core.errors import RefusedError
@@ -34,7 +33,6 @@ class VolumeTrash:
     def __init__(
         self,
         records: VolumeRecords,
-        cluster: CephCluster,
         trash: RbdTrash,
         attacher: Attacher,
         journals: Journals,
@@ -42,7 +40,6 @@ class VolumeTrash:
         operations: VolumeOperations,
     ) -> None:
         self._records = records
-        self._cluster = cluster
         self._trash = trash
         self._attacher = attacher
         self._journals = journals
@@ -75,7 +72,10 @@ class VolumeTrash:
         spec = volume.record.spec
         with self._operations.locked(spec.name):
             self._trash.ensure_trashed(spec.pool, spec.image, volume.image_id, expires_at)
-            self._cluster.ensure_client_absent(volume.record.ceph_user)
+            found = self._records.find(spec.name)
+            if found is not None and found.spec.image != spec.image:
+                return  # another volume has the name by now
+            self._creating.ensure_client_absent(volume.record)
             self._records.remove(spec.name)
 
     def ensure_restored(self, volume: TrashedVolume, name: str, image: str) -> VolumeRecord:
@@ -120,7 +120,7 @@ class VolumeTrash:
             return self._records.get(new_name)  # it was renamed before
         image = decide_renamed(former.spec.image, new_image)
         spec = former.spec.model_copy(update={"name": new_name, "image": image})
-        if self._records.find(new_name) is None:
+        if self._creating.find_begun(spec) is None:
             former = self.drain(name).record
             self._creating.require_no_image(spec)
         with self._operations.locked(name), self._operations.locked(new_name):
@@ -129,8 +129,8 @@ class VolumeTrash:
             record = former.model_copy(update=update)
             self._records.put(record)
             self._trash.ensure_renamed(spec.pool, former.spec.image, image)
-            self._attacher.ensure_client(record)
-            self._cluster.ensure_client_absent(former.ceph_user)
+            self._attacher.ensure_client(record, is_new=True)
+            self._creating.ensure_client_absent(former)
             self._records.remove(name)
         return record
 
@@ -151,7 +151,7 @@ class VolumeTrash:
             record = volume.record.model_copy(update=update)
             self._records.put(record)
         self._trash.ensure_restored(former.pool, volume.image_id, image)
-        self._attacher.ensure_client(record)
+        self._attacher.ensure_client(record, is_new=True)
         return record
 
 

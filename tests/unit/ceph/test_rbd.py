@@ -6,7 +6,7 @@ import pytest
 
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.rbd import CHANGE_METADATA, CREATE_IMAGE, ImageInfo, ImageLock, RbdImages
-from grampus.core.errors import GrampusError
+from grampus.core.errors import GrampusError, RefusedError
 
 from .documents import IMAGE_INFO
 from .fakes import ENOENT, FakeClock, FakeRunner, Output, Reply
@@ -59,10 +59,19 @@ def test_failure_that_passes_is_no_failure() -> None:
 
 
 def test_an_image_and_its_namespace_are_made_over_one_connection() -> None:
-    made = f"python3 -c {CREATE_IMAGE} databases shop.1/db-shop 4294967296"
+    arguments = "databases shop.1/db-shop 4294967296 grampus.identity a1b2"
+    made = f"python3 -c {CREATE_IMAGE} {arguments}"
     images, runner, _ = make_images({made: ""})
-    images.ensure_image("databases", "shop.1/db-shop", 4294967296)
+    images.ensure_image("databases", "shop.1/db-shop", 4294967296, "a1b2")
     assert runner.asked == [made]
+
+
+def test_an_image_that_bears_another_id_is_refused() -> None:
+    arguments = "databases shop 4294967296 grampus.identity a1b2"
+    images, _, _ = make_images({f"python3 -c {CREATE_IMAGE} {arguments}": Output(17, "", "")})
+    with pytest.raises(RefusedError, match="did not make it") as refused:
+        images.ensure_image("databases", "shop", 4294967296, "a1b2")
+    assert refused.value.code == "image-exists"
 
 
 @pytest.mark.parametrize(

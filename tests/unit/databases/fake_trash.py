@@ -54,6 +54,8 @@ class FakeTrash:
     def ensure_renamed(self, name: str, new_name: str, new_image: str) -> VolumeRecord:
         self._fuse.burn()
         if name in self._volumes.images:
+            if new_name in self._volumes.images:
+                raise RefusedError(f"There is a volume named '{new_name}'.", code="exists")
             self._volumes.ensure_detached(name)
             found = self._volumes.images.pop(name)
             self._volumes.images[new_name] = _renamed(found, new_name, new_image)

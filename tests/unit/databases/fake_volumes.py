@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 from grampus.ceph.namespaces import place_of
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.core.streams import ByteReader, ByteWriter
+from grampus.volumes.decide_identity import is_same_volume
 from grampus.volumes.model import (
     Attachment,
     CloneSource,
@@ -100,6 +101,7 @@ class FakeVolumes:
         if spec.encryption is not None:
             made.sealed_key = sealed_key or f"1:0011223344556677:{spec.name}"
         image = self.images.setdefault(spec.name, made)
+        _require_same(image, spec)
         self._fuse.burn()
         return image.record
 
@@ -149,7 +151,10 @@ class FakeVolumes:
             image.record = image.record.model_copy(update={"attachment": None, "host": None})
         self._fuse.burn()
 
-    def ensure_absent(self, name: str) -> None:
+    def ensure_absent(self, name: str, meant: VolumeSpec | None = None) -> None:
+        image = self.images.get(name)
+        if image is not None and meant is not None and not is_same_volume(image.record.spec, meant):
+            return
         self.require_removable(name)
         self.ensure_detached(name)
         self.images.pop(name, None)
@@ -282,6 +287,7 @@ class FakeVolumes:
                 record, _copied(found.files), parent=source, sealed_key=parents[0].sealed_key
             )
             self._fuse.burn()
+        _require_same(self.images[spec.name], spec)
         return self.images[spec.name].record
 
     def ensure_flattened(self, name: str) -> None:
@@ -400,6 +406,11 @@ class FakeEncryption:
     def require_openable(self, sealed_key: str) -> None:
         if sealed_key in self.lost:
             raise NotFoundError("The master key is not here.", code="no-volume-key")
+
+
+def _require_same(image: FakeImage, spec: VolumeSpec) -> None:
+    if not is_same_volume(image.record.spec, spec):
+        raise RefusedError(f"There is a volume named '{spec.name}' already.", code="exists")
 
 
 def _copied(files: Files) -> Files:

@@ -85,6 +85,11 @@ class Image:
     flags: list[str] = field(default_factory=list)
 
     @property
+    def facts(self) -> dict[str, str]:
+        """The metadata, without the id, which is another one in each world."""
+        return {key: fact for key, fact in self.metadata.items() if key != "grampus.identity"}
+
+    @property
     def is_journal_open(self) -> bool:
         return self.metadata.get("grampus.journal") == "open"
 
@@ -137,6 +142,7 @@ class FakeCluster:
         self.copy_looks: list[Callable[[], object]] = []  # what becomes of it as a copy goes on
         self.exchange_failure = ""  # what volumed says to `close-image` and `open-image`
         self.cuts_commits = False  # a commit leaves its source in the trash
+        self.before_image: Callable[[], object] = lambda: None  # what others do just before
         self.left_sources: dict[str, tuple[str, Image]] = {}  # by id: in which trash
         self.ended_sources: set[str] = set()
         self.journal_ids: dict[str, str] = {}  # the ids of the images that `journals` belong to
@@ -261,6 +267,10 @@ class FakeCluster:
             case ["auth", "caps", entity, *words]:
                 self.users[entity] = dict(zip(words[::2], words[1::2], strict=True))
                 return 0, ""
+            case ["auth", "get", entity, "--format", "json"]:
+                if entity not in self.users:
+                    return 2, "Error ENOENT: failed to find it"
+                return 0, json.dumps([{"entity": entity, "caps": self.users[entity]}])
             case ["auth", "rm", entity]:
                 if self.late_client is not None:
                     self.open_image(*self.late_client)

@@ -32,10 +32,15 @@ def split_name(name: str) -> dict[str, str]:
 def answer_namespaces(cluster: FakeCluster, argv: Sequence[str]) -> tuple[int, str] | None:
     """What a script or `rbd namespace` answers; None for a command that is about something else."""
     match list(argv):
-        case ["python3", "-c", script, pool, image, size] if script == CREATE_IMAGE:
+        case ["python3", "-c", script, pool, image, size, key, identity] if script == CREATE_IMAGE:
             _ensure_namespace(cluster, f"{pool}/{image}")
+            cluster.before_image()
+            is_new = f"{pool}/{image}" not in cluster.images
             cluster.make_image(f"{pool}/{image}", int(size))
-            return 0, ""
+            noted = cluster.images[f"{pool}/{image}"].metadata
+            if identity and (is_new or "/" in image):
+                noted.setdefault(key, identity)
+            return (EEXIST, "") if identity and noted.get(key) != identity else (0, "")
         case ["python3", "-c", script, pool, parent, snapshot, to, image] if script == CLONE_IMAGE:
             _ensure_namespace(cluster, f"{to}/{image}")
             return cluster.clone(f"{pool}/{parent}", snapshot, f"{to}/{image}")

@@ -48,7 +48,7 @@ def test_it_holds_what_the_snapshot_held_and_is_grown(snapped: World) -> None:
 def test_its_user_is_its_own_and_facts_of_the_parent_stay_there(snapped: World) -> None:
     _clone(snapped)
     assert "client.grampus.t.copy" in snapped.cluster.users
-    assert snapped.cluster.images[COPY_IMAGE].metadata == {}
+    assert snapped.cluster.images[COPY_IMAGE].facts == {}
     assert snapped.image.metadata["grampus.database"] == "demo"
     assert snapped.image.is_journal_open
 

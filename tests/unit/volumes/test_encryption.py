@@ -191,7 +191,7 @@ def test_clone_shares_its_sources_key_and_facts_of_it_alone(world: World) -> Non
     copy = image_of(world, "copy")
     assert opens(world, copy)
     assert copy.passphrase == image_of(world, "demo").passphrase
-    assert set(copy.metadata) == {"grampus.encryption", "grampus.encryption.key"}
+    assert set(copy.facts) == {"grampus.encryption", "grampus.encryption.key"}
     assert copy.size_bytes == 2 * GIB + 16 * MIB
     assert world.service().get("copy").spec.encryption == "luks2"
     attached = world.attach("copy", "h2")
@@ -401,7 +401,7 @@ def _state(world: World) -> dict[str, list[str]]:
         "contents": sorted(f"{name}:{image.data}:{image.frames}" for name, image in images.items()),
         "opened": sorted(f"{name}:{opens(world, image)}" for name, image in images.items()),
         "data": sorted(f"{name}:{data_bytes(image)}" for name, image in images.items()),
-        "facts": sorted(f"{name}:{sorted(image.metadata)}" for name, image in images.items()),
+        "facts": sorted(f"{name}:{sorted(image.facts)}" for name, image in images.items()),
     }
 
 

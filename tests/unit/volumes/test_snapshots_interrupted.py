@@ -99,7 +99,7 @@ def _state(world: World) -> dict[str, list[str]]:
     images = world.cluster.images
     return world.inventory() | {
         "contents": sorted(f"{name}:{image.data}:{image.frames}" for name, image in images.items()),
-        "metadata": sorted(f"{name}:{image.metadata}" for name, image in images.items()),
+        "metadata": sorted(f"{name}:{image.facts}" for name, image in images.items()),
         "object maps": sorted(
             f"{name}:{sorted(image.features)}:{one.flags}"
             for name, image in images.items()

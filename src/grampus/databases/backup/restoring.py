@@ -13,7 +13,7 @@ from grampus.databases.backup.opening import open_target
 from grampus.databases.backup.replaying import ReplayWork
 from grampus.databases.creating import copied_steps
 from grampus.databases.database_work import DatabaseWork
-from grampus.databases.kinds import OperationType
+from grampus.databases.kinds import OperationType, new_identity
 from grampus.databases.step_ports import StepPorts
 from grampus.state.operations import Step
 
@@ -48,7 +48,7 @@ def _restore_steps(ports: StepPorts, order: RestoreOrder) -> list[Step]:
                 "volume",
                 f"Create a volume of {format_bytes(spec.size_bytes)} in pool {spec.pool}",
                 lambda: work.create_volume(order.volume_key),
-                lambda: ports.volumes.ensure_absent(spec.name),
+                work.remove_volume,
             ),
             Step(
                 "data",
@@ -94,4 +94,6 @@ RESTORE_BACKUP = OperationType(
     subject=lambda order: order.database.name,
     when_cut_off="undo",
     address=lambda order: order.database.address,
+    takes=lambda order: order.database.name,
+    identity=new_identity,
 )

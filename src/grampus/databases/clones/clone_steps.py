@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict
 
 from grampus.databases.creating import copied_steps
 from grampus.databases.database_work import DatabaseWork, discard
-from grampus.databases.kinds import OperationType
+from grampus.databases.kinds import OperationType, new_identity
 from grampus.databases.model import DatabaseSpec
 from grampus.databases.step_ports import StepPorts
 from grampus.state.operations import Step
@@ -35,14 +35,14 @@ class FlattenOrder(BaseModel):
 
 def clone_steps(ports: StepPorts, order: CloneOrder) -> list[Step]:
     """The clone; undone as a whole."""
-    name, source, snapshot = order.spec.name, order.database, order.source.snapshot
+    source, snapshot = order.database, order.source.snapshot
     work = DatabaseWork(ports, order.spec)
     clone = Step(
         "volume",
         f"Clone the volume of {source}"
         + ("" if order.takes_snapshot else f" as of its snapshot {snapshot}"),
         lambda: discard(ports.volumes.ensure_cloned(work.volume_spec(), order.source)),
-        lambda: ports.volumes.ensure_absent(name),
+        work.remove_volume,
     )
     fill, meanwhile = [clone], []
     if order.takes_snapshot:
@@ -79,6 +79,8 @@ CLONE = OperationType(
     subject=lambda order: order.spec.name,
     when_cut_off="undo",
     address=lambda order: order.spec.address,
+    takes=lambda order: order.spec.name,
+    identity=new_identity,
 )
 # Hours of copying are not for the next command to go on with; what was copied stays copied. In a
 # lane of its own, so that meanwhile the volume can grow, which librbd allows: what is flattened is

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import PurePosixPath
 
+from grampus.core.errors import NotFoundError
 from grampus.core.units import MIB, format_bytes
 from grampus.databases.accounts import render_golden_accounts_sql
 from grampus.databases.clones.decide_golden import GOLDEN_SNAPSHOT, GoldenSpec
 from grampus.databases.credentials import new_password
 from grampus.databases.database_work import discard
 from grampus.databases.instance import ensure_initialised_with, ensure_server_files
-from grampus.databases.kinds import OperationType
+from grampus.databases.kinds import OperationType, new_identity
 from grampus.databases.layout import InstancePlan, database_directory, plan_instance
 from grampus.databases.model import DatabaseSpec
 from grampus.databases.step_ports import StepPorts
 from grampus.hosts.port import Host
 from grampus.state.operations import Step
+from grampus.volumes.decide_identity import is_same_volume
 from grampus.volumes.model import VolumeSpec
 
 # The server that fills it is gone before anybody uses it.
@@ -31,14 +34,25 @@ class _GoldenWork:
         self._golden = golden
 
     def create_volume(self) -> None:
+        self._ports.volumes.ensure_created(self._volume_spec())
+
+    def remove_volume(self) -> None:
+        self._ports.volumes.ensure_absent(self._golden.name, self._volume_spec())
+
+    def detach(self) -> None:
+        with contextlib.suppress(NotFoundError):
+            found = self._ports.volumes.get(self._golden.name).spec
+            if is_same_volume(found, self._volume_spec()):
+                self._ports.volumes.ensure_detached(self._golden.name)
+
+    def _volume_spec(self) -> VolumeSpec:
         golden = self._golden
-        self._ports.volumes.ensure_created(
-            VolumeSpec(
-                name=golden.name,
-                pool=golden.pool,
-                image=golden.name,
-                size_bytes=golden.size_bytes,
-            )
+        return VolumeSpec(
+            name=golden.name,
+            pool=golden.pool,
+            image=golden.name,
+            size_bytes=golden.size_bytes,
+            identity=self._ports.identity,
         )
 
     def files(self) -> None:
@@ -86,18 +100,18 @@ def _golden_steps(ports: StepPorts, golden: GoldenSpec) -> list[Step]:
             "volume",
             f"Create the golden volume {name} of {format_bytes(golden.size_bytes)}",
             work.create_volume,
-            lambda: ports.volumes.ensure_absent(name),
+            work.remove_volume,
         ),
         Step(
             "attach",
             f"Attach it to {golden.host}",
             lambda: discard(ports.volumes.ensure_attached(name, golden.host)),
-            lambda: ports.volumes.ensure_detached(name),
+            work.detach,
         ),
         Step("files", "Write its configuration", work.files, work.remove_files),
         Step("initialise", "Initialise its data directory", work.initialise, work.stop_initialise),
         Step("clear", f"Remove its files on {golden.host}", work.remove_files),
-        Step("detach", "Detach it", lambda: ports.volumes.ensure_detached(name)),
+        Step("detach", "Detach it", work.detach),
         Step(
             "snapshot",
             "Take the snapshot that databases are cloned from",
@@ -113,4 +127,6 @@ GOLDEN = OperationType(
     build=_golden_steps,
     subject=lambda golden: golden.name,
     when_cut_off="undo",
+    takes=lambda golden: golden.name,
+    identity=new_identity,
 )

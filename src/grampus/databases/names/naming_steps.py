@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
-from grampus.databases.database_work import IMAGE_PREFIX, DatabaseWork, discard
+from grampus.databases.database_work import IMAGE_PREFIX, DatabaseWork
 from grampus.databases.kinds import OperationType
 from grampus.databases.layout import database_directory
 from grampus.databases.lifecycle import bring_up, start_steps
@@ -46,11 +46,12 @@ def _rename_steps(ports: StepPorts, order: RenameOrder) -> list[Step]:
     new = spec.model_copy(update={"name": new_name})
     work = DatabaseWork(ports, spec)
 
-    def move_volume(former: str, to: str) -> None:
-        discard(ports.volumes.trash.ensure_renamed(former, to, f"{IMAGE_PREFIX}{to}"))
+    def move_volume(former: DatabaseSpec, to: str) -> None:
+        if DatabaseWork(ports, former).has_own_volume():  # else it was moved before
+            ports.volumes.trash.ensure_renamed(former.name, to, f"{IMAGE_PREFIX}{to}")
 
     def move_volume_back() -> None:
-        move_volume(new_name, name)
+        move_volume(new, name)
         work.write_facts()  # the record is back by now
 
     def move_files(former: str, to: str) -> None:
@@ -74,11 +75,11 @@ def _rename_steps(ports: StepPorts, order: RenameOrder) -> list[Step]:
     stop = Step("server", "Stop the server", work.stop_server, lambda: bring_up(ports, spec))
     steps = [
         Step("scratch", "Remove its scratch instance, if any", work.remove_scratch),
-        Step("detach", "Detach the volume", lambda: ports.volumes.ensure_detached(name)),
+        Step("detach", "Detach the volume", work.detach_own),
         Step(
             "volume",
             f"Name the image {IMAGE_PREFIX}{new_name}, with a key of its own",
-            lambda: move_volume(name, new_name),
+            lambda: move_volume(spec, new_name),
             move_volume_back,
         ),
         Step(
@@ -120,6 +121,7 @@ RENAME = OperationType(
     subject=lambda order: order.spec.name,
     when_cut_off="finish-or-undo",
     address=lambda order: order.spec.address,
+    takes=lambda order: order.new_name,
     takes_volume=True,
     opens_volume=True,
 )

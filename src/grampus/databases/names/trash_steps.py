@@ -49,7 +49,7 @@ def _trash_steps(ports: StepPorts, order: TrashOrder) -> list[Step]:
     work = DatabaseWork(ports, spec)
 
     def note() -> None:
-        if ports.records.find_trashed(order.key) is not None:
+        if ports.records.find_trashed(order.key) is not None or not work.has_own_volume():
             return
         volume = ports.volumes.trash.drain(name)
         record = ports.records.get(name)
@@ -169,6 +169,8 @@ RESTORE = OperationType(
     subject=lambda order: order.spec.name,
     when_cut_off="finish-or-undo",
     address=lambda order: order.spec.address,
+    takes=lambda order: order.spec.name,
+    identity=lambda order: order.trashed.record.id,
 )
 PURGE = OperationType(
     kind="db.purge",
@@ -177,4 +179,7 @@ PURGE = OperationType(
     build=_purge_steps,
     subject=lambda order: order.trashed.record.spec.name,
     when_cut_off="finish",
+    # Another database may have the name that it had; it is known by its key and its image's id.
+    subject_is_gone=True,
+    identity=lambda order: order.trashed.record.id,
 )

@@ -11,7 +11,7 @@ from grampus.databases.creating import copied_steps
 from grampus.databases.database_work import DatabaseWork, discard
 from grampus.databases.endpoints.endpoint_steps import members_of
 from grampus.databases.endpoints.endpoint_work import EndpointWork
-from grampus.databases.kinds import OperationType
+from grampus.databases.kinds import OperationType, new_identity
 from grampus.databases.lifecycle import DELETE
 from grampus.databases.live.live_changes import LiveWork
 from grampus.databases.model import DatabaseSpec
@@ -169,7 +169,7 @@ class _RenewWork:
         """What the replica held is nobody's loss: its primary has it."""
         if not self._is_cloned():
             self._work.kill_server()
-            self._ports.volumes.ensure_absent(self._order.changed.name)
+            self._work.remove_volume()
 
     def clone(self) -> None:
         spec = self._work.volume_spec()
@@ -230,6 +230,8 @@ ADD_REPLICA = OperationType(
     when_cut_off="undo",
     address=lambda order: order.clone.spec.address,
     endpoint_address=lambda order: order.clone.spec.endpoint_address,
+    takes=lambda order: order.clone.spec.name,
+    identity=new_identity,
 )
 REMOVE_REPLICA = OperationType(
     kind="db.replica-remove",

@@ -94,7 +94,9 @@ def explain_refusal(daemon: str, said: str) -> SqlError:
     if message.startswith(_ACCESS_DENIED):
         return AccessDeniedError(
             f"The administrator's password on file is not the one that {daemon} knows.",
-            "Restore the secrets of GRAMPUS_HOME that belong to this database.",
+            "Put back the newest copy of this database's files in GRAMPUS_HOME/secrets, and "
+            "nothing else. Without one, `grampus db clone NAME NEW` makes a database with the same "
+            "data and new passwords.",
         )
     # A syntax error repeats the statement from where it went wrong: that may be a password.
     number, colon, _ = message.partition(": ")
