@@ -35,12 +35,20 @@ class SteppedJournal(OperationJournal):
         *,
         undo_on_failure: bool,
         until: str = "",
+        no_way_back: str = "",
     ) -> None:
         watched = [
             replace(step, apply=self._watched(step.apply, operation.kind, step.name))
             for step in steps
         ]
-        super().apply(operation, watched, progress, undo_on_failure=undo_on_failure, until=until)
+        super().apply(
+            operation,
+            watched,
+            progress,
+            undo_on_failure=undo_on_failure,
+            until=until,
+            no_way_back=no_way_back,
+        )
 
     def undo(
         self, operation: Operation, steps: Sequence[Step], progress: Progress, *, error: str

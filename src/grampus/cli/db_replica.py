@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from grampus.cli.app import EXIT_FAILED, command, confirm, make_noun
-from grampus.cli.composition.copies import database_replicas, replica_renewals
+from grampus.cli.composition.copies import database_replicas, errant_transactions, replica_renewals
 from grampus.cli.db import connection_document, database_document, db_app
 from grampus.cli.endpoint_documents import describe_change, read_endpoint_document
 from grampus.cli.login_documents import ShowPasswordOption, details_of_login
@@ -24,7 +25,7 @@ from grampus.cli.output import make_output, show_plan
 from grampus.cli.work import work_on_databases
 from grampus.core.errors import UsageError
 from grampus.core.intervals import format_interval, parse_interval_s
-from grampus.core.units import parse_bytes
+from grampus.core.units import format_bytes, parse_bytes
 from grampus.databases.endpoints.read_endpoints import EndpointChange
 from grampus.databases.model import ReadEndpoint
 from grampus.databases.replicas.decide_replicas import (
@@ -33,7 +34,9 @@ from grampus.databases.replicas.decide_replicas import (
     explain_copies,
     format_lag,
 )
+from grampus.databases.replicas.gtid_sets import count, parse_rendered
 from grampus.databases.replicas.renewals import Renewal
+from grampus.databases.replicas.replica_looks import ReplicaView
 from grampus.databases.replicas.replica_steps import (
     ADD_REPLICA,
     PROMOTE_REPLICA,
@@ -41,7 +44,6 @@ from grampus.databases.replicas.replica_steps import (
     RENEW_REPLICA,
     SCHEDULE_RENEWAL,
 )
-from grampus.databases.replicas.replicas import ReplicaView
 from grampus.databases.view import DatabaseView
 
 replica_app = make_noun(
@@ -177,21 +179,33 @@ def replica_list(
 @command(replica_app, "remove", "grampus db replica remove shop-r1 --yes")
 def replica_remove(
     name: ReplicaArgument,
+    discard_errant: Annotated[
+        bool,
+        typer.Option(
+            "--discard-errant",
+            metavar="",
+            help="Also destroy the transactions that the replica holds and its primary lacks.",
+        ),
+    ] = False,
     lab: LabOption = LAB_DEFAULT,
     yes: YesOption = False,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Remove a replica for good; its primary has all that it has."""
+    """Remove a replica for good.
+
+    A replica that is ahead of its primary is refused without --discard-errant.
+    """
     with work_on_databases(lab) as (session, _):
         replicas = database_replicas(session)
-        order = replicas.plan_remove(name)
+        order = replicas.plan_remove(name, discards_errant=discard_errant)
         if dry_run:
             show_plan(output_format, replicas.describe(REMOVE_REPLICA, order))
             return
         session.progress.close()
-        confirm(f"Remove the replica '{name}' of '{order.primary}' for good?", yes=yes)
-        replicas.remove(name)
+        loss = f"{replicas.explain_loss(name)} " if discard_errant else ""
+        confirm(f"{loss}Remove the replica '{name}' of '{order.primary}' for good?", yes=yes)
+        replicas.remove(name, discards_errant=discard_errant)
     make_output(output_format).text(
         {"removed": name, "primary": order.primary}, f"The replica '{name}' is gone."
     )
@@ -237,25 +251,86 @@ def replica_promote(
 @command(replica_app, "renew", "grampus db replica renew shop-r1")
 def replica_renew(
     name: ReplicaArgument,
+    discard_errant: Annotated[
+        bool,
+        typer.Option(
+            "--discard-errant",
+            metavar="",
+            help="Also destroy the transactions that the replica holds and its primary lacks, and "
+            "renew a replica of which Grampus cannot tell what it holds.",
+        ),
+    ] = False,
     lab: LabOption = LAB_DEFAULT,
+    yes: YesOption = False,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Fill a replica anew from a clone of its primary; nobody reads from it for some seconds.
+    """Fill a replica again from a clone of its primary; nobody reads from it for some seconds.
 
-    Name, address and passwords stay. It shares all its blocks with the primary again.
+    Name, address and passwords stay. The replica shares all its blocks with the primary again.
+    A replica that is ahead of its primary is refused without --discard-errant.
     """
     with work_on_databases(lab) as (session, _):
         replicas = database_replicas(session)
+        order = replicas.plan_renew(name, discards_errant=discard_errant)
         if dry_run:
-            show_plan(output_format, replicas.describe(RENEW_REPLICA, replicas.plan_renew(name)))
+            show_plan(output_format, replicas.describe(RENEW_REPLICA, order))
             return
-        view = replicas.renew(name)
+        if discard_errant:
+            session.progress.close()
+            confirm(f"{replicas.explain_loss(name)} Renew '{name}' all the same?", yes=yes)
+        view = replicas.renew(name, discards_errant=discard_errant)
         replicas.follow_endpoint(view.record.spec.replica_of or "")
     make_output(output_format).text(
         replica_document(view),
         f"The replica '{name}' was renewed from '{view.record.spec.replica_of}'; it is "
         f"{view.standing.state}.",
+    )
+
+
+@command(replica_app, "errant", "grampus db replica errant shop-r1 --output errant.sql")
+def replica_errant(
+    name: ReplicaArgument,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write the transactions to this new file: rows as comments, and the events.",
+        ),
+    ] = None,
+    lab: LabOption = LAB_DEFAULT,
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Show the transactions that a replica holds and its primary lacks, or save them to a file.
+
+    Grampus compares the GTID sets of both servers, and what both committed after each start of the
+    primary: a primary that lost transactions in a crash may have reused their GTIDs.
+    """
+    with work_on_databases(lab) as (session, _):
+        errant = errant_transactions(session)
+        written = None if output is None else errant.write(name, output)
+        compared = errant.show(name) if written is None else written.comparison
+        primary = database_replicas(session).require_replica(name).spec.replica_of
+    number = count(parse_rendered(compared.ahead))
+    said = f"'{name}' holds nothing that '{primary}' lacks."
+    if compared.ahead:
+        said = f"'{name}' holds {number} transactions that '{primary}' lacks: {compared.ahead}"
+    elif compared.unknown:
+        said = f"No transaction is known that '{name}' holds and '{primary}' lacks."
+    if compared.unknown:
+        said += f"\nThere may be more: {compared.unknown}"
+    if written is not None:
+        said += f"\nThey are in {output} ({format_bytes(written.size_bytes)})."
+    make_output(output_format).text(
+        {
+            "replica": name,
+            "primary": primary,
+            "transactions_ahead": number,
+            "ahead": compared.ahead or None,
+            "unknown": compared.unknown,
+            "file": None if output is None else str(output),
+        },
+        said,
     )
 
 
@@ -299,13 +374,21 @@ def replica_due(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Renew the replicas whose time has come, and those that can never catch up; for cron."""
+    """Renew the replicas whose time has come, and those that can never catch up; for cron.
+
+    A replica that is ahead of its primary is never renewed, and reported as a problem.
+    """
     with work_on_databases(lab) as (session, _):
         renewals = replica_renewals(session).carry_out(changes_nothing=dry_run)
     if dry_run:
         show_plan(
             output_format,
-            [f"Renew {entry.replica} from {entry.primary} ({entry.reason})" for entry in renewals],
+            [
+                f"Renew {entry.replica} from {entry.primary} ({entry.reason})"
+                if entry.problem is None
+                else f"Leave {entry.replica} as it is: {entry.problem}"
+                for entry in renewals
+            ],
         )
         return
     make_output(output_format).table(
@@ -331,6 +414,8 @@ def replica_document(view: ReplicaView) -> dict[str, Any]:
         "state": standing.state,
         "lag_s": None if standing.lag_ms is None else standing.lag_ms / 1000,
         "transactions_behind": standing.behind,
+        "transactions_ahead": standing.ahead_count,
+        "ahead": standing.ahead,
         "problem": standing.problem,
         "renewed_at": view.record.renewed_at.isoformat() if view.record.renewed_at else None,
         "renew_every_s": spec.renew_every_s,

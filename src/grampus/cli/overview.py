@@ -24,7 +24,7 @@ from grampus.databases.names.events import DatabaseEvent
 from grampus.databases.overview import Overview
 from grampus.databases.records import render_labels
 from grampus.databases.replicas.decide_replicas import ReplicaStanding, format_lag
-from grampus.databases.replicas.replicas import ReplicaView
+from grampus.databases.replicas.replica_looks import ReplicaView
 from grampus.databases.snapshots.decide_retention import SnapshotSchedule
 from grampus.databases.view import DatabaseView
 from grampus.volumes.live import LiveVolume
@@ -205,6 +205,8 @@ def _replication_document(seen: Overview) -> dict[str, Any] | None:
         "state": standing.state,
         "lag_s": None if standing.lag_ms is None else standing.lag_ms / 1000,
         "transactions_behind": standing.behind,
+        "transactions_ahead": standing.ahead_count,
+        "ahead": standing.ahead,
         "problem": standing.problem,
     }
 

@@ -5,7 +5,7 @@ A feature defines its kinds beside its steps; `catalogue.py` lists them all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from grampus.databases.records import new_database_id
 from grampus.databases.step_ports import StepPorts
-from grampus.state.operations import Step
+from grampus.state.operations import Operation, Step
 
 DocumentT = TypeVar("DocumentT", bound=BaseModel)
 # `finish`: applied to its end. `finish-or-undo`: the same, and undone when that fails.
@@ -51,6 +51,9 @@ class OperationType(Generic[DocumentT]):
     build: Callable[[StepPorts, DocumentT], list[Step]]  # changes nothing
     subject: Callable[[DocumentT], str]  # the database's name
     when_cut_off: WhenCutOff
+    # The step that destroys what cannot be made again, of a kind that is finished when cut off.
+    # Before that step such an operation is undone, cut off or failed; from it on it is finished.
+    no_way_back: str = ""
     # Addresses that it holds until it is over.
     address: Callable[[DocumentT], str | None] = no_address
     endpoint_address: Callable[[DocumentT], str | None] = no_address
@@ -77,7 +80,19 @@ class OperationType(Generic[DocumentT]):
 
     @property
     def is_undone_on_failure(self) -> bool:
-        return self.when_cut_off != "finish"
+        return self.when_cut_off != "finish" or bool(self.no_way_back)
+
+    def left_to_finish(self, operation: Operation, steps: Sequence[Step]) -> Sequence[Step] | None:
+        """The steps that finish an operation of this kind that was cut off; None: it is undone."""
+        if operation.status != "running" or self.when_cut_off == "undo":
+            return None
+        if not self.no_way_back:
+            return steps
+        names = [step.name for step in steps]
+        at = names.index(self.no_way_back)
+        # Not those before it: they are done, and to begin with them again would be noted as if
+        # there were a way back.
+        return steps[at:] if operation.step in names[at:] else None
 
     def parse(self, document: Mapping[str, object]) -> DocumentT:
         """What an operation of this kind was journaled with."""

@@ -69,6 +69,31 @@ class ReadEndpoint(BaseModel):
     left_hosts: tuple[str, ...] = ()
 
 
+class PrimaryStart(BaseModel):
+    """A start of a primary: what it committed first after it, as its binary log tells."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    begun: str  # in UTC, such as `261127 3:51:17`
+    firsts: tuple[tuple[str, int, str], ...]  # source, number and stamp, as `histories.Commit`
+
+
+class ReplicaHistory(BaseModel):
+    """What comparisons of a replica with its primary found, since it was last filled."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    filled: str  # when the replica was made or renewed: what was found before is of other data
+    # Transactions that it holds and its primary lacks, or has under the same names with another
+    # content. They stay noted: the primary may reuse their numbers, and then no set shows them.
+    ahead: str = ""
+    seen_to: str = ""  # the newest binary log of its primary up to which all starts were noted
+    # Starts of its primary that were not compared yet, since the replica could not be asked.
+    starts: tuple[PrimaryStart, ...] = ()
+    # Its primary started then or later, and the binary logs of that time were deleted uncompared.
+    unseen_since: str = ""
+
+
 class DatabaseRecord(BaseModel):
     """A database that exists, or is being made or removed."""
 

@@ -142,6 +142,7 @@ class DatabaseOperations:
             [_followed(step, (after or {}).get(step.name)) for step in steps],
             self.progress,
             undo_on_failure=kind.is_undone_on_failure,
+            no_way_back=kind.no_way_back,
         )
 
     def describe(self, kind: OperationType[DocumentT], document: DocumentT) -> list[str]:
@@ -179,9 +180,13 @@ class DatabaseOperations:
                 )
                 continue
             steps = kind.build(self._ports_of(operation), self._document(operation))
-            if kind.when_cut_off != "undo" and operation.status == "running":
+            left = kind.left_to_finish(operation, steps)
+            if left is not None:
                 self._journal.apply(
-                    operation, steps, self.progress, undo_on_failure=kind.is_undone_on_failure
+                    operation,
+                    left,
+                    self.progress,
+                    undo_on_failure=kind.is_undone_on_failure and not kind.no_way_back,
                 )
                 done = "finished"
             else:

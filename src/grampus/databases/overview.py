@@ -19,7 +19,8 @@ from grampus.databases.model import DatabaseRecord, ReadEndpoint
 from grampus.databases.names.events import DatabaseEvent, DatabaseEvents
 from grampus.databases.operating import DatabaseOperations
 from grampus.databases.replicas.decide_replicas import ReplicaStanding, find_reader
-from grampus.databases.replicas.replicas import DatabaseReplicas, ReplicaView
+from grampus.databases.replicas.replica_looks import ReplicaView
+from grampus.databases.replicas.replicas import DatabaseReplicas
 from grampus.databases.snapshots.decide_retention import decide_next
 from grampus.databases.view import DatabaseView
 from grampus.volumes.model import Lineage, MeasuredSnapshots

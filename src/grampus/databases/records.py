@@ -12,6 +12,7 @@ from grampus.databases.model import (
     DatabaseRecord,
     DatabaseSpec,
     ReadEndpoint,
+    ReplicaHistory,
     ScratchSpec,
     TrashedDatabase,
 )
@@ -22,6 +23,7 @@ SCRATCH_KIND = "scratch-instance"
 TRASHED_KIND = "trashed-database"
 BACKUP_STATE_KIND = "backup-state"
 READ_ENDPOINT_KIND = "read-endpoint"
+REPLICA_HISTORY_KIND = "replica-history"
 
 
 class DatabaseRecords:
@@ -64,6 +66,22 @@ class DatabaseRecords:
         self._store.remove(DATABASE_KIND, self._lab, name)
         self._store.remove(BACKUP_STATE_KIND, self._lab, name)
         self._store.remove(READ_ENDPOINT_KIND, self._lab, name)
+        self._store.remove(REPLICA_HISTORY_KIND, self._lab, name)
+
+    def replica_history(self, record: DatabaseRecord) -> ReplicaHistory:
+        """What comparisons of a replica with its primary found since it was last filled.
+
+        Not in its record: it is compared beside changes of the database.
+        """
+        filled = (record.renewed_at or record.created_at).isoformat()
+        name = record.spec.name
+        found = self._store.get(REPLICA_HISTORY_KIND, self._lab, name, ReplicaHistory)
+        if found is None or found.filled != filled:
+            return ReplicaHistory(filled=filled)
+        return found
+
+    def put_replica_history(self, name: str, history: ReplicaHistory) -> None:
+        self._store.put(REPLICA_HISTORY_KIND, self._lab, name, history)
 
     def backup_state(self, record: DatabaseRecord) -> BackupState | None:
         """What is remembered of its backups. Not in its record: backups run beside its changes."""

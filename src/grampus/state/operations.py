@@ -152,11 +152,13 @@ class OperationJournal:
         *,
         undo_on_failure: bool,
         until: str = "",
+        no_way_back: str = "",
     ) -> None:
         """Apply every step in order; on failure or Ctrl-C undo them if asked, then re-raise.
 
         With `undo_on_failure` false a failed operation stays unfinished, for the next command
-        to go on with. So does one that is applied `until` the step of that name only.
+        to go on with. So does one that fails in the step `no_way_back` or in a later one, and one
+        that is applied `until` the step of that name only.
         """
         if operation.is_found:
             self._require_current(operation)
@@ -166,6 +168,7 @@ class OperationJournal:
                     self._mark(operation, "running", step.name)
                     return
                 progress.phase(step.title)
+                undo_on_failure = undo_on_failure and step.name != no_way_back
                 self._mark(operation, "running", step.name)
                 failpoint(f"{operation.kind}/{step.name}/before")
                 step.apply()

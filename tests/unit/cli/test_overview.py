@@ -21,7 +21,7 @@ from grampus.databases.model import DatabaseRecord, DatabaseSpec, ReadEndpoint
 from grampus.databases.names.events import DatabaseEvent
 from grampus.databases.overview import Overview
 from grampus.databases.replicas.decide_replicas import ReplicaStanding
-from grampus.databases.replicas.replicas import ReplicaView
+from grampus.databases.replicas.replica_looks import ReplicaView
 from grampus.databases.snapshots.decide_retention import SnapshotSchedule
 from grampus.databases.view import DatabaseView
 from grampus.volumes.model import Lineage, MeasuredSnapshots, SnapshotInfo
@@ -166,6 +166,8 @@ def test_what_a_replica_follows() -> None:
         "state": "replicating",
         "lag_s": 0.3,
         "transactions_behind": 0,
+        "transactions_ahead": None,
+        "ahead": None,
         "problem": None,
     }
     assert document["endpoints"] == {

@@ -154,6 +154,36 @@ def test_error_without_undo_leaves_it_to_be_finished(
     finish_then_undo(tmp_path)
 
 
+@pytest.mark.parametrize("fails_at", range(len(PARTS)))
+@pytest.mark.parametrize("no_way_back", PARTS)
+def test_what_fails_is_undone_up_to_the_step_without_a_way_back(
+    store: Store, no_way_back: str, fails_at: int
+) -> None:
+    undone: list[str] = []
+
+    def fail() -> None:
+        raise GrampusError("no room")
+
+    def make(at: int, name: str) -> Step:
+        apply = fail if at == fails_at else lambda: None
+        return Step(name, name, apply, lambda: undone.append(name))
+
+    steps = [make(at, name) for at, name in enumerate(PARTS)]
+    journal = OperationJournal(store, FakeClock())
+    operation = journal.begin(KIND, LAB, SUBJECT, SPEC)
+    with pytest.raises(GrampusError):
+        journal.apply(
+            operation,
+            steps,
+            RecordedProgress(),
+            undo_on_failure=True,
+            no_way_back=no_way_back,
+        )
+    is_past = fails_at >= PARTS.index(no_way_back)
+    assert undone == ([] if is_past else list(reversed(PARTS)))
+    assert [one.step for one in journal.unfinished(LAB)] == ([PARTS[fails_at]] if is_past else [])
+
+
 def test_undo_that_fails_stays_unfinished_and_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from grampus.cli.composition.session import Session
 from grampus.databases.clones.cloning import DatabaseClones
 from grampus.databases.clones.due_flattening import DueFlattening
+from grampus.databases.replicas.extracting import ErrantTransactions
 from grampus.databases.replicas.renewals import ReplicaRenewals
 from grampus.databases.replicas.replicas import DatabaseReplicas
 from grampus.databases.snapshots.snapshot_schedules import SnapshotSchedules
@@ -24,6 +25,10 @@ def due_flattening(session: Session) -> DueFlattening:
 def database_replicas(session: Session) -> DatabaseReplicas:
     pools = CopiesPools(session.require_lab(), session.cluster(), session.clock)
     return DatabaseReplicas(session.databases(), pools)
+
+
+def errant_transactions(session: Session) -> ErrantTransactions:
+    return ErrantTransactions(session.databases().operations.ports, database_replicas(session))
 
 
 def replica_renewals(session: Session) -> ReplicaRenewals:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -12,15 +12,27 @@ from grampus.core.intervals import require_interval
 from grampus.core.names import MAX_NAME_LENGTH
 from grampus.databases.model import DatabaseStatus, FlavourName
 from grampus.databases.placement import HostLoad, decide_placement
-from grampus.databases.replicas.gtid_sets import count_missing, parse_gtid_set
+from grampus.databases.replicas.gtid_sets import (
+    GtidSet,
+    count,
+    count_missing,
+    parse_gtid_set,
+    parse_rendered,
+    render_gtid_set,
+    subtract,
+    unite,
+)
 from grampus.databases.replicas.replication_sql import Position, Replication
 
-# `replicating` alone is healthy. `too-far-behind`: the primary no longer has the binary logs that
-# it lacks, so it must be renewed. `broken`: what it received cannot be applied. `not-replicating`:
-# it was told of no primary, or to stop. `no-answer`: its server runs, and hangs.
+# `replicating` alone is healthy. `ahead`: it holds transactions that its primary lacks, which exist
+# nowhere else. `too-far-behind`: the primary no longer has the binary logs that it lacks, so it
+# must be renewed. `broken`: its primary refuses to send more, or what it received cannot be
+# applied. `not-replicating`: it was told of no primary, or to stop. `no-answer`: its server runs,
+# and hangs.
 ReplicaState = Literal[
     "replicating",
     "disconnected",
+    "ahead",
     "broken",
     "too-far-behind",
     "not-replicating",
@@ -34,6 +46,7 @@ ReplicaState = Literal[
 Copies = Literal[1, 2, 3]
 MIN_RENEW_EVERY_S, MAX_RENEW_EVERY_S = 3600, 31 * 86400
 _TAIL = "-r"
+_SAID_AHEAD = "Its primary says that the replica has more transactions than the primary has."
 
 
 @dataclass(frozen=True)
@@ -54,13 +67,20 @@ class ReplicaStanding:
     """How a replica is, and how far behind its primary.
 
     `behind` and `lag_ms` are None where they cannot be known. The lag is how old what it shows is
-    at most: 0 when it has all that its primary had.
+    at most: 0 when it has all that its primary had. `ahead` are the transactions that it holds and
+    its primary lacks, as `render_gtid_set` writes them; None: none is known.
     """
 
     state: ReplicaState
     behind: int | None = None  # transactions
     lag_ms: int | None = None
     problem: str | None = None
+    ahead: str | None = None
+
+    @property
+    def ahead_count(self) -> int | None:
+        """How many transactions it is ahead by; None: it is not, or they are not known."""
+        return None if self.ahead is None else count(parse_rendered(self.ahead))
 
 
 def decide_replica_name(primary: str, taken: Collection[str]) -> str:
@@ -94,19 +114,36 @@ def decide_standing(
     replication: Replication | None,
     own: Position | None,
     primary: Position | None,
+    *,
+    noted_ahead: str = "",
 ) -> ReplicaStanding:
-    """How a replica is, from what its server (`own`) and its primary's said; None: nothing."""
+    """How a replica is, from what its server (`own`) and its primary's said; None: nothing.
+
+    Where the two differ, `primary` must be the later answer: what a replica has that its primary
+    lacked before is no difference. `noted_ahead` are transactions that it was found to be ahead by
+    at an earlier time: its primary may have reused their numbers since.
+    """
+    noted = parse_rendered(noted_ahead)
     if status != "running":
-        return ReplicaStanding(status)
+        return _with_ahead(ReplicaStanding(status), noted)
     if own is None:
-        return ReplicaStanding("stopped", problem="Its server does not answer.")
+        said = "Its server does not answer."
+        return _with_ahead(ReplicaStanding("stopped", problem=said), noted)
     behind = missing_for_ever = None
+    executed = parse_gtid_set(flavour, own.executed)
+    ahead = noted
     if primary is not None:
-        executed = parse_gtid_set(flavour, own.executed)
-        behind = count_missing(parse_gtid_set(flavour, primary.executed), executed)
-        missing_for_ever = count_missing(parse_gtid_set(flavour, primary.purged), executed)
+        received = parse_gtid_set(flavour, replication.received if replication else "")
+        has_or_gets = unite(executed, received)
+        at_primary = parse_gtid_set(flavour, primary.executed)
+        ahead = unite(noted, subtract(has_or_gets, at_primary))
+        behind = count_missing(at_primary, executed)
+        missing_for_ever = count_missing(parse_gtid_set(flavour, primary.purged), has_or_gets)
     lag_ms = _decide_lag_ms(behind, replication)
-    if missing_for_ever or (replication is not None and replication.lacks_binlogs):
+    refusal = replication.refusal if replication is not None else None
+    if count(ahead) or refusal == "ahead":
+        return _with_ahead(ReplicaStanding("ahead", behind, lag_ms, _SAID_AHEAD), ahead)
+    if missing_for_ever or refusal == "purged":
         problem = "Its primary no longer has the binary logs that it lacks: renew it."
         return ReplicaStanding("too-far-behind", behind, lag_ms, problem)
     if replication is None:
@@ -114,6 +151,8 @@ def decide_standing(
         return ReplicaStanding("not-replicating", behind, lag_ms, problem)
     if replication.apply_error:
         return ReplicaStanding("broken", behind, lag_ms, replication.apply_error)
+    if refusal == "refused":
+        return ReplicaStanding("broken", behind, lag_ms, replication.receive_error)
     was_stopped = replication.receiving == "off" and not replication.receive_error
     if was_stopped or not replication.applying:
         problem = "Its replication was stopped: renew it."
@@ -122,6 +161,20 @@ def decide_standing(
         said = replication.receive_error or "It is about to connect to its primary."
         return ReplicaStanding("disconnected", behind, lag_ms, said)
     return ReplicaStanding("replicating", behind, lag_ms)
+
+
+def _with_ahead(standing: ReplicaStanding, ahead: GtidSet) -> ReplicaStanding:
+    """The same, with the transactions that exist on this replica alone."""
+    if not count(ahead):
+        return standing
+    return replace(standing, ahead=render_gtid_set(ahead), problem=explain_ahead(ahead))
+
+
+def explain_ahead(ahead: GtidSet) -> str:
+    """What a replica holds alone, as a sentence that stays the same while nothing changes."""
+    number = count(ahead)
+    noun = "transaction" if number == 1 else "transactions"
+    return f"It holds {number} {noun} that its primary lacks: {render_gtid_set(ahead)}."
 
 
 def find_reader(standings: Mapping[str, ReplicaStanding]) -> str | None:

@@ -42,6 +42,52 @@ def count_missing(wanted: GtidSet, there: GtidSet) -> int:
     )
 
 
+def subtract(these: GtidSet, those: GtidSet) -> GtidSet:
+    """The transactions of `these` that are not in `those`."""
+    left = {
+        source: tuple(
+            piece for interval in intervals for piece in _without(interval, those.get(source, ()))
+        )
+        for source, intervals in these.items()
+    }
+    return {source: pieces for source, pieces in left.items() if pieces}
+
+
+def unite(*sets: GtidSet) -> GtidSet:
+    """The transactions that are in any of them."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    for one in sets:
+        for source, intervals in one.items():
+            found.setdefault(source, []).extend(intervals)
+    return {source: _merged(intervals) for source, intervals in found.items()}
+
+
+def has(transactions: GtidSet, source: str, number: int) -> bool:
+    """Whether that transaction is among them."""
+    return any(first <= number <= last for first, last in transactions.get(source, ()))
+
+
+def count(transactions: GtidSet) -> int:
+    return count_missing(transactions, {})
+
+
+def render_gtid_set(transactions: GtidSet) -> str:
+    """`UUID:1-5:7,UUID:TAG:1-2`, as MySQL reads it; of MariaDB `DOMAIN:96-100`, for people.
+
+    `parse_rendered` reads both again.
+    """
+    return ",".join(
+        f"{source}:" + ":".join(str(a) if a == b else f"{a}-{b}" for a, b in intervals)
+        for source, intervals in sorted(transactions.items())
+        if intervals
+    )
+
+
+def parse_rendered(text: str) -> GtidSet:
+    """What `render_gtid_set` wrote, of either server. Raises GrampusError as `parse_gtid_set`."""
+    return parse_gtid_set("mysql", text)
+
+
 def _parse_mysql(word: str) -> list[tuple[str, tuple[int, int]]]:
     uuid, *parts = (part.strip() for part in word.split(":"))
     if not uuid or not parts:
@@ -62,10 +108,10 @@ def _parse_mariadb(word: str) -> list[tuple[str, tuple[int, int]]]:
 
 
 def _merged(intervals: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Sorted, and no two of them overlap: a transaction counts once, however often it is named."""
+    """Sorted, without overlaps: a transaction counts once, however often it is named."""
     merged: list[tuple[int, int]] = []
     for first, last in sorted(intervals):
-        if merged and first <= merged[-1][1]:
+        if merged and first <= merged[-1][1] + 1:
             merged[-1] = (merged[-1][0], max(last, merged[-1][1]))
         else:
             merged.append((first, last))

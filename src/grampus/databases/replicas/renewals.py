@@ -8,11 +8,18 @@ from typing import Literal
 from grampus.core.errors import GrampusError
 from grampus.databases.model import DatabaseRecord, DatabaseSpec
 from grampus.databases.operating import DatabaseOperations
-from grampus.databases.replicas.decide_replicas import is_renewal_due, require_renewal_interval
+from grampus.databases.replicas.comparing import ReplicaComparing
+from grampus.databases.replicas.decide_replicas import (
+    explain_ahead,
+    is_renewal_due,
+    require_renewal_interval,
+)
+from grampus.databases.replicas.gtid_sets import parse_rendered
 from grampus.databases.replicas.replica_steps import SCHEDULE_RENEWAL
 from grampus.databases.replicas.replicas import DatabaseReplicas
 
-RenewalReason = Literal["schedule", "too-far-behind"]
+# `ahead`: it is not renewed, and its `problem` says what it holds.
+RenewalReason = Literal["schedule", "too-far-behind", "ahead"]
 
 
 @dataclass(frozen=True)
@@ -31,6 +38,7 @@ class ReplicaRenewals:
     def __init__(self, operations: DatabaseOperations, replicas: DatabaseReplicas) -> None:
         self._operations = operations
         self._replicas = replicas
+        self._comparing = ReplicaComparing(operations.ports)
 
     def get(self, name: str) -> int | None:
         """Seconds between renewals; None: by hand alone. Raises as `plan`."""
@@ -56,15 +64,23 @@ class ReplicaRenewals:
     def carry_out(self, *, changes_nothing: bool = False) -> list[Renewal]:
         """Renew what is due now; one answer for each that was to be renewed.
 
-        What fails with one keeps none of the others from its own. With `changes_nothing`, says
-        what would be done.
+        What fails with one keeps none of the others from its own. One that holds what its primary
+        lacks, or of which that cannot be told, is never renewed: its problem says so. With
+        `changes_nothing`, says what would be done.
         """
         done = []
         for name, record in self._operations.records.all().items():
             primary = record.spec.replica_of
-            if primary is None or record.phase != "ready" or record.desired != "running":
+            if primary is None or record.phase != "ready":
                 continue
-            reason = self._reason(name, record)
+            # Of one that is stopped too: its primary's logs tell of a start for some time only.
+            compared = self._comparing.compare(name)
+            if compared.ahead:
+                # It holds the only copy of what it is ahead by: that is its user's to decide on.
+                said = explain_ahead(parse_rendered(compared.ahead))
+                done.append(Renewal(name, primary, "ahead", f"The replica {name} is ahead. {said}"))
+                continue
+            reason = self._reason(name, record) if record.desired == "running" else None
             if reason is None:
                 continue
             problem = None if changes_nothing else self._renew(name)

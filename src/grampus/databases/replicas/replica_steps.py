@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pydantic import BaseModel, ConfigDict
 
 from grampus.core.errors import NotFoundError
@@ -15,10 +17,13 @@ from grampus.databases.kinds import OperationType, new_identity
 from grampus.databases.lifecycle import DELETE
 from grampus.databases.live.live_changes import LiveWork
 from grampus.databases.model import DatabaseSpec
+from grampus.databases.replicas.comparing import ReplicaComparing, require_nothing_lost
 from grampus.databases.replicas.replica_work import ReplicaWork
 from grampus.databases.step_ports import StepPorts
 from grampus.state.operations import Step
 from grampus.volumes.model import CloneSource
+
+RENEWAL_REMOVES_AT = "old"
 
 
 class AddOrder(BaseModel):
@@ -66,6 +71,7 @@ class RenewOrder(BaseModel):
     primary: str
     owner: str  # the name of its own user, which is the primary's
     source: CloneSource  # the snapshot is taken for this renewal alone: no other has its name
+    discards_errant: bool = False  # also what the replica holds alone, or may hold alone
 
 
 def _add_steps(ports: StepPorts, order: AddOrder) -> list[Step]:
@@ -165,8 +171,20 @@ class _RenewWork:
         if not self._is_cloned():
             self._ports.volumes.ensure_snapshot(self._order.primary, self._order.source.snapshot)
 
+    def remove_snapshot(self) -> None:
+        self._ports.volumes.ensure_snapshot_absent(self._order.primary, self._order.source.snapshot)
+
+    def require_nothing_lost(self) -> None:
+        """The snapshot is of a primary that had all that the replica has, also of one that crashed
+        since somebody last looked. Raises what the function of that name raises."""
+        name, primary = self._order.changed.name, self._order.primary
+        if not (self._order.discards_errant or self._is_cloned()):
+            require_nothing_lost(
+                name, primary, ReplicaComparing(self._ports, is_patient=True).compare(name)
+            )
+
     def remove_old(self) -> None:
-        """What the replica held is nobody's loss: its primary has it."""
+        """What the replica held is nobody's loss: its primary has it, or the user gave it up."""
         if not self._is_cloned():
             self._work.kill_server()
             self._work.remove_volume()
@@ -190,19 +208,35 @@ class _RenewWork:
 
 
 def _renew_steps(ports: StepPorts, order: RenewOrder) -> list[Step]:
-    """Never undone: what was there is gone. Name, address and passwords stay as they are."""
+    """Undone until the old volume is touched, finished from then on.
+
+    Name, address and passwords stay as they are.
+    """
     spec, primary = order.changed, order.primary
     renewal = _RenewWork(ports, order)
     work = ReplicaWork(ports, spec, primary)
     fill = [
-        Step("snapshot", f"Take a snapshot of {primary}", renewal.take_snapshot),
-        Step("old", "Stop the server and remove its volume", renewal.remove_old),
+        Step(
+            "snapshot",
+            f"Take a snapshot of {primary}",
+            renewal.take_snapshot,
+            renewal.remove_snapshot,
+        ),
+        Step(
+            "compare",
+            f"See that {primary} has all that {spec.name} holds"
+            if not order.discards_errant
+            else f"Give up what {spec.name} holds and {primary} lacks",
+            renewal.require_nothing_lost,
+        ),
+        Step(RENEWAL_REMOVES_AT, "Stop the server and remove its volume", renewal.remove_old),
         Step("volume", f"Clone the volume of {primary}", renewal.clone),
         Step("release", "Leave that snapshot to the clone alone", renewal.release),
     ]
     *steps, finish = copied_steps(ports, spec, fill, owner=order.owner)
     return [
-        *steps,
+        # What making a database anew would undo is the replica's own here.
+        *(step if step.name == "snapshot" else replace(step, undo=None) for step in steps),
         Step("follow", f"Let it follow {primary}", work.follow),
         Step("note", "Note when it was filled", work.note_renewed),
         finish,
@@ -258,6 +292,7 @@ RENEW_REPLICA = OperationType(
     build=_renew_steps,
     subject=lambda order: order.changed.name,
     when_cut_off="finish",
+    no_way_back=RENEWAL_REMOVES_AT,
     goes_with_database=True,
     takes_volume=True,
     opens_volume=True,

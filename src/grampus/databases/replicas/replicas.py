@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import replace
 
 from grampus.core.errors import GrampusError, RefusedError, not_found
-from grampus.databases.administrator import (
-    Administrator,
-    NoAnswerError,
-    administrator_of,
-    observer_of,
-)
+from grampus.databases.administrator import administrator_of
 from grampus.databases.clones.cloning import DatabaseClones
 from grampus.databases.clones.decide_clone import CloneRequest
 from grampus.databases.endpoints.decide_endpoint import Candidate
 from grampus.databases.endpoints.read_endpoints import EndpointChange, ReadEndpoints
 from grampus.databases.kinds import DocumentT, OperationType
-from grampus.databases.model import DatabaseRecord, DatabaseSpec, DatabaseStatus
+from grampus.databases.model import DatabaseRecord
 from grampus.databases.placement import HostLoad, decide_address
 from grampus.databases.ports import CopiesPort
+from grampus.databases.replicas.comparing import (
+    ReplicaComparing,
+    describe_loss,
+    require_nothing_lost,
+)
 from grampus.databases.replicas.decide_replicas import (
     ReplicaRequest,
-    ReplicaStanding,
     decide_reader,
     decide_replica_host,
     decide_replica_name,
-    decide_standing,
 )
+from grampus.databases.replicas.replica_looks import ReplicaLooks, ReplicaView
 from grampus.databases.replicas.replica_rules import replicas_of, require_allowed
 from grampus.databases.replicas.replica_steps import (
     ADD_REPLICA,
@@ -41,28 +38,12 @@ from grampus.databases.replicas.replica_steps import (
     RemoveOrder,
     RenewOrder,
 )
-from grampus.databases.replicas.replica_work import observe_position, observe_replication
-from grampus.databases.replicas.replication_sql import Position
 from grampus.databases.service import DatabaseService
 from grampus.databases.snapshots.decide_retention import name_at
-from grampus.databases.step_ports import StepPorts
 from grampus.volumes.model import CloneSource
 
 # As snapshots that are taken for one clone alone begin: no lineage shows them.
 _RENEWAL_PREFIX = "for-"
-# Servers that are looked at side by side: one that hangs is waited for once, not once for each.
-_LOOKS_AT_ONCE = 8
-
-# How a server is asked: `observer_of`, or `administrator_of` with more patience.
-_Asks = Callable[[StepPorts, DatabaseSpec], Administrator]
-
-
-@dataclass(frozen=True)
-class ReplicaView:
-    """A replica as it stands."""
-
-    record: DatabaseRecord
-    standing: ReplicaStanding
 
 
 class DatabaseReplicas:
@@ -74,6 +55,8 @@ class DatabaseReplicas:
         self._clones = DatabaseClones(databases.operations, databases.planner)
         self._copies = copies
         self._endpoints = ReadEndpoints(databases.operations)
+        self._looks = ReplicaLooks(databases)
+        self._comparing = ReplicaComparing(databases.operations.ports)
 
     def describe(self, kind: OperationType[DocumentT], document: DocumentT) -> list[str]:
         """What an operation would do, one line a step, for `--dry-run`."""
@@ -142,24 +125,21 @@ class DatabaseReplicas:
         return replicas_of(self._operations.records.all(), primary)
 
     def of(self, primary: str, *, asks_primary: bool = True) -> list[ReplicaView]:
-        """The replicas of a database and how far each is behind. Raises NotFoundError.
+        """The replicas of a database and how far each is behind or ahead. Raises NotFoundError.
 
-        The primary is asked first: what a replica has more than it had then is not counted. How far
-        they are behind one that is not asked is not known.
+        How far they are behind or ahead of a primary that is not asked is not known.
         """
         self._operations.records.get(primary)
         names = self.names(primary)
         if not names:
             return []
-        position = self._position_of(primary) if asks_primary else None
-        if len(names) == 1:
-            return [self._view(names[0], position)]
-        with ThreadPoolExecutor(max_workers=min(len(names), _LOOKS_AT_ONCE)) as pool:
-            return list(pool.map(lambda name: self._view(name, position), names))
+        position = self._looks.position_of(primary) if asks_primary else None
+        return self._looks.views(names, position)
 
     def show(self, name: str) -> ReplicaView:
         """One replica. Raises NotFoundError, RefusedError with code `no-replica`."""
-        return self._view(name, self._position_of(self.require_replica(name).spec.replica_of))
+        primary = self.require_replica(name).spec.replica_of
+        return self._looks.view(name, self._looks.position_of(primary))
 
     def require_replica(self, name: str) -> DatabaseRecord:
         """The record of a replica. Raises NotFoundError, RefusedError with code `no-replica`."""
@@ -187,11 +167,11 @@ class DatabaseReplicas:
 
     # -- remove -------------------------------------------------------------------------------
 
-    def plan_remove(self, name: str) -> RemoveOrder:
-        """The end of a replica.
+    def plan_remove(self, name: str, *, discards_errant: bool = False) -> RemoveOrder:
+        """The end of a replica; with `discards_errant` also of one that is ahead.
 
-        Raises NotFoundError, HostUnreachableError, RefusedError with code `no-replica` or
-        `protected`.
+        Raises NotFoundError, HostUnreachableError, RefusedError with code `no-replica`,
+        `protected` or `ahead`.
         """
         spec = self.require_replica(name).spec
         if spec.protected:
@@ -201,11 +181,19 @@ class DatabaseReplicas:
                 code="protected",
             )
         self._operations.require_reachable(spec.host)
+        if not discards_errant:
+            # What cannot be told is no reason here: a replica or its primary may be gone for good.
+            compared = replace(self._comparing.compare(name), unknown=None)
+            require_nothing_lost(name, spec.replica_of or "", compared, would="remove")
         return RemoveOrder(
             spec=spec, primary=spec.replica_of or "", leftover_snapshot=self._leftover(name)
         )
 
-    def remove(self, name: str) -> None:
+    def explain_loss(self, name: str) -> str:
+        """What would be lost with a replica, as a sentence. Raises NotFoundError."""
+        return describe_loss(name, self._comparing.compare(name))
+
+    def remove(self, name: str, *, discards_errant: bool = False) -> None:
         """Remove a replica for good; cut off, the next command finishes it.
 
         Raises what `plan_remove` raises.
@@ -220,7 +208,8 @@ class DatabaseReplicas:
             operations.settle(name, before_deletion=True)
             if is_removing and operations.records.find(name) is None:
                 return
-            order = self.plan_remove(name).model_copy(update={"leftover_snapshot": leftover})
+            planned = self.plan_remove(name, discards_errant=discards_errant)
+            order = planned.model_copy(update={"leftover_snapshot": leftover})
             operations.run(REMOVE_REPLICA, order)
         self._copies.tidy(order.spec.pool)
         self.follow_endpoint(order.primary)
@@ -259,8 +248,8 @@ class DatabaseReplicas:
         self._require_running(name)
         wait_for = None
         if wait:
-            position = self._position_of(primary, administrator_of)
-            standing = self._view(name, position, administrator_of).standing
+            position = self._looks.position_of(primary, administrator_of)
+            standing = self._looks.view(name, position, administrator_of).standing
             if position is None or standing.state != "replicating":
                 why = f"{primary} does not answer" if position is None else standing.state
                 raise RefusedError(
@@ -338,11 +327,12 @@ class DatabaseReplicas:
 
     # -- renew --------------------------------------------------------------------------------
 
-    def plan_renew(self, name: str) -> RenewOrder:
-        """A replica filled anew.
+    def plan_renew(self, name: str, *, discards_errant: bool = False) -> RenewOrder:
+        """A replica filled anew; with `discards_errant` whatever it holds.
 
         Raises NotFoundError, HostUnreachableError, RefusedError with code `no-replica`,
-        `not-ready`, or `not-running` for it or its primary, or `pool-full`.
+        `not-ready`, or `not-running` for it or its primary, or `pool-full`, and what
+        `require_nothing_lost` raises.
         """
         record = self.require_replica(name)
         self._operations.ready(name)
@@ -355,6 +345,9 @@ class DatabaseReplicas:
         self._operations.require_reachable(record.spec.host)
         primary = self._running_primary(record.spec.replica_of or "")
         self._operations.volumes.require_writable(primary.spec.name)  # a snapshot of it is taken
+        if not discards_errant:
+            comparing = ReplicaComparing(self._operations.ports, is_patient=True)
+            require_nothing_lost(name, primary.spec.name, comparing.compare(name))
         volume = self._operations.volumes.get(primary.spec.name).spec
         size_bytes = max(record.spec.size_bytes, primary.spec.size_bytes)
         now = self._operations.clock.now()
@@ -365,20 +358,21 @@ class DatabaseReplicas:
             source=CloneSource(
                 pool=volume.pool, image=volume.image, snapshot=name_at(_RENEWAL_PREFIX, now)
             ),
+            discards_errant=discards_errant,
         )
 
-    def renew(self, name: str) -> ReplicaView:
+    def renew(self, name: str, *, discards_errant: bool = False) -> ReplicaView:
         """Fill a replica anew from a clone of its primary; nobody can read from it meanwhile.
 
-        Name, address and passwords stay. Cut off, the next command finishes it. Raises what
-        `plan_renew` raises.
+        Name, address and passwords stay. Cut off, the next command finishes it, or undoes it while
+        the replica is whole. Raises what `plan_renew` raises.
         """
         operations = self._operations
         primary = self.require_replica(name).spec.replica_of or ""
         with operations.locked(name), operations.locked(primary):
             operations.settle(name)
             operations.settle(primary)
-            operations.run(RENEW_REPLICA, self.plan_renew(name))
+            operations.run(RENEW_REPLICA, self.plan_renew(name, discards_errant=discards_errant))
         return self.show(name)
 
     # -- inside -------------------------------------------------------------------------------
@@ -426,38 +420,3 @@ class DatabaseReplicas:
             if operation.kind == RENEW_REPLICA.kind:
                 return RENEW_REPLICA.parse(operation.spec).source.snapshot
         return None
-
-    def _position_of(self, primary: str | None, asks: _Asks = observer_of) -> Position | None:
-        """Where the primary is; None when it cannot be asked."""
-        if primary is None:
-            return None
-        try:
-            if self._databases.show(primary).status != "running":
-                return None
-            return observe_position(self._asked(primary, asks))
-        except GrampusError:
-            return None
-
-    def _view(self, name: str, primary: Position | None, asks: _Asks = observer_of) -> ReplicaView:
-        view = self._databases.show(name)
-        record, status = view.record, view.status
-        return ReplicaView(record, self._standing(record.spec, status, primary, asks))
-
-    def _standing(
-        self, spec: DatabaseSpec, status: DatabaseStatus, primary: Position | None, asks: _Asks
-    ) -> ReplicaStanding:
-        replication = own = None
-        if status == "running":
-            try:
-                administrator = self._asked(spec.name, asks)
-                replication = observe_replication(administrator)
-                own = observe_position(administrator)
-            except NoAnswerError as error:
-                return ReplicaStanding("no-answer", problem=error.problem)
-            except GrampusError as error:
-                return ReplicaStanding("stopped", problem=error.problem)
-        return decide_standing(status, spec.flavour, replication, own, primary)
-
-    def _asked(self, name: str, asks: _Asks) -> Administrator:
-        ports = self._operations.ports
-        return asks(ports, ports.records.get(name).spec)

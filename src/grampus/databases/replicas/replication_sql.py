@@ -22,11 +22,27 @@ RETRY_EVERY_S = 5
 SILENCE_S = 30
 HEARTBEAT_S = 10
 # "Got fatal error ... when reading data from binary log": MySQL's number, and the protocol's own.
-_PURGED_NUMBERS = (13114, 1236)
+# Both stand for every reason that ends the primary's dump thread; only the text names the reason.
+_FATAL_NUMBERS = (13114, 1236)
+# MySQL: ER_SOURCE_HAS_PURGED_REQUIRED_GTIDS. MariaDB: the position is older than every log.
+_PURGED_WORDS = (
+    "purged required binary logs",
+    "required binlog files have been purged",
+    "required binlog files might have been purged",
+)
+# MySQL: ER_REPLICA_HAS_MORE_GTIDS_THAN_SOURCE. MariaDB: the position is in none of its logs, with
+# or without its guess that the replica executed transactions of its own.
+_AHEAD_WORDS = (
+    "replica has more gtids than the source",
+    "slave has more gtids than the master",
+    "which is not in the master's binlog",
+)
 _NULL = "NULL"
 _EVENTS_BY_DEFAULT: Mapping[FlavourName, str] = {"mysql": "ON", "mariadb": "OFF"}
 
 Receiving = Literal["on", "connecting", "off"]
+# Why a primary sends nothing more. `refused`: for a reason that is neither of the two others.
+Refusal = Literal["purged", "ahead", "refused"]
 
 
 @dataclass(frozen=True)
@@ -44,9 +60,16 @@ class Replication:
     applied_age_ms: int | None = None  # the same of the last one that was applied
 
     @property
+    def refusal(self) -> Refusal | None:
+        """Why the primary refused to send what the replica lacks; None: it did not."""
+        if self.receiving != "off":
+            return None
+        return classify_refusal(self.receive_error_number, self.receive_error)
+
+    @property
     def lacks_binlogs(self) -> bool:
         """The primary no longer has the binary logs that would be needed."""
-        return self.receiving == "off" and self.receive_error_number in _PURGED_NUMBERS
+        return self.refusal == "purged"
 
 
 @dataclass(frozen=True)
@@ -55,6 +78,22 @@ class Position:
 
     executed: str
     purged: str  # empty in MariaDB, which does not say
+
+
+def classify_refusal(number: int, message: str) -> Refusal | None:
+    """What a receiver's error says of its primary; None: it is another kind of error.
+
+    An error that names no known reason is never taken for missing binary logs: what follows from
+    those is that the replica is removed.
+    """
+    if number not in _FATAL_NUMBERS:
+        return None
+    said = message.lower()
+    if any(words in said for words in _AHEAD_WORDS):
+        return "ahead"
+    if any(words in said for words in _PURGED_WORDS):
+        return "purged"
+    return "refused"
 
 
 def account_of(server_id: int) -> str:

@@ -3,9 +3,12 @@ clone has it too, and a restart forgets nothing."""
 
 from __future__ import annotations
 
+import io
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -15,8 +18,11 @@ from grampus.databases.endpoints.read_endpoints import EndpointChange
 from grampus.databases.layout import PRIMARY_AUTHORITIES, VOLUME_IN_DAEMON
 from grampus.databases.model import ReadEndpoint
 from grampus.databases.replicas.decide_replicas import ReplicaRequest
+from grampus.databases.replicas.extracting import ErrantTransactions
+from grampus.databases.replicas.gtid_sets import has, parse_gtid_set
 from grampus.databases.replicas.renewals import ReplicaRenewals
-from grampus.databases.replicas.replicas import DatabaseReplicas, ReplicaView
+from grampus.databases.replicas.replica_looks import ReplicaView
+from grampus.databases.replicas.replicas import DatabaseReplicas
 from grampus.databases.replicas.replication_sql import (
     ACCOUNT_PREFIX,
     render_accounts_sql,
@@ -34,6 +40,9 @@ from tests.unit.databases.world import World
 
 SOURCE = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 STATE = PurePosixPath("data/replication")
+_FATAL = "Got fatal error 1236 from source when reading data from binary log"
+_PURGED = "the source purged required binary logs."
+_MORE = "Replica has more GTIDs than the source has, using the source's SERVER_UUID."
 _CHANGE = re.compile(
     r"SOURCE_HOST = '(?P<address>[^']+)', SOURCE_PORT = (?P<port>\d+), "
     r"SOURCE_USER = '(?P<user>[^']+)', SOURCE_PASSWORD = '(?P<password>[^']+)'.*"
@@ -71,13 +80,54 @@ class ReplicatingHost(FakeHost):
             self.waited_s.append(timeout_s)
             said = f"`mysql` did not end within {timeout_s:g} s on {self.name} and was stopped."
             raise GrampusError(said, code="timeout")
+        if argv[0] == "bash" and daemon is not None:
+            self._require_up()
+            if "--include-gtids" in argv[2]:
+                text = self._extract(argv, self.daemons[daemon])
+                return self._answer(argv, 0, text, check=True)
+            return self._answer(argv, 0, self._read_log(argv, self.daemons.get(daemon)), check=True)
+        if argv[0] == "ls" and daemon is not None:
+            listed = "binlog.000001\nbinlog.index\nrelay.000002\nrelay.index\n"
+            return self._answer(argv, 0, listed, check=True)
         return super().run(argv, stdin=stdin, timeout_s=timeout_s, check=check, daemon=daemon)
+
+    @contextmanager
+    def reading(self, argv: Sequence[str]) -> Iterator[io.BytesIO]:
+        assert argv[0] == "cat"
+        yield io.BytesIO(self.files[PurePosixPath(argv[1])].content.encode())
+
+    def _extract(self, argv: Sequence[str], daemon: FakeDaemon) -> str:
+        """As `extracting` has transactions written to a file: those that the named logs hold."""
+        path, _reader, wanted, *logs = argv[4:]
+        state = self.state(daemon)
+        of_relay = all("/relay." in log for log in logs)
+        held = range(state["done"] + 1, state["received"] + 1)
+        if not of_relay:
+            held = range(state["purged"] + 1, state["done"] + 1)
+        transactions = parse_gtid_set("mysql", wanted)
+        found = self.files.get(PurePosixPath(path), FakeFile("")).content
+        found += "".join(f"{SOURCE}:{n}\n" for n in held if has(transactions, SOURCE, n))
+        self.files[PurePosixPath(path)] = FakeFile(found)
+        return f"{len(found.splitlines())}\n"
 
     # -- what a server knows ------------------------------------------------------------------
 
     def state(self, daemon: FakeDaemon) -> dict[str, Any]:
-        """Transactions done, those without binary logs, and what it follows."""
-        fresh = {"done": 0, "purged": 0, "received": 0, "follows": None, "receives": False}
+        """Transactions done, those without binary logs, and what it follows.
+
+        `stamps` are those of transactions that were committed after a crash; `logs` are its binary
+        logs: when each was begun, whether by a start, and with which transaction.
+        """
+        fresh: dict[str, Any] = {
+            "done": 0,
+            "purged": 0,
+            "received": 0,
+            "follows": None,
+            "receives": False,
+            "crashes": 0,
+            "stamps": {},
+            "logs": [["260101  0:00:00", True, 1]],
+        }
         found = self.files.get(_volume(daemon) / STATE)
         return fresh if found is None else {**fresh, **json.loads(found.content)}
 
@@ -90,7 +140,27 @@ class ReplicatingHost(FakeHost):
         found = self.daemons[daemon]
         if self.is_read_only(found):
             raise RefusedError("The MySQL server is running with the --super-read-only option.")
-        self.keep(found, done=self.state(found)["done"] + transactions)
+        state = self.state(found)
+        done, stamps = state["done"], state["stamps"]
+        if state["crashes"]:
+            new = range(done + 1, done + transactions + 1)
+            stamps |= {str(number): 1_000_000 * state["crashes"] + number for number in new}
+        self.keep(found, done=done + transactions, stamps=stamps)
+
+    def lose(self, daemon: str, transactions: int, begun: str) -> None:
+        """The server crashed and came back at `begun` without the last ones."""
+        found = self.daemons[daemon]
+        state = self.state(found)
+        done = state["done"] - transactions
+        kept = {number: stamp for number, stamp in state["stamps"].items() if int(number) <= done}
+        logs = [*state["logs"], [begun, True, done + 1]]
+        self.keep(found, done=done, stamps=kept, logs=logs, crashes=state["crashes"] + 1)
+
+    def rotate(self, daemon: str, begun: str, *, is_start: bool = False) -> None:
+        """The server goes on in another binary log."""
+        found = self.daemons[daemon]
+        state = self.state(found)
+        self.keep(found, logs=[*state["logs"], [begun, is_start, state["done"] + 1]])
 
     def is_read_only(self, daemon: FakeDaemon) -> bool:
         """As it runs: from its option file at its start, or as it was told since."""
@@ -136,7 +206,8 @@ class ReplicatingHost(FakeHost):
         """What happened since it was last asked: receiver's state, error number and message."""
         state = self.state(daemon)
         if not state["receives"]:
-            return "OFF", 0, ""
+            refused = state.get("refused", "")
+            return "OFF", 13114 if refused else 0, refused
         source = self._source_of(state)
         if source is None:
             return "CONNECTING", 2003, "Can't connect to MySQL server"
@@ -145,11 +216,16 @@ class ReplicatingHost(FakeHost):
             return "CONNECTING", 2026, "certificate verify failed"
         there = source[0].state(source[1])
         if there["purged"] > state["received"]:
-            return "OFF", 13114, "the source purged required binary logs"
+            return "OFF", 13114, f"{_FATAL}: 'Cannot replicate because {_PURGED}'"
+        if state["received"] > there["done"]:
+            self.keep(daemon, receives=False, refused=f"{_FATAL}: '{_MORE}'")
+            return "OFF", 13114, f"{_FATAL}: '{_MORE}'"
         received = max(state["received"], there["done"])
         applies = daemon.spec.name not in self.held_back | self.apply_error.keys()
         done = max(state["done"], received) if applies else state["done"]
-        self.keep(daemon, received=received, done=done)
+        new = (str(number) for number in range(state["received"] + 1, received + 1))
+        stamps = {number: there["stamps"][number] for number in new if number in there["stamps"]}
+        self.keep(daemon, received=received, done=done, stamps=state["stamps"] | stamps)
         return "ON", 0, ""
 
     # -- what it is asked ---------------------------------------------------------------------
@@ -158,6 +234,12 @@ class ReplicatingHost(FakeHost):
         if daemon is None or daemon.state != "running":
             return 255, "no such container"
         statement, state = argv[-1], self.state(daemon)
+        if statement == "SELECT UNIX_TIMESTAMP(); SHOW GLOBAL STATUS LIKE 'Uptime'":
+            starts = [begun for begun, is_start, _ in state["logs"] if is_start]
+            started = datetime.strptime(starts[-1], "%y%m%d %H:%M:%S").replace(tzinfo=UTC)
+            return 0, f"{int(started.timestamp()) + 60}\nUptime\t60\n"
+        if statement == "SHOW BINARY LOGS":
+            return 0, "".join(f"binlog.{n:06d}\t{n}\tNo\n" for n in self._kept_logs(daemon))
         if statement == render_accounts_sql():
             accounts = accounts_of(self.files[_volume(daemon) / "data" / "accounts"].content)
             return 0, "".join(f"{name}\n" for name in accounts if name.startswith(ACCOUNT_PREFIX))
@@ -179,7 +261,7 @@ class ReplicatingHost(FakeHost):
             self._change(daemon, receives=False)
             return 0, ""
         if statement == render_receive_sql("mysql"):
-            self._change(daemon, receives=True)
+            self._change(daemon, receives=True, refused="")
             return 0, ""
         if statement.startswith("STOP REPLICA; RESET REPLICA ALL"):
             self._change(daemon, follows=None, receives=False, read_only=False)
@@ -192,6 +274,30 @@ class ReplicatingHost(FakeHost):
             return 0, "x\t0\n"
         return super()._administrator(argv, daemon)
 
+    def _kept_logs(self, daemon: FakeDaemon) -> list[int]:
+        """Numbers of its binary logs: those that hold nothing but what was purged are gone."""
+        state = self.state(daemon)
+        firsts = [first for _, _, first in state["logs"]]
+        ends = [*(first - 1 for first in firsts[1:]), None]
+        return [at + 1 for at, end in enumerate(ends) if end is None or end > state["purged"]]
+
+    def _read_log(self, argv: Sequence[str], daemon: FakeDaemon | None) -> str:
+        """As `binlog_reading` reads one."""
+        if daemon is None or daemon.state != "running":
+            return ""
+        path, _end, most, source, from_number = argv[5:]
+        at, state = int(path.rpartition(".")[2]) - 1, self.state(daemon)
+        begun, is_start, first = state["logs"][at]
+        last = state["logs"][at + 1][2] - 1 if at + 1 < len(state["logs"]) else state["done"]
+        numbers = list(range(max(first, state["purged"] + 1), last + 1))
+        if source:
+            assert source == SOURCE
+            numbers = [n for n in numbers if n >= int(from_number)]
+        commits = [
+            f"commit {SOURCE}:{n} {state['stamps'].get(str(n), n)}" for n in numbers[: int(most)]
+        ]
+        return "\n".join([f"begun {begun}", *(["start"] if is_start else []), *commits, "end"])
+
     def _secret_statements(self, stdin: str, daemon: FakeDaemon | None) -> tuple[int, str]:
         change = _CHANGE.search(stdin)
         if change is None:
@@ -203,7 +309,8 @@ class ReplicatingHost(FakeHost):
         if _volume(daemon) / authority not in self.files:
             return 1, "ERROR 1 (HY000): no certificate"
         follows = {key: change[key] for key in ("address", "user", "password")}
-        self._change(daemon, follows=follows, receives=True, received=self.state(daemon)["done"])
+        received = self.state(daemon)["done"]
+        self._change(daemon, follows=follows, receives=True, received=received, refused="")
         return 0, ""
 
     def _change(self, daemon: FakeDaemon, **changes: Any) -> None:
@@ -252,6 +359,9 @@ class ReplicaWorld(World):
     def renewals(self) -> ReplicaRenewals:
         return ReplicaRenewals(self.service().operations, self.replicas())
 
+    def errant(self) -> ErrantTransactions:
+        return ErrantTransactions(self.service().operations.ports, self.replicas())
+
     def add(self, primary: str = "demo", **wishes: Any) -> ReplicaView:
         return self.replicas().add(ReplicaRequest(primary, **wishes))
 
@@ -283,6 +393,25 @@ class ReplicaWorld(World):
 
     def commit(self, name: str = "demo", transactions: int = 1) -> None:
         self.host_of(name).commit(f"mysqld-{name}", transactions)
+
+    def lose(self, name: str = "demo", transactions: int = 1) -> None:
+        """Its server crashed, lost the last ones and runs again; some time has passed."""
+        self.clock.sleep(3600)
+        begun = f"{self.clock.now():%y%m%d %H:%M:%S}"
+        self.host_of(name).lose(f"mysqld-{name}", transactions, begun)
+
+    def restart_logs(self, name: str = "demo", *, is_start: bool = True) -> None:
+        """Its server begins another binary log, as it does at each start."""
+        self.clock.sleep(3600)
+        begun = f"{self.clock.now():%y%m%d %H:%M:%S}"
+        self.host_of(name).rotate(f"mysqld-{name}", begun, is_start=is_start)
+
+    def receiving(self, name: str, *, on: bool) -> None:
+        """Its server is told to receive, or no longer to; before that it gets what there is."""
+        host, daemon = self.host_of(name), self.server(name)
+        host._receive(daemon)
+        host.keep(daemon, receives=on, refused="")
+        host._receive(daemon)
 
     def purge(self, name: str = "demo") -> None:
         """Binary logs of all that was done so far are gone."""

@@ -82,7 +82,7 @@ def test_without_another_host_it_says_how(found: list[HostLoad]) -> None:
         ("running", None, ("1-5", ""), ("1-6", ""), "not-replicating", 1, None),
         (
             "running",
-            Replication("off", True, 13114, "purged", "", ""),
+            Replication("off", True, 13114, "the source purged required binary logs", "", ""),
             ("1-5", ""),
             None,
             "too-far-behind",
@@ -149,6 +149,70 @@ def test_how_a_replica_is(
     assert (standing.state, standing.behind, standing.lag_ms) == (state, behind, lag_ms)
     is_at_rest = state in ("replicating", "stopped", "host-down", "creating")
     assert (standing.problem is None) is is_at_rest
+
+
+MORE = Replication("off", True, 13114, "Replica has more GTIDs than the source has", "", "")
+TORN = Replication("off", True, 13114, "log event entry exceeded max_allowed_packet", "", "")
+
+
+@pytest.mark.parametrize(
+    ("replication", "own", "primary", "noted", "state", "ahead", "number"),
+    [
+        (MORE, ("1-8", ""), ("1-5", ""), "", "ahead", f"{A}:6-8", 3),
+        (MORE, ("1-8", ""), ("1-5", "1-5"), "", "ahead", f"{A}:6-8", 3),
+        # Ahead and behind: purged logs are no reason to give up what only the replica has.
+        (MORE, ("1-3:9", ""), ("1-8", "1-5"), "", "ahead", f"{A}:9", 1),
+        # Its primary passed what it had lost: no set shows it, the refusal does.
+        (MORE, ("1-8", ""), ("1-20", ""), "", "ahead", None, None),
+        (MORE, ("1-8", ""), None, "", "ahead", None, None),
+        (FINE, ("1-8", ""), ("1-20", ""), f"{A}:6-8", "ahead", f"{A}:6-8", 3),
+        (FINE, ("1-8", ""), None, f"{A}:6-8", "ahead", f"{A}:6-8", 3),
+        (FINE, ("1-5:backup:1-2", ""), ("1-5", ""), "", "ahead", f"{A}:backup:1-2", 2),
+        (FINE, ("1-5", ""), ("1-5:backup:1-2", ""), "", "replicating", None, None),
+        # Received and not yet applied: the only copy too, when its primary lacks it.
+        (
+            Replication("off", True, 0, "", "", f"{A}:1-7"),
+            ("1-4", ""),
+            ("1-5", ""),
+            "",
+            "ahead",
+            f"{A}:6-7",
+            2,
+        ),
+        # Received and not yet applied, and purged at its primary: it lacks nothing.
+        (FINE, ("1-2", ""), ("1-5", "1-5"), "", "replicating", None, None),
+        # Any other refusal is no proof that binary logs are missing.
+        (TORN, ("1-5", ""), ("1-6", ""), "", "broken", None, None),
+        (TORN, ("1-5", ""), None, "", "broken", None, None),
+    ],
+)
+def test_one_that_holds_what_its_primary_lacks_is_ahead(
+    replication: Replication,
+    own: tuple[str, str],
+    primary: tuple[str, str] | None,
+    noted: str,
+    state: ReplicaState,
+    ahead: str | None,
+    number: int | None,
+) -> None:
+    standing = decide_standing(
+        "running", "mysql", replication, _position(own), _position(primary), noted_ahead=noted
+    )
+    assert (standing.state, standing.ahead, standing.ahead_count) == (state, ahead, number)
+
+
+@pytest.mark.parametrize("status", ["stopped", "host-down", "volume-lost"])
+def test_what_was_found_is_shown_while_its_server_is_away(status: DatabaseStatus) -> None:
+    standing = decide_standing(status, "mysql", None, None, None, noted_ahead=f"{A}:6-8")
+    assert (standing.state, standing.ahead) == (status, f"{A}:6-8")
+    assert standing.problem == f"It holds 3 transactions that its primary lacks: {A}:6-8."
+
+
+def test_a_mariadb_replica_is_ahead_by_the_numbers_of_a_domain() -> None:
+    own, primary = Position("0-1-9,4-1-3", ""), Position("0-1-7,4-1-3", "")
+    refused = Replication("off", True, 1236, "which is not in the master's binlog", "", "0-1-9")
+    standing = decide_standing("running", "mariadb", refused, own, primary)
+    assert (standing.state, standing.ahead, standing.ahead_count) == ("ahead", "0:8-9", 2)
 
 
 def _position(words: tuple[str, str] | None) -> Position | None:

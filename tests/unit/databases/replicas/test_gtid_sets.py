@@ -6,7 +6,15 @@ import pytest
 
 from grampus.core.errors import GrampusError
 from grampus.databases.model import FlavourName
-from grampus.databases.replicas.gtid_sets import count_missing, parse_gtid_set
+from grampus.databases.replicas.gtid_sets import (
+    count_missing,
+    has,
+    parse_gtid_set,
+    parse_rendered,
+    render_gtid_set,
+    subtract,
+    unite,
+)
 
 A = "bef9abca-e62e-11f1-b1cd-02fc00000001"
 B = "c19a9184-e62e-11f1-9d53-02fc00000001"
@@ -36,6 +44,34 @@ def test_missing_transactions_are_counted(
 ) -> None:
     found = count_missing(parse_gtid_set(flavour, wanted), parse_gtid_set(flavour, there))
     assert found == missing
+
+
+@pytest.mark.parametrize(
+    ("these", "those", "left"),
+    [
+        (f"{A}:1-5", f"{A}:1-5", ""),
+        (f"{A}:1-8", f"{A}:1-5", f"{A}:6-8"),
+        (f"{A}:1-8", f"{A}:3-4:6", f"{A}:1-2:5:7-8"),
+        (f"{A}:1-5,{B}:1-2", f"{A}:1-9", f"{B}:1-2"),
+        (f"{A}:1-5:backup:1-3", f"{A}:1-9:backup:2", f"{A}:backup:1:3"),
+        (f"{A}:backup:1-3", f"{A}:1-9", f"{A}:backup:1-3"),
+        ("", f"{A}:1", ""),
+    ],
+)
+def test_what_one_has_and_another_lacks(these: str, those: str, left: str) -> None:
+    found = subtract(parse_gtid_set("mysql", these), parse_gtid_set("mysql", those))
+    assert render_gtid_set(found) == left
+    assert parse_rendered(left) == found
+
+
+def test_what_either_has() -> None:
+    united = unite(
+        parse_gtid_set("mysql", f"{A}:1-3:7"), parse_gtid_set("mysql", f"{A}:4-5:backup:1,{B}:2")
+    )
+    assert render_gtid_set(united) == f"{A}:1-5:7,{A}:backup:1,{B}:2"
+    assert has(united, A, 7)
+    assert has(united, f"{A}:backup", 1)
+    assert not has(united, A, 6)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from grampus.core.errors import GrampusError
 from grampus.databases.model import FlavourName
 from grampus.databases.replicas.replication_sql import (
     Replication,
+    classify_refusal,
     parse_position,
     parse_replication,
     render_account_sql,
@@ -52,11 +53,58 @@ def test_one_that_follows_nobody_says_nothing() -> None:
     ("receiving", "number", "expected"),
     [("off", 13114, True), ("off", 1236, True), ("off", 0, False), ("connecting", 1236, False)],
 )
-def test_binary_logs_that_are_gone_are_told_by_number(
+def test_binary_logs_that_are_gone_are_told_by_number_and_text(
     receiving: str, number: int, expected: bool
 ) -> None:
-    state = Replication(receiving, True, number, "", "", "")  # type: ignore[arg-type]
+    said = "Cannot replicate because the source purged required binary logs."
+    state = Replication(receiving, True, number, said, "", "")  # type: ignore[arg-type]
     assert state.lacks_binlogs is expected
+
+
+@pytest.mark.parametrize(
+    ("number", "said", "expected"),
+    [
+        (
+            13114,
+            "Got fatal error 1236 from source when reading data from binary log: 'Cannot replicate "
+            "because the source purged required binary logs. Replicate the missing transactions "
+            "from elsewhere, or provision a new replica from backup.'",
+            "purged",
+        ),
+        (
+            13114,
+            "Got fatal error 1236 from source when reading data from binary log: 'Replica has more "
+            "GTIDs than the source has, using the source's SERVER_UUID. This may indicate that the "
+            "end of the binary log was truncated or that the last binary log file was lost'",
+            "ahead",
+        ),
+        (
+            1236,
+            "Got fatal error 1236 from master when reading data from binary log: 'Error: "
+            "connecting slave requested to start from GTID 0-1-9, which is not in the master's "
+            "binlog. Since the master's binlog contains GTIDs with higher sequence numbers, it "
+            "probably means that the slave has diverged due to executing extra erroneous "
+            "transactions'",
+            "ahead",
+        ),
+        (
+            1236,
+            "Got fatal error 1236 from master when reading data from binary log: 'Could not find "
+            "GTID state requested by slave in any binlog files. Probably the slave state is too "
+            "old and required binlog files have been purged.'",
+            "purged",
+        ),
+        (13114, "'log event entry exceeded max_allowed_packet'", "refused"),
+        (1236, "'Could not find first log file name in binary log index file'", "refused"),
+        (13114, "", "refused"),
+        (2003, "Can't connect", None),
+        (0, "", None),
+    ],
+)
+def test_a_refusal_is_told_by_its_text_and_an_unknown_one_is_never_missing_logs(
+    number: int, said: str, expected: str | None
+) -> None:
+    assert classify_refusal(number, said) == expected
 
 
 @pytest.mark.parametrize("rows", [[("ON",)], [("?", "0", "", "ON", "", "", "NULL", "NULL")]])
