@@ -24,7 +24,7 @@ from grampus.cli.output import make_output, show_plan
 from grampus.cli.work import work_on_databases
 from grampus.core.units import format_bytes, parse_bytes
 from grampus.databases.changes import PROTECT
-from grampus.databases.lifecycle import START, STOP
+from grampus.databases.lifecycle import START, STOP, make_start_order
 from grampus.databases.model import DatabaseRecord, DatabaseSpec
 from grampus.databases.names.decide_labels import has_labels, parse_selectors
 from grampus.databases.request import CreateRequest, require_request
@@ -238,7 +238,9 @@ def db_start(
     """Start a stopped database, or mend one that died."""
     with work_on_databases(lab) as (_, databases):
         if dry_run:
-            show_plan(output_format, databases.describe(START, databases.get(name).spec))
+            show_plan(
+                output_format, databases.describe(START, make_start_order(databases.get(name)))
+            )
             return
         databases.start(name)
         view = databases.show(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from grampus.core.units import format_bytes
 from grampus.databases.database_work import DatabaseWork
 from grampus.databases.kinds import OperationType
-from grampus.databases.lifecycle import bring_up, start_steps
+from grampus.databases.lifecycle import bring_up, bring_up_steps
 from grampus.databases.model import DatabaseSpec, WritePathChange
 from grampus.databases.step_ports import StepPorts
 from grampus.state.operations import Step
@@ -79,7 +79,7 @@ def _set_steps(ports: StepPorts, change: WritePathChange) -> list[Step]:
     ]
     if not change.restarts:
         return change_steps
-    return [stop, *change_steps, *start_steps(ports, spec)[1:]]
+    return [stop, *change_steps, *bring_up_steps(ports, spec)]
 
 
 PROTECT = OperationType(

@@ -199,15 +199,9 @@ class DatabaseWork:
             lambda: self.host().ensure_address_absent(address),
         )
 
-    def desire_changes(
-        self, desired: DesiredState
-    ) -> tuple[Callable[[], None], Callable[[], None]]:
-        """How `desired` is noted, and its opposite."""
-        opposite: DesiredState = "stopped" if desired == "running" else "running"
-        return (
-            lambda: self._ports.records.change(self._spec.name, desired=desired),
-            lambda: self._ports.records.change(self._spec.name, desired=opposite),
-        )
+    def desire(self, desired: DesiredState) -> None:
+        """Note what the user wants of the database."""
+        self._ports.records.change(self._spec.name, desired=desired)
 
     def attach_again(self) -> None:
         if not self._ports.volumes.is_attached(self._spec.name):

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from grampus.databases.database_work import DatabaseWork
 from grampus.databases.kinds import OperationType, WhenCutOff
-from grampus.databases.model import DatabaseSpec
+from grampus.databases.model import DatabaseRecord, DatabaseSpec, StartOrder
 from grampus.databases.step_ports import StepPorts
 from grampus.state.operations import Step
 
@@ -27,11 +27,32 @@ def _delete_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
     ]
 
 
-def start_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
-    """The database runs, from now on and after every restart of its host."""
+def make_start_order(record: DatabaseRecord) -> StartOrder:
+    """A start of the database as it is recorded."""
+    return StartOrder(**dict(record.spec), former_desired=record.desired)
+
+
+def _start_steps(ports: StepPorts, order: StartOrder) -> list[Step]:
+    """The database runs, from now on and after every restart of its host.
+
+    Undone, the user wants of it what they wanted before: one that was to run when it failed is
+    brought up again by the next `lab up` and by the controller (INV-71).
+    """
+    former = order.former_desired
+    want = Step(
+        "want",
+        f"Note that {order.name} shall run",
+        lambda: DatabaseWork(ports, order).desire("running"),
+        # Unknown: the user has asked for it to run.
+        lambda: None if former is None else DatabaseWork(ports, order).desire(former),
+    )
+    return [want, *bring_up_steps(ports, order)]
+
+
+def bring_up_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
+    """As a start, but for what the user wants of the database."""
     work = DatabaseWork(ports, spec)
     return [
-        Step("want", f"Note that {spec.name} shall run", *work.desire_changes("running")),
         Step(
             "attach",
             f"Attach the volume to {spec.host}",
@@ -48,7 +69,7 @@ def start_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
 def _stop_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
     work = DatabaseWork(ports, spec)
     return [
-        Step("want", f"Note that {spec.name} shall not run", work.desire_changes("stopped")[0]),
+        Step("want", f"Note that {spec.name} shall not run", lambda: work.desire("stopped")),
         Step("server", "Stop the server", work.stop_server),
         Step("address", f"Take the address {spec.address} away", work.address_changes()[1]),
         Step("detach", "Detach the volume", work.detach_own),
@@ -57,7 +78,7 @@ def _stop_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
 
 def bring_up(ports: StepPorts, spec: DatabaseSpec) -> None:
     """As a start, but for what the user wants of the database."""
-    for step in start_steps(ports, spec)[1:]:
+    for step in bring_up_steps(ports, spec):
         step.apply()
 
 
@@ -87,8 +108,14 @@ def _type(
 DELETE = replace(
     _type("db.delete", "deletion of the database", _delete_steps, "finish"), takes_volume=True
 )
-START = replace(
-    _type("db.start", "start of the database", start_steps, "finish-or-undo"),
+START = OperationType(
+    kind="db.start",
+    what="start of the database",
+    document=StartOrder,
+    build=_start_steps,
+    subject=lambda order: order.name,
+    when_cut_off="finish-or-undo",
+    address=lambda order: order.address,
     closes_image=True,
     opens_volume=True,
 )

@@ -146,6 +146,24 @@ class ScratchSpec(BaseModel):
     server_id: int
 
 
+class StartOrder(DatabaseSpec):
+    """A start of a database, as its steps need it."""
+
+    # What was wanted of it before; None: journaled before this was noted.
+    former_desired: DesiredState | None = None
+
+
+class ScratchOrder(ScratchSpec):
+    """A start of a scratch instance, as its steps need it."""
+
+    existed: bool = False  # it was there before, with its data
+
+    @property
+    def scratch(self) -> ScratchSpec:
+        """The instance itself."""
+        return ScratchSpec(database=self.database, address=self.address, server_id=self.server_id)
+
+
 class WritePathChange(BaseModel):
     """A change of a database's write path, as its steps need it."""
 

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from grampus.databases.kinds import OperationType
-from grampus.databases.model import ScratchSpec
+from grampus.databases.model import ScratchOrder, ScratchSpec
 from grampus.databases.scratch_work import ScratchWork
 from grampus.databases.step_ports import StepPorts
 from grampus.state.operations import Step
 
 
-def _scratch_steps(ports: StepPorts, scratch: ScratchSpec) -> list[Step]:
-    name = scratch.database.name
+def _scratch_steps(ports: StepPorts, order: ScratchOrder) -> list[Step]:
+    """Undone, one that was there before stays, with its data."""
+    scratch, name = order.scratch, order.database.name
     work = ScratchWork(ports, scratch)
     return [
         Step(
             "record",
             f"Record the scratch instance of {name}",
             lambda: ports.records.put_scratch(scratch),
-            lambda: ports.records.remove_scratch(name),
+            None if order.existed else lambda: ports.records.remove_scratch(name),
         ),
-        Step("files", "Write configuration and certificates", work.files, work.remove),
+        Step(
+            "files",
+            "Write configuration and certificates",
+            work.files,
+            None if order.existed else work.remove,
+        ),
         Step("initialise", "Initialise its data on the host's own disk", work.initialise),
         Step("serve", f"Start it at {scratch.address}", work.serve),
     ]
@@ -33,7 +39,7 @@ def _scratch_stop_steps(ports: StepPorts, scratch: ScratchSpec) -> list[Step]:
 SCRATCH = OperationType(
     kind="db.scratch",
     what="start of the scratch instance of",
-    document=ScratchSpec,
+    document=ScratchOrder,
     build=_scratch_steps,
     subject=lambda scratch: scratch.database.name,
     when_cut_off="undo",

@@ -26,11 +26,19 @@ from grampus.databases.layout import (
     scratch_directory,
     server_daemon_name,
 )
-from grampus.databases.lifecycle import DELETE, START, STOP, bring_up, take_down
+from grampus.databases.lifecycle import (
+    DELETE,
+    START,
+    STOP,
+    bring_up,
+    make_start_order,
+    take_down,
+)
 from grampus.databases.model import (
     DatabaseRecord,
     DatabaseSpec,
     Endpoint,
+    ScratchOrder,
     ScratchSpec,
     WritePathChange,
 )
@@ -320,8 +328,8 @@ class DatabaseService:
 
         A server whose volume was lost (its driver was killed) is ended and started anew.
 
-        On failure it is left stopped. Raises NotFoundError, HostUnreachableError, and RefusedError
-        with code `pool-full`.
+        On failure its server is ended, and what is wanted of it is as it was. Raises
+        NotFoundError, HostUnreachableError, and RefusedError with code `pool-full`.
         """
         with self._operations.locked(name):
             self._operations.settle(name)
@@ -333,7 +341,7 @@ class DatabaseService:
                 and self._volumes.is_attached(name)
             ):
                 return
-            self._operations.run(START, record.spec)
+            self._operations.run(START, make_start_order(record))
 
     def stop(self, name: str) -> None:
         """Stop the database until it is started again, and detach its volume.
@@ -401,9 +409,11 @@ class DatabaseService:
             spec = self._operations.ready(name).spec
             self._operations.require_reachable(spec.host)
             with self._operations.addresses_locked():
-                scratch = self._records.find_scratch(name) or self._new_scratch(spec)
-                operation = self._operations.begin(SCRATCH, scratch)
-            self._operations.apply(operation, SCRATCH, scratch)
+                former = self._records.find_scratch(name)
+                scratch = former or self._new_scratch(spec)
+                order = ScratchOrder(**dict(scratch), existed=former is not None)
+                operation = self._operations.begin(SCRATCH, order)
+            self._operations.apply(operation, SCRATCH, order)
         directory = scratch_directory(self._fleet.host(spec.host).data_dir, name)
         return self._endpoint(spec, scratch.address, scratch_daemon_name(name), directory)
 

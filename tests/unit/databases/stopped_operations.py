@@ -198,7 +198,7 @@ def _purge(world: World) -> None:
 
 def _start_if_there(world: World) -> None:
     """A database that is back from the trash is started by an operation of its own."""
-    if any(view.record.desired == "stopped" for view in world.service().list()):
+    if any(view.status != "running" for view in world.service().list()):
         world.service().start("demo")
 
 

@@ -132,14 +132,15 @@ def _record_step(ports: StepPorts, change: GuardChange, title: str) -> Step:
 
 def _close_steps(ports: StepPorts, change: GuardChange) -> list[Step]:
     """Undone when the server does not take it: the guard tries again with what it then sees."""
-    spec = change.spec
+    spec, former = change.spec, change.former
+    was_closed = former is not None and former.state == "closed"
     return [
         _record_step(ports, change, f"Record that {spec.name} is read-only"),
         Step(
             "server",
             f"Let nobody write to {spec.name}",
             lambda: ensure_closed(ports, spec),
-            lambda: ensure_open(ports, spec),
+            None if was_closed else lambda: ensure_open(ports, spec),
         ),
     ]
 

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict
 from grampus.databases.database_work import IMAGE_PREFIX, DatabaseWork
 from grampus.databases.kinds import OperationType
 from grampus.databases.layout import database_directory
-from grampus.databases.lifecycle import bring_up, start_steps
+from grampus.databases.lifecycle import bring_up, bring_up_steps
 from grampus.databases.model import DatabaseSpec
 from grampus.databases.records import render_labels
 from grampus.databases.step_ports import StepPorts
@@ -102,7 +102,7 @@ def _rename_steps(ports: StepPorts, order: RenameOrder) -> list[Step]:
         ),
         Step("metadata", "Note it on the image", DatabaseWork(ports, new).write_facts),
     ]
-    return [stop, *steps, *start_steps(ports, new)[1:]] if order.restarts else steps
+    return [stop, *steps, *bring_up_steps(ports, new)] if order.restarts else steps
 
 
 LABEL = OperationType(

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.core.names import require_name
-from grampus.databases.lifecycle import START
-from grampus.databases.model import DatabaseRecord, TrashedDatabase
+from grampus.databases.lifecycle import START, make_start_order
+from grampus.databases.model import DatabaseRecord, StartOrder, TrashedDatabase
 from grampus.databases.names.decide_trash import (
     DEFAULT_KEEP_DAYS,
     decide_expired,
@@ -135,7 +135,7 @@ class DatabaseTrash:
         """What `restore` would do, one line a step."""
         steps = self._operations.describe(RESTORE, order)
         if order.trashed.record.desired == "running":
-            steps += self._operations.describe(START, order.spec)
+            steps += self._operations.describe(START, StartOrder(**dict(order.spec)))
         return steps
 
     def restore(
@@ -143,7 +143,7 @@ class DatabaseTrash:
     ) -> DatabaseRecord:
         """Have a database back; it is started if it ran when it was deleted.
 
-        When it cannot be started it is there, stopped. Raises what `plan_restore` raises.
+        When it cannot be started, it is there and is to run all the same. Raises what `plan_restore` raises.
         """
         planned = self.plan_restore(wanted, name=name, host=host)
         name = planned.spec.name
@@ -154,7 +154,8 @@ class DatabaseTrash:
                 operation = self._operations.begin(RESTORE, order)
             self._operations.apply(operation, RESTORE, order)
             if order.trashed.record.desired == "running":
-                self._operations.run(START, order.spec)
+                record = self._operations.records.get(name)
+                self._operations.run(START, make_start_order(record))
         return self._operations.records.get(name)
 
     # -- away ---------------------------------------------------------------------------------

@@ -93,10 +93,9 @@ def _restore_steps(ports: StepPorts, order: RestoreOrder) -> list[Step]:
     work = DatabaseWork(ports, spec)
 
     def record() -> None:
-        # Not wanted to run: the start after this is an operation of its own.
-        former = trashed.record.model_copy(
-            update={"spec": spec, "phase": "creating", "desired": "stopped"}
-        )
+        # The start after this is an operation of its own. If it never comes, or fails, what the
+        # user wanted of the database is known all the same.
+        former = trashed.record.model_copy(update={"spec": spec, "phase": "creating"})
         ports.records.put(former)
 
     def restore_volume() -> None:
