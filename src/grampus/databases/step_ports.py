@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from grampus.core.clock import Clock
+from grampus.core.progress import Progress, SilentProgress
 from grampus.databases.credentials import CredentialFiles
 from grampus.databases.ports import VolumePort
 from grampus.databases.records import DatabaseRecords
@@ -20,3 +21,4 @@ class StepPorts:
     clock: Clock
     fleet: Fleet
     volumes: VolumePort
+    progress: Progress = field(default_factory=SilentProgress)  # of who carries the steps out
