@@ -45,7 +45,8 @@ def backup_test(
     """Restore the latest backup for a while, check its tables, and compare their checksums.
 
     They are compared with those of the snapshot that the backup was read from, while the database
-    still has it. Both are deleted again; `db backup list` shows what came of it.
+    still has it. If binary logs are archived, the latest moment that they lead to is restored too,
+    and its tables are checked. All of that is deleted again; `db backup list` shows the result.
     """
     if (name is None) != every:
         raise UsageError("Say what to test.", "Name a database, or give --all.")

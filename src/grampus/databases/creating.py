@@ -60,6 +60,8 @@ def copied_steps(
     makes_accounts: bool = False,
     flatten_due: bool = False,
     meanwhile: Sequence[Step] = (),
+    before_start: Sequence[Step] = (),
+    before_finish: Sequence[Step] = (),
 ) -> list[Step]:
     """A database on a volume that the steps of `fill` make, with a copied data directory on it.
 
@@ -67,6 +69,8 @@ def copied_steps(
     its name go on working. `makes_accounts` as in `identity.render_identity_sql`. With
     `flatten_due` it is recorded that its volume is to stand alone: that may take hours, and is no
     part of making it. The image's metadata is written, and `meanwhile` done, as the server starts.
+    `before_start` comes once the volume is attached and its files are there, `before_finish` once
+    the server serves, and before the database counts as ready.
     """
     work = DatabaseWork(ports, spec, owner=owner)
     due = Step(
@@ -79,6 +83,7 @@ def copied_steps(
         *fill,
         _attach_step(ports, spec),
         Step("files", "Write configuration and certificates", work.files, work.remove_files),
+        *before_start,
         Step("address", f"Give {spec.host} the address {spec.address}", *work.address_changes()),
         Step(
             "start",
@@ -90,6 +95,7 @@ def copied_steps(
         *meanwhile,
         Step("serve", "Wait until its user can log in", work.finish_serving_as_new),
         *([due] if flatten_due else []),
+        *before_finish,
         Step("finish", "Note that it is ready", work.finish),
     ]
 

@@ -15,6 +15,7 @@ from grampus.databases.settings import (
     decide_server_settings,
     render_my_cnf,
 )
+from grampus.databases.verify.decide_scratch import is_made_for_a_while
 from grampus.hosts.port import Bind, DaemonSpec, Limits
 
 MYSQL_UID = 64050  # user and group `mysql` in every host image
@@ -82,6 +83,7 @@ class InstancePlan:
     is_replica: bool = False  # it lets nobody write but what it follows
     endpoint_address: str | None = None  # a further one that its certificate names
     is_bare: bool = False  # its server runs on the host itself
+    is_internal: bool = False  # made for a while: nobody's code runs in it
 
     @property
     def tls_dir(self) -> PurePosixPath:
@@ -158,6 +160,7 @@ def plan_instance(
         is_replica=spec.replica_of is not None,
         endpoint_address=spec.endpoint_address,
         is_bare=spec.runtime == "bare",
+        is_internal=is_made_for_a_while(spec),
     )
 
 
@@ -183,6 +186,7 @@ def plan_scratch_instance(scratch: ScratchSpec, data_dir: PurePosixPath) -> Inst
             spec.flavour, spec.size_bytes, spec.memory_bytes, spec.cpus
         ),
         parameters=spec.parameters,
+        is_internal=True,
     )
 
 
@@ -197,6 +201,7 @@ def render_config(plan: InstancePlan) -> str:
         server_id=plan.server_id,
         parameters=plan.parameters,
         is_replica=plan.is_replica,
+        is_internal=plan.is_internal,
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 
 from grampus.core.units import GIB, KIB, MIB
 from grampus.databases.model import FlavourName
+from grampus.databases.quiet_servers import QUIET_PARAMETERS
 from grampus.volumes.model import WritePath
 
 # Measured on mysqld 9.7.4 with the settings below, 4 tables, resident anonymous memory: 150 MiB
@@ -208,17 +209,20 @@ def render_my_cnf(
     server_id: int,
     parameters: Mapping[str, str] | None = None,
     is_replica: bool = False,
+    is_internal: bool = False,
 ) -> str:
     """The server's option file, for MySQL 9.7 or MariaDB 10.11 to 11.8.
 
     `parameters` are the user's own, which stand in place of Grampus's of the same name; what keeps
-    a replica from being written to (`is_replica`) stands in place of both.
+    a replica from being written to (`is_replica`), or its users' code from running (`is_internal`),
+    stands in place of both.
     """
     own = decide_server_options(
         flavour, settings, places, address=address, port=port, server_id=server_id
     )
     kept_so = _replica_options(flavour, places) if is_replica else {}
-    options = {**own, **(parameters or {}), **kept_so}
+    quiet = QUIET_PARAMETERS if is_internal else {}
+    options = {**own, **(parameters or {}), **kept_so, **quiet}
     lines = [
         f"{_LOOSE if name in _NOT_IN_ALL else ''}{name} = {value}"
         for name, value in options.items()

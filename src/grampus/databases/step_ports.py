@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from grampus.core.clock import Clock
+from grampus.core.progress import Progress, SilentProgress
 from grampus.databases.credentials import CredentialFiles
 from grampus.databases.ports import VolumePort
 from grampus.databases.records import DatabaseRecords
@@ -23,3 +24,4 @@ class StepPorts:
     # The id of the database that the operation is on, or makes: what its steps make bears it, and
     # they take away nothing that bears another one. Empty: an older release began the operation.
     identity: str = ""
+    progress: Progress = field(default_factory=SilentProgress)  # of who carries the steps out

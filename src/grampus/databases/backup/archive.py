@@ -10,6 +10,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from grampus.core.errors import NotFoundError
+from grampus.databases.backup.binlog_links import LogHead, read_head
 from grampus.databases.backup.binlogs import (
     COVERED,
     DIRECTORY,
@@ -165,6 +166,18 @@ class BinlogArchive:
                 known = self._log(stretch_id, piece.file)
                 if piece in known or not any(_holds(p, at_bytes) for p in known):
                     raise
+
+    def head(self, stretch_id: str, file: str, *, to_first: bool = False) -> LogHead | None:
+        """What that binary log begins with; None: the stretch does not have it from there on.
+
+        With `to_first`, its first transaction is looked for.
+
+        Raises what `read` raises, and GrampusError with code `binlog-encrypted`.
+        """
+        pieces = self._log(stretch_id, file)
+        if not pieces or pieces[0].start_bytes != 0:
+            return None
+        return read_head(file, self.read_log(stretch_id, pieces), to_first=to_first)
 
     def read(self, stretch_id: str, piece: Piece) -> Iterator[bytes]:
         """The bytes of a piece. Raises BackupDamagedError, NotFoundError."""

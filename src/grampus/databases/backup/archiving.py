@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from pathlib import PurePosixPath
 
 from grampus.core.errors import GrampusError, RefusedError
-from grampus.core.units import MIB, format_bytes
+from grampus.core.units import format_bytes
 from grampus.databases.administrator import administrator_of
 from grampus.databases.backup.archive import BinlogArchive
+from grampus.databases.backup.binlog_events import ENCRYPTED_MAGIC, encrypted
+from grampus.databases.backup.binlog_links import leads_on
+from grampus.databases.backup.binlog_source import BinlogSource
 from grampus.databases.backup.binlogs import (
     BINLOGS_QUERY,
+    BinlogFile,
     Coverage,
     Piece,
     StretchEnd,
@@ -19,8 +23,10 @@ from grampus.databases.backup.binlogs import (
     decide_copies,
     decide_unreachable,
     earliest_after,
+    in_order,
     parse_binary_logs,
     require_same_history,
+    unreachable,
 )
 from grampus.databases.backup.decide_schedule import BackupState
 from grampus.databases.backup.kept import KeptBackups
@@ -30,10 +36,8 @@ from grampus.databases.instance import observe_daemon_state
 from grampus.databases.layout import server_daemon_name
 from grampus.databases.model import DatabaseSpec, FlavourName
 from grampus.databases.operating import DatabaseOperations
-from grampus.hosts.port import Host
 from grampus.state.locks import hold_lock
 
-_BINLOGS_IN_VOLUME = "binlog"
 # What only somebody else can have changed in a place is read again so seldom: all of its manifests
 # are read for it, and all pieces listed.
 _READ_AGAIN = timedelta(minutes=10)
@@ -60,9 +64,10 @@ class BinlogArchiver:
         """Copy what the archive does not have yet, the part of the open file included.
 
         A gap is never skipped: only `new_stretch` goes on after one. A server that is another one
-        than before (its volume was rolled back) begins a stretch of its own; until a backup leads
-        to it, the answer has a `problem`. Raises NotFoundError, RefusedError with code `not-ready`,
-        `not-running`, `flavour` or `busy`, and GrampusError with code `archive-gap`.
+        than before (its volume was rolled back), or whose binary logs were reset, begins a stretch
+        of its own; until a backup leads to it, the answer has a `problem`. Raises NotFoundError,
+        RefusedError with code `not-ready`, `not-running`, `flavour` or `busy`, and GrampusError
+        with code `archive-gap` or `binlog-encrypted`.
         """
         states = BackupStates(self._operations)
         archived, end = self._archive(name, place, states, new_stretch=new_stretch)
@@ -71,6 +76,8 @@ class BinlogArchiver:
         leading = state.leading if state is not None else None
         leads_from = leading.binlog if leading is not None else None
         problem = decide_unreachable(name, end.facts.server_uuid, end.first_file, leads_from)
+        if problem is None and state is not None and not self._is_linked(name, place, state, end):
+            problem = unreachable(name, "since the last one its binary logs were reset")
         if problem is None and leading is not None:
             if archived.until > earliest_after(leading.taken_at):
                 states.note_archived(name, place, copied, leading.id)
@@ -107,6 +114,31 @@ class BinlogArchiver:
         elif state is not None and self._was_read(state):
             return state  # there was none, and whoever takes one notes it
         return states.refresh(name, place)
+
+    def _is_linked(
+        self, name: str, place: TargetPlace, state: BackupState, end: StretchEnd
+    ) -> bool:
+        """Whether the newest stretch goes on where the leading backup was taken."""
+        leading = state.leading
+        if leading is None:
+            return True
+        linked = f"{end.id}/{leading.id}"
+        if state.linked == linked:
+            return True
+        states, kept = BackupStates(self._operations), self._kept(place)
+        if leading.binlog.head is None and leading.gtid_executed is None:
+            read = states.refresh(name, place)  # an earlier release did not remember that
+            found = read.leading if read is not None else None
+            leading = found if found is not None and found.id == leading.id else leading
+        archive = BinlogArchive(
+            kept.target, kept.keys.ensure_current(), name, others=kept.keys.all()
+        )
+        to_first = leading.binlog.head is None
+        head = archive.head(end.id, leading.binlog.file, to_first=to_first)
+        if not leads_on(leading.binlog, leading.gtid_executed, leading.taken_at, head):
+            return False
+        states.note_linked(name, place, linked)
+        return True
 
     def _still_reaches(self, place: TargetPlace, state: BackupState) -> bool:
         """Whether what is remembered as restorable still is, without reading all of the place."""
@@ -148,19 +180,26 @@ class BinlogArchiver:
             if new_stretch or known is None or known.facts.server_uuid != rows[0][0]:
                 facts = StretchFacts(server_uuid=rows[0][0], begun_at=until)
                 known = archive.begin(facts, after=known)
-            source = _BinlogSource(operations, spec)
+            source, files = BinlogSource(operations.ports, spec), parse_binary_logs(rows[1:])
             try:
-                copies = decide_copies(known.last, parse_binary_logs(rows[1:]), name)
-                if known.last is not None:
-                    require_same_history(known.last, source.tail(known.last), name)
+                copies = _decide_copies(known, files, source, name)
             except GrampusError as error:
-                if error.code == "archive-gap":
+                if error.code != "archive-gap":
+                    raise
+                if known.last is None or not _was_reset(archive, known, files, source):
                     after = f"{known.id}/{known.last.name if known.last is not None else ''}"
                     states.note_gap(name, place, error.problem, after=after)
-                raise
+                    raise
+                # No number of a log or transaction means what it did: nothing goes on there.
+                known = archive.begin(
+                    known.facts.model_copy(update={"begun_at": until}), after=known
+                )
+                copies = decide_copies(None, files, name)
             copied_bytes, added = 0, []
             for piece in copies:
                 content = source.read(piece.file, piece.start_bytes, piece.end_bytes)
+                if piece.start_bytes == 0 and content.startswith(ENCRYPTED_MAGIC):
+                    raise encrypted(piece.file)
                 added.append(archive.add(known.id, piece, content))
                 copied_bytes += len(content)
                 operations.progress.detail(f"{format_bytes(copied_bytes)} copied")
@@ -179,45 +218,28 @@ class BinlogArchiver:
             )
 
 
-class _BinlogSource:
-    """The server's own files, on the volume that is mounted on its host."""
+def _decide_copies(
+    known: StretchEnd, files: Sequence[BinlogFile], source: BinlogSource, database: str
+) -> list[Piece]:
+    """As `decide_copies`, once it was seen that the archive's end is still there."""
+    copies = decide_copies(known.last, files, database)
+    if known.last is not None:
+        require_same_history(known.last, source.tail(known.last), database)
+    return copies
 
-    def __init__(self, operations: DatabaseOperations, spec: DatabaseSpec) -> None:
-        self._host: Host = operations.fleet.host(spec.host)
-        attachment = operations.volumes.get(spec.name).attachment
-        if attachment is None:
-            raise GrampusError(
-                f"The volume of {spec.name} is not attached.",
-                f"`grampus db start {spec.name}` mends it.",
-                code="not-running",
-            )
-        self._directory = PurePosixPath(attachment.mount_path) / _BINLOGS_IN_VOLUME
 
-    def tail(self, piece: Piece) -> bytes:
-        """What the file holds now where the piece's end was read from; errors as `read`."""
-        return self.read(piece.file, piece.tail_start_bytes, piece.end_bytes)
+def _was_reset(
+    archive: BinlogArchive, known: StretchEnd, files: Sequence[BinlogFile], source: BinlogSource
+) -> bool:
+    """Whether the server has begun to number its binary logs again (RESET BINARY LOGS AND GTIDS).
 
-    def read(self, file: str, start_bytes: int, end_bytes: int) -> bytes:
-        """Exactly these bytes, at most a piece. Raises GrampusError when they are not all there."""
-        size_bytes = end_bytes - start_bytes
-        command = [
-            "dd",
-            f"if={self._directory / file}",
-            f"bs={MIB}",
-            "iflag=skip_bytes,count_bytes",
-            f"skip={start_bytes}",
-            f"count={size_bytes}",
-            "status=none",
-        ]
-        parts: list[bytes] = []
-        with self._host.reading(command) as source:
-            while data := source.read(MIB):
-                parts.append(data)
-        content = b"".join(parts)
-        if len(content) != size_bytes:
-            raise GrampusError(
-                f"{file} has {len(content)} bytes after byte {start_bytes}, not {size_bytes}.",
-                "Try again; if it stays so, the server's files were changed by hand.",
-                code="archive-short",
-            )
-        return content
+    Then a log of the name that was archived last begins with something else, or is yet to come.
+    """
+    last = known.last
+    if last is None or not files:
+        return False
+    found = next((file for file in files if file.name == last.file), None)
+    if found is None:
+        return in_order([Piece(files[-1].name, 0, 0), last])[0] is not last
+    archived = archive.head(known.id, last.file)
+    return archived is not None and archived.digest != source.head(found).digest

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -26,8 +26,10 @@ from grampus.databases.backup.decide_chain import Backups, decide_chain
 from grampus.databases.backup.decide_schedule import ArchiveEnd, BinlogPlace, LeadingBackup
 from grampus.databases.backup.model import BackupManifest
 
-# Its first row is the server's UUID, the others are its binary logs.
-BINLOGS_QUERY = "SELECT @@GLOBAL.server_uuid; SHOW BINARY LOGS"
+# Its first row is the server's UUID and its transactions, the others are its binary logs.
+BINLOGS_QUERY = (
+    "SELECT @@GLOBAL.server_uuid, REPLACE(@@GLOBAL.gtid_executed, CHAR(10), ''); SHOW BINARY LOGS"
+)
 DIRECTORY = "binlogs"
 STRETCH = "stretch"
 COVERED = "covered"
@@ -226,14 +228,14 @@ def require_contiguous(pieces: Sequence[Piece], first_file: str) -> tuple[Piece,
 def decide_leading(backups: Iterable[BackupManifest], database: str) -> LeadingBackup | None:
     """The newest backup of that database that binary logs can lead on from."""
     known = [
-        (backup.taken_at, backup.id, backup.binlog)
+        (backup.taken_at, backup.id, backup.binlog, backup.gtid_executed)
         for backup in backups
         if backup.database.name == database and backup.binlog is not None
     ]
     if not known:
         return None
-    taken_at, backup_id, binlog = max(known, key=lambda one: one[:2])
-    return LeadingBackup(id=backup_id, taken_at=taken_at, binlog=binlog)
+    taken_at, backup_id, binlog, executed = max(known, key=lambda one: one[:2])
+    return LeadingBackup(id=backup_id, taken_at=taken_at, binlog=binlog, gtid_executed=executed)
 
 
 def earliest_after(taken_at: datetime) -> datetime:
@@ -261,6 +263,11 @@ def decide_unreachable(
         why = f"the last one needs {leads_from.file}, which was never archived"
     else:
         return None
+    return unreachable(database, why)
+
+
+def unreachable(database: str, why: str) -> GrampusError:
+    """That nothing of the newest stretch can be restored; `why` is the end of a sentence."""
     return GrampusError(
         f"No backup leads to the binary logs of {database} that are archived now: {why}.",
         "What is archived stays. Until there is a new backup (`grampus db backup create "
@@ -289,12 +296,18 @@ class _Way:
     latest: datetime
 
 
+# Whether a stretch goes on where a backup was taken: `binlog_links.links_of` makes it.
+Links = Callable[[BackupManifest, Stretch], bool]
+
+
 def _newest_first(backups: Backups, database: str) -> list[BackupManifest]:
     own = (backup for backup in backups.values() if backup.database.name == database)
     return sorted(own, key=lambda backup: backup.taken_at, reverse=True)
 
 
-def _ways(backups: Backups, stretches: Sequence[Stretch], database: str) -> Iterator[_Way]:
+def _ways(
+    backups: Backups, stretches: Sequence[Stretch], database: str, links: Links
+) -> Iterator[_Way]:
     """All of them, from the newest backup on."""
     for backup in _newest_first(backups, database):
         for stretch in stretches:
@@ -308,29 +321,31 @@ def _ways(backups: Backups, stretches: Sequence[Stretch], database: str) -> Iter
                 pieces = require_contiguous(stretch.pieces, binlog.file)
             except GrampusError:
                 continue  # another stretch, or an older backup, may do
-            yield _Way(backup, stretch, pieces, earliest, stretch.until)
+            if links(backup, stretch):  # last, since the archive is read for it
+                yield _Way(backup, stretch, pieces, earliest, stretch.until)
 
 
 def decide_reach(
-    backups: Backups, stretches: Sequence[Stretch], database: str
+    backups: Backups, stretches: Sequence[Stretch], database: str, links: Links
 ) -> tuple[datetime, str] | None:
     """The latest moment that `decide_point` finds a way to, and the backup that leads to it."""
-    ways = list(_ways(backups, stretches, database))
-    if not ways:
-        return None
-    furthest = max(ways, key=lambda way: way.latest)
-    return furthest.latest, furthest.backup.id
+    covered = [(stretch.until, stretch) for stretch in stretches if stretch.until is not None]
+    for _, stretch in sorted(covered, key=lambda one: one[0], reverse=True):
+        for way in _ways(backups, [stretch], database, links):
+            return way.latest, way.backup.id
+    return None
 
 
 def decide_point(
-    backups: Backups, stretches: Sequence[Stretch], database: str, moment: datetime
+    backups: Backups, stretches: Sequence[Stretch], database: str, moment: datetime, links: Links
 ) -> Point:
     """The newest backup before `moment` from which the archive leads to it without a gap.
 
     Raises RefusedError with code `not-archived`, which says what moments there are.
     """
-    ways = list(_ways(backups, stretches, database))
-    for way in ways:
+    ways = []
+    for way in _ways(backups, stretches, database, links):
+        ways.append(way)
         if way.earliest <= moment <= way.latest:
             return Point(decide_chain(backups, way.backup.id), way.stretch, way.pieces)
     reachable = [

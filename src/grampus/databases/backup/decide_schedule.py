@@ -35,6 +35,7 @@ class BinlogPlace(BaseModel):
 
     server_uuid: str
     file: str
+    head: str | None = None  # digest of what the file begins with; None: of an earlier release
 
 
 class LeadingBackup(BaseModel):
@@ -45,6 +46,7 @@ class LeadingBackup(BaseModel):
     id: str
     taken_at: datetime
     binlog: BinlogPlace
+    gtid_executed: str | None = None  # as in its manifest
 
 
 class ArchiveEnd(BaseModel):
@@ -78,6 +80,8 @@ class BackupState(BaseModel):
     needs_backup: bool = False
     gap_after: str | None = None  # the piece that a gap follows, which a backup was asked for
     archive_end: ArchiveEnd | None = None
+    # Stretch and leading backup, once it was seen that the one goes on where the other was taken.
+    linked: str | None = None
     reaching_id: str | None = None  # the backup that leads to `archived_until`
     read_at: datetime | None = None  # when the place was last asked for all of this
     last_tested_at: datetime | None = None

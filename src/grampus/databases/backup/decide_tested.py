@@ -14,6 +14,17 @@ from grampus.databases.verify.model import TableCheck
 # What a server has of its own: accounts differ in a restore, which has new passwords.
 SYSTEM_SCHEMAS = frozenset({"mysql"})
 _SHOWN = 3
+# Why a moment cannot be restored: faults of the archived binary logs, or of what applies them.
+LOG_PROBLEMS = frozenset(
+    {
+        "archive-gap",
+        "backup-too-late",
+        "binlog-anonymous",
+        "binlog-encrypted",
+        "replay-failed",
+        "replay-incomplete",
+    }
+)
 
 
 class RestoreTest(BaseModel):
@@ -25,6 +36,8 @@ class RestoreTest(BaseModel):
     tables: int  # that were checked
     compared: bool  # with the snapshot that the backup was read from
     problem: str | None  # None: the backup is good
+    # The latest moment of its archived binary logs, which was restored too; None: there are none.
+    logs_until: datetime | None = None
 
 
 def name_of_scratch(role: str, database: str) -> str:

@@ -61,7 +61,7 @@ class BackupManifest(BaseModel):
     # Of the server right before the snapshot; the snapshot holds these transactions at least.
     # None: it did not run, or knows no GTIDs.
     gtid_executed: str | None
-    # Right before the snapshot too: what it lacks is in this one or a later one. MySQL alone.
+    # Right before that: what the snapshot lacks is in this log or a later one. MySQL alone.
     binlog: BinlogPlace | None = None
     data: StreamFacts
     key_id: str

@@ -3,18 +3,27 @@
 Its tables are checked, and compared by checksum with those of a thin clone of the snapshot that
 the backup was read from. That snapshot stays with the database until the next backup, so nothing
 has to be computed while a backup is taken; once it is gone, the check stands alone.
+
+Where binary logs are archived, the latest moment that they lead to is restored next: it is shown as
+restorable, so it must be.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
+from grampus.core.errors import GrampusError
 from grampus.databases.administrator import (
     Administrator,
     administrator_of,
 )
+from grampus.databases.backup.archive import BinlogArchive
+from grampus.databases.backup.binlog_links import links_of
+from grampus.databases.backup.binlogs import decide_reach
 from grampus.databases.backup.decide_chain import decide_latest
 from grampus.databases.backup.decide_tested import (
+    LOG_PROBLEMS,
     SYSTEM_SCHEMAS,
     RestoreTest,
     decide_problem,
@@ -83,7 +92,13 @@ class RestoreTests:
                 f"Clone the snapshot {manifest.snapshot} of {name}",
                 "Read the clone's tables, and compare the checksums",
             ]
-        return [*lines, "Delete both again, and note the result beside the backup"]
+        moment = self._latest_moment(manifest, place)
+        if moment is not None:
+            lines.append(
+                f"Restore {moment:%Y-%m-%d %H:%M:%S} UTC by its archived binary logs, and check "
+                "each table"
+            )
+        return [*lines, "Delete all of that again, and note the result beside the backup"]
 
     def test(self, name: str, place: TargetPlace) -> TestedBackup:
         """Restore the latest backup of `name`, look through it, and keep what was found.
@@ -128,12 +143,44 @@ class RestoreTests:
                     CloneRequest(source, origin_name, snapshot=manifest.snapshot, labels=labels)
                 )
                 original = self._checksums(origin_name)
+        problem = decide_problem(checks, restored, original)
+        moment = self._latest_moment(manifest, place)
+        if problem is None and moment is not None:
+            problem = self._test_moment(name, restored_name, place, moment)
         return RestoreTest(
             at=operations.clock.now(),
             tables=len(checks),
             compared=original is not None,
-            problem=decide_problem(checks, restored, original),
+            problem=problem,
+            logs_until=moment,
         )
+
+    def _test_moment(
+        self, name: str, restored_name: str, place: TargetPlace, moment: datetime
+    ) -> str | None:
+        """What is wrong with the archived binary logs up to that moment, or None."""
+        try:
+            with self._scratch.gone_after(restored_name):
+                labels = {TEST_LABEL: name}
+                request = RestoreRequest(
+                    restored_name, place, source=name, moment=moment, labels=labels
+                )
+                DatabaseRestores(self._databases).restore(request)
+                return decide_problem(self._check(restored_name), {}, None)
+        except GrampusError as error:
+            if not isinstance(error, BackupDamagedError) and error.code not in LOG_PROBLEMS:
+                raise
+            return f"The moment {moment:%Y-%m-%d %H:%M:%S} UTC: {error.problem}"
+
+    def _latest_moment(self, manifest: BackupManifest, place: TargetPlace) -> datetime | None:
+        """The latest moment that archived binary logs lead to from this backup."""
+        kept, name = self._kept(place), manifest.database.name
+        archive = BinlogArchive(
+            kept.target, kept.keys.get(manifest.key_id), name, others=kept.keys.all()
+        )
+        backups = {manifest.id: manifest}
+        reach = decide_reach(backups, archive.stretches(), name, links_of(archive))
+        return reach[0] if reach is not None else None
 
     def _check(self, name: str) -> list[TableCheck]:
         """What CHECK TABLE says of each table."""

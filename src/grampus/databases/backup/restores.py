@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from grampus.databases.backup.archive import BinlogArchive
+from grampus.databases.backup.binlog_links import links_of
 from grampus.databases.backup.binlogs import decide_point
 from grampus.databases.backup.decide_chain import (
     decide_chain,
@@ -129,7 +130,8 @@ def _decide_source(
         keys = kept.keys
         key = keys.get(newest.key_id)
         archive = BinlogArchive(kept.target, key, database, others=keys.all())
-        point = decide_point(contents.backups, archive.stretches(), database, request.moment)
+        links = links_of(archive)
+        point = decide_point(contents.backups, archive.stretches(), database, request.moment, links)
         replay = ReplayOrder(
             moment=request.moment, stretch=point.stretch.id, first_file=point.pieces[0].file
         )

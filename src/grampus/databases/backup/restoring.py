@@ -8,7 +8,7 @@ from grampus.core.units import format_bytes
 from grampus.databases.backup.catalogue import BackupCatalogue
 from grampus.databases.backup.decide_chain import decide_chain
 from grampus.databases.backup.keys import BackupKeys
-from grampus.databases.backup.model import ReplayOrder, RestoreOrder
+from grampus.databases.backup.model import RestoreOrder
 from grampus.databases.backup.opening import open_target
 from grampus.databases.backup.replaying import ReplayWork
 from grampus.databases.creating import copied_steps
@@ -40,7 +40,20 @@ def _restore_steps(ports: StepPorts, order: RestoreOrder) -> list[Step]:
     spec = order.database
     work = DatabaseWork(ports, spec, owner=order.source_user)
     backups = f"{len(order.chain)} backup{'s' if len(order.chain) > 1 else ''}"
-    steps = copied_steps(
+    before_start, before_finish = list[Step](), list[Step]()
+    if order.replay is not None:
+        replaying = ReplayWork(ports, order, order.replay)
+        moment = order.replay.moment
+        replay = Step(
+            "replay",
+            f"Apply what was committed before {moment:%Y-%m-%d %H:%M:%S} UTC",
+            replaying.apply,
+            work.stop_initialise,
+        )
+        before_start = [replay]
+        check = Step("check", "Compare its transactions with the archive's", replaying.check)
+        before_finish = [check]
+    return copied_steps(
         ports,
         spec,
         [
@@ -57,33 +70,10 @@ def _restore_steps(ports: StepPorts, order: RestoreOrder) -> list[Step]:
             ),
         ],
         owner=order.source_user,
+        # Before its server begins to serve: nobody but Grampus sees what is applied half.
+        before_start=before_start,
+        before_finish=before_finish,
     )
-    if order.replay is None:
-        return steps
-    # Before the last step, which says that the database is ready.
-    return [*steps[:-1], *_replay_steps(ports, order, order.replay), steps[-1]]
-
-
-def _replay_steps(ports: StepPorts, order: RestoreOrder, replay: ReplayOrder) -> list[Step]:
-    work = DatabaseWork(ports, order.database, owner=order.source_user)
-    replaying = ReplayWork(ports, order, replay)
-
-    def serve_again() -> None:
-        # The logs may have changed passwords of the accounts, as they were changed then.
-        work.stop_server()
-        work.begin_serving_as_new(makes_accounts=False)
-        work.finish_serving_as_new()
-
-    return [
-        Step("fetch", "Fetch the archived binary logs", replaying.fetch),
-        Step(
-            "replay",
-            f"Apply what was committed before {replay.moment:%Y-%m-%d %H:%M:%S} UTC",
-            replaying.apply,
-        ),
-        Step("again", "Start the server once more with the new passwords", serve_again),
-        Step("fetched", "Remove the fetched files", replaying.remove),
-    ]
 
 
 RESTORE_BACKUP = OperationType(

@@ -9,7 +9,9 @@ from typing import Protocol
 
 from grampus.core.clock import Clock
 from grampus.databases.backup.archive import BinlogArchive
-from grampus.databases.backup.binlogs import Stretch, decide_leading, decide_reach
+from grampus.databases.backup.binlog_links import links_of
+from grampus.databases.backup.binlogs import decide_leading, decide_reach
+from grampus.databases.backup.decide_chain import Backups
 from grampus.databases.backup.decide_schedule import ArchiveEnd, BackupState
 from grampus.databases.backup.decide_tested import RestoreTest
 from grampus.databases.backup.errors import TargetError
@@ -111,7 +113,7 @@ class BackupStates:
         backups = kept.catalogue.observe(name).backups
         own = [one for one in backups.values() if one.database.created_at == record.created_at]
         newest = max(own, key=lambda backup: backup.taken_at, default=None)
-        reach = decide_reach(backups, _stretches(kept, name), name)
+        reach = _observe_reach(kept, backups, name)
         changes = {
             "last_id": newest.id if newest is not None else None,
             "last_taken_at": newest.taken_at if newest is not None else None,
@@ -123,6 +125,10 @@ class BackupStates:
         }
         self._change(name, place, changes)
         return self.find(name, place)
+
+    def note_linked(self, name: str, place: TargetPlace, linked: str) -> None:
+        """The stretch and the leading backup that `linked` names belong together."""
+        self._change(name, place, {"linked": linked})
 
     def note_archived(self, name: str, place: TargetPlace, copied: Copied, leading_id: str) -> None:
         """Binary logs are archived, and that backup leads to all of them."""
@@ -184,9 +190,10 @@ def _of_copied(copied: Copied) -> dict[str, object]:
     return {"copied_until": copied.until, "archive_end": copied.end, "gap_after": None}
 
 
-def _stretches(kept: KeptBackups, name: str) -> list[Stretch]:
-    """The archived binary logs; none where there is no key that could have sealed any."""
+def _observe_reach(kept: KeptBackups, backups: Backups, name: str) -> tuple[datetime, str] | None:
+    """As `decide_reach`; nothing where there is no key that could have sealed any log."""
     key = kept.keys.find_current()
     if key is None:
-        return []
-    return BinlogArchive(kept.target, key, name, others=kept.keys.all()).stretches()
+        return None
+    archive = BinlogArchive(kept.target, key, name, others=kept.keys.all())
+    return decide_reach(backups, archive.stretches(), name, links_of(archive))

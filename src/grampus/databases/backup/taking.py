@@ -9,6 +9,7 @@ from pathlib import Path
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.core.units import MIB
 from grampus.databases.administrator import StatementFailedError, administrator_of
+from grampus.databases.backup.binlog_source import BinlogSource
 from grampus.databases.backup.binlogs import BINLOGS_QUERY, parse_binary_logs
 from grampus.databases.backup.catalogue import DATA, BackupCatalogue
 from grampus.databases.backup.decide_chain import decide_spent_snapshots
@@ -42,9 +43,10 @@ class BackupWork:
         self._binlog: BinlogPlace | None = None
 
     def take_snapshot(self) -> None:
-        # Before it: so the snapshot holds these transactions, and maybe more.
-        self._gtid_executed = observe_gtid_executed(self._ports, self._order.database)
+        # Before it: so the snapshot holds these transactions, and maybe more. The log comes first:
+        # so what was before that is among them.
         self._binlog = observe_binlog(self._ports, self._order.database)
+        self._gtid_executed = observe_gtid_executed(self._ports, self._order.database)
         self._ports.volumes.ensure_snapshot(self._name, self._order.snapshot)
         self._protect(protected=True)
 
@@ -197,13 +199,21 @@ def observe_gtid_executed(ports: StepPorts, spec: DatabaseSpec) -> str | None:
 
 
 def observe_binlog(ports: StepPorts, spec: DatabaseSpec) -> BinlogPlace | None:
-    """The binary log that a MySQL server is writing; None when it does not run or answer."""
+    """The binary log that a MySQL server is writing; None when it does not run or answer, or when
+    nobody but the server can read it."""
     if spec.flavour != "mysql":
         return None
     rows = _ask(ports, spec, BINLOGS_QUERY)
     if len(rows) < 2:
         return None
-    return BinlogPlace(server_uuid=rows[0][0], file=parse_binary_logs(rows[1:])[-1].name)
+    newest = parse_binary_logs(rows[1:])[-1]
+    try:
+        head = BinlogSource(ports, spec).head(newest)
+    except GrampusError as error:
+        if error.code != "binlog-encrypted":
+            raise
+        return None
+    return BinlogPlace(server_uuid=rows[0][0], file=newest.name, head=head.digest)
 
 
 def _ask(ports: StepPorts, spec: DatabaseSpec, statements: str) -> list[tuple[str, ...]]:

@@ -4,10 +4,13 @@ The copy holds the accounts of what it was copied from. Its server gets the new 
 init file, which it runs before it lets anybody in, and lets nobody in unless each account that
 Grampus made has a new one: a failing statement of an init file stops neither the file nor the
 server (tried with MySQL 9.7 and MariaDB 11.8). Users that somebody else made stay as they are.
+
+No scheduled event runs until then: it would write rows that nobody wrote (INV-64).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from pydantic import SecretStr
@@ -33,7 +36,8 @@ from grampus.databases.layout import (
     server_daemon,
 )
 from grampus.databases.model import FlavourName
-from grampus.hosts.port import DaemonSpec, Host
+from grampus.databases.quiet_servers import events_statement, hold_events_option, quiet_options
+from grampus.hosts.port import DaemonSpec, Host, Limits
 
 # What names a server or is a secret of its own: each server makes new ones, or needs none.
 # The RSA pair is made by `mysqld --initialize` whatever its options say.
@@ -54,7 +58,11 @@ _ACCESS_DENIED, _OFFLINE = "ERROR 1045 ", "ERROR 3032 "
 
 
 def render_identity_sql(
-    flavour: FlavourName, credentials: Credentials, *, makes_accounts: bool
+    flavour: FlavourName,
+    credentials: Credentials,
+    *,
+    makes_accounts: bool,
+    parameters: Mapping[str, str] | None = None,
 ) -> str:
     """An init file that gives every account of Grampus a new password, one statement a line.
 
@@ -62,9 +70,9 @@ def render_identity_sql(
     made, with their rights. Else the rights stay as somebody may have set them. Every statement
     may be repeated. The passwords need no quoting (see `credentials`).
 
-    MySQL's server is started in offline mode, and the last statement ends that only when no
-    account has its former password, as its first or as its second one (a rotation that was under
-    way keeps two).
+    MySQL's server is started in offline mode, and a statement ends that only when no account has
+    its former password, as its first or as its second one (a rotation that was under way keeps
+    two). With `parameters`, the user's own, events run from then on as these say; without, never.
     """
     passwords = {
         (_ROOT, "localhost"): credentials.root_password,
@@ -94,6 +102,8 @@ def render_identity_sql(
             for user, host in passwords
         ]
         statements.append(_open_when_changed(passwords))
+        events = events_statement(flavour, parameters) if parameters is not None else None
+        statements += [events] if events is not None else []
     else:
         statements += [*made, *changed]
     return "\n".join([*statements, ""])
@@ -109,14 +119,64 @@ def begin_serving_as_new(
     """
     if observe_daemon_state(host, plan.daemon) == "running":
         return
-    host.run(["rm", "-f", *(str(plan.volume / "data" / name) for name in _OWN_FILES)])
-    sql = render_identity_sql(plan.flavour, credentials, makes_accounts=makes_accounts)
-    host.write_file(plan.accounts_file, sql, mode=0o600, uid=MYSQL_UID, gid=MYSQL_GID)
     if plan.flavour == "mysql":
-        host.ensure_daemon(_with_options(server_daemon(plan), plan, "--offline-mode=ON"))
+        # A replica's events are its primary's.
+        quiet = plan.is_replica or plan.is_internal
+        sql = render_identity_sql(
+            plan.flavour,
+            credentials,
+            makes_accounts=makes_accounts,
+            parameters=None if quiet else plan.parameters,
+        )
+        _prepare(host, plan, sql)
+        options = ("--offline-mode=ON", hold_events_option(plan.parameters))
+        host.ensure_daemon(_with_options(server_daemon(plan), plan, *options))
         return
-    _change_passwords_behind_closed_doors(host, plan, credentials, clock)
+    serve_closed(host, plan, credentials, clock, makes_accounts=makes_accounts)
+    host.ensure_daemon_absent(plan.init_daemon)
     host.ensure_daemon(server_daemon(plan))
+
+
+def serve_closed(
+    host: Host,
+    plan: InstancePlan,
+    credentials: Credentials,
+    clock: Clock,
+    *,
+    makes_accounts: bool,
+    options: tuple[str, ...] = (),
+    limits: Limits | None = None,
+) -> None:
+    """The server of a copied data directory, for Grampus alone: it listens on its socket only.
+
+    It runs as `plan.init_daemon`, with new passwords, and none of its users' code. One that was cut
+    off is ended first. Raises what `finish_serving_as_new` raises.
+    """
+    host.ensure_daemon_absent(plan.init_daemon, kill=True)
+    sql = render_identity_sql(plan.flavour, credentials, makes_accounts=makes_accounts)
+    _prepare(host, plan, sql)
+    daemon = replace(server_daemon(plan), name=plan.init_daemon)
+    if limits is not None and not plan.is_bare:
+        daemon = replace(daemon, limits=limits)
+    closed = ("--skip-networking", *quiet_options(plan.flavour), *options)
+    host.ensure_daemon(_with_options(daemon, plan, *closed))
+
+    def answered() -> bool:
+        require_running(host, plan, plan.init_daemon)
+        said = _try_login(host, plan, ADMIN_USER, credentials.admin_password)
+        if _ACCESS_DENIED in said:
+            raise _failed(host, plan, plan.init_daemon)
+        return not said
+
+    await_server(clock, host, plan, answered, listens=False)
+    if plan.flavour == "mariadb" and _try_login(host, plan, credentials.user, credentials.password):
+        raise _failed(host, plan, plan.init_daemon)
+
+
+def _prepare(host: Host, plan: InstancePlan, sql: str) -> None:
+    """What named the copied server is gone, and the init file is there."""
+    host.run(["rm", "-f", *(str(plan.volume / "data" / name) for name in _OWN_FILES)])
+    host.write_file(plan.accounts_file, sql, mode=0o600, uid=MYSQL_UID, gid=MYSQL_GID)
 
 
 def finish_serving_as_new(host: Host, plan: InstancePlan, clock: Clock) -> str:
@@ -140,27 +200,6 @@ def finish_serving_as_new(host: Host, plan: InstancePlan, clock: Clock) -> str:
     await_server(clock, host, plan, answered)
     host.run(["rm", "-f", str(plan.accounts_file)])
     return answers[-1]
-
-
-def _change_passwords_behind_closed_doors(
-    host: Host, plan: InstancePlan, credentials: Credentials, clock: Clock
-) -> None:
-    """MariaDB knows no offline mode: a first server listens on its socket alone."""
-    daemon = replace(server_daemon(plan), name=plan.init_daemon)
-    host.ensure_daemon_absent(plan.init_daemon, kill=True)
-    host.ensure_daemon(_with_options(daemon, plan, "--skip-networking"))
-
-    def answered() -> bool:
-        require_running(host, plan, plan.init_daemon)
-        said = _try_login(host, plan, credentials.user, credentials.password)
-        if _ACCESS_DENIED in said:
-            raise _failed(host, plan, plan.init_daemon)
-        return not said
-
-    await_server(clock, host, plan, answered, listens=False)
-    if _try_login(host, plan, ADMIN_USER, credentials.admin_password):
-        raise _failed(host, plan, plan.init_daemon)
-    host.ensure_daemon_absent(plan.init_daemon)
 
 
 def _try_login(host: Host, plan: InstancePlan, user: str, password: SecretStr) -> str:

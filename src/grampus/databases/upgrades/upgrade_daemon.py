@@ -19,6 +19,7 @@ from grampus.databases.administrator import (
 )
 from grampus.databases.instance import last_words, observe_daemon_state
 from grampus.databases.layout import InstancePlan, server_daemon
+from grampus.databases.quiet_servers import quiet_options
 from grampus.hosts.port import DaemonSpec, Host
 
 # It reads and rewrites the system tables; a big dictionary takes minutes.
@@ -34,7 +35,7 @@ def upgrade_daemon(plan: InstancePlan) -> DaemonSpec:
     return replace(
         daemon,
         name=f"upgrade-{daemon.name}",
-        argv=(*daemon.argv, "--skip-networking"),
+        argv=(*daemon.argv, "--skip-networking", *quiet_options(plan.flavour)),
     )
 
 

@@ -50,6 +50,11 @@ def find_maker(spec: DatabaseSpec) -> Maker | None:
     return None
 
 
+def is_made_for_a_while(spec: DatabaseSpec) -> bool:
+    """Whether Grampus alone uses the database, and deletes it soon."""
+    return find_maker(spec) is not None
+
+
 def _is_name(text: str) -> bool:
     try:
         require_name("database", text)

@@ -1,11 +1,12 @@
-"""A lab of fakes whose servers write binary logs, and whose clients can replay them.
+"""A lab of fakes whose servers write binary logs, and apply such logs as relay logs.
 
-A binary log is lines here, `MOMENT ROW`; a row is in the data directory once, as a GTID is.
+A row is a word in the data directory, and so is each GTID that its server has executed.
 """
 
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -14,31 +15,45 @@ from pathlib import Path, PurePosixPath
 from grampus.core.streams import ByteReader, ByteWriter
 from grampus.databases.backup.archiving import BinlogArchiver
 from grampus.databases.backup.binlogs import BINLOGS_QUERY
+from grampus.databases.backup.replay_sql import DURABLE, EVENTS_SQL, EXECUTED_SQL
 from grampus.databases.backup.restores import DatabaseRestores, RestoreRequest
 from grampus.databases.backup.service import DatabaseBackups
+from grampus.databases.layout import RUN_IN_DAEMON
+from grampus.databases.stopping import DISMISS
 from grampus.hosts.port import CommandResult
 from tests.unit.databases.fake_volumes import FakeVolumes
-from tests.unit.databases.fakes import FakeFile, FakeFleet, FakeHost, Fuse
+from tests.unit.databases.fakes import FakeDaemon, FakeFile, FakeFleet, FakeHost, Fuse
 from tests.unit.databases.world import ADDRESSES, World
 
 from .existing import ROWS, place, put_database, write, write_rows
+from .made_binlogs import SERVER, begin, rows_of, transaction
 
-UUID = "4f958cc3-e615-11f1-956b-223fda4be3b2"
 LOGS = PurePosixPath("binlog")
+GTIDS = PurePosixPath("data/gtids")
+_START = re.compile(r"RELAY_LOG_FILE = '(?P<file>[^']+)'.*FOR CHANNEL '(?P<channel>\w+)'; START")
+_CHANNEL = re.compile(r"CHANNEL(?:_NAME =)? '(?P<channel>\w+)'")
 
 
 class LoggingHost(FakeHost):
-    """A host that streams files, and in whose daemons `mysqlbinlog` reads the lines above."""
+    """A host that streams files, and whose servers apply relay logs."""
 
     def __init__(self, name: str, fuse: Fuse) -> None:
         super().__init__(name, fuse)
         self._replay_fuse = fuse
+        self.free_bytes = 10**12
+        self.apply_error = ""  # what stops an applier
+        self.lost_at_stop = ""  # a row that the server which applied did not keep
+        self.skipped = ""  # a row that an applier passes over, and says nothing
+        self.events: list[str] = []  # as the server lists them before anything is applied
+        self.events_after: list[str] | None = None
+        self.statements: list[str] = []  # that the server which applies was given
+        self.most_relay_bytes = 0  # that lay on the host at a time
 
     @contextmanager
     def reading(self, argv: Sequence[str]) -> Iterator[ByteReader]:
         options = _options(argv)
-        content = self.files[PurePosixPath(options["if"])].content.encode()
-        start, count = int(options["skip"]), int(options["count"])
+        content = self.files[PurePosixPath(options["if"])].content.encode("latin-1")
+        start, count = int(options.get("skip", "0")), int(options["count"])
         yield io.BytesIO(content[start : start + count])
 
     @contextmanager
@@ -48,7 +63,9 @@ class LoggingHost(FakeHost):
         self.files[path] = FakeFile("")
         self._replay_fuse.burn()
         yield sink
-        self.files[path] = FakeFile(sink.getvalue().decode())
+        self.files[path] = FakeFile(sink.getvalue().decode("latin-1"))
+        relays = [len(f.content) for p, f in self.files.items() if p.name.startswith("relay-r")]
+        self.most_relay_bytes = max(self.most_relay_bytes, sum(relays))
         self._replay_fuse.burn()
 
     def run(
@@ -60,34 +77,68 @@ class LoggingHost(FakeHost):
         check: bool = True,
         daemon: str | None = None,
     ) -> CommandResult:
-        if argv[0] == "ls":
-            below = self.below(PurePosixPath(argv[-1]))
-            return CommandResult(tuple(argv), 0, "".join(f"{path.name}\n" for path in below), "")
-        if argv[0] == "bash" and daemon is not None:
-            moment, *files = argv[argv.index("bash", 1) + 1 :]
-            code, said = self._replay(stdin or "", daemon, moment, files)
-            return self._answer(argv, code, said, check=check)
+        if argv[0] == "df":
+            return CommandResult(tuple(argv), 0, f"Avail\n{self.free_bytes}\n", "")
+        running = self.daemons.get(daemon or "")
+        if running is not None and running.state == "running":
+            said = self._ask(argv[-1], running, daemon or "")
+            if said is not None:
+                code, text = self._login(stdin or "", running)
+                return self._answer(argv, code, text or said, check=check)
         return super().run(argv, stdin=stdin, timeout_s=timeout_s, check=check, daemon=daemon)
 
-    def _replay(
-        self, options: str, daemon: str, moment: str, files: Sequence[str]
-    ) -> tuple[int, str]:
-        running = self.daemons.get(daemon)
-        code, said = self._login(options, running)
-        if code or running is None:
-            return code, said
-        self._replay_fuse.burn()
-        running.is_offline = True
-        data = next(b.source for b in running.spec.binds if "/volumes/" in b.source)
-        rows = self.files[PurePosixPath(data) / ROWS]
-        for file in files:
-            for line in self.files[PurePosixPath(file)].content.splitlines():
-                at, _, row = line.rpartition(" ")
-                if at < moment and row not in rows.content.split():
-                    self._replay_fuse.burn()
+    def _ask(self, statement: str, daemon: FakeDaemon, name: str) -> str | None:
+        """What a server on a restored volume answers; None: it is for somebody else."""
+        data = next((b.source for b in daemon.spec.binds if "/volumes/" in b.source), None)
+        if data is None:
+            return None
+        volume = PurePosixPath(data)
+        if statement == EXECUTED_SQL:
+            return ",".join(self.files[volume / GTIDS].content.split()) + "\n"
+        if not name.startswith("mysqld-init-"):
+            return None
+        self.statements.append(statement)
+        if statement == EVENTS_SQL:
+            listed, self.events = self.events, self.events_after or self.events
+            return "".join(f"{row}\n" for row in listed)
+        if statement == DISMISS:
+            if self.lost_at_stop:
+                gtids = self.files[volume / GTIDS]
+                gtids.content = " ".join(gtids.content.split()[:-1])
+            return None
+        if statement == DURABLE or "RESET REPLICA ALL" in statement or "ENABLE" in statement:
+            self._replay_fuse.burn()
+            return ""
+        if started := _START.search(statement):
+            self._apply(PurePosixPath(started["file"]), started["channel"], daemon, volume)
+            return ""
+        if "replication_applier_status" in statement:
+            state = "OFF" if self.apply_error else "ON"
+            gtids = ",".join(self.files[volume / GTIDS].content.split())
+            return f"{state}\t{self.apply_error}\t{gtids}\t0\n"
+        return None
+
+    def _apply(
+        self, first: PurePosixPath, channel: str, daemon: FakeDaemon, volume: PurePosixPath
+    ) -> None:
+        """Each transaction once, and the files are gone once they are applied."""
+        run = next(b.source for b in daemon.spec.binds if b.target == str(RUN_IN_DAEMON))
+        here = PurePosixPath(run) / first.parent.relative_to(RUN_IN_DAEMON)
+        index = self.files[here / f"relay-{channel}.index"].content.split()
+        assert index[0] == str(first)
+        rows, gtids = self.files[volume / ROWS], self.files[volume / GTIDS]
+        for name in index:
+            path = here / PurePosixPath(name).name
+            for gtid, row in rows_of(self.files[path].content.encode("latin-1")):
+                if self.apply_error:
+                    return
+                if gtid in gtids.content.split():
+                    continue
+                self._replay_fuse.burn()
+                if row != self.skipped:
                     rows.content = f"{rows.content} {row}"
-        self._replay_fuse.burn()
-        return 0, ""
+                    gtids.content = f"{gtids.content} {gtid}"
+            del self.files[path]
 
 
 class ReplayWorld(World):
@@ -97,43 +148,87 @@ class ReplayWorld(World):
         super().__init__(root)
         self.shelf = root / "shelf"
         hosts = [LoggingHost(name, self.fuse) for name in ("h1", "h2")]
+        self.logging_hosts = {host.name: host for host in hosts}
         self.hosts = {host.name: host for host in hosts}
         self.fleet = FakeFleet(hosts, ADDRESSES)
         self.volumes = FakeVolumes(self.fleet, self.fuse, self.clock)
         self.moment = self.clock.now()
+        self._logs: dict[str, bytes] = {}
+        self._written: list[int] = []
 
     def fill(self) -> None:
         """Backed up with the row `one`; `two` and `three` came later, and `moment` is between."""
-        put_database(self)
-        self._log("")
-        self.clock.sleep(3600)
-        write_rows(self, "one")
-        self.back_up()
+        self.begin()
         for row in ("two", "three"):
             self.clock.sleep(3600)
-            self._commit(row)
+            self.commit(row)
             self.moment = self.clock.now() if row == "three" else self.moment
         self.clock.sleep(60)
-        BinlogArchiver(self.service().operations).archive("demo", place(self.shelf))
+        self.archive()
+
+    def begin(self) -> None:
+        """Backed up with the row `one`."""
+        put_database(self)
+        self.rotate()
+        self.clock.sleep(3600)
+        write_rows(self, "one")
+        self.commit("one")
+        self.clock.sleep(1)
+        self.back_up()
 
     def back_up(self) -> None:
         DatabaseBackups(self.service().operations).create("demo", place(self.shelf))
+
+    def archive(self, **wishes: bool) -> None:
+        BinlogArchiver(self.service().operations).archive("demo", place(self.shelf), **wishes)
 
     def restore(self, moment: datetime | None = None) -> None:
         request = RestoreRequest("again", place(self.shelf), moment=moment)
         DatabaseRestores(self.service()).restore(request)
 
-    def _commit(self, row: str) -> None:
-        at = self.clock.now()
-        self._log(f"{at:%Y-%m-%d %H:%M:%S} {row}\n")
+    def rows(self, name: str = "again") -> list[str]:
+        attachment = self.volumes.get(name).attachment
+        assert attachment is not None
+        files = self.hosts[attachment.host].files
+        return files[PurePosixPath(attachment.mount_path) / ROWS].content.split()
 
-    def _log(self, line: str) -> None:
+    # -- what the server of demo does ---------------------------------------------------------
+
+    def commit(self, row: str, *, committed: datetime | None = None, at_s: int = 1) -> None:
+        """A transaction that is in the newest log; `at_s` is the time that its session set."""
+        number = max(self._written, default=0) + 1
+        made = transaction(number, committed or self.clock.now(), row, at_s=at_s)
+        self._written.append(number)
+        newest = max(self._logs)
+        self._logs[newest] += made
+        self._tell()
+
+    def rotate(self) -> None:
+        """A new log."""
+        previous = {SERVER: (1, max(self._written))} if self._written else {}
+        self._logs[f"binlog.{len(self._logs) + 1:06d}"] = begin(previous, at_s=self._now_s())
+        self._tell()
+
+    def reset(self) -> None:
+        """RESET BINARY LOGS AND GTIDS: numbers begin again, of logs and of transactions."""
+        self._logs, self._written = {"binlog.000001": begin(at_s=self._now_s())}, []
+        self._tell()
+
+    def _now_s(self) -> int:
+        return int(self.clock.now().timestamp())
+
+    def _tell(self) -> None:
         mount = PurePosixPath("/data/volumes/demo")
-        file = self.hosts["h1"].files.get(mount / LOGS / "binlog.000001", FakeFile(""))
-        write(self, LOGS / "binlog.000001", file.content + line, "demo")
-        size = len(file.content + line)
-        answer = f"{UUID}\nbinlog.000001\t{size}\tNo\n"
-        self.hosts["h1"].admin_answers[BINLOGS_QUERY] = answer
+        for path in [p for p in self.hosts["h1"].files if p.parent == mount / LOGS]:
+            del self.hosts["h1"].files[path]
+        for name, content in self._logs.items():
+            write(self, LOGS / name, content.decode("latin-1"), "demo")
+        executed = [f"{SERVER}:{number}" for number in self._written]
+        write(self, GTIDS, " ".join(executed), "demo")
+        listed = [f"{name}\t{len(log)}\tNo\n" for name, log in self._logs.items()]
+        answers = self.hosts["h1"].admin_answers
+        answers[BINLOGS_QUERY] = f"{SERVER}\t{','.join(executed)}\n" + "".join(listed)
+        answers["SELECT @@GLOBAL.gtid_executed"] = ",".join(executed) + "\n"
 
 
 def _options(argv: Sequence[str]) -> dict[str, str]:

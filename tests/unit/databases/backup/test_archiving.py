@@ -18,6 +18,7 @@ from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.streams import ByteReader
 from grampus.databases.backup.archive import BinlogArchive
 from grampus.databases.backup.archiving import Archived, BinlogArchiver
+from grampus.databases.backup.binlog_links import links_of
 from grampus.databases.backup.binlogs import BINLOGS_QUERY, decide_point, require_contiguous
 from grampus.databases.backup.decide_schedule import ArchiveEnd, BackupState
 from grampus.databases.backup.errors import BackupDamagedError
@@ -31,12 +32,14 @@ from tests.unit.databases.world import World
 
 from .existing import place, put_database
 from .fake_s3 import FakeS3, serving
+from .made_binlogs import begin
 
 HAPPENINGS = (
     *("write", "rotate", "archive", "archive", "backup", "full", "roll", "purge", "delete"),
-    *("recall", "join"),
+    *("recall", "join", "reset"),
 )
 UUID = "4f958cc3-e615-11f1-956b-223fda4be3b2"
+HEAD_BYTES = len(begin())
 
 
 class Server:
@@ -47,9 +50,11 @@ class Server:
         self.shelf = shelf
         self.place = bucket or place(shelf)
         self.uuid = UUID
-        self.logs: dict[str, bytes] = {}
+        self.logs: dict[str, bytes] = {}  # after what each begins with
+        self._heads: dict[str, bytes] = {}
         self.step_s = 60.0  # that pass before each backup and each look
         self._servers = itertools.count()
+        self._begun = itertools.count(1_795_000_000)  # when each log was made
         self.short = 0  # bytes that the server tells of and the file lacks
         put_database(world)
         self.host = world.hosts["h1"]
@@ -74,8 +79,8 @@ class Server:
     def tell(self) -> None:
         """The server's answer of its binary logs, as they are now."""
         logs = sorted(self.logs.items(), key=lambda log: int(log[0].rpartition(".")[2]))
-        listed = [f"{name}\t{len(log)}\tNo" for name, log in logs]
-        self.host.admin_answers[BINLOGS_QUERY] = "\n".join([self.uuid, *listed, ""])
+        listed = [f"{name}\t{HEAD_BYTES + len(log)}\tNo" for name, log in logs]
+        self.host.admin_answers[BINLOGS_QUERY] = "\n".join([f"{self.uuid}\t", *listed, ""])
         self.world.clock.sleep(self.step_s)
 
     def back_up(self, wanted: BackupKind | None = None) -> datetime:
@@ -92,6 +97,10 @@ class Server:
         """As `db snapshot rollback`: older data, and a server with another UUID."""
         self.uuid = f"{UUID[:-4]}{next(self._servers):04}"
         self.logs = dict(sorted(self.logs.items())[:1])
+
+    def reset(self) -> None:
+        """As RESET BINARY LOGS AND GTIDS: numbers begin again, under the same UUID."""
+        self.logs, self._heads = {"binlog.000001": b""}, {}
 
     def state(self) -> BackupState:
         state = BackupStates(self.world.service().operations).find("demo")
@@ -118,7 +127,9 @@ class Server:
         backups = KeptBackups(self.world.home, self.world.clock, self.place).observe("demo")
         until = self.state().archived_until
         if until is not None:
-            decide_point(backups.backups, self.open().stretches(), "demo", until)
+            archive = self.open()
+            links = links_of(archive)
+            decide_point(backups.backups, archive.stretches(), "demo", until, links)
 
     def require_contiguous(self) -> None:
         """No piece is missing, and none is there twice."""
@@ -127,14 +138,14 @@ class Server:
                 require_contiguous(stretch.pieces, stretch.pieces[0].file)
 
     def archived(self) -> dict[str, bytes]:
-        """What the archive holds of each stretch and file."""
+        """What the archive holds of each stretch and file, after what each log begins with."""
         archive = self.open()
         found: dict[str, bytes] = {}
         for stretch in archive.stretches():
             for piece in stretch.pieces:
                 name = f"{stretch.id}/{piece.file}"
                 found[name] = found.get(name, b"") + b"".join(archive.read(stretch.id, piece))
-        return found
+        return {name: content[HEAD_BYTES:] for name, content in found.items()}
 
     def open(self) -> BinlogArchive:
         kept = KeptBackups(self.world.home, self.world.clock, self.place)
@@ -148,7 +159,10 @@ class Server:
         path = PurePosixPath(options["if"])
         assert path.parent == self._directory
         start, count = int(options["skip"]), int(options["count"]) - self.short
-        yield io.BytesIO(self.logs[path.name][start : start + count])
+        if path.name not in self._heads:
+            self._heads[path.name] = begin(at_s=next(self._begun))
+        log = self._heads[path.name] + self.logs[path.name]
+        yield io.BytesIO(log[start : start + count])
 
 
 @pytest.fixture
@@ -159,10 +173,10 @@ def server(world: World, tmp_path: Path) -> Server:
 def test_each_call_copies_what_is_new(server: Server) -> None:
     server.write(1, b"one")
     first = server.archive()
-    assert (first.copied_bytes, first.until) == (3, server.world.clock.now())
+    assert (first.copied_bytes, first.until) == (HEAD_BYTES + 3, server.world.clock.now())
     server.write(1, b" two")
     server.write(2, b"three")
-    assert server.archive().copied_bytes == 9
+    assert server.archive().copied_bytes == HEAD_BYTES + 9
     assert server.archive().copied_bytes == 0
     assert server.archived() == {"0001/binlog.000001": b"one two", "0001/binlog.000002": b"three"}
 
@@ -236,6 +250,50 @@ def test_rollback_is_told_until_a_backup_leads_to_what_came_after_it(server: Ser
     archived = server.archive()
     assert (archived.problem, archived.restorable_until) == (None, archived.until)
     assert (server.state().needs_backup, server.state().archive_problem) == (False, None)
+
+
+def test_reset_is_met_and_told_until_a_backup_leads_to_what_came_after_it(server: Server) -> None:
+    """INV-63: numbers of files and transactions begin again, and the UUID stays."""
+    for number in (1, 2, 3):
+        server.write(number, b"one")
+    server.back_up()
+    until = server.archive().until
+    server.reset()
+    server.write(1, b"other")
+    for number in (2, 3, 4):  # beyond the numbers that were archived
+        archived = server.archive()
+        assert archived.problem is not None
+        assert (archived.problem.code, archived.stretch) == ("archive-unreachable", "0002")
+        assert "were reset" in archived.problem.problem
+        assert archived.restorable_until == until
+        server.write(number, b"other")
+    server.back_up()
+    archived = server.archive()
+    assert (archived.problem, archived.restorable_until) == (None, archived.until)
+    assert server.archived()["0001/binlog.000003"] == b"one"
+
+
+def test_reset_before_anything_was_archived_is_met_too(server: Server) -> None:
+    """File and UUID are as the backup noted them; the file is another one."""
+    server.write(1, b"one")
+    server.back_up()
+    server.reset()
+    server.write(1, b"other")
+    archived = server.archive()
+    assert archived.problem is not None
+    assert "were reset" in archived.problem.problem
+    assert archived.restorable_until is None
+    server.back_up()
+    assert server.archive().problem is None
+
+
+def test_log_that_only_its_server_can_read_is_not_archived(server: Server) -> None:
+    server._heads["binlog.000001"] = b"\xfd" + begin()[1:]
+    server.write(1, b"one")
+    with pytest.raises(GrampusError) as caught:
+        server.archive()
+    assert caught.value.code == "binlog-encrypted"
+    assert [stretch.until for stretch in server.open().stretches()] == [None]
 
 
 def test_logs_that_were_gone_before_they_were_archived_are_told(server: Server) -> None:
@@ -353,6 +411,8 @@ def test_what_is_shown_as_restorable_can_be_restored(server: Server, seed: int) 
                 server.back_up(wanted="full" if happens == "full" else None)
             case "roll":
                 server.roll_back()
+            case "reset":
+                server.reset()
             case "join":
                 server.join()
             case "recall":  # where it ended some time ago, as another process may have it
@@ -442,7 +502,7 @@ def test_memory_of_the_end_that_is_wrong_is_noticed(server: Server, happens: str
 def test_file_that_is_shorter_than_the_server_says_covers_nothing(server: Server) -> None:
     server.write(1, b"one")
     server.short = 1
-    with pytest.raises(GrampusError, match="2 bytes after byte 0"):
+    with pytest.raises(GrampusError, match=f"{HEAD_BYTES + 2} bytes after byte 0"):
         server.archive()
     assert [stretch.until for stretch in server.open().stretches()] == [None]
 

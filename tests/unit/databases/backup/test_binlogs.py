@@ -189,6 +189,10 @@ def at(hours: float) -> datetime:
     return START + timedelta(hours=hours)
 
 
+def linked(_backup: BackupManifest, _stretch: Stretch) -> bool:
+    return True
+
+
 WHOLE = stretch(10, piece(1, 0, 9), piece(2, 0, 9), piece(3, 0, 9))
 
 
@@ -197,7 +201,7 @@ WHOLE = stretch(10, piece(1, 0, 9), piece(2, 0, 9), piece(3, 0, 9))
 )
 def test_moment_is_reached_from_the_newest_backup_before_it(hours: float, expected: int) -> None:
     one, two = backup(1, 1), backup(2, 2)
-    point = decide_point(by_id(one, two), [WHOLE], "shop", at(hours))
+    point = decide_point(by_id(one, two), [WHOLE], "shop", at(hours), linked)
     newest = {1: one, 2: two}[expected]
     assert point.chain == (newest,)
     assert newest.binlog is not None
@@ -207,7 +211,7 @@ def test_moment_is_reached_from_the_newest_backup_before_it(hours: float, expect
 @pytest.mark.parametrize("hours", [0.5, 1, 10.1])
 def test_moment_that_cannot_be_reached_says_which_can(hours: float) -> None:
     with pytest.raises(RefusedError, match="02:00:01 to 2026-11-22 11:00:00") as caught:
-        decide_point(by_id(backup(1, 1)), [WHOLE], "shop", at(hours))
+        decide_point(by_id(backup(1, 1)), [WHOLE], "shop", at(hours), linked)
     assert caught.value.code == "not-archived"
 
 
@@ -224,14 +228,16 @@ def test_moment_that_cannot_be_reached_says_which_can(hours: float) -> None:
 )
 def test_no_moment_is_promised_over_a_gap(made: BackupManifest, known: list[Stretch]) -> None:
     with pytest.raises(RefusedError, match="db backup archive"):
-        decide_point(by_id(made), known, "shop", at(1.5))
+        decide_point(by_id(made), known, "shop", at(1.5), linked)
 
 
 def test_what_has_no_archive_is_not_told_to_archive() -> None:
     made = backup(1, None)
     mariadb = made.database.model_copy(update={"flavour": "mariadb"})
     with pytest.raises(RefusedError, match="logs of mariadb are not archived") as caught:
-        decide_point(by_id(made.model_copy(update={"database": mariadb})), [], "shop", at(1.5))
+        decide_point(
+            by_id(made.model_copy(update={"database": mariadb})), [], "shop", at(1.5), linked
+        )
     assert caught.value.code == "not-archived"
     assert "archive`" not in caught.value.remedy
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ from grampus.databases.verify.decide_tables import LIST_TABLES
 from tests.unit.databases.world import LAB, World
 
 from .existing import place, write_rows
+from .replay_world import ReplayWorld
 
 TABLES = ("mysql", "db"), ("shop", "orders")
 
@@ -127,3 +130,40 @@ def test_backup_goes_with_its_test(world: World, shelf: Path) -> None:
     kept.delete(manifest.id)
     assert kept.observe().tests == {}
     assert world.journal.unfinished(LAB) == []
+
+
+@pytest.fixture
+def logged(tmp_path: Path) -> Iterator[ReplayWorld]:
+    """With a backup, and binary logs that lead on from it."""
+    with closing(ReplayWorld(tmp_path)) as made:
+        made.fill()
+        answer(made)
+        yield made
+
+
+def test_latest_moment_of_the_archived_logs_is_restored_too(logged: ReplayWorld) -> None:
+    before = names(logged)
+    tested = trials(logged).test("demo", place(logged.shelf))
+    assert tested.test.problem is None
+    assert tested.test.logs_until == logged.clock.now()
+    assert names(logged) == before
+    plan = trials(logged).plan("demo", place(logged.shelf))
+    assert any("by its archived binary logs" in line for line in plan)
+
+
+def test_logs_that_cannot_be_applied_are_the_answer(logged: ReplayWorld) -> None:
+    before = names(logged)
+    for host in logged.logging_hosts.values():
+        host.apply_error = "Could not execute Update_rows event"
+    problem = trials(logged).test("demo", place(logged.shelf)).test.problem
+    assert problem is not None
+    assert "Update_rows" in problem
+    assert names(logged) == before
+
+
+def test_host_without_room_says_nothing_of_the_logs(logged: ReplayWorld) -> None:
+    for host in logged.logging_hosts.values():
+        host.free_bytes = 1000
+    with pytest.raises(RefusedError) as caught:
+        trials(logged).test("demo", place(logged.shelf))
+    assert caught.value.code == "host-full"
