@@ -57,7 +57,9 @@ class DatabaseOperations:
         self.progress = progress
         self.records = DatabaseRecords(store, lab)
         self.credentials = CredentialFiles(home.secrets_dir(lab))
-        self.ports = StepPorts(self.records, self.credentials, clock, fleet, volumes, progress)
+        self.ports = StepPorts(
+            self.records, self.credentials, clock, fleet, volumes, progress=progress
+        )
         self._journal = journal
 
     @contextmanager

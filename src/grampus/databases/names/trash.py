@@ -143,7 +143,8 @@ class DatabaseTrash:
     ) -> DatabaseRecord:
         """Have a database back; it is started if it ran when it was deleted.
 
-        When it cannot be started, it is there and is to run all the same. Raises what `plan_restore` raises.
+        When it cannot be started, it is there and is to run all the same. Raises what
+        `plan_restore` raises.
         """
         planned = self.plan_restore(wanted, name=name, host=host)
         name = planned.spec.name
