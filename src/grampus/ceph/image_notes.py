@@ -72,11 +72,16 @@ with {CONNECT} as cluster:
     found = walk_images(cluster, sys.argv[2:], describe)
 print(json.dumps(found))
 """
-# One that is not there (any more) is left out of the answer.
+# One that is not there (any more) is left out of the answer. The generation of the state goes
+# first: what is noted on images is never of a later one than the MONs know of.
 WRITE_NOTES = f"""
 import json, sys, rados, rbd
 noted = []
 with {CONNECT} as cluster:
+    put = {{"prefix": "config-key set", "key": sys.argv[2], "val": sys.argv[3]}}
+    code, _, said = cluster.mon_command(json.dumps(put), b"")
+    if code:
+        sys.exit(f"the generation of the state cannot be noted: {{said}}")
     for number, change in enumerate(json.load(sys.stdin)):
         try:
             with cluster.open_ioctx(change["pool"]) as context:
@@ -133,8 +138,13 @@ def observe_image_pools(cluster: CephCluster) -> list[str]:
     )
 
 
-def write_notes(cluster: CephCluster, notes: Collection[ImageNote]) -> list[ImageNote]:
-    """Note it on the images, and answer with what could be: the image was there."""
+def write_notes(
+    cluster: CephCluster, notes: Collection[ImageNote], generation: tuple[str, str]
+) -> list[ImageNote]:
+    """Note it on the images, and answer with what could be: the image was there.
+
+    `generation` is the key that the MONs keep the generation of the state under, and its text.
+    """
     documents = [
         {
             "pool": note.pool,
@@ -146,7 +156,7 @@ def write_notes(cluster: CephCluster, notes: Collection[ImageNote]) -> list[Imag
     ]
     if not documents:
         return []
-    argv = ["python3", "-c", WRITE_NOTES, RECORDS_KEY]
+    argv = ["python3", "-c", WRITE_NOTES, RECORDS_KEY, *generation]
     output = cluster.runner.run(argv, stdin=json.dumps(documents), timeout_s=NOTE_TIMEOUT_S)
     written = set(json.loads(output.stdout))
     return [note for number, note in enumerate(notes) if number in written]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from grampus.cli.composition.copies import database_replicas
 from grampus.cli.composition.session import Session
-from grampus.cli.work import settle_databases
+from grampus.cli.work import correct_state, is_older, settle_databases
 
 
 def start_databases(session: Session) -> None:
     """Finish or undo what was interrupted, then start every database that shall run."""
+    if is_older(session):
+        correct_state(session)
     for sentence in settle_databases(session).ensure_running():
         session.progress.note(sentence)
     if not session.databases().operations.records.all_read_endpoints():

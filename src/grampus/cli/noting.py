@@ -6,6 +6,7 @@ from grampus.cli.composition.lab import LabSession
 from grampus.core.errors import GrampusError
 from grampus.databases.rebuild.noting import RecordsNoting
 from grampus.lab.lab_file import ensure_lab_file
+from grampus.state.generation import StateGeneration
 
 
 def note_records(session: LabSession) -> None:
@@ -16,7 +17,9 @@ def note_records(session: LabSession) -> None:
         return
     ensure_lab_file(session.home, session.store, session.lab_name)
     try:
-        RecordsNoting(session.store, session.lab_name, session.cluster()).ensure_noted()
+        generation = StateGeneration(session.store, session.home)
+        noting = RecordsNoting(session.store, session.lab_name, session.cluster(), generation)
+        noting.ensure_noted()
     except GrampusError as error:
         session.progress.note(
             f"What changed could not be noted on the images; the next command does it: {error}"

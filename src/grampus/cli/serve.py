@@ -141,6 +141,8 @@ def _sharing(lab: str) -> Iterator[Session]:
     session = Session(lab, progress=_Quiet())
     try:
         with session.sharing_lab():
+            if not session.state_watch().is_known():
+                session.state_watch().require_current()
             yield session
     finally:
         session.close()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
-from grampus.ceph.migrations import RbdMigrations
+import typer
+
 from grampus.cli.app import command, make_noun
 from grampus.cli.composition.session import Session
 from grampus.cli.noting import note_records
@@ -18,14 +20,21 @@ from grampus.cli.options import (
     LabOption,
 )
 from grampus.cli.output import OutputFormat, make_output
-from grampus.databases.credentials import CredentialFiles
-from grampus.databases.rebuild.rebuilding import Rebuilt, StateRebuild
+from grampus.cli.reconciling import describe_reconciled, state_rebuild_of
+from grampus.cli.work import is_older
+from grampus.core.errors import NotFoundError
+from grampus.databases.rebuild.rebuilding import Rebuilt
 from grampus.databases.records import DATABASE_KIND, TRASHED_KIND
 from grampus.lab.lab_file import find_lost_records, restore_lab
+from grampus.state.backup import back_up_state
+from grampus.state.home import Home
+from grampus.state.store import Store
 from grampus.state.stored import StoredRecord
 from grampus.volumes.records import VOLUME_RECORD
 
 state_app = make_noun("state", "What Grampus itself remembers, and how to have it back.", under=app)
+# What else GRAMPUS_HOME holds of databases.
+_NOT_COPIED = ("secrets", "labs", "runs")
 _SHOWN = {
     VOLUME_RECORD: "volume",
     DATABASE_KIND: "database",
@@ -49,16 +58,18 @@ def state_rebuild(
     with alone, session.progress:
         lost = find_lost_records(session.home, session.store, lab)
         restore_lab(session.store, lab, lost)
-        credentials = CredentialFiles(session.home.secrets_dir(lab))
         session.progress.phase("Ask the images of the cluster")
-        cluster = session.cluster()
-        migrations = RbdMigrations(cluster, session.clock)
-        rebuild = StateRebuild(
-            session.store, lab, cluster, credentials, session.journal, migrations
-        )
+        rebuild = state_rebuild_of(session)
         rebuilt = rebuild.plan()
         if not dry_run:
             rebuild.apply(rebuilt)
+            if is_older(session):
+                # A new state is older too: it does not know what was noted of the lost one.
+                reconciled = rebuild.reconcile()
+                session.state_watch().take_over()
+                if not reconciled.is_nothing:
+                    for sentence in describe_reconciled(reconciled):
+                        session.progress.note(sentence)
             note_records(session)
     document = rebuilt_document(lab, rebuilt, lost, dry_run=dry_run)
     output = make_output(output_format)
@@ -70,6 +81,43 @@ def state_rebuild(
     if rows:
         output.table(document, ["what", "name"], rows, "")
     output.text(document, conclusion(lab, rebuilt, len(rows), dry_run=dry_run))
+
+
+@command(state_app, "backup", "grampus state backup /mnt/safe/grampus-state.db")
+def state_backup(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Where the copy goes; no file of that name.")
+    ],
+    output_format: FormatOption = FORMAT_DEFAULT,
+) -> None:
+    """Copy the state of all labs to a file; put back later, it is safe.
+
+    Other commands may run meanwhile. The copy holds records, operations and warnings. It holds no
+    passwords and no keys: those are files in GRAMPUS_HOME/secrets.
+    """
+    home, target = Home.from_environment(), file.absolute()
+    if not home.store_file.exists():
+        raise NotFoundError(
+            f"{home.root} has no state that could be copied.",
+            "Set GRAMPUS_HOME to the directory that holds it.",
+        )
+    store = Store(home.store_file)
+    try:
+        closed = back_up_state(store, target)
+    finally:
+        store.close()
+    document = {
+        "file": str(target),
+        "closed_operations": closed,
+        "not_included": [str(home.root / name) for name in _NOT_COPIED],
+    }
+    text = (
+        f"The state is copied to {target}, without passwords and keys. Copy {home.root}/secrets "
+        "too, to a place that nobody else can read."
+    )
+    if closed:
+        text += f" Operations that had not ended, and are closed in the copy: {closed}."
+    make_output(output_format).text(document, text)
 
 
 def conclusion(lab: str, rebuilt: Rebuilt, count: int, *, dry_run: bool) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 
 from grampus.cli.composition.session import Session
 from grampus.cli.noting import note_records
+from grampus.core.errors import GrampusError
 from grampus.databases.service import DatabaseService
 from grampus.volumes.service import VolumeService
 
@@ -15,6 +17,7 @@ from grampus.volumes.service import VolumeService
 def work_on_volumes(lab: str, *, settles: bool = True) -> Iterator[tuple[Session, VolumeService]]:
     """The lab, held beside other commands, and its volumes after `settle_volumes`, if it is to."""
     session = Session(lab)
+    ensure_current(session)
     with session.sharing_lab(), session.progress:
         try:
             yield session, settle_volumes(session) if settles else session.volumes()
@@ -28,11 +31,47 @@ def work_on_databases(
 ) -> Iterator[tuple[Session, DatabaseService]]:
     """The lab, held beside other commands; its databases after `settle_databases`, if it is to."""
     session = Session(lab)
+    ensure_current(session)
     with session.sharing_lab(), session.progress:
         try:
             yield session, settle_databases(session) if settles else session.databases()
         finally:
             note_records(session)
+
+
+def is_older(session: Session) -> bool:
+    """Whether the state is a copy of an earlier time, as far as that can be said now.
+
+    The cluster is asked only where the state may have been put back. If it does not answer, that
+    is told: operations that were cut off stay as they are until it does.
+    """
+    watch = session.state_watch()
+    if watch.is_known():
+        return False
+    try:
+        return watch.ask() == "older"
+    except GrampusError as error:
+        session.progress.note(
+            "Grampus could not check whether its state is the newest one. It finishes and undoes "
+            f"nothing that was cut off until it can: {error}"
+        )
+        return False
+
+
+def ensure_current(session: Session) -> None:
+    """Correct the state if it is older than what the cluster has noted, alone in the lab.
+
+    Raises NotFoundError when there is no lab, RefusedError with code `busy`, and GrampusError.
+    """
+    session.require_lab()
+    if is_older(session):
+        with session.alone_in_lab(), session.progress:
+            correct_state(session)
+
+
+def correct_state(session: Session) -> None:
+    """As `reconciling.reconcile`, whose modules nearly all commands go without."""
+    import_module("grampus.cli.reconciling").reconcile(session)
 
 
 def settle_volumes(session: Session) -> VolumeService:

@@ -11,6 +11,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel
 
+from grampus.databases.model import DatabaseRecord
 from grampus.databases.records import new_database_id
 from grampus.databases.step_ports import StepPorts
 from grampus.state.operations import Operation, Step
@@ -97,6 +98,21 @@ class OperationType(Generic[DocumentT]):
     def parse(self, document: Mapping[str, object]) -> DocumentT:
         """What an operation of this kind was journaled with."""
         return self.document.model_validate(document)
+
+
+def is_still_about(operation_id: str, record: DatabaseRecord | None, *, is_undone: bool) -> bool:
+    """Whether the operation may be finished or undone on the database of the name.
+
+    `operation_id` is the id of the database that it began on; empty: an older release began it.
+    Such a one is undone only as long as the database is not in use (`is_undone`: that is what
+    becomes of it). Without a record nothing else has the name, and what is left of the operation is
+    its own; volumes have ids of their own.
+    """
+    if record is None:
+        return True
+    if operation_id:
+        return record.id in ("", operation_id)
+    return not is_undone or record.phase == "creating"
 
 
 # Where kinds stand side by side, each with a document of its own.

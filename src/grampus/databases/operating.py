@@ -21,8 +21,13 @@ from grampus.databases.catalogue import (
     operation_type,
 )
 from grampus.databases.credentials import CredentialFiles
-from grampus.databases.decide_identity import is_still_about
-from grampus.databases.kinds import AnyOperationType, DocumentT, Lane, OperationType
+from grampus.databases.kinds import (
+    AnyOperationType,
+    DocumentT,
+    Lane,
+    OperationType,
+    is_still_about,
+)
 from grampus.databases.model import DatabaseRecord
 from grampus.databases.ports import VolumePort
 from grampus.databases.records import DatabaseRecords

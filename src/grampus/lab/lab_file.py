@@ -53,7 +53,7 @@ def find_lost_records(home: Home, store: Store, lab: str) -> list[StoredRecord]:
     except ValidationError as error:
         raise GrampusError(
             f"{file} cannot be read: {error.errors()[0]['msg']}.",
-            "Restore it from a backup of GRAMPUS_HOME.",
+            "Put back a copy of that file alone, if there is one. Then run the command again.",
             code="lab-file",
         ) from error
     return [record for record in found if (record.kind, record.name) not in there]

@@ -26,6 +26,7 @@ _HEAVY = {
     "botocore",
     "grampus.bench",
     "grampus.databases.backup.taking",
+    "grampus.databases.rebuild.rebuilding",
     "grampus.report",
     "jinja2",
     "typer.rich_utils",

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from grampus.ceph.cluster import CephCluster
+from grampus.ceph.state_note import StateWatch
 from grampus.cli.progress_bar import PlainProgress, TerminalProgress, make_progress
 from grampus.core.actor import observe_actor
 from grampus.core.clock import SystemClock
@@ -16,9 +17,10 @@ from grampus.hosts.lab_host import LabFleet
 from grampus.lab.images.cache import HostImages
 from grampus.lab.model import LabSpec
 from grampus.lab.service import LabService
+from grampus.state.generation import StateGeneration
 from grampus.state.home import Home
 from grampus.state.locks import hold_lock
-from grampus.state.operations import OperationJournal
+from grampus.state.operations import Operation, OperationJournal
 from grampus.state.store import Store
 from grampus.state.stored import copy_of_lab
 
@@ -53,6 +55,7 @@ class LabSession:
         self.progress = progress or make_progress()
         self._store: Store | None = None
         self._fleet: tuple[LabSpec, LabFleet] | None = None
+        self._watch: StateWatch | None = None
 
     @property
     def store(self) -> Store:
@@ -75,10 +78,28 @@ class LabSession:
         if self._store is not None:
             self._store.close()
             self._store = None
+            self._watch = None
 
     @property
     def journal(self) -> OperationJournal:
-        return OperationJournal(self.store, self.clock, actor=observe_actor())
+        return OperationJournal(
+            self.store,
+            self.clock,
+            actor=observe_actor(),
+            require_current=self._require_current,
+        )
+
+    def state_watch(self) -> StateWatch:
+        """Tells whether the state is the newest that the lab's cluster has seen."""
+        if self._watch is None:
+            generation = StateGeneration(self.store, self.home)
+            self._watch = StateWatch(generation, self.lab_name, self.cluster)
+        return self._watch
+
+    def _require_current(self, operation: Operation) -> None:
+        # What becomes of a lab that was half made needs no cluster.
+        if operation.kind.startswith(("db.", "volume.")):
+            self.state_watch().require_current()
 
     @property
     def images(self) -> HostImages:

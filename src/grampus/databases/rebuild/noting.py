@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.image_notes import write_notes
+from grampus.ceph.state_note import generation_key
 from grampus.databases.rebuild.decide_noting import (
     NOTED_KIND,
     NotedDigest,
@@ -16,6 +17,7 @@ from grampus.databases.rebuild.decide_noting import (
     decide_unwritten,
     digest_of,
 )
+from grampus.state.generation import StateGeneration
 from grampus.state.store import Store
 from grampus.state.stored import records_of_lab
 
@@ -23,7 +25,10 @@ from grampus.state.stored import records_of_lab
 class RecordsNoting:
     """What the images of one lab or cluster have been told."""
 
-    def __init__(self, store: Store, lab: str, cluster: CephCluster) -> None:
+    def __init__(
+        self, store: Store, lab: str, cluster: CephCluster, generation: StateGeneration
+    ) -> None:
+        self._generation = generation
         self._store = store
         self._lab = lab
         self._cluster = cluster
@@ -38,7 +43,10 @@ class RecordsNoting:
         noted = self._store.all(NOTED_KIND, self._lab, NotedDigest)
         unwritten = decide_unwritten(notes, noted)
         names = {digest_of(note): name for name, note in unwritten.items()}
-        written = write_notes(self._cluster, list(unwritten.values()))
+        written = []
+        if unwritten:
+            generation = generation_key(self._lab), self._generation.advance().model_dump_json()
+            written = write_notes(self._cluster, list(unwritten.values()), generation)
         for note in written:
             digest = digest_of(note)
             self._store.put(NOTED_KIND, self._lab, names[digest], NotedDigest(digest=digest))

@@ -8,15 +8,17 @@ from grampus.ceph.cluster import CephCluster
 from grampus.ceph.image_notes import FoundImage, observe_images
 from grampus.ceph.migrations import RbdMigrations
 from grampus.databases.credentials import CredentialFiles
+from grampus.databases.rebuild.decide_noting import NOTED_KIND
 from grampus.databases.rebuild.decide_rebuild import (
     RebuildPlan,
     decide_movable,
     decide_rebuild,
 )
+from grampus.databases.rebuild.decide_reconcile import ReconcilePlan, decide_reconcile
 from grampus.databases.records import DATABASE_KIND, TRASHED_KIND
-from grampus.state.operations import OperationJournal
+from grampus.state.operations import Operation, OperationJournal
 from grampus.state.store import Store
-from grampus.state.stored import put_record, records_of_lab
+from grampus.state.stored import StoredRecord, put_record, records_of_lab
 from grampus.volumes.kinds import MIGRATE
 from grampus.volumes.migrating import MigrateOrder
 from grampus.volumes.model import Migration, VolumeRecord
@@ -30,6 +32,19 @@ class Rebuilt:
     plan: RebuildPlan
     without_passwords: list[str]  # databases whose passwords are not in this home any more
     unfinished: list[str]  # databases that were being made or removed when the state was lost
+
+
+@dataclass(frozen=True)
+class Reconciled:
+    """How a state of an earlier time was corrected."""
+
+    plan: ReconcilePlan
+    closed: list[Operation]  # neither finished nor undone
+
+    @property
+    def is_nothing(self) -> bool:
+        """The state was as the images tell it."""
+        return not (self.plan.changed or self.plan.removed or self.closed)
 
 
 class StateRebuild:
@@ -76,9 +91,37 @@ class StateRebuild:
         A volume on its way to another pool has an operation again, which can be gone on with.
         """
         for record in rebuilt.plan.records:
-            if record.kind == VOLUME_RECORD and record.body.get("migration") is not None:
-                self._ensure_begun(VolumeRecord.model_validate(record.body))
-            put_record(self._store, self._lab, record)
+            self._put(record)
+
+    def reconcile(self) -> Reconciled:
+        """Correct a state of an earlier time by what the images tell, which is newer.
+
+        Operations that had not ended then are closed: nothing of them is finished or undone. Cut
+        off, it is done again. Raises GrampusError when the cluster does not answer.
+        """
+        existing = records_of_lab(self._store, self._lab)
+        images = observe_images(self._cluster)
+        plan = decide_reconcile(self._lab, images, existing, self._observe_moving(images))
+        closed = [
+            operation
+            for operation in self._journal.unfinished(self._lab)
+            if operation.kind.startswith(("db.", "volume."))
+        ]
+        for operation in closed:
+            self._journal.close_unapplied(operation, "the state was a copy of an earlier time")
+        for record in plan.removed:
+            self._store.remove(record.kind, self._lab, record.name)
+        for record in plan.changed:
+            self._put(record)
+        for record in existing:
+            if record.kind == NOTED_KIND:  # all is noted again
+                self._store.remove(record.kind, self._lab, record.name)
+        return Reconciled(plan, closed)
+
+    def _put(self, record: StoredRecord) -> None:
+        if record.kind == VOLUME_RECORD and record.body.get("migration") is not None:
+            self._ensure_begun(VolumeRecord.model_validate(record.body))
+        put_record(self._store, self._lab, record)
 
     def _observe_moving(self, images: list[FoundImage]) -> dict[tuple[str, str], Migration]:
         moving = {}

@@ -35,6 +35,8 @@ class NotedCluster:
     images: list[NotedImage] = field(default_factory=list)
     is_down: bool = False
     told: int = 0  # images, in all calls
+    asked: int = 0  # how often the MONs were asked for what they keep
+    kept: dict[str, str] = field(default_factory=dict)  # by the MONs, by its key
 
     def run(
         self,
@@ -47,6 +49,15 @@ class NotedCluster:
         del timeout_s, check
         if self.is_down:
             raise GrampusError("The cluster does not answer.", code="timeout")
+        match as_ceph_command(argv):
+            case ["ceph", _, _, "config-key", "get", key]:
+                self.asked += 1
+                if key not in self.kept:
+                    return Output(1, "", "Error ENOENT: ")
+                return Output(stdout=self.kept[key])
+            case ["ceph", _, _, "config-key", "set", key, text]:
+                self.kept[key] = text
+                return Output()
         return Output(stdout=json.dumps(self._answer(as_ceph_command(argv), stdin)))
 
     def _answer(self, argv: list[str], stdin: str | None) -> Any:
@@ -63,7 +74,8 @@ class NotedCluster:
                 source = {"source_pool_name": found.comes_from, "source_image_id": "5a"}
                 moving = {"migration": {**source, "dest_image_id": found.id, "state": "prepared"}}
                 return moving if found.comes_from else {}
-            case ["python3", "-c", script, key] if script == WRITE_NOTES:
+            case ["python3", "-c", script, key, place, text] if script == WRITE_NOTES:
+                self.kept[place] = text
                 return self._note(key, json.loads(stdin or "[]"))
         raise AssertionError(f"nobody asks that: {argv}")
 

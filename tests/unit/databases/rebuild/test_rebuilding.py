@@ -17,6 +17,8 @@ from grampus.databases.rebuild.noting import RecordsNoting
 from grampus.databases.rebuild.rebuilding import Rebuilt, StateRebuild
 from grampus.databases.records import DatabaseRecords
 from grampus.databases.snapshots.decide_retention import SnapshotSchedule
+from grampus.state.generation import StateGeneration
+from grampus.state.home import Home
 from grampus.state.operations import OperationJournal
 from grampus.state.store import Store
 from grampus.state.stored import records_of_lab
@@ -81,9 +83,14 @@ class Grampus:
     """A state, and the cluster that it is noted on."""
 
     def __init__(self, home: Path) -> None:
+        self.home = Home(home)
         self.cluster = NotedCluster()
         self.credentials = CredentialFiles(home / "secrets")
         self.store = Store(None)
+
+    @property
+    def generation(self) -> StateGeneration:
+        return StateGeneration(self.store, self.home)
 
     @property
     def databases(self) -> DatabaseRecords:
@@ -118,7 +125,9 @@ class Grampus:
         self.cluster.images[0].in_trash = True
 
     def note(self) -> int:
-        return RecordsNoting(self.store, LAB, CephCluster(self.cluster)).ensure_noted()
+        return RecordsNoting(
+            self.store, LAB, CephCluster(self.cluster), self.generation
+        ).ensure_noted()
 
     def lose_state(self) -> None:
         self.store.close()
