@@ -6,6 +6,7 @@ import contextlib
 import secrets
 import shutil
 import string
+from collections.abc import Callable
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, SecretStr, field_serializer
@@ -158,14 +159,7 @@ class CredentialFiles:
 
     def ensure_absent(self, database: str) -> None:
         """Forget the credentials of `database`."""
-        for file_of in (
-            self.option_file,
-            self.ca_file,
-            self.replicas_ca_file,
-            self._file,
-            self._next_file,
-            self._authority_file,
-        ):
+        for file_of in self._kept:
             file_of(database).unlink(missing_ok=True)
         shutil.rmtree(self.users_directory(database), ignore_errors=True)
 
@@ -175,16 +169,21 @@ class CredentialFiles:
         Repeatable. Option files still name the former address and certificate authority: they are
         written anew when the server starts, and by `UserFiles.write_all`.
         """
-        for file_of in (
+        for file_of in (*self._kept, self.users_directory):
+            with contextlib.suppress(FileNotFoundError):  # it was moved before, or never was
+                file_of(former).rename(file_of(database))
+
+    @property
+    def _kept(self) -> tuple[Callable[[str], Path], ...]:
+        """The files of a database; a directory is beside them."""
+        return (
             self._file,
+            self._next_file,
             self.option_file,
             self.ca_file,
             self.replicas_ca_file,
-            self.users_directory,
             self._authority_file,
-        ):
-            with contextlib.suppress(FileNotFoundError):  # it was moved before, or never was
-                file_of(former).rename(file_of(database))
+        )
 
     def _file(self, database: str) -> Path:
         return self._directory / f"{database}.json"

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, SecretStr
 
-from grampus.databases.backup.decide_schedule import BackupSchedule
+from grampus.databases.backup.decide_schedule import BackupSchedule, BackupState
 from grampus.databases.growth.growth_rule import GrowthRule, GuardState
 from grampus.databases.snapshots.decide_retention import SnapshotSchedule
 from grampus.databases.verify.model import VerificationSummary
@@ -134,6 +134,9 @@ class TrashedDatabase(BaseModel):
     volume: TrashedVolume
     deleted_at: datetime
     expires_at: datetime  # from then on it may be removed for good
+    # What was kept beside its record. An older release let it go.
+    backups: BackupState | None = None
+    read_endpoint: ReadEndpoint | None = None
 
 
 class ScratchSpec(BaseModel):

@@ -24,6 +24,11 @@ TRASHED_KIND = "trashed-database"
 BACKUP_STATE_KIND = "backup-state"
 READ_ENDPOINT_KIND = "read-endpoint"
 REPLICA_HISTORY_KIND = "replica-history"
+# What is kept beside the record of a database, under its name, and goes where that goes: to
+# another name, and with the database. `tests/unit/databases/names/test_carried.py` has a word on
+# every kind of record that there is.
+CARRIED_KINDS = (BACKUP_STATE_KIND, READ_ENDPOINT_KIND, REPLICA_HISTORY_KIND)
+_CARRY = "UPDATE OR REPLACE records SET name = ? WHERE lab = ? AND kind = ? AND name = ?"
 
 
 class DatabaseRecords:
@@ -63,10 +68,23 @@ class DatabaseRecords:
             self.put(record.model_copy(update={"id": new_database_id()}))
 
     def remove(self, name: str) -> None:
-        self._store.remove(DATABASE_KIND, self._lab, name)
-        self._store.remove(BACKUP_STATE_KIND, self._lab, name)
-        self._store.remove(READ_ENDPOINT_KIND, self._lab, name)
-        self._store.remove(REPLICA_HISTORY_KIND, self._lab, name)
+        for kind in (DATABASE_KIND, *CARRIED_KINDS):
+            self._store.remove(kind, self._lab, name)
+
+    def rename(self, former: str, to: DatabaseSpec) -> None:
+        """The record of `former`, and all that is kept beside it, as those of `to`.
+
+        May be repeated, also after it was cut off. Histories are not records: operations and
+        warnings keep the name of their time, and `DatabaseEvents` finds them by it.
+        """
+        record = self.find(former)
+        if record is None:
+            return
+        self.put(record.model_copy(update={"spec": to}))
+        with self._store.transaction() as connection:
+            for kind in CARRIED_KINDS:
+                connection.execute(_CARRY, (to.name, self._lab, kind, former))
+        self._store.remove(DATABASE_KIND, self._lab, former)
 
     def replica_history(self, record: DatabaseRecord) -> ReplicaHistory:
         """What comparisons of a replica with its primary found since it was last filled.

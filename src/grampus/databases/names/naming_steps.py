@@ -64,14 +64,6 @@ def _rename_steps(ports: StepPorts, order: RenameOrder) -> list[Step]:
         ports.credentials.ensure_moved(former, to.name)
         UserFiles(ports.credentials, to.name).write_all(to)
 
-    def move_record(former: str, to: DatabaseSpec) -> None:
-        record, endpoint = ports.records.find(former), ports.records.find_read_endpoint(former)
-        if record is not None:
-            ports.records.put(record.model_copy(update={"spec": to}))
-            if endpoint is not None:
-                ports.records.put_read_endpoint(to.name, endpoint)
-            ports.records.remove(former)
-
     stop = Step("server", "Stop the server", work.stop_server, lambda: bring_up(ports, spec))
     steps = [
         Step("scratch", "Remove its scratch instance, if any", work.remove_scratch),
@@ -97,8 +89,8 @@ def _rename_steps(ports: StepPorts, order: RenameOrder) -> list[Step]:
         Step(
             "record",
             f"Record {name} as {new_name}",
-            lambda: move_record(name, new),
-            lambda: move_record(new_name, spec),
+            lambda: ports.records.rename(name, new),
+            lambda: ports.records.rename(new_name, spec),
         ),
         Step("metadata", "Note it on the image", DatabaseWork(ports, new).write_facts),
     ]

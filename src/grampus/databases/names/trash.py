@@ -129,7 +129,12 @@ class DatabaseTrash:
             address = decide_address(self._operations.fleet.database_addresses(), used)
             server_id = decide_server_id(address)
         changes = {"name": name, "host": host, "address": address, "server_id": server_id}
-        return RestoreOrder(trashed=trashed, spec=former.model_copy(update=changes))
+        endpoint = trashed.read_endpoint
+        if endpoint is not None and endpoint.address in used | {address}:
+            endpoint = None  # its next replica gets it another one
+        return RestoreOrder(
+            trashed=trashed, spec=former.model_copy(update=changes), read_endpoint=endpoint
+        )
 
     def describe_restore(self, order: RestoreOrder) -> Sentences:
         """What `restore` would do, one line a step."""

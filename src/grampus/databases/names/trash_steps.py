@@ -9,7 +9,12 @@ from pydantic import BaseModel, ConfigDict
 from grampus.core.errors import NotFoundError
 from grampus.databases.database_work import IMAGE_PREFIX, DatabaseWork
 from grampus.databases.kinds import OperationType
-from grampus.databases.model import DatabaseSpec, DesiredState, TrashedDatabase
+from grampus.databases.model import (
+    DatabaseSpec,
+    DesiredState,
+    ReadEndpoint,
+    TrashedDatabase,
+)
 from grampus.databases.step_ports import StepPorts
 from grampus.databases.users.user_files import UserFiles
 from grampus.state.operations import Step
@@ -34,6 +39,8 @@ class RestoreOrder(BaseModel):
 
     trashed: TrashedDatabase
     spec: DatabaseSpec  # as it shall be: name, host and address may be others
+    # As it was, unless something else has its address by now.
+    read_endpoint: ReadEndpoint | None = None
 
 
 class PurgeOrder(BaseModel):
@@ -61,6 +68,8 @@ def _trash_steps(ports: StepPorts, order: TrashOrder) -> list[Step]:
                 volume=volume,
                 deleted_at=order.deleted_at,
                 expires_at=order.expires_at,
+                backups=ports.records.backup_state(record),
+                read_endpoint=ports.records.find_read_endpoint(name),
             )
         )
 
@@ -97,6 +106,10 @@ def _restore_steps(ports: StepPorts, order: RestoreOrder) -> list[Step]:
         # user wanted of the database is known all the same.
         former = trashed.record.model_copy(update={"spec": spec, "phase": "creating"})
         ports.records.put(former)
+        if trashed.backups is not None:
+            ports.records.put_backup_state(name, trashed.backups)
+        if order.read_endpoint is not None:
+            ports.records.put_read_endpoint(name, order.read_endpoint)
 
     def restore_volume() -> None:
         ports.volumes.trash.ensure_restored(trashed.volume, name, f"{IMAGE_PREFIX}{name}")
@@ -151,6 +164,10 @@ def _purge_steps(ports: StepPorts, order: PurgeOrder) -> list[Step]:
     ]
 
 
+def _address_of(endpoint: ReadEndpoint | None) -> str | None:
+    return None if endpoint is None else endpoint.address
+
+
 TRASH = OperationType(
     kind="db.trash",
     what="deletion of the database",
@@ -168,6 +185,7 @@ RESTORE = OperationType(
     subject=lambda order: order.spec.name,
     when_cut_off="finish-or-undo",
     address=lambda order: order.spec.address,
+    endpoint_address=lambda order: _address_of(order.read_endpoint),
     takes=lambda order: order.spec.name,
     identity=lambda order: order.trashed.record.id,
 )

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from grampus.ceph.image_notes import FoundImage
 from grampus.databases.rebuild.decide_rebuild import decide_rebuild
 from grampus.databases.records import (
-    BACKUP_STATE_KIND,
+    CARRIED_KINDS,
     DATABASE_KIND,
-    READ_ENDPOINT_KIND,
     SCRATCH_KIND,
     TRASHED_KIND,
 )
@@ -23,9 +22,8 @@ _OF_IMAGES = (
     VOLUME_RECORD,
     DATABASE_KIND,
     SCRATCH_KIND,
-    READ_ENDPOINT_KIND,
-    BACKUP_STATE_KIND,
     TRASHED_KIND,
+    *CARRIED_KINDS,
 )
 
 
