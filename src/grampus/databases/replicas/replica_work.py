@@ -75,7 +75,9 @@ class ReplicaWork:
             credentials.put_replica_authority(self._primary, made)
 
     def remove_endpoint(self) -> None:
-        """As if it had never been made: nobody was told of it."""
+        """As if it had never been made, unless another replica uses it by now."""
+        if set(replicas_of(self._ports.records.all(), self._primary)) - {self._spec.name}:
+            return
         self._host().run(["rm", "-rf", str(self._making_place())])
         self._ports.credentials.ensure_replica_authority_absent(self._primary)
         self._ports.records.remove_read_endpoint(self._primary)

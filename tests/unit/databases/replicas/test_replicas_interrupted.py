@@ -9,7 +9,7 @@ import pytest
 
 from grampus.core.errors import GrampusError
 from grampus.databases.replicas.replica_steps import REMOVE_REPLICA
-from tests.unit.interruption import stopped_runs
+from tests.unit.interruption import Killed, stopped_runs
 
 from .replica_world import ReplicaWorld
 
@@ -118,3 +118,22 @@ def test_a_promotion_that_fails_at_any_point_leaves_a_replica_or_none(tmp_path: 
         if record.spec.replica_of is not None and host.state(daemon)["follows"] is not None:
             assert host.is_read_only(daemon), f"failed at {point}"
             assert host.state(daemon)["receives"], f"failed at {point}"
+
+
+def test_an_undone_replica_leaves_the_endpoint_that_another_one_uses(tmp_path: Path) -> None:
+    """INV-57: its host was away, so the first one was undone only after the second was made."""
+    world = _started(tmp_path, _primary)
+    world.journal.dies_after = ("db.replica-add", "files")
+    with pytest.raises(Killed):
+        world.add(host="h2")
+    world.servers["h2"].up = False
+    world.add(name="demo-r2", host="h3")
+    records = world.service().operations.records
+    endpoint = records.find_read_endpoint("demo")
+    assert endpoint is not None
+    world.servers["h2"].up = True
+    assert "undone" in world.service().converge()[0]
+    assert list(records.all()) == ["demo", "demo-r2"]
+    assert records.find_read_endpoint("demo") == endpoint
+    assert world.service().operations.credentials.find_replica_authority("demo") is not None
+    world.close()
