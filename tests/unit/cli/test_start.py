@@ -63,7 +63,7 @@ def imported_by(*words: str) -> set[str]:
         (["volume", "list"], _HEAVY | _FEATURES, 210),
         (["db", "list"], _HEAVY | _FEATURES, 210),
         (["db", "create", "shop", "--size", "1G"], _HEAVY | _FEATURES, 210),
-        (["bench", "show"], _RUNNING | _FEATURES, 300),
+        (["bench", "show"], _RUNNING | _FEATURES, 310),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
