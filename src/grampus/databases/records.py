@@ -10,6 +10,7 @@ from grampus.databases.backup.decide_schedule import BackupState
 from grampus.databases.model import (
     DatabaseRecord,
     DatabaseSpec,
+    PromotedEvents,
     ReadEndpoint,
     ReplicaHistory,
     ScratchSpec,
@@ -23,6 +24,7 @@ TRASHED_KIND = "trashed-database"
 BACKUP_STATE_KIND = "backup-state"
 READ_ENDPOINT_KIND = "read-endpoint"
 REPLICA_HISTORY_KIND = "replica-history"
+PROMOTED_EVENTS_KIND = "promoted-events"
 
 
 class DatabaseRecords:
@@ -60,6 +62,7 @@ class DatabaseRecords:
         self._store.remove(BACKUP_STATE_KIND, self._lab, name)
         self._store.remove(READ_ENDPOINT_KIND, self._lab, name)
         self._store.remove(REPLICA_HISTORY_KIND, self._lab, name)
+        self._store.remove(PROMOTED_EVENTS_KIND, self._lab, name)
 
     def replica_history(self, record: DatabaseRecord) -> ReplicaHistory:
         """What comparisons of a replica with its primary found since it was last filled.
@@ -72,6 +75,18 @@ class DatabaseRecords:
         if found is None or found.filled != filled:
             return ReplicaHistory(filled=filled)
         return found
+
+    def find_replica_history(self, name: str) -> ReplicaHistory | None:
+        """What was found of a database that is a replica, or was one until it was promoted."""
+        return self._store.get(REPLICA_HISTORY_KIND, self._lab, name, ReplicaHistory)
+
+    def promoted_events(self, name: str) -> PromotedEvents:
+        """What the promotion of a replica did with its events."""
+        found = self._store.get(PROMOTED_EVENTS_KIND, self._lab, name, PromotedEvents)
+        return PromotedEvents() if found is None else found
+
+    def put_promoted_events(self, name: str, events: PromotedEvents) -> None:
+        self._store.put(PROMOTED_EVENTS_KIND, self._lab, name, events)
 
     def put_replica_history(self, name: str, history: ReplicaHistory) -> None:
         self._store.put(REPLICA_HISTORY_KIND, self._lab, name, history)
