@@ -235,7 +235,7 @@ def replica_promote(
         replicas.promote(name, wait=wait)
         replicas.follow_endpoint(order.primary)
         view = databases.show(name)
-        events = databases.operations.records.promoted_events(name)
+        events = databases.operations.records.promoted_events(view.record)
         held = session.cluster().observe_pool(view.record.spec.pool).copies
     kept = "" if held > 1 else f"\nBeware: {_explain_one_copy(name)}"
     make_output(output_format).text(
@@ -243,7 +243,7 @@ def replica_promote(
             **database_document(view),
             "former_primary": order.primary,
             "copies": held,
-            "events": events.model_dump(mode="json"),
+            "events": events.model_dump(mode="json", exclude={"filled"}),
         },
         f"The database '{name}' follows '{order.primary}' no longer, and can be written to at "
         f"{_address(view)}.\nIts volume still shares blocks with that of '{order.primary}'; "

@@ -93,6 +93,7 @@ class PromotedEvents(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    filled: str = ""  # when the replica was made or renewed, as in its history
     enabled: tuple[str, ...] = ()  # SCHEMA.NAME; they run here now
     disabled: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()  # still disabled, since nobody knows whether they ran there

@@ -69,21 +69,19 @@ class DatabaseRecords:
 
         Not in its record: it is compared beside changes of the database.
         """
-        filled = (record.renewed_at or record.created_at).isoformat()
-        name = record.spec.name
+        filled, name = _filled(record), record.spec.name
         found = self._store.get(REPLICA_HISTORY_KIND, self._lab, name, ReplicaHistory)
         if found is None or found.filled != filled:
             return ReplicaHistory(filled=filled)
         return found
 
-    def find_replica_history(self, name: str) -> ReplicaHistory | None:
-        """What was found of a database that is a replica, or was one until it was promoted."""
-        return self._store.get(REPLICA_HISTORY_KIND, self._lab, name, ReplicaHistory)
-
-    def promoted_events(self, name: str) -> PromotedEvents:
+    def promoted_events(self, record: DatabaseRecord) -> PromotedEvents:
         """What the promotion of a replica did with its events."""
+        filled, name = _filled(record), record.spec.name
         found = self._store.get(PROMOTED_EVENTS_KIND, self._lab, name, PromotedEvents)
-        return PromotedEvents() if found is None else found
+        if found is None or found.filled != filled:
+            return PromotedEvents(filled=filled)
+        return found
 
     def put_promoted_events(self, name: str, events: PromotedEvents) -> None:
         self._store.put(PROMOTED_EVENTS_KIND, self._lab, name, events)
@@ -152,6 +150,11 @@ class DatabaseRecords:
             | {endpoint.address for endpoint in self.all_read_endpoints().values()}
             | {scratch.address for scratch in self.all_scratch().values()}
         )
+
+
+def _filled(record: DatabaseRecord) -> str:
+    """When a replica was filled last: a name may be another replica's later on."""
+    return (record.renewed_at or record.created_at).isoformat()
 
 
 def render_labels(labels: Mapping[str, str]) -> str:

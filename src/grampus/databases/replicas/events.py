@@ -113,8 +113,7 @@ def enable_events(ports: StepPorts, spec: DatabaseSpec, primary: str) -> Promote
     """
     administrator = administrator_of(ports, spec)
     here = observe_events(administrator)
-    history = ports.records.find_replica_history(spec.name)
-    noted = list(history.events) if history is not None else []
+    noted = list(ports.records.replica_history(ports.records.get(spec.name)).events)
     # One that is gone is what promotions are for: what was noted of it counts.
     with contextlib.suppress(GrampusError):
         noted += observe_notes(ports, primary)

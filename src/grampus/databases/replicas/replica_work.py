@@ -176,8 +176,9 @@ class ReplicaWork:
         ensure_answering(self._ports, self._spec)
         records, name = self._ports.records, self._spec.name
         done = enable_events(self._ports, self._spec, self._primary)
-        before = records.promoted_events(name)
+        before = records.promoted_events(records.get(name))
         both = PromotedEvents(
+            filled=before.filled,
             enabled=tuple(sorted({*before.enabled, *done.enabled})),
             disabled=tuple(sorted({*before.disabled, *done.disabled})),
             unknown=done.unknown,

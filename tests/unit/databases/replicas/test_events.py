@@ -94,8 +94,9 @@ def world(tmp_path: Path) -> Iterator[ReplicaWorld]:
     world.close()
 
 
-def told(world: ReplicaWorld) -> PromotedEvents:
-    return world.service().operations.records.promoted_events("demo-r1")
+def told(world: ReplicaWorld, name: str = "demo-r1") -> PromotedEvents:
+    records = world.service().operations.records
+    return records.promoted_events(records.get(name)).model_copy(update={"filled": ""})
 
 
 RIGHT = {"s.before": "ENABLED", "s.on": "ENABLED", "s.off": "DISABLED"}
@@ -141,4 +142,4 @@ def test_without_events_nothing_is_told(world: ReplicaWorld) -> None:
     world.create(name="quiet")
     world.add("quiet")
     world.replicas().promote("quiet-r1")
-    assert world.service().operations.records.promoted_events("quiet-r1") == PromotedEvents()
+    assert told(world, "quiet-r1") == PromotedEvents()
