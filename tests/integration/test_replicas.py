@@ -75,8 +75,15 @@ def test_a_replica_follows_a_writer_refuses_others_and_is_promoted(leader: Comma
     with Writer(leader) as writer:
         made = leader.json("db", "replica", "add", PRIMARY)
     assert (made["name"], made["state"]) == (REPLICA, "replicating")
+    for name, how in (("runs", ""), ("rests", "DISABLE ")):
+        event = (
+            f"CREATE EVENT s.{name} ON SCHEDULE EVERY 1 DAY {how}DO DELETE FROM s.t WHERE id = -9"
+        )
+        leader.ok("db", "connect", PRIMARY, "-e", event)
     leader.ok("db", "connect", PRIMARY, "-e", "INSERT INTO s.t VALUES (-1)")
     _await_rows(leader, writer.rows + 1)
+    errant = leader.json("db", "replica", "errant", REPLICA)
+    assert (errant["transactions_ahead"], errant["unknown"]) == (0, None)
     (replica,) = _replicas(leader)
     assert (replica["transactions_behind"], replica["lag_s"]) == (0, 0)
     shown = leader.json("db", "show", PRIMARY)
@@ -96,7 +103,12 @@ def test_a_replica_follows_a_writer_refuses_others_and_is_promoted(leader: Comma
     kept = leader.run("db", "delete", PRIMARY, "--now", "--yes")
     assert kept.code == 4
     assert REPLICA in kept.stderr
-    leader.ok("db", "replica", "promote", REPLICA, "--wait")
+    events = leader.json("db", "replica", "promote", REPLICA, "--wait")["events"]
+    assert events == {"enabled": ["s.runs"], "disabled": ["s.rests"], "unknown": []}
+    found = "SELECT EVENT_NAME, STATUS, SUBSTRING_INDEX(DEFINER, '@', 1) "
+    found += "FROM information_schema.EVENTS ORDER BY 1"
+    rows = [tuple(row) for row in leader.sql(REPLICA, found)]
+    assert rows == [("rests", "DISABLED", PRIMARY), ("runs", "ENABLED", PRIMARY)]
     leader.ok("db", "connect", REPLICA, "-e", "INSERT INTO s.t VALUES (-2)")
     assert _count(leader, REPLICA) == _count(leader, PRIMARY) + 1
     assert _replicas(leader) == []

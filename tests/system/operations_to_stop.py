@@ -265,7 +265,8 @@ OPERATIONS = [
         f"db replica renew {COPY}",
         prepare=[_REPLICA],
         back=[f"db replica remove {COPY} --yes"],
-        absent=_NOT_FLATTENED,
+        # Killed before it removes the old volume, it is undone: what is finished begins there.
+        absent=[*_NOT_FLATTENED, "record", "secrets", "snapshot", "compare"],
     ),
     _finished(
         "db.replica-promote",

@@ -27,7 +27,7 @@ from grampus.core.errors import UsageError
 from grampus.core.intervals import format_interval, parse_interval_s
 from grampus.core.units import format_bytes, parse_bytes
 from grampus.databases.endpoints.read_endpoints import EndpointChange
-from grampus.databases.model import ReadEndpoint
+from grampus.databases.model import PromotedEvents, ReadEndpoint
 from grampus.databases.replicas.decide_replicas import (
     Copies,
     ReplicaRequest,
@@ -238,13 +238,20 @@ def replica_promote(
         replicas.promote(name, wait=wait)
         replicas.follow_endpoint(order.primary)
         view = databases.show(name)
+        events = databases.operations.records.promoted_events(view.record)
         held = session.cluster().observe_pool(view.record.spec.pool).copies
     kept = "" if held > 1 else f"\nBeware: {_explain_one_copy(name)}"
     make_output(output_format).text(
-        {**database_document(view), "former_primary": order.primary, "copies": held},
+        {
+            **database_document(view),
+            "former_primary": order.primary,
+            "copies": held,
+            "events": events.model_dump(mode="json", exclude={"filled"}),
+        },
         f"The database '{name}' follows '{order.primary}' no longer, and can be written to at "
         f"{_address(view)}.\nIts volume still shares blocks with that of '{order.primary}'; "
-        f"`grampus db flatten {name}` lets it stand alone.{kept}",
+        f"`grampus db flatten {name}` lets it stand alone."
+        f"{_explain_events(order.primary, events)}{kept}",
     )
 
 
@@ -464,6 +471,20 @@ def _endpoint(view: DatabaseView) -> dict[str, Any]:
 
 def _address(view: DatabaseView) -> str:
     return f"{view.record.spec.address}:{view.record.spec.port}"
+
+
+def _explain_events(primary: str, events: PromotedEvents) -> str:
+    said = ""
+    if events.enabled:
+        said += f"\nEvents enabled here, as on '{primary}': {', '.join(events.enabled)}."
+    if events.disabled:
+        said += f"\nEvents disabled here, as on '{primary}': {', '.join(events.disabled)}."
+    if events.unknown:
+        said += (
+            f"\nEvents still disabled, because Grampus does not know whether '{primary}' had "
+            f"enabled them: {', '.join(events.unknown)}. `ALTER EVENT ... ENABLE` enables one."
+        )
+    return said
 
 
 def _explain_one_copy(name: str) -> str:

@@ -78,6 +78,27 @@ class PrimaryStart(BaseModel):
     firsts: tuple[tuple[str, int, str], ...]  # source, number and stamp, as `histories.Commit`
 
 
+class NotedEvent(BaseModel):
+    """A scheduled event of a primary, as it was seen."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    event: str  # SCHEMA.NAME
+    altered: str  # its version: when it was altered last, in UTC
+    is_enabled: bool
+
+
+class PromotedEvents(BaseModel):
+    """Scheduled events of a database that was promoted, by what its primary had done with them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    filled: str = ""  # when the replica was made or renewed, as in its history
+    enabled: tuple[str, ...] = ()  # SCHEMA.NAME; they run here now
+    disabled: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()  # still disabled, since nobody knows whether they ran there
+
+
 class ReplicaHistory(BaseModel):
     """What comparisons of a replica with its primary found, since it was last filled."""
 
@@ -92,6 +113,7 @@ class ReplicaHistory(BaseModel):
     starts: tuple[PrimaryStart, ...] = ()
     # Its primary started then or later, and the binary logs of that time were deleted uncompared.
     unseen_since: str = ""
+    events: tuple[NotedEvent, ...] = ()  # of its primary, when that was asked last
 
 
 class DatabaseRecord(BaseModel):

@@ -11,6 +11,7 @@ from grampus.databases.backup.decide_schedule import BackupState
 from grampus.databases.model import (
     DatabaseRecord,
     DatabaseSpec,
+    PromotedEvents,
     ReadEndpoint,
     ReplicaHistory,
     ScratchSpec,
@@ -24,10 +25,16 @@ TRASHED_KIND = "trashed-database"
 BACKUP_STATE_KIND = "backup-state"
 READ_ENDPOINT_KIND = "read-endpoint"
 REPLICA_HISTORY_KIND = "replica-history"
+PROMOTED_EVENTS_KIND = "promoted-events"
 # What is kept beside the record of a database, under its name, and goes where that goes: to
 # another name, and with the database. `tests/unit/databases/names/test_carried.py` has a word on
 # every kind of record that there is.
-CARRIED_KINDS = (BACKUP_STATE_KIND, READ_ENDPOINT_KIND, REPLICA_HISTORY_KIND)
+CARRIED_KINDS = (
+    BACKUP_STATE_KIND,
+    READ_ENDPOINT_KIND,
+    REPLICA_HISTORY_KIND,
+    PROMOTED_EVENTS_KIND,
+)
 _CARRY = "UPDATE OR REPLACE records SET name = ? WHERE lab = ? AND kind = ? AND name = ?"
 
 
@@ -91,12 +98,22 @@ class DatabaseRecords:
 
         Not in its record: it is compared beside changes of the database.
         """
-        filled = (record.renewed_at or record.created_at).isoformat()
-        name = record.spec.name
+        filled, name = _filled(record), record.spec.name
         found = self._store.get(REPLICA_HISTORY_KIND, self._lab, name, ReplicaHistory)
         if found is None or found.filled != filled:
             return ReplicaHistory(filled=filled)
         return found
+
+    def promoted_events(self, record: DatabaseRecord) -> PromotedEvents:
+        """What the promotion of a replica did with its events."""
+        filled, name = _filled(record), record.spec.name
+        found = self._store.get(PROMOTED_EVENTS_KIND, self._lab, name, PromotedEvents)
+        if found is None or found.filled != filled:
+            return PromotedEvents(filled=filled)
+        return found
+
+    def put_promoted_events(self, name: str, events: PromotedEvents) -> None:
+        self._store.put(PROMOTED_EVENTS_KIND, self._lab, name, events)
 
     def put_replica_history(self, name: str, history: ReplicaHistory) -> None:
         self._store.put(REPLICA_HISTORY_KIND, self._lab, name, history)
@@ -162,6 +179,11 @@ class DatabaseRecords:
             | {endpoint.address for endpoint in self.all_read_endpoints().values()}
             | {scratch.address for scratch in self.all_scratch().values()}
         )
+
+
+def _filled(record: DatabaseRecord) -> str:
+    """When a replica was filled last: a name may be another replica's later on."""
+    return (record.renewed_at or record.created_at).isoformat()
 
 
 def render_labels(labels: Mapping[str, str]) -> str:

@@ -25,8 +25,8 @@ from .world import World
 
 ROWS = PurePosixPath("data/rows")
 Act = Callable[[Any], object]
-# `gone`: the cut-off operation is undone. `done`: finished. `either`: nothing of it is undone, and
-# nothing of it is begun again.
+# `gone`: the cut-off operation is undone. `done`: finished. `either`: one of both as a whole,
+# depending on where it was cut off, and nothing of it is begun again.
 End = Literal["gone", "done", "either"]
 
 

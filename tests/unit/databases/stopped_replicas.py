@@ -101,8 +101,9 @@ REPLICA_CASES: list[Case] = [
         "replica-renew",
         _with_replica,
         lambda w: w.replicas().renew("demo-r1"),
-        "done",
+        "either",  # undone as long as the replica is whole, finished from then on
         make=ReplicaWorld,
+        no_way_back="old",
     ),
     make_case(
         "replica-schedule",

@@ -5,6 +5,7 @@ Whoever destroys a replica asks here first. What cannot be told is said, and is 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -20,6 +21,7 @@ from grampus.databases.replicas.binlog_reading import (
     observe_logs,
 )
 from grampus.databases.replicas.decide_replicas import explain_ahead
+from grampus.databases.replicas.events import observe_notes
 from grampus.databases.replicas.gtid_sets import (
     GtidSet,
     count,
@@ -77,6 +79,8 @@ class ReplicaComparing:
         before = self._ports.records.replica_history(record)
         look = _Look(self._ports, record, before, self._asks)
         reasons = []
+        with contextlib.suppress(GrampusError):  # no part of the answer
+            look.note_events()
         for part in (look.note_starts, look.compare_with_replica):
             try:
                 part()
@@ -142,6 +146,10 @@ class _Look:
                 )
                 self._change(starts=(*self.history.starts, start))
             self._change(seen_to=head.key)
+
+    def note_events(self) -> None:
+        """Which events its primary has enabled: a replica that is promoted is to run those."""
+        self._change(events=observe_notes(self._ports, self._primary_spec().name))
 
     def why_unknown(self) -> str | None:
         """Why not every start of its primary was compared; None: every one was."""

@@ -23,8 +23,6 @@ from grampus.databases.step_ports import StepPorts
 from grampus.state.operations import Step
 from grampus.volumes.model import CloneSource
 
-RENEWAL_REMOVES_AT = "old"
-
 
 class AddOrder(BaseModel):
     """A new replica, as its steps need it."""
@@ -154,6 +152,11 @@ def _promote_steps(ports: StepPorts, order: PromoteOrder) -> list[Step]:
         ),
         *leaves,
         Step("open", "Forget the primary, and let clients write", following.let_go),
+        Step(
+            "events",
+            f"Enable the scheduled events that {primary} had enabled",
+            following.enable_events,
+        ),
         Step("metadata", "Note it on the image", live.write_facts, former.write_facts),
         Step("account", f"Remove its account on {primary}", following.forget_account),
     ]
@@ -229,7 +232,7 @@ def _renew_steps(ports: StepPorts, order: RenewOrder) -> list[Step]:
             else f"Give up what {spec.name} holds and {primary} lacks",
             renewal.require_nothing_lost,
         ),
-        Step(RENEWAL_REMOVES_AT, "Stop the server and remove its volume", renewal.remove_old),
+        Step("old", "Stop the server and remove its volume", renewal.remove_old),
         Step("volume", f"Clone the volume of {primary}", renewal.clone),
         Step("release", "Leave that snapshot to the clone alone", renewal.release),
     ]
@@ -292,7 +295,7 @@ RENEW_REPLICA = OperationType(
     build=_renew_steps,
     subject=lambda order: order.changed.name,
     when_cut_off="finish",
-    no_way_back=RENEWAL_REMOVES_AT,
+    no_way_back="old",
     goes_with_database=True,
     takes_volume=True,
     opens_volume=True,

@@ -22,7 +22,8 @@ from grampus.databases.layout import (
     database_directory,
     server_daemon_name,
 )
-from grampus.databases.model import DatabaseSpec, ReadEndpoint
+from grampus.databases.model import DatabaseSpec, PromotedEvents, ReadEndpoint
+from grampus.databases.replicas.events import enable_events
 from grampus.databases.replicas.gtid_sets import count_missing, parse_gtid_set
 from grampus.databases.replicas.replica_rules import replicas_of
 from grampus.databases.replicas.replication_sql import (
@@ -168,6 +169,24 @@ class ReplicaWork:
         ensure_answering(self._ports, self._spec)
         spec = self._spec
         self._administrator().query(render_independence_sql(spec.flavour, spec.parameters))
+
+    def enable_events(self) -> None:
+        """Its events have the status that they had in its primary, and what was done is noted.
+
+        May be repeated: what it did before stays told.
+        """
+        ensure_answering(self._ports, self._spec)
+        records, name = self._ports.records, self._spec.name
+        done = enable_events(self._ports, self._spec, self._primary)
+        before = records.promoted_events(records.get(name))
+        both = PromotedEvents(
+            filled=before.filled,
+            enabled=tuple(sorted({*before.enabled, *done.enabled})),
+            disabled=tuple(sorted({*before.disabled, *done.disabled})),
+            unknown=done.unknown,
+        )
+        if both != before:
+            records.put_promoted_events(name, both)
 
     # -- looking ------------------------------------------------------------------------------
 

@@ -215,7 +215,9 @@ class DatabaseReplicas:
         self.follow_endpoint(order.primary)
 
     def remove_all(self, primary: str) -> None:
-        """Remove every replica of a database, one after the other. Raises as `remove`."""
+        """Remove every replica of a database, or none if one is refused. Raises as `remove`."""
+        for name in self.names(primary):
+            self.plan_remove(name)
         for name in self.names(primary):
             self.remove(name)
 

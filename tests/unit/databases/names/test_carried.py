@@ -9,7 +9,7 @@ from pathlib import Path
 
 import grampus
 from grampus.databases.backup.decide_schedule import BackupState
-from grampus.databases.model import ReadEndpoint, ReplicaHistory
+from grampus.databases.model import PromotedEvents, ReadEndpoint, ReplicaHistory
 from grampus.databases.records import CARRIED_KINDS, DATABASE_KIND
 from grampus.state.stored import records_of_lab
 from grampus.state.warnings import Warned, WarningHistory
@@ -22,6 +22,7 @@ AT_RENAME: Mapping[str, str] = {
     "backup-state": "moved",
     "read-endpoint": "moved",
     "replica-history": "moved",
+    "promoted-events": "moved",
     "scratch-instance": "removed before: its directory and its daemon have the former name",
     "trashed-database": "stays: it has a key of its own, and another database",
     "volume": "moved by the volumes, with its image",
@@ -64,6 +65,7 @@ def _with_everything(world: World) -> BackupState:
     records.put_backup_state("demo", state)
     records.put_read_endpoint("demo", ENDPOINT)
     records.put_replica_history("demo", ReplicaHistory(filled="2026-11-22T05:00:00+00:00"))
+    records.put_promoted_events("demo", PromotedEvents(filled="2026-11-22T05:00:00+00:00"))
     warnings = WarningHistory(world.store, LAB, world.clock)
     warnings.change("growth", begun=[Warned("demo", "volume-full", "warning", "It is full.")])
     return state

@@ -18,6 +18,7 @@ from grampus.databases.endpoints.read_endpoints import EndpointChange
 from grampus.databases.layout import PRIMARY_AUTHORITIES, VOLUME_IN_DAEMON
 from grampus.databases.model import ReadEndpoint
 from grampus.databases.replicas.decide_replicas import ReplicaRequest
+from grampus.databases.replicas.events import EVENTS_SQL
 from grampus.databases.replicas.extracting import ErrantTransactions
 from grampus.databases.replicas.gtid_sets import has, parse_gtid_set
 from grampus.databases.replicas.renewals import ReplicaRenewals
@@ -40,6 +41,9 @@ from tests.unit.databases.world import World
 
 SOURCE = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 STATE = PurePosixPath("data/replication")
+_ALTER_EVENT = re.compile(
+    r"ALTER DEFINER = (?P<definer>\S+) EVENT `(?P<schema>\w+)`\.`(?P<name>\w+)` (?P<status>\w+)$"
+)
 _FATAL = "Got fatal error 1236 from source when reading data from binary log"
 _PURGED = "the source purged required binary logs."
 _MORE = "Replica has more GTIDs than the source has, using the source's SERVER_UUID."
@@ -127,6 +131,7 @@ class ReplicatingHost(FakeHost):
             "crashes": 0,
             "stamps": {},
             "logs": [["260101  0:00:00", True, 1]],
+            "events": {},
         }
         found = self.files.get(_volume(daemon) / STATE)
         return fresh if found is None else {**fresh, **json.loads(found.content)}
@@ -225,7 +230,12 @@ class ReplicatingHost(FakeHost):
         done = max(state["done"], received) if applies else state["done"]
         new = (str(number) for number in range(state["received"] + 1, received + 1))
         stamps = {number: there["stamps"][number] for number in new if number in there["stamps"]}
-        self.keep(daemon, received=received, done=done, stamps=state["stamps"] | stamps)
+        events = state["events"]
+        for title, (_status, altered) in there["events"].items():
+            if events.get(title, ("", ""))[1] != altered:  # whatever its primary did with it
+                events = {**events, title: ["REPLICA_SIDE_DISABLED", altered]}
+        stamps = state["stamps"] | stamps
+        self.keep(daemon, received=received, done=done, stamps=stamps, events=events)
         return "ON", 0, ""
 
     # -- what it is asked ---------------------------------------------------------------------
@@ -238,6 +248,27 @@ class ReplicatingHost(FakeHost):
             starts = [begun for begun, is_start, _ in state["logs"] if is_start]
             started = datetime.strptime(starts[-1], "%y%m%d %H:%M:%S").replace(tzinfo=UTC)
             return 0, f"{int(started.timestamp()) + 60}\nUptime\t60\n"
+        if statement == EVENTS_SQL:
+            self._receive(daemon)
+            return 0, "".join(
+                "\t".join(
+                    (
+                        *(word.encode().hex() for word in (*title.split("."), "u1@%")),
+                        *(status, altered, "latin1", "latin1_swedish_ci"),
+                    )
+                )
+                + "\n"
+                for title, (status, altered) in self.state(daemon)["events"].items()
+            )
+        altered_event = _ALTER_EVENT.search(statement)
+        if altered_event is not None:
+            if self.is_read_only(daemon):
+                return 1, "ERROR 1290 (HY000): --super-read-only"
+            assert altered_event["definer"] == "`u1`@`%`"
+            title = f"{altered_event['schema']}.{altered_event['name']}"
+            status = f"{altered_event['status']}D"
+            self._change(daemon, events={**state["events"], title: [status, "2026-01-02 00:00:00"]})
+            return 0, ""
         if statement == "SHOW BINARY LOGS":
             return 0, "".join(f"binlog.{n:06d}\t{n}\tNo\n" for n in self._kept_logs(daemon))
         if statement == render_accounts_sql():
@@ -393,6 +424,19 @@ class ReplicaWorld(World):
 
     def commit(self, name: str = "demo", transactions: int = 1) -> None:
         self.host_of(name).commit(f"mysqld-{name}", transactions)
+
+    def event(self, title: str, status: str, name: str = "demo") -> None:
+        """Somebody made or altered an event."""
+        self.clock.sleep(1)
+        host, daemon = self.host_of(name), self.server(name)
+        altered = f"{self.clock.now():%Y-%m-%d %H:%M:%S}"
+        host.keep(daemon, events={**host.state(daemon)["events"], title: [status, altered]})
+
+    def events(self, name: str) -> dict[str, str]:
+        """The statuses of a server's events, after it received what it could."""
+        host, daemon = self.host_of(name), self.server(name)
+        host._receive(daemon)
+        return {title: status for title, (status, _) in host.state(daemon)["events"].items()}
 
     def lose(self, name: str = "demo", transactions: int = 1) -> None:
         """Its server crashed, lost the last ones and runs again; some time has passed."""

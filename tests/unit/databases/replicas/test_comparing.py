@@ -233,9 +233,12 @@ def test_it_is_not_removed_unless_its_user_gives_up_what_it_holds(world: Replica
         world.replicas().remove("demo-r1")
     assert caught.value.code == "ahead"
     assert "remove demo-r1 --discard-errant" in caught.value.remedy
+    world.add(host="h3", name="another")
     with pytest.raises(RefusedError):
         world.replicas().remove_all("demo")
+    assert world.replicas().names("demo") == ["another", "demo-r1"]
     assert is_whole(world)
+    world.replicas().remove("another")
     world.replicas().remove("demo-r1", discards_errant=True)
     assert world.replicas().names("demo") == []
 
