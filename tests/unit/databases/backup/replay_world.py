@@ -180,6 +180,7 @@ class ReplayWorld(World):
         DatabaseBackups(self.service().operations).create("demo", place(self.shelf))
 
     def archive(self, **wishes: bool) -> None:
+        self._tell()
         BinlogArchiver(self.service().operations).archive("demo", place(self.shelf), **wishes)
 
     def restore(self, moment: datetime | None = None) -> None:
@@ -227,7 +228,8 @@ class ReplayWorld(World):
         write(self, GTIDS, " ".join(executed), "demo")
         listed = [f"{name}\t{len(log)}\tNo\n" for name, log in self._logs.items()]
         answers = self.hosts["h1"].admin_answers
-        answers[BINLOGS_QUERY] = f"{SERVER}\t{','.join(executed)}\n" + "".join(listed)
+        time = f"{self.clock.now():%Y-%m-%d %H:%M:%S.%f}"
+        answers[BINLOGS_QUERY] = f"{SERVER}\t{time}\n" + "".join(listed)
         answers["SELECT @@GLOBAL.gtid_executed"] = ",".join(executed) + "\n"
 
 
