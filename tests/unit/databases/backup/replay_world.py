@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 
 from grampus.core.streams import ByteReader, ByteWriter
+from grampus.core.units import GIB
 from grampus.databases.backup.archiving import BinlogArchiver
 from grampus.databases.backup.binlogs import BINLOGS_QUERY
 from grampus.databases.backup.replay_sql import DURABLE, EVENTS_SQL, EXECUTED_SQL
@@ -165,6 +166,7 @@ class ReplayWorld(World):
             self.moment = self.clock.now() if row == "three" else self.moment
         self.clock.sleep(60)
         self.archive()
+        self.service().resize("demo", 20 * GIB)
 
     def begin(self) -> None:
         """Backed up with the row `one`."""
