@@ -166,7 +166,14 @@ def test_any_archived_moment_comes_back(lab: CommandLine, source: str, tmp_path:
     back_up(lab, shelf)
     lab.ok(*archive)
     lab.ok("db", "connect", source, "-e", "INSERT INTO t.r (v) VALUES ('wanted'), (0x00270a0d)")
-    expected = rows(lab, source)
+    # Neither the time that a session sets nor an event that runs meanwhile may matter (INV-62, 64).
+    far, event = "SET timestamp = UNIX_TIMESTAMP('2037-01-01')", "t.every"
+    lab.ok("db", "connect", source, "-e", f"{far}; INSERT INTO t.r (v) VALUES ('far')")
+    lab.ok("db", "connect", source, "-e", "CREATE TABLE t.e (id INT PRIMARY KEY AUTO_INCREMENT)")
+    every = f"CREATE EVENT {event} ON SCHEDULE EVERY 1 SECOND DO INSERT INTO t.e VALUES ()"
+    lab.ok("db", "connect", source, "-e", f"{every}; DO SLEEP(3); DROP EVENT {event}")
+    lab.ok("db", "connect", source, "-e", "INSERT INTO t.r (v) VALUES ('near')")
+    expected, ran = rows(lab, source), lab.sql(source, "SELECT COUNT(*), MAX(id) FROM t.e")
     # A moment that is later than the insert and earlier than the drop, to the second.
     (moment,) = lab.sql(source, "DO SLEEP(2); SELECT UTC_TIMESTAMP()")[-1]
     lab.ok("db", "connect", source, "-e", "DO SLEEP(2); DROP TABLE t.r")
@@ -177,6 +184,7 @@ def test_any_archived_moment_comes_back(lab: CommandLine, source: str, tmp_path:
     lab.ok(*archive)
     lab.ok(*restore)
     assert rows(lab, RESTORED) == expected
+    assert lab.sql(RESTORED, "SELECT COUNT(*), MAX(id) FROM t.e") == ran
     lab.ok("db", "connect", RESTORED, "-e", "INSERT INTO t.r (v) VALUES ('its own')")
 
 

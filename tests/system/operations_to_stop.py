@@ -243,7 +243,8 @@ OPERATIONS = [
     _undone(
         "db.restore",
         f"db restore {COPY} --from {{shelf}} --time {{moment}}",
-        absent=_NOT_FLATTENED,
+        # The database has the size that it had when it was backed up.
+        absent=(*_NOT_FLATTENED, "grow"),
     ),
     # -- copies
     _undone("db.clone", _CLONE, absent=_NOT_FLATTENED),

@@ -59,6 +59,14 @@ def db_restore(
             metavar="NAME", help="With --latest or --time: of which database, if of several."
         ),
     ] = None,
+    size: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Size of the volume (default: as it was, or as the database is now if that is "
+            "bigger).",
+        ),
+    ] = None,
     memory: Annotated[
         str | None, typer.Option(metavar="SIZE", help="Memory limit (default: as it had).")
     ] = None,
@@ -91,6 +99,7 @@ def db_restore(
         backup_id=backup,
         source=of,
         moment=moment,
+        size_bytes=None if size is None else parse_bytes(size),
         memory_bytes=None if memory is None else parse_bytes(memory, what="memory size"),
         cpus=cpus,
         host=host,

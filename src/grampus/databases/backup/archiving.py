@@ -22,6 +22,7 @@ from grampus.databases.backup.binlogs import (
     StretchFacts,
     decide_copies,
     decide_unreachable,
+    decide_until,
     earliest_after,
     in_order,
     parse_binary_logs,
@@ -172,8 +173,9 @@ class BinlogArchiver:
             key, others = kept.keys.ensure_current(), kept.keys.all()
             archive = BinlogArchive(kept.target, key, name, others=others)
             # Before the server is asked: all that was committed until now is in what it lists.
-            until = operations.clock.now()
+            now = operations.clock.now()
             rows = administrator_of(operations.ports, spec).query(BINLOGS_QUERY)
+            until = decide_until(now, rows[0][1])
             state = states.find(name, place)  # now that nobody else adds to the archive
             known = archive.end(state.archive_end if state is not None else None)
             # Another server's: its volume was rolled back, or a database of that name made anew.

@@ -26,10 +26,8 @@ from grampus.databases.backup.decide_chain import Backups, decide_chain
 from grampus.databases.backup.decide_schedule import ArchiveEnd, BinlogPlace, LeadingBackup
 from grampus.databases.backup.model import BackupManifest
 
-# Its first row is the server's UUID and its transactions, the others are its binary logs.
-BINLOGS_QUERY = (
-    "SELECT @@GLOBAL.server_uuid, REPLACE(@@GLOBAL.gtid_executed, CHAR(10), ''); SHOW BINARY LOGS"
-)
+# Its first row is the server's UUID and its time, the others are its binary logs.
+BINLOGS_QUERY = "SELECT @@GLOBAL.server_uuid, UTC_TIMESTAMP(6); SHOW BINARY LOGS"
 DIRECTORY = "binlogs"
 STRETCH = "stretch"
 COVERED = "covered"
@@ -153,6 +151,22 @@ def name_before(piece: Piece) -> str | None:
 def parse_binary_logs(rows: Iterable[Sequence[str]]) -> list[BinlogFile]:
     """What `SHOW BINARY LOGS` says, oldest first."""
     return [BinlogFile(row[0], int(row[1])) for row in rows]
+
+
+def decide_until(now: datetime, server_time: str) -> datetime:
+    """Up to when everything that was committed is in what the server lists afterwards.
+
+    Commit times are by the clock of the server's host. Where that is behind Grampus's own, what is
+    committed next may have an earlier time than `now`.
+    """
+    try:
+        told = datetime.fromisoformat(f"{server_time}+00:00")
+    except ValueError:
+        raise GrampusError(
+            f"The server's answer about its time cannot be read: {server_time!r}.",
+            "Try again; if it stays so, report it.",
+        ) from None
+    return min(now, told)
 
 
 def decide_copies(last: Piece | None, files: Sequence[BinlogFile], database: str) -> list[Piece]:

@@ -110,3 +110,4 @@ class RestoreOrder(BaseModel):
     key_directory: str
     replay: ReplayOrder | None = None
     volume_key: str | None = None  # as in the manifests
+    grows_from_bytes: int | None = None  # the backup's size, where the database is to be bigger

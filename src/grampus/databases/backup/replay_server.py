@@ -223,8 +223,7 @@ class ReplayServer:
         return GrampusError(
             f"The archived binary logs of {self._plan.database} could not be applied: "
             f"{said.rstrip('.')}.",
-            "The restore is undone. If the message tells of a full table or disk, the database has "
-            "grown since its backup: restore a later backup (`--latest`). Otherwise restore an "
-            "earlier moment.",
+            "The restore is undone. If the message tells of a full table or disk, give the "
+            "restored database a bigger volume with --size. Otherwise restore an earlier moment.",
             code="replay-failed",
         )

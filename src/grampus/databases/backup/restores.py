@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from grampus.core.errors import RefusedError
+from grampus.core.units import format_bytes
 from grampus.databases.backup.archive import BinlogArchive
 from grampus.databases.backup.binlog_links import links_of
 from grampus.databases.backup.binlogs import decide_point
@@ -16,7 +18,12 @@ from grampus.databases.backup.decide_chain import (
     require_whole,
 )
 from grampus.databases.backup.kept import KeptBackups, keys_directory
-from grampus.databases.backup.model import BackupManifest, ReplayOrder, RestoreOrder
+from grampus.databases.backup.model import (
+    BackedUpDatabase,
+    BackupManifest,
+    ReplayOrder,
+    RestoreOrder,
+)
 from grampus.databases.backup.places import TargetPlace
 from grampus.databases.backup.restoring import RESTORE_BACKUP
 from grampus.databases.model import DatabaseRecord
@@ -33,6 +40,7 @@ class RestoreRequest:
     backup_id: str | None = None  # None: the latest, or what `moment` needs
     source: str | None = None  # of which database, when there are several
     moment: datetime | None = None  # all that was committed before, and nothing after
+    size_bytes: int | None = None  # None: as it was, or as the database is now if that is bigger
     memory_bytes: int | None = None
     cpus: float | None = None
     host: str | None = None
@@ -58,8 +66,8 @@ class DatabaseRestores:
         """The restore, everything chosen and checked; nothing is changed.
 
         Raises NotFoundError for what is not there, RefusedError with code `incomplete`,
-        `not-archived`, BackupDamagedError when the chain is not whole or not authentic, and what
-        `DatabaseService.plan_create` raises.
+        `not-archived` or `shrink`, BackupDamagedError when the chain is not whole or not
+        authentic, and what `DatabaseService.plan_create` raises.
         """
         kept = KeptBackups(self._operations.home, self._operations.clock, request.place)
         chain, replay = _decide_source(kept, request)
@@ -69,10 +77,11 @@ class DatabaseRestores:
         was = newest.database
         if newest.volume_key is not None:
             self._operations.volumes.encryption.require_openable(newest.volume_key)
+        size_bytes = decide_size(was.size_bytes, request.size_bytes, self._size_now(was))
         spec = self._databases.plan_create(
             CreateRequest(
                 name=request.name,
-                size_bytes=was.size_bytes,
+                size_bytes=size_bytes,
                 memory_bytes=request.memory_bytes or was.memory_bytes,
                 cpus=request.cpus or was.cpus,
                 flavour=was.flavour,
@@ -92,7 +101,15 @@ class DatabaseRestores:
             key_directory=str(keys_directory(self._operations.home)),
             replay=replay,
             volume_key=newest.volume_key,
+            grows_from_bytes=was.size_bytes if spec.size_bytes > was.size_bytes else None,
         )
+
+    def _size_now(self, was: BackedUpDatabase) -> int:
+        """The size of the database that the backup was taken of; 0: it is not here any more."""
+        record = self._operations.records.find(was.name)
+        if record is None or record.created_at != was.created_at:
+            return 0
+        return record.spec.size_bytes
 
     def describe(self, order: RestoreOrder) -> list[str]:
         """What restoring would do, one line a step, for `--dry-run`."""
@@ -115,6 +132,22 @@ class DatabaseRestores:
             kept = KeptBackups(self._operations.home, self._operations.clock, request.place)
             manifest = require_known(kept.observe().backups, order.chain[-1])
         return RestoredDatabase(record, manifest)
+
+
+def decide_size(was_bytes: int, wanted_bytes: int | None, now_bytes: int) -> int:
+    """The size of a restored database: its backup's, or more.
+
+    A database that has grown since its backup has rows in its binary logs that need the room.
+    Raises RefusedError with code `shrink`.
+    """
+    if wanted_bytes is not None and wanted_bytes < was_bytes:
+        raise RefusedError(
+            f"The backup is of a volume of {format_bytes(was_bytes)}, and a volume cannot shrink "
+            f"to {format_bytes(wanted_bytes)}.",
+            f"Leave --size out, or give at least {format_bytes(was_bytes)}.",
+            code="shrink",
+        )
+    return wanted_bytes or max(was_bytes, now_bytes)
 
 
 def _decide_source(

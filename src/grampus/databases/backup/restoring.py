@@ -41,6 +41,18 @@ def _restore_steps(ports: StepPorts, order: RestoreOrder) -> list[Step]:
     work = DatabaseWork(ports, spec, owner=order.source_user)
     backups = f"{len(order.chain)} backup{'s' if len(order.chain) > 1 else ''}"
     before_start, before_finish = list[Step](), list[Step]()
+    filled = spec
+    if order.grows_from_bytes is not None:
+        # What is imported has the size that it had.
+        filled = spec.model_copy(update={"size_bytes": order.grows_from_bytes})
+        before_start.append(
+            Step(
+                "grow",
+                f"Grow its volume to {format_bytes(spec.size_bytes)}",
+                lambda: ports.volumes.ensure_size(spec.name, spec.size_bytes),
+            )
+        )
+    filling = DatabaseWork(ports, filled, owner=order.source_user)
     if order.replay is not None:
         replaying = ReplayWork(ports, order, order.replay)
         moment = order.replay.moment
@@ -50,18 +62,18 @@ def _restore_steps(ports: StepPorts, order: RestoreOrder) -> list[Step]:
             replaying.apply,
             work.stop_initialise,
         )
-        before_start = [replay]
+        before_start.append(replay)
         check = Step("check", "Compare its transactions with the archive's", replaying.check)
-        before_finish = [check]
+        before_finish.append(check)
     return copied_steps(
         ports,
         spec,
         [
             Step(
                 "volume",
-                f"Create a volume of {format_bytes(spec.size_bytes)} in pool {spec.pool}",
-                lambda: work.create_volume(order.volume_key),
-                work.remove_volume,
+                f"Create a volume of {format_bytes(filled.size_bytes)} in pool {spec.pool}",
+                lambda: filling.create_volume(order.volume_key),
+                filling.remove_volume,
             ),
             Step(
                 "data",

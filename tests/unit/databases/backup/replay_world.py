@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 
 from grampus.core.streams import ByteReader, ByteWriter
+from grampus.core.units import GIB
 from grampus.databases.backup.archiving import BinlogArchiver
 from grampus.databases.backup.binlogs import BINLOGS_QUERY
 from grampus.databases.backup.replay_sql import DURABLE, EVENTS_SQL, EXECUTED_SQL
@@ -165,6 +166,7 @@ class ReplayWorld(World):
             self.moment = self.clock.now() if row == "three" else self.moment
         self.clock.sleep(60)
         self.archive()
+        self.service().resize("demo", 20 * GIB)
 
     def begin(self) -> None:
         """Backed up with the row `one`."""
@@ -180,6 +182,7 @@ class ReplayWorld(World):
         DatabaseBackups(self.service().operations).create("demo", place(self.shelf))
 
     def archive(self, **wishes: bool) -> None:
+        self._tell()
         BinlogArchiver(self.service().operations).archive("demo", place(self.shelf), **wishes)
 
     def restore(self, moment: datetime | None = None) -> None:
@@ -227,7 +230,8 @@ class ReplayWorld(World):
         write(self, GTIDS, " ".join(executed), "demo")
         listed = [f"{name}\t{len(log)}\tNo\n" for name, log in self._logs.items()]
         answers = self.hosts["h1"].admin_answers
-        answers[BINLOGS_QUERY] = f"{SERVER}\t{','.join(executed)}\n" + "".join(listed)
+        time = f"{self.clock.now():%Y-%m-%d %H:%M:%S.%f}"
+        answers[BINLOGS_QUERY] = f"{SERVER}\t{time}\n" + "".join(listed)
         answers["SELECT @@GLOBAL.gtid_executed"] = ",".join(executed) + "\n"
 
 

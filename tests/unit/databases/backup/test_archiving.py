@@ -55,6 +55,8 @@ class Server:
         self.step_s = 60.0  # that pass before each backup and each look
         self._servers = itertools.count()
         self._begun = itertools.count(1_795_000_000)  # when each log was made
+        self.behind_s = 0.0  # of its clock
+        self._told: dict[str, bytes] = {}
         self.short = 0  # bytes that the server tells of and the file lacks
         put_database(world)
         self.host = world.hosts["h1"]
@@ -73,15 +75,22 @@ class Server:
 
     def look(self, **wishes: bool) -> Archived:
         """Archive at this very moment."""
+        self._answer()
         archiver = BinlogArchiver(self.world.service().operations)
         return archiver.archive("demo", self.place, **wishes)
 
     def tell(self) -> None:
-        """The server's answer of its binary logs, as they are now."""
-        logs = sorted(self.logs.items(), key=lambda log: int(log[0].rpartition(".")[2]))
-        listed = [f"{name}\t{HEAD_BYTES + len(log)}\tNo" for name, log in logs]
-        self.host.admin_answers[BINLOGS_QUERY] = "\n".join([f"{self.uuid}\t", *listed, ""])
+        """The server's binary logs are as they are now, a while later."""
+        self._told = dict(self.logs)
         self.world.clock.sleep(self.step_s)
+        self._answer()
+
+    def _answer(self) -> None:
+        logs = sorted(self._told.items(), key=lambda log: int(log[0].rpartition(".")[2]))
+        listed = [f"{name}\t{HEAD_BYTES + len(log)}\tNo" for name, log in logs]
+        time = self.world.clock.now() - timedelta(seconds=self.behind_s)
+        first = f"{self.uuid}\t{time:%Y-%m-%d %H:%M:%S.%f}"
+        self.host.admin_answers[BINLOGS_QUERY] = "\n".join([first, *listed, ""])
 
     def back_up(self, wanted: BackupKind | None = None) -> datetime:
         """A backup, as the server is now; when it was taken."""
@@ -194,6 +203,15 @@ def test_stretch_goes_on_under_a_new_key_and_is_read_whole(server: Server) -> No
     (keys.directory / f"{former.id}.key").unlink()
     with pytest.raises(BackupDamagedError):
         server.archived()
+
+
+def test_clock_that_is_behind_covers_no_more_than_it_says(server: Server) -> None:
+    """INV-62: what is committed next has a time that ours has passed already."""
+    server.write(1, b"one")
+    server.behind_s = 30.0
+    assert server.archive().until == server.world.clock.now() - timedelta(seconds=30)
+    server.behind_s = -30.0
+    assert server.archive().until == server.world.clock.now()
 
 
 def test_coverage_goes_on_while_nothing_is_written(server: Server) -> None:

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from grampus.core.errors import GrampusError
+from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.units import GIB
 from grampus.databases.backup import replaying
+from grampus.databases.backup.restores import decide_size
 from grampus.hosts.port import DaemonSpec
 from tests.unit.databases.fakes import MEMINFO, FakeFile
 
@@ -34,6 +35,39 @@ def restored(world: ReplayWorld, moment: datetime) -> list[str]:
 def test_what_was_committed_before_the_moment_is_there_and_no_more(world: ReplayWorld) -> None:
     world.fill()
     assert restored(world, world.moment) == ["one", "two"]
+
+
+def test_database_that_has_grown_since_is_restored_with_room_for_its_rows(
+    world: ReplayWorld,
+) -> None:
+    world.begin()
+    world.service().resize("demo", 20 * GIB)
+    world.clock.sleep(60)
+    world.commit("two")
+    world.clock.sleep(60)
+    world.archive()
+    assert restored(world, world.clock.now()) == ["one", "two"]
+    spec = world.service().show("again").record.spec
+    assert spec.size_bytes == world.volumes.get("again").spec.size_bytes == 20 * GIB
+
+
+@pytest.mark.parametrize(
+    ("wanted_bytes", "now_bytes", "expected"),
+    [
+        (None, 0, 10 * GIB),
+        (None, 10 * GIB, 10 * GIB),
+        (None, 15 * GIB, 15 * GIB),
+        (12 * GIB, 15 * GIB, 12 * GIB),
+        (10 * GIB, 15 * GIB, 10 * GIB),
+    ],
+)
+def test_restored_size_is_as_asked_or_as_now(
+    wanted_bytes: int | None, now_bytes: int, expected: int
+) -> None:
+    assert decide_size(10 * GIB, wanted_bytes, now_bytes) == expected
+    with pytest.raises(RefusedError) as caught:
+        decide_size(10 * GIB, 9 * GIB, now_bytes)
+    assert caught.value.code == "shrink"
 
 
 def test_time_that_a_session_sets_cuts_nothing_off(world: ReplayWorld) -> None:
