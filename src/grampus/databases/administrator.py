@@ -7,6 +7,8 @@ reaches the client as an option file on stdin: no command line and no file of th
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from pydantic import SecretStr
@@ -15,6 +17,7 @@ from grampus.core.errors import GrampusError
 from grampus.databases.accounts import ADMIN_USER
 from grampus.databases.layout import CLIENT_PROGRAMS, RUN_IN_DAEMON, server_daemon_name
 from grampus.databases.model import DatabaseSpec, FlavourName
+from grampus.databases.session_settings import render_session_options
 from grampus.databases.step_ports import StepPorts
 from grampus.hosts.port import CommandResult, Host
 
@@ -59,6 +62,20 @@ class NoAnswerError(GrampusError):
         )
 
 
+# A server that runs takes no statement: it refuses it, or does not answer.
+REFUSALS = frozenset({StatementFailedError.default_code, NoAnswerError.default_code, "timeout"})
+
+
+@contextmanager
+def passing_over_refusals() -> Iterator[None]:
+    """For what makes a stop shorter, and nothing else."""
+    try:
+        yield
+    except GrampusError as error:
+        if error.code not in REFUSALS:
+            raise
+
+
 @dataclass(frozen=True)
 class Administrator:
     """The administrator of one running instance."""
@@ -86,7 +103,7 @@ class Administrator:
                     "--execute",
                     statements,
                 ],
-                stdin=render_admin_options(self.password),
+                stdin=render_admin_options(self.password, self.flavour),
                 timeout_s=LOOK_TIMEOUT_S if self.only_looks else timeout_s,
                 check=False,
                 daemon=self.daemon,
@@ -126,15 +143,19 @@ def observer_of(ports: StepPorts, spec: DatabaseSpec) -> Administrator:
     return replace(administrator_of(ports, spec), only_looks=True)
 
 
-def render_admin_options(password: SecretStr) -> str:
-    """The client's option file; the password needs no quoting (see `credentials`)."""
+def render_admin_options(password: SecretStr, flavour: FlavourName) -> str:
+    """The client's option file; the password needs no quoting (see `credentials`).
+
+    Each session sets what its statements depend on first: no parameter of a user decides whether
+    they succeed (INV-72).
+    """
     return "\n".join(
         [
             "[client]",
             f"user={ADMIN_USER}",
             f"password={password.get_secret_value()}",
             f"socket={RUN_IN_DAEMON / 'mysqld.sock'}",
-            "",
+            render_session_options(flavour),
         ]
     )
 

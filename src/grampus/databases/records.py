@@ -16,6 +16,7 @@ from grampus.databases.model import (
     ScratchSpec,
     TrashedDatabase,
 )
+from grampus.databases.server_end import ServerFailure
 from grampus.state.store import Store
 
 DATABASE_KIND = "database"
@@ -24,6 +25,7 @@ TRASHED_KIND = "trashed-database"
 BACKUP_STATE_KIND = "backup-state"
 READ_ENDPOINT_KIND = "read-endpoint"
 REPLICA_HISTORY_KIND = "replica-history"
+FAILURE_KIND = "server-failure"
 
 
 class DatabaseRecords:
@@ -67,6 +69,7 @@ class DatabaseRecords:
         self._store.remove(BACKUP_STATE_KIND, self._lab, name)
         self._store.remove(READ_ENDPOINT_KIND, self._lab, name)
         self._store.remove(REPLICA_HISTORY_KIND, self._lab, name)
+        self._store.remove(FAILURE_KIND, self._lab, name)
 
     def replica_history(self, record: DatabaseRecord) -> ReplicaHistory:
         """What comparisons of a replica with its primary found since it was last filled.
@@ -108,6 +111,17 @@ class DatabaseRecords:
 
     def remove_read_endpoint(self, name: str) -> None:
         self._store.remove(READ_ENDPOINT_KIND, self._lab, name)
+
+    def find_failure(self, name: str) -> ServerFailure | None:
+        """What the controller knows of a server that failed. Not in the record: no fact of it."""
+        return self._store.get(FAILURE_KIND, self._lab, name, ServerFailure)
+
+    def put_failure(self, name: str, failure: ServerFailure) -> None:
+        self._store.put(FAILURE_KIND, self._lab, name, failure)
+
+    def remove_failure(self, name: str) -> None:
+        if self.find_failure(name) is not None:
+            self._store.remove(FAILURE_KIND, self._lab, name)
 
     def find_scratch(self, name: str) -> ScratchSpec | None:
         """The scratch instance of the database `name`."""

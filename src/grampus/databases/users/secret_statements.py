@@ -13,6 +13,7 @@ from grampus.core.errors import GrampusError
 from grampus.databases.accounts import ADMIN_USER
 from grampus.databases.layout import CLIENT_PROGRAMS, RUN_IN_DAEMON, server_daemon_name
 from grampus.databases.model import DatabaseSpec, FlavourName
+from grampus.databases.session_settings import render_session_sql
 from grampus.databases.step_ports import StepPorts
 from grampus.hosts.port import Host
 
@@ -58,7 +59,7 @@ class SecretStatements:
                 "--no-defaults",
                 f"--socket={RUN_IN_DAEMON / 'mysqld.sock'}",
                 f"--user={ADMIN_USER}",
-                "--default-character-set=utf8mb4",
+                f"--init-command={render_session_sql(self.flavour)}",
                 "--batch",
                 "--skip-column-names",
             ],
