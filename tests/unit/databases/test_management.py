@@ -11,7 +11,12 @@ from pydantic import SecretStr
 
 from grampus.core.errors import GrampusError
 from grampus.databases.accounts import render_accounts_sql
-from grampus.databases.administrator import render_admin_options
+from grampus.databases.administrator import (
+    CONNECTION_ATTEMPTS,
+    Administrator,
+    StatementFailedError,
+    render_admin_options,
+)
 from grampus.databases.clones.identity import render_identity_sql
 from grampus.databases.credentials import CredentialFiles
 from grampus.databases.live.live_changes import SET_PARAMETER
@@ -19,6 +24,7 @@ from grampus.databases.model import FlavourName
 from grampus.databases.readiness import READY_SQL
 from grampus.databases.session_settings import render_session_sql, session_settings
 from grampus.databases.users.secret_statements import SecretStatements
+from grampus.hosts.port import CommandResult
 
 from .fakes import FakeHost
 from .live.live_world import LiveWorld
@@ -230,3 +236,29 @@ def test_stop_and_start_work_while_work_on_accounts_cannot_be_settled(world: Wor
 
 def test_readiness_asks_for_nothing_that_offline_mode_or_a_transaction_refuses() -> None:
     assert all(sql.startswith("SELECT VERSION()") for sql in READY_SQL.values())
+
+
+@dataclass
+class _Crowded:
+    """A host whose server has a connection for its administrator only now and then."""
+
+    refusals: int
+    asked: int = 0
+
+    def run(self, argv: list[str], **_: object) -> CommandResult:
+        self.asked += 1
+        if self.asked <= self.refusals:
+            said = "ERROR 1040 (HY000): Too many connections"
+            return CommandResult(tuple(argv), 1, "", said)
+        return CommandResult(tuple(argv), 0, "1\n", "")
+
+
+def test_clients_that_take_every_connection_do_not_keep_the_administrator_out() -> None:
+    host = _Crowded(refusals=CONNECTION_ATTEMPTS - 1)
+    administrator = Administrator(host, "d", "mysql", SecretStr("x"))  # type: ignore[arg-type]
+    assert administrator.value("1") == "1"
+    crowded = _Crowded(refusals=10**6)
+    administrator = Administrator(crowded, "d", "mysql", SecretStr("x"))  # type: ignore[arg-type]
+    with pytest.raises(StatementFailedError, match="Too many connections"):
+        administrator.value("1")
+    assert crowded.asked == CONNECTION_ATTEMPTS
