@@ -74,7 +74,7 @@ class FailedServers:
         failure = note_failure(known, end, now)
         if failure != known:
             self._records.put_failure(name, failure)
-        if self._is_fenced(name):
+        if self._is_fenced(name, record.spec.host):
             return FailedServer(
                 name, failure, why_not="Its volume was fenced away from its host on request."
             )
@@ -94,8 +94,10 @@ class FailedServers:
         self._records.put_failure(name, failure)
         return FailedServer(name, failure, is_restarted=not problem)
 
-    def _is_fenced(self, name: str) -> bool:
+    def _is_fenced(self, name: str, host: str) -> bool:
+        """Whether somebody took the volume away from this host, and it is nowhere since."""
         try:
-            return bool(self._operations.volumes.get(name).fenced)
+            volume = self._operations.volumes.get(name)
         except NotFoundError:
             return False
+        return volume.attachment is None and any(one.host == host for one in volume.fenced)

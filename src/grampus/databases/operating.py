@@ -213,8 +213,8 @@ class DatabaseOperations:
         try:
             return self.settle(name)
         except GrampusError:
-            left = self.unfinished(name)
-            if not all(operation_type(operation.kind).goes_with_database for operation in left):
+            left = [operation_type(operation.kind) for operation in self.unfinished(name)]
+            if not all(kind.goes_with_database and not kind.touches_volume for kind in left):
                 raise
             return []
 

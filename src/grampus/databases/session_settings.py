@@ -46,12 +46,15 @@ _OF_FLAVOUR: Mapping[FlavourName, Mapping[str, str | int]] = {
         "max_execution_time": 0,
         "sql_require_primary_key": "OFF",
         "sql_generate_invisible_primary_key": "OFF",
+        "default_table_encryption": "OFF",  # no server has a keyring
     },
     "mariadb": {
         # `transaction_...` from 11.1 on alone.
         "tx_read_only": "OFF",
         "tx_isolation": "'REPEATABLE-READ'",
         "max_statement_time": 0,
+        "max_session_mem_used": 2**63 - 1,
+        "enforce_storage_engine": "NULL",
         "idle_transaction_timeout": 0,
         "idle_write_transaction_timeout": 0,
         "idle_readonly_transaction_timeout": 0,

@@ -12,6 +12,7 @@ from grampus.databases.controller.due_jobs import ControllerEvent
 from grampus.databases.failed_servers import FailedServers
 from grampus.databases.server_end import decide_restart_wait_s
 from grampus.state.locks import hold_lock
+from grampus.volumes.model import FencedAttachment
 
 from .world import LAB, World
 
@@ -125,9 +126,20 @@ def test_a_volume_that_was_fenced_away_is_not_opened_again(world: World) -> None
     world.create()
     _kill(world)
     image = world.volumes.images["demo"]
-    image.record = image.record.model_copy(update={"fenced": ("somebody",)})
+    fenced = FencedAttachment(
+        host="h1",
+        driver="volumed",
+        client_addresses=(),
+        fenced_at=world.clock.now(),
+        expires_at=world.clock.now(),
+    )
+    image.record = image.record.model_copy(update={"fenced": (fenced,), "attachment": None})
     (event,) = _look(world)
     assert (event.kind, "fenced" in event.text) == ("server-failed", True)
+    # From another host it was taken away by a failover: that says nothing of this one.
+    elsewhere = fenced.model_copy(update={"host": "h2"})
+    image.record = image.record.model_copy(update={"fenced": (elsewhere,)})
+    assert [event.kind for event in _look(world)] == ["server-restarted"]
 
 
 def test_a_user_who_starts_it_ends_the_failure(world: World) -> None:

@@ -65,11 +65,14 @@ OF_MYSQL = {
     "max_execution_time": 0,
     "sql_require_primary_key": "OFF",
     "sql_generate_invisible_primary_key": "OFF",
+    "default_table_encryption": "OFF",
 }
 OF_MARIADB = {
     "tx_read_only": "OFF",
     "tx_isolation": "'REPEATABLE-READ'",
     "max_statement_time": 0,
+    "max_session_mem_used": 9223372036854775807,
+    "enforce_storage_engine": "NULL",
     "idle_transaction_timeout": 0,
 }
 
