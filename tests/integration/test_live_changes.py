@@ -171,3 +171,19 @@ def test_move_that_fails_leaves_it_where_it_was(lab: CommandLine, database: str,
     assert (shown["host"], shown["status"]) == (former, "running")
     assert lab.sql(database, "select 1") == [["1"]]
     assert (files_on(lab, former), files_on(lab, target)) == ([NAME], [])
+
+
+def test_no_parameter_keeps_management_out_and_a_killed_server_is_failed(
+    lab: CommandLine, database: str
+) -> None:
+    settings = ("transaction_read_only=ON", "autocommit=OFF", "max_user_connections=1")
+    for setting in settings:
+        lab.ok("db", "set", database, "--parameter", setting)
+    lab.ok("lab", "fault", "kill-daemon", f"mysqld-{database}")
+    shown = lab.json("db", "show", database)
+    assert (shown["status"], shown["failure"]["reason"]) == ("failed", "killed")
+    lab.ok("db", "start", database)  # with these settings, of a session of its own too
+    lab.ok("db", "user", "add", database, "watcher", "--role", "read")
+    for setting in settings:
+        lab.ok("db", "parameter", "reset", database, setting.partition("=")[0])
+    lab.sql(database, "create schema if not exists p; select 1")

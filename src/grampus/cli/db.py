@@ -28,6 +28,7 @@ from grampus.databases.lifecycle import START, STOP, make_start_order
 from grampus.databases.model import DatabaseRecord, DatabaseSpec
 from grampus.databases.names.decide_labels import has_labels, parse_selectors
 from grampus.databases.request import CreateRequest, require_request
+from grampus.databases.server_end import ServerEnd, explain_end
 from grampus.databases.view import CreatedDatabase, DatabaseView
 from grampus.lab.model import DATABASE_POOL
 from grampus.volumes.write_paths import describe_write_path, explain_losses, parse_write_options
@@ -283,6 +284,7 @@ def database_document(view: DatabaseView) -> dict[str, Any]:
     return {
         "name": spec.name,
         "status": view.status,
+        "failure": failure_document(view.end),
         "flavour": spec.flavour,
         "server_version": view.record.server_version,
         "host": spec.host,
@@ -310,6 +312,11 @@ def database_document(view: DatabaseView) -> dict[str, Any]:
         if volume
         else None,
     }
+
+
+def failure_document(end: ServerEnd | None) -> dict[str, str] | None:
+    """How a failed server ended; None: it has not failed."""
+    return None if end is None else {"reason": end.kind, "text": explain_end(end)}
 
 
 def explain_choice(spec: DatabaseSpec) -> tuple[str, str]:

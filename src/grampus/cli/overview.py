@@ -25,6 +25,7 @@ from grampus.databases.overview import Overview
 from grampus.databases.records import render_labels
 from grampus.databases.replicas.decide_replicas import ReplicaStanding, format_lag
 from grampus.databases.replicas.replica_looks import ReplicaView
+from grampus.databases.server_end import explain_end
 from grampus.databases.snapshots.decide_retention import SnapshotSchedule
 from grampus.databases.view import DatabaseView
 from grampus.volumes.live import LiveVolume
@@ -222,6 +223,7 @@ def pairs_of_server(
     return {
         "database": spec.name,
         "status": view.status,
+        **({"reason": explain_end(view.end)} if view.end else {}),
         **condition,
         "server": f"{spec.flavour} {view.record.server_version}",
         "address": f"{spec.address}:{spec.port}",

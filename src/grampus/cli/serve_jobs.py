@@ -30,8 +30,10 @@ from grampus.cli.serve_endpoints import ENDPOINTS_EVERY_S, keep_endpoints
 from grampus.cli.serve_flattening import FLATTEN_EVERY_S, flatten_due
 from grampus.cli.serve_replicas import REPLICAS_EVERY_S, renew_replicas
 from grampus.cli.serve_scratch import SCRATCH_EVERY_S, clear_scratch
+from grampus.cli.serve_servers import SERVERS_EVERY_S, restart_servers
 from grampus.cli.serve_trash import TRASH_EVERY_S, empty_trash
 from grampus.databases.controller.due_jobs import ControllerEvent, DueJob
+from grampus.databases.failed_servers import FailedServers
 from grampus.databases.growth.decide_growth import LOOK_EVERY_S
 from grampus.databases.growth.guard import GrowthGuard
 from grampus.databases.snapshots.snapshot_schedules import SnapshotSchedules
@@ -51,6 +53,11 @@ def due_jobs(open_session: OpenSession, *, once: bool = False) -> tuple[DueJob[S
     return (
         DueJob("growth", LOOK_EVERY_S, lambda session: guard.run(database_growth(session))),
         DueJob("settle", 15.0, settle),
+        DueJob(
+            "servers",
+            SERVERS_EVERY_S,
+            lambda session: restart_servers(FailedServers(session.databases())),
+        ),
         DueJob("snapshots", 60.0, lambda session: take_snapshots(snapshot_schedules(session))),
         DueJob("backups", BACKUPS_EVERY_S, take_backups),
         DueJob("restore-tests", TESTS_EVERY_S, carry_out_tests),
@@ -80,7 +87,10 @@ def due_jobs(open_session: OpenSession, *, once: bool = False) -> tuple[DueJob[S
 
 def settle(session: Session) -> list[ControllerEvent]:
     """Finish or undo what was cut off, as any command does first, and copy what migrates."""
-    sentences = [*session.volumes().converge(completes=True), *session.databases().converge()]
+    sentences = [
+        *session.volumes().converge(completes=True),
+        *session.databases().converge(retries=True),
+    ]
     # A copy whose pool fills up has gone back.
     database_migrations(session).follow()
     done = [sentence for sentence in sentences if _UNSETTLED not in sentence]

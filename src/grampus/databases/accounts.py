@@ -24,6 +24,12 @@ SYSTEM_SCHEMA_RIGHTS = (
 )
 
 ADMIN_GRANT = f"GRANT ALL PRIVILEGES ON *.* TO '{ADMIN_USER}'@'localhost' WITH GRANT OPTION;"
+# What users set for all accounts (`default_password_lifetime`, `max_user_connections`) holds for
+# one that has no such values of its own. The highest number that both flavours take.
+ADMIN_GUARD = (
+    f"ALTER USER '{ADMIN_USER}'@'localhost' WITH MAX_USER_CONNECTIONS 2147483647 "
+    "PASSWORD EXPIRE NEVER;"
+)
 
 
 def decide_user_name(database: str) -> str:
@@ -77,6 +83,7 @@ def render_accounts_sql(
     """
     common = [
         f"CREATE USER '{ADMIN_USER}'@'localhost' IDENTIFIED BY '{admin_password}';",
+        ADMIN_GUARD,
         ADMIN_GRANT,
         f"CREATE USER '{user}'@'%' IDENTIFIED BY '{password}';",
     ]

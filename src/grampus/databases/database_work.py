@@ -16,7 +16,6 @@ from grampus.databases.credentials import Authority, render_option_file
 from grampus.databases.instance import (
     ensure_files,
     ensure_initialised,
-    ensure_serving,
     observe_daemon_state,
 )
 from grampus.databases.layout import (
@@ -28,6 +27,7 @@ from grampus.databases.layout import (
     plan_instance,
 )
 from grampus.databases.model import DatabaseRecord, DatabaseSpec, DesiredState
+from grampus.databases.readiness import ensure_serving
 from grampus.databases.records import describe_facts, new_database_id
 from grampus.databases.scratch_work import ScratchWork
 from grampus.databases.settings import decide_server_settings
@@ -212,7 +212,9 @@ class DatabaseWork:
     def serve(self) -> None:
         plan = self.plan()
         self._note_start(plan)
-        self._note_served(plan, ensure_serving(self.host(), plan, self._ports.clock))
+        password = self._ports.credentials.load(self._spec.name).admin_password
+        version = ensure_serving(self.host(), plan, password, self._ports.clock)
+        self._note_served(plan, version)
 
     def begin_serving_as_new(self, *, makes_accounts: bool) -> None:
         """Start the server of a copied data directory, which takes new passwords first."""
@@ -228,7 +230,8 @@ class DatabaseWork:
 
     def finish_serving_as_new(self) -> None:
         plan = self.plan()
-        version = finish_serving_as_new(self.host(), plan, self._ports.clock)
+        password = self._ports.credentials.load(self._spec.name).admin_password
+        version = finish_serving_as_new(self.host(), plan, password, self._ports.clock)
         if plan.cpus < SWITCH_CPUS and not plan.is_bare:
             limits = Limits(cpus=plan.cpus, memory_bytes=plan.memory_bytes)
             self.host().set_limits(plan.daemon, limits)

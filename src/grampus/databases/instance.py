@@ -23,7 +23,6 @@ from grampus.databases.layout import (
     init_daemon,
     render_config,
     render_init_script,
-    server_daemon,
 )
 from grampus.hosts.port import DaemonState, Host
 
@@ -125,26 +124,6 @@ def _initialise(host: Host, plan: InstancePlan, accounts_sql: str, clock: Clock)
     host.ensure_daemon_absent(plan.init_daemon)
 
 
-def ensure_serving(host: Host, plan: InstancePlan, clock: Clock) -> str:
-    """The daemon running, and its version once a login over TCP and TLS works.
-
-    Raises GrampusError with code `server-stopped` when the server ends, `timeout` when it does
-    not answer.
-    """
-    host.ensure_daemon(server_daemon(plan))
-    answers: list[str] = []
-
-    def answered() -> bool:
-        require_running(host, plan, plan.daemon)
-        version = observe_answer(host, plan).version
-        if version is not None:
-            answers.append(version)
-        return version is not None
-
-    await_server(clock, host, plan, answered)
-    return answers[-1]
-
-
 def require_running(host: Host, plan: InstancePlan, daemon: str) -> None:
     """Raise GrampusError with code `server-stopped` when the server has ended."""
     if observe_daemon_state(host, daemon) != "running":
@@ -181,7 +160,7 @@ def await_server(
     wait_until(
         clock,
         is_over,
-        what=f"the server of {plan.database} to let its user in",
+        what=f"the server of {plan.database} to answer",
         remedy=f"Read the log of the daemon {plan.daemon} on {host.name}.",
         timeout_s=READY_TIMEOUT_S,
         interval_s=LOOK_EVERY_S if listens else ASK_EVERY_S,

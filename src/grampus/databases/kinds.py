@@ -80,6 +80,11 @@ class OperationType(Generic[DocumentT]):
     is_told_when_settled: bool = True
 
     @property
+    def touches_volume(self) -> bool:
+        """The volume is another one, or opened by another client, before it ends."""
+        return self.takes_volume or self.closes_image or self.opens_volume
+
+    @property
     def is_undone_on_failure(self) -> bool:
         return self.when_cut_off != "finish" or bool(self.no_way_back)
 

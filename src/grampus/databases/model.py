@@ -15,7 +15,16 @@ from grampus.volumes.model import DEFAULT_MAX_LAG_MS, EncryptionName, WritePath
 from grampus.volumes.trash import TrashedVolume
 
 FlavourName = Literal["mysql", "mariadb"]
-DatabaseStatus = Literal["creating", "running", "stopped", "volume-lost", "host-down", "deleting"]
+DatabaseStatus = Literal[
+    "creating",
+    "running",
+    "starting",  # a command is at it
+    "stopped",
+    "failed",  # it is to run, and its server has ended
+    "volume-lost",
+    "host-down",  # nobody knows
+    "deleting",
+]
 DatabasePhase = Literal["creating", "ready", "deleting"]
 # Of a new database, where its host can serve it: nothing acknowledged is lost with `direct` and
 # with `journal` (docs/proof), and this one is faster.

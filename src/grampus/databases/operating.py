@@ -38,6 +38,7 @@ from grampus.state.home import Home
 from grampus.state.locks import hold_lock
 from grampus.state.operations import Operation, OperationJournal, Step
 from grampus.state.store import Store
+from grampus.state.unsettled import UnsettledWork
 
 
 class DatabaseOperations:
@@ -66,6 +67,7 @@ class DatabaseOperations:
             self.records, self.credentials, clock, fleet, volumes, progress=progress
         )
         self._journal = journal
+        self._unsettled = UnsettledWork(store, lab, clock)
 
     @contextmanager
     def locked(self, name: str, *, lane: Lane = "main", timeout_s: float = 10.0) -> Iterator[None]:
@@ -162,6 +164,10 @@ class DatabaseOperations:
             operation for operation in self._all_unfinished() if _place(operation) == (name, lane)
         ]
 
+    def names_at_work(self) -> set[str]:
+        """Databases that an operation is on which has not ended, whoever is at it."""
+        return {name for name, lane in map(_place, self._all_unfinished()) if lane == "main"}
+
     def give_up(self, operation: Operation, why: str) -> None:
         """An operation that was cut off is left as it is: another one takes its place."""
         self._journal.close_unapplied(operation, why)
@@ -204,23 +210,48 @@ class DatabaseOperations:
                 sentences.append(f"The {kind.what} {name} had been cut off; it is now {done}.")
         return sentences
 
-    def converge(self) -> list[str]:
+    def settle_or_leave(self, name: str) -> list[str]:
+        """As `settle`, for what a user does about a database whose work cannot be settled.
+
+        What fails is left where it only needs a server that answers: accounts, rules, the guard.
+        """
+        try:
+            return self.settle(name)
+        except GrampusError:
+            left = [operation_type(operation.kind) for operation in self.unfinished(name)]
+            if not all(kind.goes_with_database and not kind.touches_volume for kind in left):
+                raise
+            return []
+
+    def converge(self, *, retries: bool = False) -> list[str]:
         """Finish or undo operations whose process is gone; what was done, in sentences.
 
         Databases that another process works on are left to it. What cannot be settled now (a
-        host is down) is said and stays for the next time.
+        host is down) is said once, and stays for the commands on that database and for who
+        `retries` (the controller), which says it each time.
         """
         sentences: list[str] = []
-        for name, lane in dict.fromkeys(map(_place, self._all_unfinished())):
+        first = {_place(operation): operation.id for operation in reversed(self._all_unfinished())}
+        for (name, lane), operation in reversed(first.items()):
+            place = f"db.{name}.{lane}"
+            known = self._unsettled.find(place, operation)
+            if not self._unsettled.is_due(known, retries=retries):
+                sentences += [known.said] if known is not None and retries else []
+                continue
             try:
                 with self.locked(name, lane=lane, timeout_s=0.0):
                     sentences += self.settle(name, lane=lane)
+                self._unsettled.forget(place)
             except GrampusError as error:
-                if error.code != "busy":
-                    sentences.append(
-                        f"Work on the database {name} that had been cut off could not be settled: "
-                        f"{error}"
-                    )
+                if error.code == "busy":
+                    continue
+                said = (
+                    f"Work on the database {name} that had been cut off could not be settled: "
+                    f"{error}"
+                )
+                is_cheap = isinstance(error, HostUnreachableError)
+                is_news = self._unsettled.note(place, operation, said, is_cheap=is_cheap)
+                sentences += [said] if is_news or retries else []
         self._ensure_ids()
         return sentences + self._end_endpoints()
 

@@ -17,6 +17,7 @@ from grampus.databases.model import (
     ScratchSpec,
     TrashedDatabase,
 )
+from grampus.databases.server_end import ServerFailure
 from grampus.state.store import Store
 
 DATABASE_KIND = "database"
@@ -26,6 +27,7 @@ BACKUP_STATE_KIND = "backup-state"
 READ_ENDPOINT_KIND = "read-endpoint"
 REPLICA_HISTORY_KIND = "replica-history"
 PROMOTED_EVENTS_KIND = "promoted-events"
+FAILURE_KIND = "server-failure"
 # What is kept beside the record of a database, under its name, and goes where that goes: to
 # another name, and with the database. `tests/unit/databases/names/test_carried.py` has a word on
 # every kind of record that there is.
@@ -34,6 +36,7 @@ CARRIED_KINDS = (
     READ_ENDPOINT_KIND,
     REPLICA_HISTORY_KIND,
     PROMOTED_EVENTS_KIND,
+    FAILURE_KIND,
 )
 _CARRY = "UPDATE OR REPLACE records SET name = ? WHERE lab = ? AND kind = ? AND name = ?"
 
@@ -143,6 +146,17 @@ class DatabaseRecords:
 
     def remove_read_endpoint(self, name: str) -> None:
         self._store.remove(READ_ENDPOINT_KIND, self._lab, name)
+
+    def find_failure(self, name: str) -> ServerFailure | None:
+        """What the controller knows of a server that failed. Not in the record: no fact of it."""
+        return self._store.get(FAILURE_KIND, self._lab, name, ServerFailure)
+
+    def put_failure(self, name: str, failure: ServerFailure) -> None:
+        self._store.put(FAILURE_KIND, self._lab, name, failure)
+
+    def remove_failure(self, name: str) -> None:
+        if self.find_failure(name) is not None:
+            self._store.remove(FAILURE_KIND, self._lab, name)
 
     def find_scratch(self, name: str) -> ScratchSpec | None:
         """The scratch instance of the database `name`."""

@@ -6,10 +6,10 @@ from grampus.databases.instance import (
     ensure_files,
     ensure_initialised,
     ensure_instance_absent,
-    ensure_serving,
 )
 from grampus.databases.layout import InstancePlan, plan_scratch_instance, scratch_directory
 from grampus.databases.model import ScratchSpec
+from grampus.databases.readiness import ensure_serving
 from grampus.databases.step_ports import StepPorts
 from grampus.hosts.port import Host
 
@@ -31,7 +31,8 @@ class ScratchWork:
 
     def serve(self) -> None:
         self._host().ensure_address(self._scratch.address)
-        ensure_serving(self._host(), self._plan(), self._ports.clock)
+        password = self._ports.credentials.load(self._scratch.database.name).admin_password
+        ensure_serving(self._host(), self._plan(), password, self._ports.clock)
 
     def stop(self) -> None:
         self._host().ensure_daemon_absent(self._plan().daemon)

@@ -13,10 +13,12 @@ from pathlib import Path, PurePosixPath
 from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.core.progress import Progress
+from grampus.databases.administrator import REFUSALS
 from grampus.databases.changes import PROTECT, RESIZE, SET_WRITE_PATH
 from grampus.databases.clones.decide_golden import GoldenSpec
 from grampus.databases.clones.golden import GoldenVolumes
 from grampus.databases.creating import CREATE, CreateOrder
+from grampus.databases.database_work import DatabaseWork
 from grampus.databases.instance import last_words, observe_daemon_state
 from grampus.databases.kinds import DocumentT, OperationType
 from grampus.databases.layout import (
@@ -49,6 +51,7 @@ from grampus.databases.ports import ClusterPort, ImagePort, VolumePort
 from grampus.databases.request import CreateRequest
 from grampus.databases.scratch import SCRATCH, SCRATCH_STOP
 from grampus.databases.scratch_work import ScratchWork
+from grampus.databases.server_end import ServerEnd, observe_end
 from grampus.databases.view import (
     ClientCommand,
     CreatedDatabase,
@@ -57,7 +60,7 @@ from grampus.databases.view import (
     client_argv,
     render_client_command,
 )
-from grampus.hosts.port import DaemonState, Fleet
+from grampus.hosts.port import DaemonState, DaemonStatus, Fleet
 from grampus.state.home import Home
 from grampus.state.operations import OperationJournal
 from grampus.state.store import Store
@@ -222,7 +225,7 @@ class DatabaseService:
             raise RefusedError(
                 f"The database {name} is not running ({view.status}).",
                 f"`grampus db start {name}` starts it."
-                if view.status in ("stopped", "volume-lost")
+                if view.status in ("stopped", "failed", "volume-lost")
                 else "Bring its host back, then try again.",
                 code="not-running",
             )
@@ -332,7 +335,7 @@ class DatabaseService:
         NotFoundError, HostUnreachableError, and RefusedError with code `pool-full`.
         """
         with self._operations.locked(name):
-            self._operations.settle(name)
+            self._operations.settle_or_leave(name)
             record = self._operations.ready(name)
             self._operations.require_reachable(record.spec.host)
             if (
@@ -349,16 +352,30 @@ class DatabaseService:
         Raises NotFoundError, HostUnreachableError.
         """
         with self._operations.locked(name):
-            self._operations.settle(name)
+            self._settle_before_stop(name)
             record = self._operations.ready(name)
             self._operations.require_reachable(record.spec.host)
             self._operations.run(STOP, record.spec)
 
+    def _settle_before_stop(self, name: str) -> None:
+        """Settle what was cut off; where a server keeps that from success, without the server."""
+        try:
+            self._operations.settle_or_leave(name)
+        except GrampusError as error:
+            record = self._records.find(name)
+            if record is None or error.code not in REFUSALS:
+                raise
+            DatabaseWork(self._operations.ports, record.spec).stop_server()
+            self._operations.settle_or_leave(name)
+
     # -- converge -----------------------------------------------------------------------------
 
-    def converge(self) -> Sentences:
-        """Finish or undo operations whose process is gone; what was done, in sentences."""
-        return self._operations.converge()
+    def converge(self, *, retries: bool = False) -> Sentences:
+        """Finish or undo operations whose process is gone; what was done, in sentences.
+
+        `retries`: also what failed before, when its time has come.
+        """
+        return self._operations.converge(retries=retries)
 
     def ensure_running(self) -> Sentences:
         """Bring every database that shall run up again, as after a restart of its host.
@@ -454,32 +471,58 @@ class DatabaseService:
         return observe_daemon_state(self._fleet.host(spec.host), server_daemon_name(spec.name))
 
     def _views(self, records: Sequence[DatabaseRecord]) -> Views:
-        states: dict[str, dict[str, DaemonState]] = {}
+        states: dict[str, dict[str, DaemonStatus]] = {}
+        at_work = self._operations.names_at_work()
         for host in {record.spec.host for record in records}:
             if self._fleet.is_reachable(host):
                 daemons = self._fleet.host(host).observe_daemons()
-                states[host] = {daemon.name: daemon.state for daemon in daemons}
+                states[host] = {daemon.name: daemon for daemon in daemons}
+
+        def view(record: DatabaseRecord) -> DatabaseView:
+            daemons = states.get(record.spec.host)
+            return self._view(record, daemons, at_work=record.spec.name in at_work)
+
         if len(records) < 2:
-            return [self._view(record, states.get(record.spec.host)) for record in records]
+            return [view(record) for record in records]
         with ThreadPoolExecutor(max_workers=min(len(records), _LOOKS_AT_ONCE)) as pool:
-            return list(
-                pool.map(lambda record: self._view(record, states.get(record.spec.host)), records)
-            )
+            return list(pool.map(view, records))
 
     def _view(
-        self, record: DatabaseRecord, daemons: Mapping[str, DaemonState] | None
+        self,
+        record: DatabaseRecord,
+        daemons: Mapping[str, DaemonStatus] | None,
+        *,
+        at_work: bool,
     ) -> DatabaseView:
         name = record.spec.name
-        daemon = (daemons or {}).get(server_daemon_name(name), "absent")
+        daemon = (daemons or {}).get(server_daemon_name(name))
         # One that is being made may have none yet.
         shall_run = record.phase == "ready" and record.desired == "running"
+        is_running = daemon is not None and daemon.state == "running"
+        volume = self._find_volume(name)
+        # After a start that failed the volume is detached: it is not lost.
+        is_detached = not is_running and volume is not None and volume.attachment is None
         status = classify_status(
             record.phase,
             host_reachable=daemons is not None,
-            daemon=daemon,
-            volume_alive=not shall_run or daemons is None or self._volumes.is_attached(name),
+            daemon="absent" if daemon is None else daemon.state,
+            volume_alive=not shall_run
+            or daemons is None
+            or is_detached
+            or self._volumes.is_attached(name),
+            desired=record.desired,
+            at_work=at_work,
         )
-        return DatabaseView(record=record, status=status, volume=self._find_volume(name))
+        has_ended = status in ("failed", "volume-lost") and not is_running
+        end = self._find_end(record, daemon) if has_ended else None
+        return DatabaseView(record, status, volume, end)
+
+    def _find_end(self, record: DatabaseRecord, daemon: DaemonStatus | None) -> ServerEnd:
+        """How its server ended; of one whose start failed since, as the controller saw it."""
+        name = record.spec.name
+        end = observe_end(self._fleet.host(record.spec.host), name, daemon)
+        known = self._records.find_failure(name)
+        return known.end if known is not None and end.kind == "absent" else end
 
     def _find_volume(self, name: str) -> VolumeRecord | None:
         try:

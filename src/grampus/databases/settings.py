@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from grampus.core.units import GIB, KIB, MIB
+from grampus.core.errors import RefusedError
+from grampus.core.units import GIB, KIB, MIB, format_bytes
 from grampus.databases.model import FlavourName
 from grampus.databases.quiet_servers import QUIET_PARAMETERS
 from grampus.volumes.model import WritePath
@@ -29,6 +30,10 @@ STATEMENTS_PER_CONNECTION = 512 * KIB // STATEMENT_BYTES
 MIN_STATEMENTS = 1200
 BUFFER_POOL_OVERHEAD = 1.03  # control blocks and hash tables beside the pages
 
+# A statement with one row of P bytes took about 7 P beside the rest (MySQL 9.7.4, 2026-11-27):
+# with 256 MiB a server lived through 8 MiB and was ended by 16, with 384 it lived through 16, with
+# 512 it was ended by 32. One packet in 24 is what is allowed, one in 32 what Grampus chooses.
+MIN_PACKET_BYTES, MAX_PACKET_BYTES = 8 * MIB, 64 * MIB  # at most as the server by itself
 MIN_BUFFER_POOL_BYTES = 32 * MIB
 PERFORMANCE_SCHEMA_FROM_BYTES = 2 * GIB
 ASSUMED_BINLOG_BYTES_PER_S = 2 * MIB
@@ -48,6 +53,7 @@ class ServerSettings:
     io_capacity: int
     io_capacity_max: int
     max_connections: int
+    max_packet_bytes: int
     max_prepared_statements: int
     table_open_cache: int
     performance_schema: bool
@@ -90,6 +96,7 @@ def decide_server_settings(
     - Binlogs: about an eighth of the volume. MySQL bounds them by age alone: that age is how long
       2 MiB/s take to write an eighth; MariaDB bounds their total size itself.
     - Connections: what is left of the memory, at 1.5 MiB each (measured, rounded up).
+    - Packets: the longest statement or row that the memory holds, see MIN_PACKET_BYTES.
     - Prepared statements of all connections together: 16 for each. One more is refused to its
       client, where the memory limit would end the whole server.
     - Pages written: see `_decide_flush_method`.
@@ -117,6 +124,7 @@ def decide_server_settings(
         io_capacity=500,
         io_capacity_max=2000,
         max_connections=max_connections,
+        max_packet_bytes=_clamp(_whole_mib(memory_bytes // 32), MIN_PACKET_BYTES, MAX_PACKET_BYTES),
         max_prepared_statements=max(MIN_STATEMENTS, STATEMENTS_PER_CONNECTION * max_connections),
         table_open_cache=2000 if roomy else 400,
         performance_schema=performance_schema,
@@ -130,6 +138,20 @@ def decide_server_settings(
         flush_method=_decide_flush_method(flavour, write_path),
         rollback_segments=_clamp(16 * math.ceil(cpus), 32, 128),
     )
+
+
+def require_packet_fits(packet_bytes: int, memory_bytes: int) -> None:
+    """Raise RefusedError with code `packet-too-big` for a `max_allowed_packet` over the memory."""
+    largest_bytes = max(MIN_PACKET_BYTES, memory_bytes // 24)
+    if packet_bytes > largest_bytes:
+        raise RefusedError(
+            f"A statement of {format_bytes(packet_bytes)} (max_allowed_packet) could end a server "
+            f"that has {format_bytes(memory_bytes)} of memory.",
+            f"Set max_allowed_packet to {format_bytes(largest_bytes // MIB * MIB)} at most, or "
+            f"give the database {format_bytes(packet_bytes * 24)} of memory: `grampus db set NAME "
+            "--memory SIZE`.",
+            code="packet-too-big",
+        )
 
 
 def _decide_flush_method(flavour: FlavourName, write_path: WritePath) -> str:
@@ -277,6 +299,7 @@ def _common_options(
         "local_infile": "OFF",
         "character_set_server": "utf8mb4",
         "max_connections": settings.max_connections,
+        "max_allowed_packet": settings.max_packet_bytes,
         "max_prepared_stmt_count": settings.max_prepared_statements,
         "table_open_cache": settings.table_open_cache,
         "table_definition_cache": settings.table_open_cache,

@@ -32,7 +32,7 @@ def ensure_stopping(administrator: Administrator) -> None:
     client = CLIENT_PROGRAMS[administrator.flavour]
     administrator.host.run(
         ["/bin/sh", "-c", _STOP, "sh", client, DISMISS],
-        stdin=render_admin_options(administrator.password),
+        stdin=render_admin_options(administrator.password, administrator.flavour),
         timeout_s=_TIMEOUT_S,
         check=False,
         daemon=administrator.daemon,

@@ -10,9 +10,11 @@ from grampus.databases.model import (
     DatabasePhase,
     DatabaseRecord,
     DatabaseStatus,
+    DesiredState,
     Endpoint,
     FlavourName,
 )
+from grampus.databases.server_end import ServerEnd
 from grampus.hosts.port import DaemonState
 from grampus.volumes.model import VolumeRecord
 
@@ -24,6 +26,7 @@ class DatabaseView:
     record: DatabaseRecord
     status: DatabaseStatus
     volume: VolumeRecord | None
+    end: ServerEnd | None = None  # how its server ended; of one that failed
 
 
 @dataclass(frozen=True)
@@ -45,20 +48,32 @@ class ClientCommand:
 
 
 def classify_status(
-    phase: DatabasePhase, *, host_reachable: bool, daemon: DaemonState, volume_alive: bool = True
+    phase: DatabasePhase,
+    *,
+    host_reachable: bool,
+    daemon: DaemonState,
+    volume_alive: bool = True,
+    desired: DesiredState = "stopped",
+    at_work: bool = False,
 ) -> DatabaseStatus:
     """The one word for a database's state. A database under way says so whatever its host does.
 
-    `volume-lost`: it shall run, and its volume is not there. Its server may run on until it next
-    reads or writes. `volume_alive` says nothing of a database that shall not run.
+    A server that is to run and does not has failed, unless a command is at it (`at_work`); a host
+    that cannot be reached says nothing. `volume-lost`: it is to run, and its volume is not there.
+    Its server may run on until it next reads or writes. `volume_alive` says nothing of a database
+    that is not to run.
     """
     if phase != "ready":
         return phase
     if not host_reachable:
         return "host-down"
+    if daemon != "running" and desired == "running" and at_work:
+        return "starting"
     if not volume_alive:
         return "volume-lost"
-    return "running" if daemon == "running" else "stopped"
+    if daemon == "running":
+        return "running"
+    return "failed" if desired == "running" else "stopped"
 
 
 def render_connection_string(endpoint: Endpoint, *, with_password: bool) -> str:

@@ -83,6 +83,19 @@ class Cgroups:
                 return None
             raise
 
+    def observe_out_of_memory(self, relative: str) -> int:
+        """Processes of the group that the kernel ended for its memory limit; 0 without the group.
+
+        Counted while the group is there, which is longer than its processes are.
+        """
+        group = self._root if self._is_v2 else self._root / "memory"
+        file = "memory.events" if self._is_v2 else "memory.oom_control"
+        try:
+            counts = parse_key_values((group / self._path / relative / file).read_text())
+        except OSError:  # no such group, or one that is being removed (ENODEV)
+            return 0
+        return counts.get("oom_kill", 0)
+
     def observe_cpu_quota(self, relative: str) -> float | None:
         """Cores that the group `relative` to our path may use; None: no limit, or no such group."""
         quota_us, period_us = self._read_cpu_quota(self._cpu_group(relative))

@@ -103,8 +103,12 @@ class Containers:
             if path.is_dir():
                 pid = self._running_pid(path.name)
                 state: DaemonState = "stopped" if pid is None else "running"
-                statuses.append(DaemonStatus(path.name, state, pid))
+                killed = 0 if pid is not None else self._observe_out_of_memory(path.name)
+                statuses.append(DaemonStatus(path.name, state, pid, killed))
         return statuses
+
+    def _observe_out_of_memory(self, name: str) -> int:
+        return Cgroups(self._cgroup_path).observe_out_of_memory(name)
 
     def is_running(self, name: str) -> bool:
         """Whether the container's first process is alive."""

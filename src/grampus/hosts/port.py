@@ -109,6 +109,9 @@ class DaemonStatus:
     name: str
     state: DaemonState
     pid: int | None = None
+    # Processes that the kernel ended because the daemon reached its memory limit, since it began.
+    # Of one that has ended alone; 0: none, or nobody knows (its host was restarted since).
+    out_of_memory: int = 0
 
 
 @dataclass(frozen=True)

@@ -224,7 +224,7 @@ def test_what_cannot_be_settled_is_no_success_each_time() -> None:
     done = {True: ["The resize of 'x' is now finished."]}  # and the copies that wait, too
     volumes = SimpleNamespace(converge=lambda *, completes: done[completes])
     operations = SimpleNamespace(records=SimpleNamespace(all=dict), volumes=volumes)
-    databases = SimpleNamespace(converge=lambda: [cannot], operations=operations)
+    databases = SimpleNamespace(converge=lambda *, retries: [cannot], operations=operations)
     session = SimpleNamespace(volumes=lambda: volumes, databases=lambda: databases)
     events = settle(session)  # type: ignore[arg-type]
     assert [(event.kind, event.level, event.text) for event in events] == [

@@ -19,6 +19,7 @@ from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.databases.endpoints.endpoint_work import HAPROXY
 from grampus.databases.layout import VOLUME_IN_DAEMON
 from grampus.databases.model import FlavourName
+from grampus.databases.readiness import READY_SQL
 from grampus.databases.stopping import DISMISS
 from grampus.databases.tls.certificate_steps import render_reload_sql
 from grampus.databases.upgrades.decide_server import choose_version
@@ -64,6 +65,7 @@ class FakeDaemon:
     spec: DaemonSpec
     state: DaemonState
     log: str = ""
+    out_of_memory: int = 0  # processes that its memory limit ended
     is_offline: bool = False  # it lets nobody in but the administrator
     shown: str = ""  # the certificate that it has read
     proxy: FakeHaproxy | None = None
@@ -91,6 +93,7 @@ class FakeHost:
         self.commands: list[tuple[str, ...]] = []
         self.init_failure = ""  # what the initialisation says instead of succeeding
         self.serve_failure = ""
+        self.refusal = ""  # what its servers say to each statement of their administrator
         self.silent_looks = 0  # how often nobody is seen to listen
         self.upgrade_failure = ""  # what a server says that ends half-way through an upgrade
         self.failing_statement = ""  # a server passes over the statements of an init file with it
@@ -141,6 +144,11 @@ class FakeHost:
             if argv[-1] in _RELOADS:
                 code, text = self._reload(self.daemons.get(daemon))
                 return self._answer(argv, code, text, check=check)
+            if argv[-1] in READY_SQL.values():
+                code, text = self._ready(stdin or "", self.daemons.get(daemon))
+                return self._answer(argv, code, text, check=check)
+            if self.refusal and _DEFAULTS_ON_STDIN in argv:
+                return self._answer(argv, 1, self.refusal, check=check)
             client = self._administrator if _DEFAULTS_ON_STDIN in argv else self._client
             code, text = client(argv, self.daemons.get(daemon))
             return self._answer(argv, code, text, check=check)
@@ -220,7 +228,10 @@ class FakeHost:
 
     def observe_daemons(self) -> list[DaemonStatus]:
         self._require_up()
-        return [DaemonStatus(name, daemon.state) for name, daemon in sorted(self.daemons.items())]
+        return [
+            DaemonStatus(name, daemon.state, out_of_memory=daemon.out_of_memory)
+            for name, daemon in sorted(self.daemons.items())
+        ]
 
     def daemon_log(self, name: str, *, last_lines: int = 20) -> str:
         return self.daemons[name].log
@@ -406,6 +417,12 @@ class FakeHost:
         if known is None or not known.takes(_option(options, "password")):
             return 1, "ERROR 1045 (28000): Access denied"
         return 0, ""
+
+    def _ready(self, options: str, daemon: FakeDaemon | None) -> tuple[int, str]:
+        code, text = self._login(options, daemon)
+        if code or daemon is None:
+            return code, text
+        return 0, f"{_version(daemon)} from somewhere\t{int(daemon.is_offline)}\n"
 
     def _shut_down(self, options: str, daemon: FakeDaemon | None) -> tuple[int, str]:
         if daemon is None or daemon.state != "running":

@@ -29,7 +29,7 @@ def test_failures(stderr: str, number: int | None, said: str) -> None:
 
 
 def test_options_are_for_the_socket_alone() -> None:
-    options = render_admin_options(SecretStr("geheim"))
+    options = render_admin_options(SecretStr("geheim"), "mysql")
     assert "password=geheim\n" in options
     assert "socket=/run/mysqld/mysqld.sock\n" in options
     assert "host=" not in options

@@ -12,10 +12,10 @@ from grampus.databases.instance import (
     await_server,
     ensure_files,
     ensure_initialised,
-    ensure_serving,
     render_listening,
 )
 from grampus.databases.layout import init_daemon, server_daemon
+from grampus.databases.readiness import ensure_serving
 
 from .fakes import FakeClock, FakeDaemon, FakeFile, FakeHost, Fuse
 from .test_layout import plan
@@ -57,7 +57,7 @@ def test_the_version_is_the_first_word_of_the_answer(tmp_path: Path) -> None:
     ensure_files(host, instance, credentials)
     ensure_initialised(host, instance, credentials, FakeClock())
     host.ensure_address(instance.address)
-    assert ensure_serving(host, instance, FakeClock()) == "9.7.4"
+    assert ensure_serving(host, instance, credentials.admin_password, FakeClock()) == "9.7.4"
     assert host.files[PurePosixPath("/data/databases/demo/client.cnf")].mode == 0o600
 
 

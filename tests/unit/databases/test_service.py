@@ -200,7 +200,7 @@ def test_a_server_that_lets_nobody_in_is_given_up(world: World) -> None:
     image.files[PurePosixPath("data/accounts")] = FakeFile("")
     with pytest.raises(GrampusError) as caught:
         service.start("demo")
-    assert caught.value.code == "timeout"
+    assert caught.value.code == "access-denied"
     assert service.show("demo").status == "stopped"
     assert world.inventory()["addresses"] == []
     assert world.inventory()["images"] == ["demo:False"]
@@ -295,7 +295,7 @@ def test_after_a_restart_what_shall_run_runs(world: World) -> None:
     service.stop("b")
     before = world.inventory()
     world.hosts["h1"].crash()
-    assert service.show("a").status == "stopped"
+    assert service.show("a").status == "failed"
     assert world.service().ensure_running() == []
     assert world.inventory() == before
 

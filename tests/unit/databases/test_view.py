@@ -66,3 +66,29 @@ def test_client_commands_name_a_file_and_no_password() -> None:
         "--unbuffered",
     )
     assert client_argv("mysql", "/d/c", "SELECT 1; -- x")[-2:] == ("--execute", "SELECT 1; -- x")
+
+
+@pytest.mark.parametrize(
+    ("reachable", "daemon", "volume_alive", "at_work", "status"),
+    [
+        (True, "running", True, False, "running"),
+        (True, "stopped", True, False, "failed"),
+        (True, "absent", True, False, "failed"),
+        (True, "absent", True, True, "starting"),
+        (True, "running", True, True, "running"),
+        (True, "stopped", False, False, "volume-lost"),
+        (False, "absent", True, False, "host-down"),
+    ],
+)
+def test_a_server_that_is_to_run_and_does_not_has_failed(
+    reachable: bool, daemon: DaemonState, volume_alive: bool, at_work: bool, status: DatabaseStatus
+) -> None:
+    found = classify_status(
+        "ready",
+        host_reachable=reachable,
+        daemon=daemon,
+        volume_alive=volume_alive,
+        desired="running",
+        at_work=at_work,
+    )
+    assert found == status

@@ -324,3 +324,29 @@ def test_limits_on_a_device_in_version_2(tmp_path: Path, limit: BlockLimit, writ
     assert file.read_text() == written
     cgroups.set_block_limit("osd-9", "7:7", limit)  # it does not run
     assert not any("osd-9" in str(path) for path in tmp_path.rglob("*"))
+
+
+@pytest.mark.parametrize(
+    ("marker", "file", "text"),
+    [
+        ("cgroup.controllers", "memory.events", "low 0\nmax 12\noom 2\noom_kill 1\n"),
+        (
+            "memory/tasks",
+            "memory/PATH/memory.oom_control",
+            "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n",
+        ),
+    ],
+)
+def test_processes_that_a_memory_limit_ended_are_counted(
+    tmp_path: Path, marker: str, file: str, text: str
+) -> None:
+    root = tmp_path / "cgroup"
+    (root / marker).parent.mkdir(parents=True)
+    (root / marker).touch()
+    group = f"{PATH.strip('/')}/mysqld-shop"
+    found = root / (file.replace("PATH", group) if "PATH" in file else f"{group}/{file}")
+    found.parent.mkdir(parents=True)
+    found.write_text(text)
+    groups = Cgroups(PATH, root=root)
+    assert groups.observe_out_of_memory("mysqld-shop") == 1
+    assert groups.observe_out_of_memory("gone") == 0

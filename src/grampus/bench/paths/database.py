@@ -29,7 +29,7 @@ from grampus.bench.sysbench import (
 from grampus.bench.sysbench_output import Interval, Summary, SysbenchError, describe_failure
 from grampus.core.clock import Clock
 from grampus.databases.credentials import Credentials
-from grampus.databases.instance import ensure_files, ensure_initialised, ensure_serving
+from grampus.databases.instance import ensure_files, ensure_initialised
 from grampus.databases.layout import (
     InstancePlan,
     client_option_file,
@@ -37,6 +37,7 @@ from grampus.databases.layout import (
     server_daemon,
 )
 from grampus.databases.model import MYSQL_PORT, Endpoint, FlavourName
+from grampus.databases.readiness import ensure_serving
 from grampus.databases.settings import decide_server_settings
 from grampus.hosts.port import Host
 from grampus.volumes.model import WritePath
@@ -122,7 +123,7 @@ class ScratchDatabase:
         ensure_initialised(self._host, self._local, self._credentials, self._clock)
         daemon = server_daemon(self._local)
         self._host.ensure_daemon(replace(daemon, argv=(*daemon.argv, *_LOAD_OPTIONS)))
-        self._version = ensure_serving(self._host, self._local, self._clock)
+        self._version = self._ensure_serving(self._local)
         client = self._client()
         client.query("create database if not exists sbtest;\n")
         argv = prepare_argv(client, self._load)
@@ -170,7 +171,7 @@ class ScratchDatabase:
         )
         try:
             self._host.write_file(plan.config_file, render_config(plan))
-            ensure_serving(self._host, plan, self._clock)
+            self._ensure_serving(plan)
             client = self._client()
             for measure in measures:
                 keep(
@@ -236,6 +237,10 @@ class ScratchDatabase:
         if is_calm_in_time(self._clock, is_calm, what="the server"):
             return ground.observe_writes()
         return None
+
+    def _ensure_serving(self, plan: InstancePlan) -> str:
+        password = self._credentials.admin_password
+        return ensure_serving(self._host, plan, password, self._clock)
 
     def _client(self) -> ArmClient:
         endpoint = Endpoint(

@@ -17,13 +17,13 @@ from pydantic import SecretStr
 
 from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError
-from grampus.databases.accounts import ADMIN_GRANT, ADMIN_USER, owner_grants
+from grampus.databases.accounts import ADMIN_GRANT, ADMIN_GUARD, ADMIN_USER, owner_grants
+from grampus.databases.administrator import StatementFailedError
 from grampus.databases.credentials import Credentials
 from grampus.databases.instance import (
     LOGIN_TIMEOUT_S,
     await_server,
     last_words,
-    observe_answer,
     observe_daemon_state,
     require_running,
 )
@@ -37,6 +37,13 @@ from grampus.databases.layout import (
 )
 from grampus.databases.model import FlavourName
 from grampus.databases.quiet_servers import events_statement, hold_events_option, quiet_options
+from grampus.databases.readiness import (
+    ACCESS_DENIED,
+    Ready,
+    observe_ready,
+    server_administrator,
+)
+from grampus.databases.session_settings import render_session_sql
 from grampus.hosts.port import DaemonSpec, Host, Limits
 
 # What names a server or is a secret of its own: each server makes new ones, or needs none.
@@ -53,8 +60,7 @@ _OWN_FILES = (
     "client-key.pem",
 )
 _ROOT = "root"
-# "Access denied" and "The server is currently in offline mode" (mysqld_error.h).
-_ACCESS_DENIED, _OFFLINE = "ERROR 1045 ", "ERROR 3032 "
+_ACCESS_DENIED = f"ERROR {ACCESS_DENIED} "
 
 
 def render_identity_sql(
@@ -94,7 +100,9 @@ def render_identity_sql(
         f"'{password.get_secret_value()}'{' ACCOUNT LOCK' if user == _ROOT else ''};"
         for (user, host), password in passwords.items()
     ]
-    statements = ["SET SESSION sql_log_bin = 0;"]
+    # The file runs in a session of the server's own, which begins with what the user set.
+    changed.append(ADMIN_GUARD)
+    statements = [f"{render_session_sql(flavour)};", "SET SESSION sql_log_bin = 0;"]
     if flavour == "mysql":
         statements += [_remember_passwords(passwords), *made, *changed]
         statements += [
@@ -179,27 +187,30 @@ def _prepare(host: Host, plan: InstancePlan, sql: str) -> None:
     host.write_file(plan.accounts_file, sql, mode=0o600, uid=MYSQL_UID, gid=MYSQL_GID)
 
 
-def finish_serving_as_new(host: Host, plan: InstancePlan, clock: Clock) -> str:
-    """The version of the server, once a login over TCP and TLS with the new password works.
+def finish_serving_as_new(host: Host, plan: InstancePlan, password: SecretStr, clock: Clock) -> str:
+    """The version of the server, once its administrator's new password works and it is open.
 
     Raises GrampusError with code `identity-failed` when the passwords could not be changed,
     `server-stopped` when the server ends, `timeout` when it does not answer.
     """
-    answers: list[str] = []
+    administrator = server_administrator(host, plan, password)
+    answers: list[Ready] = []
 
     def answered() -> bool:
         require_running(host, plan, plan.daemon)
-        answer = observe_answer(host, plan)
-        if answer.version is not None:
-            answers.append(answer.version)
-        elif _OFFLINE in answer.said or _ACCESS_DENIED in answer.said:
+        try:
+            ready = observe_ready(administrator)
+        except StatementFailedError as error:
+            raise _failed(host, plan, plan.daemon) from error
+        if ready is not None and ready.is_offline:
             # It answers nobody before the end of the init file: what failed there stays so.
             raise _failed(host, plan, plan.daemon)
-        return answer.version is not None
+        answers.extend([ready] if ready is not None else [])
+        return ready is not None
 
     await_server(clock, host, plan, answered)
     host.run(["rm", "-f", str(plan.accounts_file)])
-    return answers[-1]
+    return answers[-1].version
 
 
 def _try_login(host: Host, plan: InstancePlan, user: str, password: SecretStr) -> str:

@@ -16,6 +16,7 @@ from grampus.databases.settings import PERFORMANCE_SCHEMA_BYTES, ServerSettings
 _LIVE_OPTIONS: dict[FlavourName, tuple[str, ...]] = {
     "mysql": (
         "max_connections",
+        "max_allowed_packet",
         "max_prepared_stmt_count",
         "table_open_cache",
         "table_definition_cache",
@@ -27,6 +28,7 @@ _LIVE_OPTIONS: dict[FlavourName, tuple[str, ...]] = {
     ),
     "mariadb": (
         "max_connections",
+        "max_allowed_packet",
         "max_prepared_stmt_count",
         "table_open_cache",
         "table_definition_cache",

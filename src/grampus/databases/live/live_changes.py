@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pydantic import BaseModel, ConfigDict
 
+from grampus.core.errors import GrampusError
 from grampus.core.units import format_bytes
-from grampus.databases.administrator import Administrator, administrator_of
+from grampus.databases.administrator import (
+    REFUSALS,
+    Administrator,
+    administrator_of,
+    passing_over_refusals,
+)
 from grampus.databases.database_work import DatabaseWork
 from grampus.databases.instance import observe_daemon_state
 from grampus.databases.kinds import OperationType
@@ -127,15 +135,43 @@ class LiveWork:
         self._work.write_facts()
 
     def write_pages(self) -> None:
+        """So that the stop is short; a server that takes no statement is stopped all the same."""
         administrator = self._administrator()
         if administrator is not None:
-            ensure_pages_written(administrator, self._ports.clock)
+            with passing_over_refusals():
+                ensure_pages_written(administrator, self._ports.clock)
 
     def restore_page_writing(self) -> None:
         administrator = self._administrator()
         if administrator is not None:
             options = {**own_options(self._work.plan()), **self._spec.parameters}
-            restore_page_writing(administrator, options)
+            with passing_over_refusals():
+                restore_page_writing(administrator, options)
+
+    def set_parameter_or_restart(self, name: str, statement_value: str | None) -> None:
+        """As `set_parameter`. A server that refuses is started again with its option file."""
+        self._or_restart(lambda: self.set_parameter(name, statement_value))
+
+    def set_limits_or_restart(self) -> None:
+        """As `set_limits`. A server that refuses is started again, with these limits."""
+        self._or_restart(self.set_limits)
+
+    def set_pool_or_restart(self) -> None:
+        """As `set_pool`. A server that refuses is started again, with this pool."""
+        self._or_restart(self.set_pool)
+
+    def _or_restart(self, change: Callable[[], None]) -> None:
+        """An undo must not need a server that takes statements: the change may be why it does not.
+
+        What is recorded, and the option file, are as they were before already.
+        """
+        try:
+            change()
+        except GrampusError as error:
+            if error.code not in REFUSALS:
+                raise
+            self._work.stop_server()
+            bring_up(self._ports, self._spec)
 
     def _administrator(self) -> Administrator | None:
         administrator = administrator_of(self._ports, self._spec)
@@ -153,8 +189,12 @@ def _limits_steps(ports: StepPorts, change: LimitsChange) -> list[Step]:
     spec = change.changed
     work, former = LiveWork(ports, spec), LiveWork(ports, change.former)
     what = f"{spec.cpus:g} CPUs and {format_bytes(spec.memory_bytes)} of memory"
-    limits = Step("limits", f"Limit the server to {what}", work.set_limits, former.set_limits)
-    pool = Step("pool", "Fit the server's buffer pool to it", work.set_pool, former.set_pool)
+    limits = Step(
+        "limits", f"Limit the server to {what}", work.set_limits, former.set_limits_or_restart
+    )
+    pool = Step(
+        "pool", "Fit the server's buffer pool to it", work.set_pool, former.set_pool_or_restart
+    )
     grows = spec.memory_bytes >= change.former_memory_bytes
     live = [limits, pool] if grows else [pool, limits]
     note_pool = Step(
@@ -178,7 +218,7 @@ def _parameter_steps(ports: StepPorts, change: ParameterChange) -> list[Step]:
         "apply",
         f"Set {name} in the running server",
         lambda: work.set_parameter(name, change.statement_value),
-        lambda: work.set_parameter(name, change.former_statement_value),
+        lambda: former.set_parameter_or_restart(name, change.former_statement_value),
     )
     return [
         *([check] if change.checked else []),

@@ -14,7 +14,7 @@ from grampus.databases.model import DatabaseRecord, DatabaseSpec
 from grampus.databases.operating import DatabaseOperations
 from grampus.databases.planning import observe_machine
 from grampus.databases.request import CreateRequest, require_machine_holds, require_request
-from grampus.databases.settings import decide_server_settings
+from grampus.databases.settings import decide_server_settings, require_packet_fits
 
 
 class LiveSettings:
@@ -50,6 +50,9 @@ class LiveSettings:
             flavour=changed.flavour,
         )
         require_request(request)
+        packet = spec.parameters.get("max_allowed_packet", "")
+        if packet.isdigit() and changed.memory_bytes < spec.memory_bytes:
+            require_packet_fits(int(packet), changed.memory_bytes)
         self._operations.require_reachable(spec.host)
         machine = observe_machine(self._operations.fleet.host(spec.host))
         require_machine_holds(request, machine, spec.host)
@@ -100,7 +103,7 @@ class LiveSettings:
         does not come up again.
         """
         with self._operations.locked(name):
-            self._operations.settle(name)
+            self._operations.settle_or_leave(name)
             self._operations.run(RESTART, self.plan_restart(name))
 
     def describe(self, kind: OperationType[DocumentT], document: DocumentT) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from grampus.core.errors import NotFoundError, RefusedError
-from grampus.databases.administrator import administrator_of, observer_of
+from grampus.databases.administrator import administrator_of, observer_of, passing_over_refusals
 from grampus.databases.database_work import DatabaseWork
 from grampus.databases.instance import observe_daemon_state
 from grampus.databases.kinds import DocumentT, OperationType
@@ -18,11 +18,16 @@ from grampus.databases.live.decide_parameters import (
     normalise_name,
     require_users_own,
 )
-from grampus.databases.live.live_changes import SET_PARAMETER, ParameterChange
+from grampus.databases.live.live_changes import (
+    SET_PARAMETER,
+    ParameterChange,
+)
 from grampus.databases.live.server_variables import is_read_only, observe_variables
 from grampus.databases.model import DatabaseRecord, DatabaseSpec
 from grampus.databases.operating import DatabaseOperations
+from grampus.databases.settings import require_packet_fits
 
+PACKET_PARAMETER = "max_allowed_packet"
 # `list` is a method of the service: inside it, the type goes by these names.
 Sentences = list[str]
 Names = list[str]
@@ -65,7 +70,7 @@ class DatabaseParameters:
         """What it takes to have the server's parameter at `value`; None when it was set so.
 
         Raises NotFoundError with code `unknown-parameter`, UsageError with code `invalid-value`,
-        RefusedError with code `own-parameter`, `not-running` or `not-ready`, and
+        RefusedError with code `own-parameter`, `packet-too-big`, `not-running` or `not-ready`, and
         HostUnreachableError.
         """
         record = self._operations.ready(name)
@@ -80,6 +85,8 @@ class DatabaseParameters:
         administrator = administrator_of(self._operations.ports, spec)
         variable = find_variable(parameter, observe_variables(administrator))
         decided = decide_value(variable, value)
+        if parameter == PACKET_PARAMETER:
+            require_packet_fits(int(decided.option), spec.memory_bytes)
         if spec.parameters.get(parameter) == decided.option:
             return None
         parameters = {**spec.parameters, parameter: decided.option}
@@ -126,13 +133,16 @@ class DatabaseParameters:
         running, ignored = self._is_running(record), False
         if running:
             administrator = administrator_of(self._operations.ports, spec)
-            variable = observe_variables(administrator).get(parameter)
-            # A newer server may take an option of an older one and do nothing with it.
-            ignored = variable is None
-            if variable is not None and not is_read_only(administrator, variable):
-                own = self._own_options(spec)
-                statement = decide_reset_statement(parameter, own, variable.kind)
-                former = _statement(variable)
+            # A server that takes no statement, perhaps because of the parameter, takes its option
+            # file at its next start.
+            with passing_over_refusals():
+                variable = observe_variables(administrator).get(parameter)
+                # A newer server may take an option of an older one and do nothing with it.
+                ignored = variable is None
+                if variable is not None and not is_read_only(administrator, variable):
+                    own = self._own_options(spec)
+                    statement = decide_reset_statement(parameter, own, variable.kind)
+                    former = _statement(variable)
         parameters = {key: value for key, value in spec.parameters.items() if key != parameter}
         return ParameterChange(
             changed=spec.model_copy(update={"parameters": parameters}),
@@ -148,7 +158,7 @@ class DatabaseParameters:
     def reset(self, name: str, parameter: str) -> ParameterChange:
         """Reset it, and answer with what was done. Undone on failure."""
         with self._operations.locked(name):
-            self._operations.settle(name)
+            self._operations.settle_or_leave(name)
             change = self.plan_reset(name, parameter)
             self._operations.run(SET_PARAMETER, change)
             return change

@@ -38,6 +38,8 @@ ReplicaState = Literal[
     "not-replicating",
     "no-answer",
     "stopped",
+    "starting",
+    "failed",
     "creating",
     "deleting",
     "volume-lost",

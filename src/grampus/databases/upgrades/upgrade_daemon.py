@@ -93,7 +93,7 @@ class UpgradeServer:
     def _upgrade_tables(self, daemon: str) -> None:
         result = self.host.run(
             MARIADB_UPGRADE,
-            stdin=render_admin_options(self.password),
+            stdin=render_admin_options(self.password, self.plan.flavour),
             timeout_s=UPGRADE_TIMEOUT_S,
             check=False,
             daemon=daemon,

@@ -11,16 +11,19 @@ from pydantic import SecretStr
 
 from grampus.core.errors import GrampusError
 from grampus.databases.accounts import ADMIN_USER
+from grampus.databases.administrator import CONNECTION_ATTEMPTS, TOO_MANY_CONNECTIONS
 from grampus.databases.layout import CLIENT_PROGRAMS, RUN_IN_DAEMON, server_daemon_name
 from grampus.databases.model import DatabaseSpec, FlavourName
+from grampus.databases.session_settings import render_session_sql
 from grampus.databases.step_ports import StepPorts
-from grampus.hosts.port import Host
+from grampus.hosts.port import CommandResult, Host
 
 SQL_TIMEOUT_S = 60.0
 # The first line of stdin is the password, the rest is SQL. Neither a file nor an argument holds
 # either; the environment of a process is its own user's to read.
 _HAND_OVER = 'IFS= read -r MYSQL_PWD && export MYSQL_PWD && exec "$@"'
 _ACCESS_DENIED = "ERROR 1045 "
+_TOO_MANY_CONNECTIONS = f"ERROR {TOO_MANY_CONNECTIONS} "
 
 
 class SqlError(GrampusError):
@@ -51,7 +54,16 @@ class SecretStatements:
         Raises AccessDeniedError, SqlError, GrampusError with code `timeout`, and
         HostUnreachableError.
         """
-        result = self.host.run(
+        for _ in range(CONNECTION_ATTEMPTS):
+            result = self._ask(sql, timeout_s)
+            if result.returncode == 0:
+                return [tuple(line.split("\t")) for line in result.stdout.splitlines()]
+            if _TOO_MANY_CONNECTIONS not in result.stderr:
+                break
+        raise explain_refusal(self.daemon, result.stderr)
+
+    def _ask(self, sql: str, timeout_s: float) -> CommandResult:
+        return self.host.run(
             [
                 *("/bin/sh", "-c", _HAND_OVER, "administrator"),
                 CLIENT_PROGRAMS[self.flavour],
@@ -59,6 +71,7 @@ class SecretStatements:
                 f"--socket={RUN_IN_DAEMON / 'mysqld.sock'}",
                 f"--user={ADMIN_USER}",
                 "--default-character-set=utf8mb4",
+                f"--init-command={render_session_sql(self.flavour)}",
                 "--batch",
                 "--skip-column-names",
             ],
@@ -67,9 +80,6 @@ class SecretStatements:
             check=False,
             daemon=self.daemon,
         )
-        if result.returncode == 0:
-            return [tuple(line.split("\t")) for line in result.stdout.splitlines()]
-        raise explain_refusal(self.daemon, result.stderr)
 
 
 def secret_statements(

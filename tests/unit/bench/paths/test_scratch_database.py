@@ -19,6 +19,7 @@ from grampus.bench.paths.suite import PathsSuite
 from grampus.bench.suite import load_suite
 from grampus.bench.sysbench_output import SysbenchError
 from grampus.databases.credentials import Credentials
+from grampus.databases.readiness import READY_SQL
 from grampus.hosts.port import CommandResult
 from grampus.volumes.model import WritePath
 from tests.unit.bench.fakes import PASSWORD, FakeClock, FakeCommand, FakeServer
@@ -49,8 +50,8 @@ class DatabaseHost(PathsHost):
         if argv[0] != "mysql":
             return super().run(argv, stdin=stdin, timeout_s=timeout_s, check=check, daemon=daemon)
         assert daemon in self.daemons
-        if stdin is None:
-            return CommandResult(tuple(argv), 0, "9.7.4\n", "")
+        if argv[-1] in READY_SQL.values():
+            return CommandResult(tuple(argv), 0, "9.7.4\t0\n", "")
         if stdin.startswith("show global status like 'Innodb_buffer_pool_pages_dirty'"):
             self.dirty_answers -= 1
             dirty = 900 if self.dirty_answers >= 0 else 0

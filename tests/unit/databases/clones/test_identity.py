@@ -106,7 +106,9 @@ class Copy:
         )
 
     def finish(self) -> str:
-        return finish_serving_as_new(self.host, self.plan, FakeClock())
+        return finish_serving_as_new(
+            self.host, self.plan, self.credentials.admin_password, FakeClock()
+        )
 
     def serve(self) -> None:
         self.begin()
@@ -162,7 +164,7 @@ def test_a_password_that_cannot_be_changed_keeps_everybody_out(
 
 def test_the_gate_looks_at_every_account_of_grampus() -> None:
     lines = render_identity_sql("mysql", NEW, makes_accounts=False).splitlines()
-    remembered, gate = lines[1], lines[-1]
+    remembered, gate = lines[2], lines[-1]
     listed = "(('root', 'localhost'), ('grampus.admin', 'localhost'), ('demo', '%'))"
     assert listed in remembered
     assert listed in gate

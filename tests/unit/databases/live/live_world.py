@@ -33,6 +33,7 @@ CATALOGUE = {
     "binlog_row_image": ("Enumeration", "0", "0", "FULL"),
     "slow_query_log": ("Boolean", "0", "0", "OFF"),
     "max_connections": ("Integer", "1", "100000", "151"),
+    "max_allowed_packet": ("Integer", "1024", "1073741824", "67108864"),
     "max_prepared_stmt_count": ("Integer", "0", "4194304", "16382"),
     "table_open_cache": ("Integer", "1", "524288", "4000"),
     "table_definition_cache": ("Integer", "400", "524288", "2000"),

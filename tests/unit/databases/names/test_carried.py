@@ -11,6 +11,7 @@ import grampus
 from grampus.databases.backup.decide_schedule import BackupState
 from grampus.databases.model import PromotedEvents, ReadEndpoint, ReplicaHistory
 from grampus.databases.records import CARRIED_KINDS, DATABASE_KIND
+from grampus.databases.server_end import ServerEnd, ServerFailure
 from grampus.state.stored import records_of_lab
 from grampus.state.warnings import Warned, WarningHistory
 from tests.unit.databases.stopped_case import names, trash
@@ -23,6 +24,7 @@ AT_RENAME: Mapping[str, str] = {
     "read-endpoint": "moved",
     "replica-history": "moved",
     "promoted-events": "moved",
+    "server-failure": "moved",
     "scratch-instance": "removed before: its directory and its daemon have the former name",
     "trashed-database": "stays: it has a key of its own, and another database",
     "volume": "moved by the volumes, with its image",
@@ -66,6 +68,8 @@ def _with_everything(world: World) -> BackupState:
     records.put_read_endpoint("demo", ENDPOINT)
     records.put_replica_history("demo", ReplicaHistory(filled="2026-11-22T05:00:00+00:00"))
     records.put_promoted_events("demo", PromotedEvents(filled="2026-11-22T05:00:00+00:00"))
+    now = datetime(2026, 11, 22, 5, tzinfo=UTC)
+    records.put_failure("demo", ServerFailure(end=ServerEnd(kind="killed"), since=now, next_at=now))
     warnings = WarningHistory(world.store, LAB, world.clock)
     warnings.change("growth", begun=[Warned("demo", "volume-full", "warning", "It is full.")])
     return state

@@ -1,0 +1,35 @@
+"""What `grampus serve` does for servers that ended and should run."""
+
+from __future__ import annotations
+
+from grampus.databases.controller.due_jobs import ControllerEvent
+from grampus.databases.failed_servers import FailedServer, FailedServers
+from grampus.databases.server_end import advise_on_end, explain_end
+
+SERVERS_EVERY_S = 15.0
+
+
+def restart_servers(servers: FailedServers) -> list[ControllerEvent]:
+    """Start them again, with back-off; each is told of until it runs."""
+    return [_event_of(one) for one in servers.carry_out()]
+
+
+def _event_of(one: FailedServer) -> ControllerEvent:
+    failure, name = one.failure, one.database
+    text = f"The server of {name} ended: {explain_end(failure.end)}."
+    details = {
+        "reason": failure.end.kind,
+        "since": failure.since,
+        "restarts": failure.restarts,
+        "next_restart": failure.next_at,
+    }
+    if one.is_restarted:
+        done = f"{text} It was started again."
+        remedy = advise_on_end(failure.end, name) if failure.end.kind == "out-of-memory" else ""
+        return ControllerEvent(name, "server-restarted", done, "done", details, remedy)
+    if failure.problem:
+        text += f" It could not be started again: {failure.problem}"
+    if one.why_not:
+        text += f" It is not started again: {one.why_not}"
+    remedy = advise_on_end(failure.end, name)
+    return ControllerEvent(name, "server-failed", text, "failed", details, remedy)
