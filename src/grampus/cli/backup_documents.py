@@ -14,6 +14,7 @@ from grampus.databases.backup.catalogue import Contents
 from grampus.databases.backup.decide_schedule import BackupSchedule, BackupState
 from grampus.databases.backup.decide_tested import RestoreTest
 from grampus.databases.backup.model import BackupManifest
+from grampus.databases.backup.owners import Owner
 from grampus.databases.backup.places import S3_SCHEME, TargetPlace, parse_place
 from grampus.databases.model import DatabaseRecord
 
@@ -44,8 +45,18 @@ CredentialsOption = Annotated[
         help="The file with the keys of the S3 service.",
     ),
 ]
+ObjectLockOption = Annotated[
+    int | None,
+    typer.Option(
+        "--object-lock",
+        metavar="DAYS",
+        min=1,
+        max=36_500,
+        help="Let nobody delete a backup for so long; for a bucket that has object lock.",
+    ),
+]
 # Of what is remembered of backups: how to look again, which says nothing to anybody else.
-_OWN_MEMORY = {"archive_end", "gap_after", "reaching_id", "read_at"}
+_OWN_MEMORY = {"place_id", "archive_end", "gap_after", "reaching_id", "read_at"}
 NameArgument = Annotated[str, typer.Argument(help="The database's name.")]
 
 
@@ -71,6 +82,7 @@ def backup_document(backup: BackupManifest) -> dict[str, Any]:
         "stored_sha256": backup.data.stored_sha256,
         "gtid_executed": backup.gtid_executed,
         "key": backup.key_id,
+        "locked_until": backup.locked_until.isoformat() if backup.locked_until else None,
     }
 
 
@@ -92,6 +104,13 @@ def describe_test(test: RestoreTest | None) -> str:
     return f"{test.at:%Y-%m-%d %H:%M}, {how}"
 
 
+def describe_owner(owner: Owner | None) -> str:
+    """Which of several databases of the same name a backup is of."""
+    if owner is None:
+        return ""
+    return f"{owner.short_id}, lab {owner.lab}" if owner.lab else owner.short_id
+
+
 def backup_pairs(backup: BackupManifest) -> Mapping[str, str]:
     return {
         "backup": backup.id,
@@ -99,6 +118,11 @@ def backup_pairs(backup: BackupManifest) -> Mapping[str, str]:
         "taken": f"{backup.taken_at:%Y-%m-%d %H:%M:%S} UTC",
         "data": format_bytes(backup.data.plain_bytes),
         "stored": f"{format_bytes(backup.data.stored_bytes)}, compressed and encrypted",
+        **(
+            {"locked": f"until {backup.locked_until:%Y-%m-%d %H:%M:%S} UTC"}
+            if backup.locked_until
+            else {}
+        ),
     }
 
 
@@ -109,6 +133,8 @@ def describe_schedule(schedule: BackupSchedule) -> str:
     logs = "; binary logs are archived" if schedule.archives else ""
     if schedule.test_every_s is not None:
         logs += f"; the newest is tested every {format_interval(schedule.test_every_s)}"
+    if schedule.object_lock_days is not None:
+        logs += f"; each is locked for {schedule.object_lock_days} days"
     every = format_interval(schedule.every_s)
     return f"every {every}{full}, to {schedule.place.url}; kept are {keep}{logs}"
 

@@ -12,10 +12,12 @@ from grampus.cli.backup_documents import (
     EndpointOption,
     FromOption,
     NameArgument,
+    ObjectLockOption,
     ToOption,
     backup_document,
     backup_pairs,
     contents_document,
+    describe_owner,
     describe_test,
     place_of,
 )
@@ -36,6 +38,7 @@ from grampus.core.errors import UsageError
 from grampus.core.units import format_bytes
 from grampus.databases.backup.kept import KeptBackups
 from grampus.databases.backup.model import BackupKind
+from grampus.databases.backup.owners import shared_names
 from grampus.databases.backup.places import TargetPlace
 
 backup_app = make_noun(
@@ -80,6 +83,7 @@ def backup_create(
             help="Delete older backups of it afterwards, but the newest N and what they need.",
         ),
     ] = None,
+    object_lock: ObjectLockOption = None,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
@@ -90,10 +94,12 @@ def backup_create(
     with work_on_databases(lab) as (session, _):
         backups = database_backups(session)
         if dry_run:
-            plan = backups.plan_create(name, place, wanted=wanted)
+            plan = backups.plan_create(name, place, wanted=wanted, lock_days=object_lock)
             show_plan(output_format, backups.describe(plan))
             return
-        taken = backups.create(name, place, wanted=wanted, keep=keep, begins_again=full)
+        taken = backups.create(
+            *(name, place), wanted=wanted, keep=keep, lock_days=object_lock, begins_again=full
+        )
     manifest = taken.manifest
     make_output(output_format).details(
         {**backup_document(manifest), "why": taken.why, "deleted": list(taken.deleted)},
@@ -120,9 +126,12 @@ def backup_list(
     """The backups in a directory, oldest first; needs neither the key nor a lab."""
     contents = _kept(place_of(from_, endpoint, credentials)).observe(name)
     ordered = sorted(contents.backups.values(), key=lambda backup: (backup.taken_at, backup.id))
+    owners = shared_names(ordered)
+    # Only where it matters: most places have one database under each name.
+    whose = ["database"] if owners else []
     make_output(output_format).table(
         contents_document(contents, ordered),
-        ["backup", "kind", "taken", "data", "stored", "stands on", "key", "tested"],
+        ["backup", "kind", "taken", "data", "stored", "stands on", "key", "tested", *whose],
         [
             [
                 backup.id,
@@ -133,11 +142,14 @@ def backup_list(
                 backup.base.id if backup.base is not None else "",
                 backup.key_id,
                 describe_test(contents.tests.get(backup.id)),
+                *([describe_owner(owners.get(backup.id))] if whose else []),
             ]
             for backup in ordered
         ]
-        + [[found, "incomplete", *[""] * 6] for found in contents.incomplete]
-        + [[found, "unreadable", *[""] * 6] for found in sorted(contents.unreadable)],
+        + [[found, "incomplete", *[""] * (6 + len(whose))] for found in contents.incomplete]
+        + [
+            [found, "unreadable", *[""] * (6 + len(whose))] for found in sorted(contents.unreadable)
+        ],
         "There is no backup" + (f" of '{name}'" if name else "") + f" in {from_}.",
     )
 

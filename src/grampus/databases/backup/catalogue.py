@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 
 from pydantic import ValidationError
 
 from grampus.core.errors import GrampusError
+from grampus.databases.backup.decide_chain import decide_chain
 from grampus.databases.backup.decide_tested import RestoreTest
 from grampus.databases.backup.errors import BackupDamagedError, damaged
 from grampus.databases.backup.keys import BackupKey, BackupKeys
@@ -24,6 +26,8 @@ from grampus.databases.backup.target import BackupTarget
 MANIFEST = "manifest.json"
 DATA = "image.sealed"
 TESTED = "tested.json"
+# Whose directory it is: two labs may begin backups of one name in the same second.
+CLAIM = "claim"
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,10 @@ class BackupCatalogue:
         begun = {f"{name}.begun" for name in self._target.parts(database or "")}
         for name in (*self._target.names(database or ""), *begun):
             backup_id, _, file = name.rpartition("/")
-            if file in (MANIFEST, DATA, TESTED, f"{DATA}.begun") and backup_id.count("/") == 1:
+            if (
+                file in (MANIFEST, DATA, TESTED, CLAIM, f"{DATA}.begun")
+                and backup_id.count("/") == 1
+            ):
                 files.setdefault(backup_id, set()).add(file)
         backups: dict[str, BackupManifest] = {}
         unreadable: dict[str, str] = {}
@@ -70,10 +77,30 @@ class BackupCatalogue:
         """Whether its manifest was written."""
         return self._target.read(f"{backup_id}/{MANIFEST}") is not None
 
+    def claim(self, backup_id: str, claim: str) -> bool:
+        """Take the id for who makes that claim; False: somebody else has it."""
+        content = f"{claim}\n".encode()
+        return self._target.claim(f"{backup_id}/{CLAIM}", content) == content
+
+    def is_claimed_by_other(self, backup_id: str, claim: str) -> bool:
+        """Whether somebody else has the id; nobody has it where nothing is claimed."""
+        found = self._target.read(f"{backup_id}/{CLAIM}")
+        return found is not None and found != f"{claim}\n".encode()
+
     def keep(self, manifest: BackupManifest) -> None:
         """Write the manifest, which makes the backup one."""
         content = render_manifest(manifest, self._keys.get(manifest.key_id))
         self._target.put(f"{manifest.id}/{MANIFEST}", content)
+
+    def lock(self, backup_id: str, until: datetime) -> None:
+        """Let nobody delete the backup before then, nor any that it stands on."""
+        backups = self.observe(backup_id.partition("/")[0]).backups
+        for link in decide_chain(backups, backup_id):
+            self._target.lock([f"{link.id}/{file}" for file in (DATA, MANIFEST)], until)
+
+    def locked_until(self, backup_id: str) -> datetime | None:
+        """Until when it cannot be deleted, which may be over; None: nobody locked it."""
+        return self._target.locked_until(backup_id)
 
     def keep_test(self, backup_id: str, test: RestoreTest) -> None:
         """Note what a restore test found, in place of the one before."""

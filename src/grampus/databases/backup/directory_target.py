@@ -9,12 +9,13 @@ import io
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Concatenate, ParamSpec, TypeVar
 
-from grampus.core.errors import GrampusError, NotFoundError, UsageError
+from grampus.core.errors import GrampusError, NotFoundError, RefusedError, UsageError
 from grampus.core.streams import ByteReader, ByteWriter
 from grampus.databases.backup.errors import TargetError
 from grampus.databases.backup.target import TARGET_FILE, TARGET_ID_BYTES, parse_target_id
@@ -97,12 +98,8 @@ class DirectoryTarget:
             raise UsageError(f"{self._root} is no directory.", "Name a directory for backups.")
         file = self._root / TARGET_FILE
         if not file.exists():
-            made = self._root / f".{TARGET_FILE}.{secrets.token_hex(8)}"
-            write_atomically(made, secrets.token_hex(TARGET_ID_BYTES).encode() + b"\n", mode=0o600)
             # Another process may have been first: then its id counts.
-            with contextlib.suppress(FileExistsError):
-                os.link(made, file)
-            made.unlink()
+            self.claim(TARGET_FILE, secrets.token_hex(TARGET_ID_BYTES).encode() + b"\n")
         return self._read_id(file)
 
     @_explained
@@ -133,6 +130,18 @@ class DirectoryTarget:
         self._ensure_directory(path.parent)
         write_atomically(path, content, mode=0o600)
         _synchronise(path.parent)
+
+    @_explained
+    def claim(self, name: str, content: bytes) -> bytes:
+        path = self._path(name)
+        self._ensure_directory(path.parent)
+        made = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+        write_atomically(made, content, mode=0o600)
+        with contextlib.suppress(FileExistsError):
+            os.link(made, path)
+        made.unlink()
+        _synchronise(path.parent)
+        return path.read_bytes()
 
     @contextmanager
     def reading(self, name: str) -> Iterator[ByteReader]:
@@ -178,6 +187,21 @@ class DirectoryTarget:
             # The directory of a database goes with its last backup; one with others stays.
             with contextlib.suppress(OSError):
                 directory.parent.rmdir()
+
+    def require_lockable(self) -> None:
+        raise RefusedError(
+            f"{self.place} is a directory, which has no object lock.",
+            "Leave --object-lock out, or name a bucket that has object lock: --to s3://BUCKET.",
+            code="no-object-lock",
+        )
+
+    def lock(self, names: Sequence[str], until: datetime) -> None:
+        del names, until
+        self.require_lockable()
+
+    def locked_until(self, below: str) -> datetime | None:
+        del below
+        return None
 
     @contextmanager
     def _explaining(self) -> Iterator[None]:

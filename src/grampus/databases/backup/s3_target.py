@@ -12,9 +12,10 @@ import contextlib
 import functools
 import io
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from grampus.core.streams import ByteReader, ByteWriter
 from grampus.core.units import MIB
 from grampus.databases.backup.errors import TargetError
 from grampus.databases.backup.places import TargetPlace, split_s3_url
+from grampus.databases.backup.s3_locks import S3Locks
 from grampus.databases.backup.target import TARGET_FILE, TARGET_ID_BYTES, parse_target_id
 
 # An upload has at most 10,000 parts (Amazon S3, "Multipart upload limits"): the parts get bigger
@@ -121,6 +123,7 @@ class S3Target:
         self._client = client
         self._url = place.url
         self._bucket, self._prefix = split_s3_url(place.url)
+        self._locks = S3Locks(client, self._bucket, place.url)
 
     @property
     def place(self) -> str:
@@ -130,28 +133,14 @@ class S3Target:
         found = self.find_id()
         if found is not None:
             return found
-        content = secrets.token_hex(TARGET_ID_BYTES).encode() + b"\n"
-        try:
-            self._put(TARGET_FILE, content, IfNoneMatch="*")
-        except TargetError as error:
-            # Another process was first: its id counts.
-            if error.code != "target-taken":
-                raise
-        found = self.find_id()
-        if found is None:
-            raise TargetError(
-                f"{self._url} does not give back what was written to it.",
-                "Choose a service that reads what was written at once.",
-            )
-        return found
+        # Another process may be first: then its id counts.
+        return self._parse_id(
+            self.claim(TARGET_FILE, secrets.token_hex(TARGET_ID_BYTES).encode() + b"\n")
+        )
 
     def find_id(self) -> str | None:
         content = self.read(TARGET_FILE)
-        if content is None:
-            return None
-        return parse_target_id(
-            content.decode("ascii", errors="replace"), f"{self._url}/{TARGET_FILE}"
-        )
+        return None if content is None else self._parse_id(content)
 
     def names(self, below: str = "", *, after: str = "") -> list[str]:
         found: list[str] = []
@@ -177,6 +166,20 @@ class S3Target:
 
     def put(self, name: str, content: bytes) -> None:
         self._put(name, content)
+
+    def claim(self, name: str, content: bytes) -> bytes:
+        try:
+            self._put(name, content, IfNoneMatch="*")
+        except TargetError as error:
+            if error.code != "target-taken":
+                raise
+        found = self.read(name)
+        if found is None:
+            raise TargetError(
+                f"{self._url} does not give back what was written to it.",
+                "Choose a service that reads what was written at once.",
+            )
+        return found
 
     @contextmanager
     def reading(self, name: str) -> Iterator[ByteReader]:
@@ -206,7 +209,22 @@ class S3Target:
 
     def discard(self, name: str) -> None:
         with self._explaining():
-            self._client.delete_object(Bucket=self._bucket, Key=self._key(name))
+            self._locks.delete(self._key(name))
+
+    def require_lockable(self) -> None:
+        with self._explaining():
+            self._locks.require_possible()
+
+    def lock(self, names: Sequence[str], until: datetime) -> None:
+        with self._explaining():
+            for name in names:
+                self._locks.lock(self._key(name), until)
+
+    def locked_until(self, below: str) -> datetime | None:
+        names = self.names(below)
+        with self._explaining():
+            found = [self._locks.locked_until(self._key(name)) for name in names]
+        return max((until for until in found if until is not None), default=None)
 
     def remove(self, below: str, *, first: str | None = None) -> None:
         # Listed before anything is deleted: what there is, is what this call takes away.
@@ -214,11 +232,15 @@ class S3Target:
         ordered = [f"{below}/{first}"] if first is not None else []
         with self._explaining():
             for name in [*ordered, *(name for name in names if name not in ordered)]:
-                self._client.delete_object(Bucket=self._bucket, Key=self._key(name))
+                self._locks.delete(self._key(name))
             for key, upload_id in self._uploads(below):
                 self._client.abort_multipart_upload(
                     Bucket=self._bucket, Key=key, UploadId=upload_id
                 )
+
+    def _parse_id(self, content: bytes) -> str:
+        text = content.decode("ascii", errors="replace")
+        return parse_target_id(text, f"{self._url}/{TARGET_FILE}")
 
     def _put(self, name: str, content: bytes, **conditions: str) -> None:
         with self._explaining():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import secrets
 from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import timedelta
 
 from grampus.core.errors import RefusedError
 from grampus.databases.backup.decide_chain import decide_backup_id, decide_base, snapshot_name
@@ -49,26 +51,35 @@ class DatabaseBackups:
         self._operations = operations
 
     def plan_create(
-        self, name: str, place: TargetPlace, *, wanted: BackupKind | None = None
+        self,
+        name: str,
+        place: TargetPlace,
+        *,
+        wanted: BackupKind | None = None,
+        lock_days: int | None = None,
     ) -> BackupPlan:
         """A backup of the database into `place`; nothing is changed.
 
-        Raises NotFoundError, RefusedError with code `not-ready`, or `no-base` when an incremental
-        one is wanted and cannot be.
+        With `lock_days`, nobody can delete it, or what it stands on, for so long. Raises
+        NotFoundError, RefusedError with code `not-ready`, `no-base` when an incremental one is
+        wanted and cannot be, or `no-object-lock`.
         """
         operations = self._operations
         record, kept = operations.ready(name), self._kept(place)
+        now = operations.clock.now()
+        if lock_days is not None:
+            kept.target.require_lockable()
         contents = kept.catalogue.observe(name)
         target_id = kept.target.find_id() or _NO_TARGET_ID
         snapshots = {found.name: found for found in operations.volumes.snapshots(name)}
-        facts = describe_database(record)
+        facts = describe_database(record, operations.lab)
         key = kept.keys.find_current()
         key_id = key.id if key is not None else ""
         base = decide_base(
             *(contents.backups, facts, target_id, snapshots), wanted=wanted, key_id=key_id
         )
         taken = {*contents.backups, *contents.incomplete, *contents.unreadable}
-        backup_id = decide_backup_id(name, operations.clock.now(), taken)
+        backup_id = decide_backup_id(name, now, taken)
         order = BackupOrder(
             database=record.spec,
             facts=facts,
@@ -77,10 +88,12 @@ class DatabaseBackups:
             snapshot=snapshot_name(target_id, backup_id),
             base_snapshot=base.backup.snapshot if base.backup is not None else None,
             base_is_protected=base.backup is not None and snapshots[base.backup.snapshot].protected,
+            claim=secrets.token_hex(8),
             target=place,
             target_id=target_id,
             key_directory=str(keys_directory(operations.home)),
             key_id=key_id,
+            lock_until=None if lock_days is None else now + timedelta(days=lock_days),
         )
         return BackupPlan(order, "full" if base.backup is None else "incremental", base.why)
 
@@ -96,6 +109,7 @@ class DatabaseBackups:
         *,
         wanted: BackupKind | None = None,
         keep: int | None = None,
+        lock_days: int | None = None,
         patience_s: float = 10.0,
         begins_again: bool = False,
     ) -> TakenBackup:
@@ -121,7 +135,7 @@ class DatabaseBackups:
                 operations.ready(name)
                 with kept.adding(kept.target.ensure_id()):
                     kept.keys.ensure_current()
-                    plan = self.plan_create(name, place, wanted=wanted)
+                    plan = self.plan_create(name, place, wanted=wanted, lock_days=lock_days)
                     operation = operations.begin(BACKUP, plan.order)
                     # From then on only the snapshot is read, which nobody can delete: other
                     # commands may work on the database.
@@ -139,7 +153,7 @@ class DatabaseBackups:
 
         Nothing while another backup is taken there. Raises NotFoundError.
         """
-        facts = describe_database(self._operations.records.get(name))
+        facts = describe_database(self._operations.records.get(name), self._operations.lab)
         deleted = self._retain(self._kept(place), facts, keep)
         if deleted:
             BackupStates(self._operations).refresh(name, place)
@@ -147,7 +161,7 @@ class DatabaseBackups:
 
     def _retain(self, kept: KeptBackups, database: BackedUpDatabase, keep: int) -> tuple[str, ...]:
         try:
-            return kept.retain(database, keep=keep)
+            retained = kept.retain(database, keep=keep)
         except RefusedError as error:
             if error.code != "busy":
                 raise
@@ -156,12 +170,17 @@ class DatabaseBackups:
                 "Older backups stay until the next time: another backup is being taken there."
             )
             return ()
+        for backup_id, until in retained.locked.items():
+            self._operations.progress.note(
+                f"The backup {backup_id} stays: it is locked until {until:%Y-%m-%d %H:%M} UTC."
+            )
+        return retained.deleted
 
     def _kept(self, place: TargetPlace) -> KeptBackups:
         return KeptBackups(self._operations.home, self._operations.clock, place)
 
 
-def describe_database(record: DatabaseRecord) -> BackedUpDatabase:
+def describe_database(record: DatabaseRecord, lab: str) -> BackedUpDatabase:
     """What a backup says of its database."""
     spec = record.spec
     return BackedUpDatabase(
@@ -177,4 +196,6 @@ def describe_database(record: DatabaseRecord) -> BackedUpDatabase:
         parameters=spec.parameters,
         encryption=spec.encryption,
         user=record.user,
+        database_id=record.id,
+        lab=lab,
     )
