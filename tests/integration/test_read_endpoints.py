@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.system.command_line import CommandLine
+from tests.system.command_line import KILLED, CommandLine
 from tests.system.lab_machine import LabMachine
 from tests.system.machine import wait_for
 
@@ -167,6 +167,33 @@ def test_when_its_host_is_gone_another_one_serves_it(source: CommandLine) -> Non
 
     wait_for(is_back, "the replica to follow its primary again", 120)
     wait_for(lambda: len(reader.met()) == 2, "both to be met", 30)
+
+
+def test_primary_fails_over_when_its_host_is_lost(source: CommandLine) -> None:
+    """INV-74, INV-75: also when the command is killed once the host is fenced."""
+    count = "SELECT COUNT(*) FROM s.t"
+    address = source.json("db", "show", PRIMARY)["address"]
+    source.ok("lab", "fault", "kill-host", "h1")
+    try:
+        failover = ("db", "failover", PRIMARY, "--to", "h2")
+        cut = source.run(*failover, failpoints="db.failover/fence/after=kill")
+        assert cut.code == KILLED, cut.stderr
+        shown = source.json("db", "show", PRIMARY)  # which finishes it
+        assert [shown[key] for key in ("host", "status", "address")] == ["h2", "running", address]
+        source.ok("db", "connect", PRIMARY, "-e", "INSERT INTO s.t VALUES (3)")
+        assert source.sql(PRIMARY, count) == [["3"]]
+    finally:
+        source.ok("lab", "fault", "heal")
+    former = LabMachine(source, "h1")
+    assert f"mysqld-{PRIMARY}" not in former.daemons()
+    assert address not in former.ok("ip", "-brief", "address", "show")
+    assert source.sql(PRIMARY, count) == [["3"]]
+
+    def follow() -> bool:
+        return all(source.sql(name, count) == [["3"]] for name in (FIRST, SECOND))
+
+    wait_for(follow, "its replicas to follow it again, at the same address", 90)
+    source.ok("db", "connect", PRIMARY, "-e", "DELETE FROM s.t WHERE id = 3")
 
 
 def test_who_is_promoted_is_led_to_no_more_and_its_sessions_end(source: CommandLine) -> None:

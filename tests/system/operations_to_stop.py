@@ -274,6 +274,7 @@ OPERATIONS = [
         f"db replica promote {COPY} --wait",
         prepare=[_REPLICA],
         back=[_DELETE_COPY],
+        absent=["fence"],  # its primary can be reached
     ),
     _finished(
         "db.replica-remove",
@@ -326,6 +327,7 @@ ELSEWHERE = {
     "db.upgrade": "test_upgrades: a server of another version has an image of its own",
     "db.migrate": "test_migrate: it takes a second pool",
     "volume.migrate": "test_migrate: it takes a second pool",
+    "db.failover": "test_read_endpoints: it takes a lost host",
     "db.scratch": "of a benchmark's own",
     "db.scratch-stop": "of a benchmark's own",
     "db.grow": "the controller's own, which looks again in seconds",

@@ -29,7 +29,7 @@ from grampus.databases.model import DatabaseRecord, DatabaseSpec
 from grampus.databases.names.decide_labels import has_labels, parse_selectors
 from grampus.databases.request import CreateRequest, require_request
 from grampus.databases.server_end import ServerEnd, explain_end
-from grampus.databases.view import CreatedDatabase, DatabaseView
+from grampus.databases.view import CreatedDatabase, DatabaseView, explain_lost_hosts
 from grampus.lab.model import DATABASE_POOL
 from grampus.volumes.write_paths import describe_write_path, explain_losses, parse_write_options
 
@@ -52,6 +52,7 @@ db_app = make_noun(
         "label": "grampus.cli.db_events",
         "rename": "grampus.cli.db_events",
         "rotate": "grampus.cli.db_events",
+        "failover": "grampus.cli.db_failover",
         "migrate": "grampus.cli.db_migrate",
         "move": "grampus.cli.db_move",
         "restore": "grampus.cli.db_restore",
@@ -183,8 +184,10 @@ def db_list(
 ) -> None:
     """All databases, or those with certain labels."""
     wanted = parse_selectors(label or [])
-    with work_on_databases(lab) as (_, databases):
+    with work_on_databases(lab) as (session, databases):
         views = [v for v in databases.list() if has_labels(v.record.spec.labels, wanted)]
+    for sentence in explain_lost_hosts(views):
+        session.progress.note(sentence)
     make_output(output_format).table(
         {"databases": [database_document(view) for view in views]},
         ["name", "status", "server", "size", "memory", "cpus", "host", "address"],
@@ -264,9 +267,14 @@ def db_stop(
             return
         databases.stop(name)
         view = databases.show(name)
-    make_output(output_format).text(
-        database_document(view), f"The database '{name}' is {view.status}."
-    )
+    sentence = f"The database '{name}' is {view.status}."
+    if view.status == "host-down":
+        host = view.record.spec.host
+        sentence = (
+            f"{host} cannot be reached. It is noted that the database '{name}' shall not run: it "
+            f"is stopped when {host} is back."
+        )
+    make_output(output_format).text(database_document(view), sentence)
 
 
 def details_of_due_flatten(record: DatabaseRecord) -> dict[str, str]:

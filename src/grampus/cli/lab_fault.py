@@ -11,7 +11,7 @@ import typer
 from grampus.cli.app import command, make_noun
 from grampus.cli.composition.session import Session
 from grampus.cli.lab import lab_app
-from grampus.cli.lab_settle import start_databases
+from grampus.cli.lab_settle import silence_left_instances, start_databases
 from grampus.cli.options import (
     FORMAT_DEFAULT,
     LAB_DEFAULT,
@@ -108,6 +108,7 @@ def heal(
             return
         for sentence in BitRot(spec, session.fleet(), session.clock, session.progress).take_back():
             session.progress.note(sentence)
+        silence_left_instances(session)
         session.lab().up(spec)
         start_databases(session)
     _report(output_format, "heal", lab, f"The lab '{lab}' is healed.")

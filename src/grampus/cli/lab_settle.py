@@ -5,6 +5,19 @@ from __future__ import annotations
 from grampus.cli.composition.copies import database_replicas
 from grampus.cli.composition.session import Session
 from grampus.cli.work import correct_state, is_older, settle_databases
+from grampus.databases.left_instances import silence_cut_off
+
+
+def silence_left_instances(session: Session) -> None:
+    """Before a host that was cut off is let onto the network again: no database answers there
+    that failed over.
+
+    Its server could do so from memory, at an address that is another host's by now.
+    """
+    if not session.require_lab().run_dir.exists():
+        return  # nothing of the lab runs
+    for sentence in silence_cut_off(session.databases().operations.ports):
+        session.progress.note(sentence)
 
 
 def start_databases(session: Session) -> None:

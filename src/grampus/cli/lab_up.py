@@ -9,7 +9,7 @@ import typer
 from grampus.cli.app import command, confirm
 from grampus.cli.composition.session import Session
 from grampus.cli.lab import lab_app, lab_document
-from grampus.cli.lab_settle import start_databases, stop_databases
+from grampus.cli.lab_settle import silence_left_instances, start_databases, stop_databases
 from grampus.cli.options import (
     FORMAT_DEFAULT,
     LAB_DEFAULT,
@@ -105,6 +105,8 @@ def lab_up(
         if dry_run:
             show_plan(output_format, service.up_titles(spec))
             return
+        if service.find_spec() is not None:
+            silence_left_instances(session)
         service.up(spec)
         start_databases(session)
     view = session.lab().observe(spec)

@@ -74,6 +74,8 @@ def endpoint_document(spec: DatabaseSpec) -> dict[str, Any]:
 def pairs_of_condition(view: DatabaseView, seen: Overview) -> dict[str, str]:
     """For people: what is warned of, how the server does, and what waits for its next start."""
     name, pairs = view.record.spec.name, {}
+    if view.status == "host-down":
+        pairs["host lost"] = f"`grampus db failover {name}` runs it on another host"
     if seen.warnings:
         pairs["warnings"] = "\n".join(map(_describe_warning, seen.warnings))
     if seen.server is not None:

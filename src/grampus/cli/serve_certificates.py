@@ -1,4 +1,4 @@
-"""What `grampus serve` does for certificates: says in time which ones end."""
+"""What `grampus serve` does for certificates: keeps copies, says in time which ones end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ CERTIFICATES_EVERY_S = 3600.0
 
 
 def warn_of_expiry(rotation: CertificateRotation, now: datetime) -> list[ControllerEvent]:
-    """A warning for each database whose server's certificate ends within weeks."""
+    """A warning for each database whose server's certificate ends within weeks.
+
+    Copies of all certificates are kept on the way: a host that is lost takes its own away.
+    """
+    rotation.keep_copies()
     events = []
     for name, state in rotation.all().items():
         if isinstance(state, GrampusError):

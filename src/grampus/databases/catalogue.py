@@ -45,6 +45,7 @@ KINDS: Mapping[str, str] = {
     "db.parameter": "live.live_changes:SET_PARAMETER",
     "db.restart": "live.live_changes:RESTART",
     "db.move": "live.move_steps:MOVE",
+    "db.failover": "failover.failover_steps:FAIL_OVER",
     "db.migrate": "live.migrate_steps:MIGRATE_POOL",
     "db.user-add": "users.user_steps:ADD_USER",
     "db.user-remove": "users.user_steps:REMOVE_USER",

@@ -49,6 +49,19 @@ class Authority(BaseModel):
         return value.get_secret_value()
 
 
+class KeptCertificates(BaseModel):
+    """Copies of the files of a server's certificates, by name: its host may be lost."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    tls: dict[str, SecretStr]
+    next_tls: dict[str, SecretStr] = {}  # those that are coming into use, while they rotate
+
+    @field_serializer("tls", "next_tls", when_used="json")
+    def _reveal(self, value: dict[str, SecretStr]) -> dict[str, str]:
+        return {name: content.get_secret_value() for name, content in value.items()}
+
+
 class CredentialFiles:
     """The credentials of the databases of one lab, in one directory."""
 
@@ -127,6 +140,19 @@ class CredentialFiles:
         with contextlib.suppress(FileNotFoundError):  # they are already
             self._next_file(database).replace(self._file(database))
 
+    def find_certificates(self, database: str) -> KeptCertificates | None:
+        """Copies of the server's certificates; None: none were kept yet."""
+        try:
+            return KeptCertificates.model_validate_json(self._tls_file(database).read_bytes())
+        except FileNotFoundError:
+            return None
+
+    def keep_certificates(self, database: str, certificates: KeptCertificates) -> None:
+        """Keep copies of the server's certificates, in place of those that were kept before."""
+        content = certificates.model_dump_json().encode()
+        self._ensure_private_directory()
+        write_atomically(self._tls_file(database), content, mode=0o600)
+
     def find_replica_authority(self, database: str) -> Authority | None:
         """What signs the certificates of the replicas of `database`; None: nothing did yet."""
         try:
@@ -183,6 +209,7 @@ class CredentialFiles:
             self.ca_file,
             self.replicas_ca_file,
             self._authority_file,
+            self._tls_file,
         )
 
     def _file(self, database: str) -> Path:
@@ -190,6 +217,9 @@ class CredentialFiles:
 
     def _next_file(self, database: str) -> Path:
         return self._directory / f"{database}.next.json"
+
+    def _tls_file(self, database: str) -> Path:
+        return self._directory / f"{database}.tls.json"
 
     def _authority_file(self, database: str) -> Path:
         return self._directory / f"{database}.replica-authority.json"

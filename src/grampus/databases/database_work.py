@@ -18,6 +18,7 @@ from grampus.databases.instance import (
     ensure_initialised,
     observe_daemon_state,
 )
+from grampus.databases.kept_certificates import keep_certificates
 from grampus.databases.layout import (
     MYSQL_GID,
     MYSQL_UID,
@@ -26,6 +27,7 @@ from grampus.databases.layout import (
     database_directory,
     plan_instance,
 )
+from grampus.databases.left_instances import note_left_volume
 from grampus.databases.model import DatabaseRecord, DatabaseSpec, DesiredState
 from grampus.databases.readiness import ensure_serving
 from grampus.databases.records import describe_facts, new_database_id
@@ -82,8 +84,15 @@ class DatabaseWork:
         self.write_facts()
 
     def remove_volume(self) -> None:
-        """The volume gone, if it is this database's: another one of that name stays."""
-        self._ports.volumes.ensure_absent(self._spec.name, self.volume_spec())
+        """The volume gone, if it is this database's: another one of that name stays.
+
+        Whether or not all hosts that had it can be reached.
+        """
+        ports, meant = self._ports, self.volume_spec()
+        if note_left_volume(ports, self._spec, meant):
+            ports.volumes.takeovers.ensure_absent(self._spec.name, meant)
+        else:
+            ports.volumes.ensure_absent(self._spec.name, meant)
 
     def detach_own(self) -> None:
         """The volume detached, if it is this database's."""
@@ -130,6 +139,7 @@ class DatabaseWork:
         plan = self.plan()
         credentials = self._ports.credentials.ensure(self._spec.name, user=self._owner)
         ensure_files(self.host(), plan, credentials, self.authority())
+        keep_certificates(self._ports, self.host(), plan)
         authority = self.host().read_file(plan.tls_dir / AUTHORITIES)
         if authority is None:
             raise GrampusError(

@@ -24,12 +24,15 @@ from grampus.databases.layout import (
     render_config,
     render_init_script,
 )
+from grampus.databases.model import DatabaseSpec
 from grampus.hosts.port import DaemonState, Host
 
 INITIALISE_TIMEOUT_S = 600.0  # 3 s on a local disk; a busy pool of hard disks takes minutes
 # A start after a crash reads the redo log back, at most 16 GiB.
 READY_TIMEOUT_S = 600.0
 LOGIN_TIMEOUT_S = 15.0
+# Somebody who listens answers at once; nobody answers for a host that is lost.
+_ANSWER_TIMEOUT_S = 1.5
 ASK_EVERY_S, LOOK_EVERY_S = 0.2, 0.05
 # Once a second it is looked at whether the server has ended, and every five seconds it is asked
 # whatever is seen.
@@ -181,6 +184,13 @@ def render_listening(address: str, port: int) -> str:
     """
     number = int.from_bytes(IPv4Address(address).packed, sys.byteorder)
     return f" {number:08X}:{port:04X} 00000000:0000 0A "
+
+
+def observe_listening_from(host: Host, spec: DatabaseSpec) -> bool:
+    """Whether somebody listens at the database's address, as seen from another host."""
+    script = 'exec 3<>"/dev/tcp/$0/$1"'
+    argv = ["timeout", str(_ANSWER_TIMEOUT_S), "bash", "-c", script, spec.address, str(spec.port)]
+    return host.run(argv, check=False).returncode == 0
 
 
 def ensure_instance_absent(

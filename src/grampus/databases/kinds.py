@@ -76,6 +76,11 @@ class OperationType(Generic[DocumentT]):
     # The volume is opened anew, as after it was detached, or its encrypted image grown: refused
     # without the key for that, and while its pool is full.
     opens_volume: bool = False
+    # Of a kind that can be undone only up to some point: whether this one can be, as seen now.
+    # Then `when_cut_off` is `finish`, which holds from that point on.
+    is_undone_now: Callable[[StepPorts, DocumentT], bool] | None = None
+    # One that was cut off is settled before the others, which may wait for a host that it leaves.
+    is_first: bool = False
     # Whether it is said that one that was cut off was finished or undone.
     is_told_when_settled: bool = True
 

@@ -11,7 +11,7 @@ from grampus.databases.backup.decide_schedule import BackupSchedule, BackupState
 from grampus.databases.growth.growth_rule import GrowthRule, GuardState
 from grampus.databases.snapshots.decide_retention import SnapshotSchedule
 from grampus.databases.verify.model import VerificationSummary
-from grampus.volumes.model import DEFAULT_MAX_LAG_MS, EncryptionName, WritePath
+from grampus.volumes.model import DEFAULT_MAX_LAG_MS, EncryptionName, VolumeRecord, WritePath
 from grampus.volumes.trash import TrashedVolume
 
 FlavourName = Literal["mysql", "mariadb"]
@@ -196,6 +196,22 @@ class ScratchOrder(ScratchSpec):
     def scratch(self) -> ScratchSpec:
         """The instance itself."""
         return ScratchSpec(database=self.database, address=self.address, server_id=self.server_id)
+
+
+class LeftInstance(BaseModel):
+    """What a database left on a host that was lost: cleared away once the host is back."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    spec: DatabaseSpec  # as it was there
+    left_at: datetime
+    scratch: ScratchSpec | None = None  # its scratch instance there
+    volume: VolumeRecord | None = None  # of a database that was deleted since
+
+    @property
+    def key(self) -> str:
+        """What it is known by: one for each database and host."""
+        return f"{self.spec.host}/{self.spec.name}"
 
 
 class WritePathChange(BaseModel):

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
+from pydantic import BaseModel
+
 from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError, RefusedError, UsageError
 from grampus.core.names import require_name
@@ -21,6 +23,7 @@ from grampus.databases.catalogue import (
     operation_type,
 )
 from grampus.databases.credentials import CredentialFiles
+from grampus.databases.failover.decide_rehoming import GIVEN_UP, rehome
 from grampus.databases.kinds import (
     AnyOperationType,
     DocumentT,
@@ -28,6 +31,7 @@ from grampus.databases.kinds import (
     OperationType,
     is_still_about,
 )
+from grampus.databases.left_instances import clear_left
 from grampus.databases.model import DatabaseRecord
 from grampus.databases.ports import VolumePort
 from grampus.databases.records import DatabaseRecords
@@ -146,13 +150,19 @@ class DatabaseOperations:
         `after` is called as soon as the steps that it names are applied.
         """
         steps = kind.build(self._ports_of(operation), document)
-        self._journal.apply(
-            operation,
-            [_followed(step, (after or {}).get(step.name)) for step in steps],
-            self.progress,
-            undo_on_failure=kind.is_undone_on_failure,
-            no_way_back=kind.no_way_back,
-        )
+        steps = [_followed(step, (after or {}).get(step.name)) for step in steps]
+        try:
+            self._journal.apply(
+                operation,
+                steps,
+                self.progress,
+                undo_on_failure=kind.is_undone_on_failure,
+                no_way_back=kind.no_way_back,
+            )
+        except (GrampusError, KeyboardInterrupt) as error:
+            if self._is_undone_now(kind, document):
+                self._journal.undo(operation, steps, self.progress, error=str(error))
+            raise
 
     def describe(self, kind: OperationType[DocumentT], document: DocumentT) -> list[str]:
         """What an operation would do, one line a step, for `--dry-run`."""
@@ -179,7 +189,7 @@ class DatabaseOperations:
         goes with the database anyway is given up.
         """
         sentences: list[str] = []
-        for operation in self.unfinished(name, lane=lane):
+        for operation in sorted(self.unfinished(name, lane=lane), key=_rank):
             kind = operation_type(operation.kind)
             if before_deletion and kind.goes_with_database:
                 self._journal.close_unapplied(operation, "the database was deleted")
@@ -192,9 +202,10 @@ class DatabaseOperations:
                     "changed: the database of that name now is not the one that it was about."
                 )
                 continue
-            steps = kind.build(self._ports_of(operation), self._document(operation))
+            document = self._document(operation)
+            steps = kind.build(self._ports_of(operation), document)
             left = kind.left_to_finish(operation, steps)
-            if left is not None:
+            if left is not None and not self._is_undone_now(kind, document):
                 self._journal.apply(
                     operation,
                     left,
@@ -253,7 +264,22 @@ class DatabaseOperations:
                 is_news = self._unsettled.note(place, operation, said, is_cheap=is_cheap)
                 sentences += [said] if is_news or retries else []
         self._ensure_ids()
-        return sentences + self._end_endpoints()
+        return sentences + self._end_endpoints() + self.clear_left_instances()
+
+    def clear_left_instances(self) -> list[str]:
+        """Clear what databases left on hosts that were lost, and are back; sentences as above."""
+        sentences: list[str] = []
+        for left in self.records.all_left():
+            name = left.spec.name
+            try:
+                with self.locked(name, timeout_s=0.0):
+                    # One that is unfinished may name the former host: it is settled before.
+                    if not self.unfinished(name):
+                        sentences += clear_left(self.ports, left)
+            except GrampusError as error:
+                if error.code != "busy":
+                    sentences.append(f"What {name} left on {left.spec.host} stays: {error}")
+        return sentences
 
     def _ensure_ids(self) -> None:
         """Records of older releases get their ids, and note them on their images at the end."""
@@ -309,12 +335,30 @@ class DatabaseOperations:
             )
         return record
 
-    def require_reachable(self, host: str) -> None:
-        """Raise HostUnreachableError when `host` cannot be reached."""
+    def require_reachable(self, host: str, database: str = "NAME") -> None:
+        """Raise HostUnreachableError when `host` cannot be reached, where the database runs."""
         if not self.fleet.is_reachable(host):
             raise HostUnreachableError(
-                f"The host {host} cannot be reached.", "Bring it back, then try again."
+                f"The host {host} cannot be reached.",
+                "Bring it back, then try again. If it is lost, run the database on another host: "
+                f"`grampus db failover {database}`.",
             )
+
+    def require_cleared(self, name: str, host: str) -> None:
+        """Raise RefusedError with code `left-there` when `host` still has what a failover left.
+
+        What can be cleared away now is. The database's lock is held.
+        """
+        key = f"{host}/{name}"
+        for left in self.records.all_left():
+            if left.key == key:
+                said = " ".join(clear_left(self.ports, left))
+                if any(each.key == key for each in self.records.all_left()):
+                    raise RefusedError(
+                        f"The host {host} still has what the database {name} left there. {said}",
+                        "Choose another host, or restart that one.",
+                        code="left-there",
+                    )
 
     def require_openable(self, name: str) -> None:
         """Raise NotFoundError with code `no-volume-key` when its volume could not be opened anew.
@@ -383,15 +427,30 @@ class DatabaseOperations:
     def _all_unfinished(self) -> list[Operation]:
         return self._journal.unfinished(self.lab, kind_prefix=KIND_PREFIX)
 
-    @staticmethod
-    def _document(operation: Operation) -> object:
-        return operation_type(operation.kind).parse(operation.spec)
+    def _document(self, operation: Operation) -> BaseModel:
+        """What it was journaled with; a database that failed over since is where it is now."""
+        spec, name = operation.spec, operation.subject
+        former = {left.spec.host for left in self.records.all_left() if left.spec.name == name}
+        record = self.records.find(name) if former else None
+        if record is not None and operation.kind not in GIVEN_UP:
+            spec = rehome(spec, name, former - {record.spec.host}, record.spec.host)
+        document: BaseModel = operation_type(operation.kind).parse(spec)
+        return document
+
+    def _is_undone_now(self, kind: OperationType[DocumentT], document: DocumentT) -> bool:
+        return kind.is_undone_now is not None and kind.is_undone_now(self.ports, document)
 
 
 def _place(operation: Operation) -> tuple[str, Lane]:
     """The database that an operation is on, and its lane; `main` for a kind of another release."""
     kind = find_operation_type(operation.kind)
     return operation.subject, "main" if kind is None else kind.lane
+
+
+def _rank(operation: Operation) -> bool:
+    """Those that are settled first have the lower rank."""
+    kind = find_operation_type(operation.kind)
+    return kind is None or not kind.is_first
 
 
 def _followed(step: Step, then: Callable[[], None] | None) -> Step:

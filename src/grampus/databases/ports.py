@@ -43,6 +43,11 @@ class VolumePort(Protocol):
         ...
 
     @property
+    def takeovers(self) -> TakeoverPort:
+        """Volumes taken away from hosts that are lost."""
+        ...
+
+    @property
     def encryption(self) -> EncryptionPort:
         """The keys of encrypted volumes, as they are kept."""
         ...
@@ -291,11 +296,51 @@ class KeyRotationPort(Protocol):
         ...
 
 
+class TakeoverPort(Protocol):
+    """Volumes taken away from hosts that are lost. Everything may be repeated."""
+
+    def hurry(self, host: str) -> None:
+        """Spare whoever needs the cluster the wait for what it had on a host that is lost."""
+        ...
+
+    def find_needed_log(self, name: str) -> str | None:
+        """The host whose log may hold commits that the cluster lacks, if there is one.
+
+        Raises NotFoundError, and GrampusError when the cluster does not answer.
+        """
+        ...
+
+    def ensure_fenced(self, name: str, host: str) -> None:
+        """The volume taken away from `host`, if it may be attached there, and a log there given up.
+
+        The fence is confirmed when this returns. Raises NotFoundError, RefusedError with code
+        `in-use`, and GrampusError with code `not-fenced` or `timeout`.
+        """
+        ...
+
+    def ensure_absent(self, name: str, meant: VolumeSpec) -> None:
+        """The volume gone for good, if it is the one meant.
+
+        What fences left on hosts that are away stays there.
+        """
+        ...
+
+    def ensure_cleared(self, name: str) -> None:
+        """What fences of the volume left on hosts that can be reached cleared away."""
+        ...
+
+    def ensure_left_cleared(self, volume: VolumeRecord, host: str) -> bool:
+        """The same on `host` of a volume that is gone by now; whether nothing is left there."""
+        ...
+
+
 class TrashPort(Protocol):
     """Volumes that are out of the way, and can be had back. Everything may be repeated."""
 
-    def drain(self, name: str) -> TrashedVolume:
+    def drain(self, name: str, *, leaves_lost: bool = False) -> TrashedVolume:
         """The volume detached, with all that was acknowledged in its image, as it then is.
+
+        With `leaves_lost`, what fences left on hosts that are away stays there.
 
         Raises NotFoundError, HostUnreachableError, GrampusError.
         """

@@ -11,6 +11,7 @@ from grampus.databases.backup.decide_schedule import BackupState
 from grampus.databases.model import (
     DatabaseRecord,
     DatabaseSpec,
+    LeftInstance,
     PromotedEvents,
     ReadEndpoint,
     ReplicaHistory,
@@ -26,6 +27,7 @@ TRASHED_KIND = "trashed-database"
 BACKUP_STATE_KIND = "backup-state"
 READ_ENDPOINT_KIND = "read-endpoint"
 REPLICA_HISTORY_KIND = "replica-history"
+LEFT_KIND = "left-instance"
 PROMOTED_EVENTS_KIND = "promoted-events"
 FAILURE_KIND = "server-failure"
 # What is kept beside the record of a database, under its name, and goes where that goes: to
@@ -184,6 +186,16 @@ class DatabaseRecords:
 
     def remove_trashed(self, key: str) -> None:
         self._store.remove(TRASHED_KIND, self._lab, key)
+
+    def all_left(self) -> list[LeftInstance]:
+        """What databases left on hosts that were lost, by host and database."""
+        return list(self._store.all(LEFT_KIND, self._lab, LeftInstance).values())
+
+    def put_left(self, left: LeftInstance) -> None:
+        self._store.put(LEFT_KIND, self._lab, left.key, left)
+
+    def remove_left(self, left: LeftInstance) -> None:
+        self._store.remove(LEFT_KIND, self._lab, left.key)
 
     def addresses(self) -> set[str]:
         """Addresses that a database, an endpoint of one or a scratch instance holds, whether it

@@ -237,8 +237,9 @@ class DatabaseService:
     def delete(self, name: str) -> None:
         """Remove the database and all that was made for it. Never undone: finished later.
 
-        Raises NotFoundError, RefusedError with code `protected`, `has-clones` or `pool-full`,
-        HostUnreachableError.
+        A host that cannot be reached is cut off from its volume first; what the database left
+        there is removed once the host is back. Raises NotFoundError, RefusedError with code
+        `protected`, `has-clones` or `pool-full`.
         """
         with self._operations.locked(name):
             unfinished = self._operations.unfinished(name)
@@ -254,7 +255,6 @@ class DatabaseService:
                     f"`grampus db unprotect {name}` allows it to be deleted.",
                     code="protected",
                 )
-            self._operations.require_reachable(record.spec.host)
             # Never undone, it would stay half done: the volume goes last.
             self._volumes.require_writable(name)
             self._volumes.require_removable(name)
@@ -304,7 +304,7 @@ class DatabaseService:
         changed = record.spec.model_copy(update={"write_path": path, "max_lag_ms": lag_ms})
         if changed == record.spec:
             return None
-        self._operations.require_reachable(record.spec.host)
+        self._operations.require_reachable(record.spec.host, record.spec.name)
         self._volumes.require_served(record.spec.host, path)
         return WritePathChange(
             changed=changed,
@@ -337,7 +337,7 @@ class DatabaseService:
         with self._operations.locked(name):
             self._operations.settle_or_leave(name)
             record = self._operations.ready(name)
-            self._operations.require_reachable(record.spec.host)
+            self._operations.require_reachable(record.spec.host, name)
             if (
                 record.desired == "running"
                 and self._state(record.spec) == "running"
@@ -349,12 +349,15 @@ class DatabaseService:
     def stop(self, name: str) -> None:
         """Stop the database until it is started again, and detach its volume.
 
-        Raises NotFoundError, HostUnreachableError.
+        Of one whose host cannot be reached it is only noted that it shall not run: it is stopped
+        when the host is back, and not started by a failover. Raises NotFoundError.
         """
         with self._operations.locked(name):
             self._settle_before_stop(name)
             record = self._operations.ready(name)
-            self._operations.require_reachable(record.spec.host)
+            if not self._fleet.is_reachable(record.spec.host):
+                self._records.change(name, desired="stopped")
+                return
             self._operations.run(STOP, record.spec)
 
     def _settle_before_stop(self, name: str) -> None:
@@ -384,7 +387,10 @@ class DatabaseService:
         """
         problems: Sentences = []
         for name, record in self._records.all().items():
-            if record.phase != "ready" or record.desired != "running":
+            if record.phase != "ready":
+                continue
+            if record.desired != "running":
+                problems += self._stop_left_running(name)
                 continue
             self._progress.phase(f"Start {name}")
             try:
@@ -424,7 +430,7 @@ class DatabaseService:
         with self._operations.locked(name):
             self._operations.settle(name)
             spec = self._operations.ready(name).spec
-            self._operations.require_reachable(spec.host)
+            self._operations.require_reachable(spec.host, spec.name)
             with self._operations.addresses_locked():
                 former = self._records.find_scratch(name)
                 scratch = former or self._new_scratch(spec)
@@ -455,8 +461,22 @@ class DatabaseService:
         record = self._records.find(name)
         if record is None or record.phase != "ready" or record.desired != "running":
             return
-        self._operations.require_reachable(record.spec.host)
+        self._operations.require_reachable(record.spec.host, record.spec.name)
         bring_up(self._operations.ports, record.spec)
+
+    def _stop_left_running(self, name: str) -> Sentences:
+        """One that was to be stopped while its host was away, and runs there still."""
+        spec = self._records.get(name).spec
+        if not self._fleet.is_reachable(spec.host) or self._state(spec) != "running":
+            return []
+        self._progress.phase(f"Stop {name}")
+        try:
+            with self._operations.locked(name):
+                self._operations.settle(name)
+                take_down(self._operations.ports, self._records.get(name).spec)
+        except GrampusError as error:
+            return [f"The database {name} could not be stopped: {error}"]
+        return []
 
     def _take_down(self, name: str) -> None:
         record = self._records.find(name)

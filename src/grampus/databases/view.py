@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from grampus.databases.layout import CLIENT_PROGRAMS
@@ -74,6 +75,20 @@ def classify_status(
     if daemon == "running":
         return "running"
     return "failed" if desired == "running" else "stopped"
+
+
+def explain_lost_hosts(views: Sequence[DatabaseView]) -> list[str]:
+    """For each host that cannot be reached, what there is to do for its databases."""
+    lost: dict[str, list[str]] = {}
+    for view in views:
+        if view.status == "host-down":
+            lost.setdefault(view.record.spec.host, []).append(view.record.spec.name)
+    return [
+        f"{host} cannot be reached. If it is lost, `grampus db failover {names[0]}` runs "
+        f"{names[0]} on another host"
+        + (f"; the same for {', '.join(names[1:])}." if names[1:] else ".")
+        for host, names in sorted(lost.items())
+    ]
 
 
 def render_connection_string(endpoint: Endpoint, *, with_password: bool) -> str:

@@ -148,6 +148,7 @@ class LabHost:
         """
         self._commands.close()
         self._stop_daemons(kill=True)
+        self._drop_further_addresses()
         # While the host container lives, every loop device can still be told by its file's path.
         self._clear()
         self._stop(HOST_CONTAINER, kill=True)
@@ -288,6 +289,13 @@ class LabHost:
         listed = self._ip("-brief", "address", "show", subject_only=True)
         if f" {address}/" in listed:
             self._ip("address", "delete", f"{address}/{self._place.prefix_length}")
+
+    def _drop_further_addresses(self) -> None:
+        """Those of databases: a machine that lost its power comes back without them."""
+        (shown,) = json.loads(self._ip("-json", "address", "show"))
+        for entry in shown["addr_info"]:
+            if entry["family"] == "inet" and entry["local"] != self.address:
+                self._ip("address", "delete", f"{entry['local']}/{entry['prefixlen']}")
 
     def _writable(self, path: PurePosixPath) -> Path:
         return require_below(path, Path(self.data_dir), self.name)

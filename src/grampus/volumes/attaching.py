@@ -140,7 +140,7 @@ class Attacher:
             record = record.model_copy(update={"host": host})
             record = self._put(note_opened(record, host, has_log=has_log))
         else:
-            self._clear(record, target, self._drivers_to_clear(record))
+            self.clear(record, target, self._drivers_to_clear(record))
             self._fence_dead_client(record)
             record = record.model_copy(update={"attachment": None})
             record = self._put(note_opened(record, host, has_log=has_log))
@@ -204,7 +204,7 @@ class Attacher:
             driver.ensure_answering(target, self._request(record))  # or looking at it would wait
         was_alive = self.observe_attachment(record) is not None
         # An image that is removed next need not have what the journal holds.
-        self._clear(record, target, self._drivers_to_clear(record), leaves_journal)
+        self.clear(record, target, self._drivers_to_clear(record), leaves_journal)
         if not was_alive:  # one that was stopped cleanly has let go of the image itself
             self._fence_dead_client(record)
         record = self._put(record.model_copy(update={"host": None, "attachment": None}))
@@ -372,7 +372,7 @@ class Attacher:
             argv = ["xfs_growfs", "-d", str(mount_path(host, record.spec.name))]
             host.run(argv, timeout_s=120)
 
-    def _clear(
+    def clear(
         self, record: VolumeRecord, host: Host, drivers: list[Driver], leaves_journal: bool = False
     ) -> None:
         request = replace(self._request(record), leaves_journal=leaves_journal)
@@ -396,7 +396,7 @@ class Attacher:
                 continue
             host = self._fleet.host(left.host)
             try:
-                self._clear(record, host, self._drivers_of(left.driver))
+                self.clear(record, host, self.drivers_of(left.driver))
             except GrampusError as error:
                 if target is not None and target.name == left.host:
                     raise
@@ -472,9 +472,9 @@ class Attacher:
         )
 
     def _drivers_to_clear(self, record: VolumeRecord) -> list[Driver]:
-        return self._drivers_of(record.attachment.driver if record.attachment else None)
+        return self.drivers_of(record.attachment.driver if record.attachment else None)
 
-    def _drivers_of(self, name: DriverName | None) -> list[Driver]:
+    def drivers_of(self, name: DriverName | None) -> list[Driver]:
         """The driver, or all of them: half an attachment says nothing of what was begun."""
         return list(self._drivers.values()) if name is None else [self._drivers[name]]
 

@@ -155,12 +155,15 @@ class Creating:
         self._encrypting.ensure_image(record.spec, sealed_key)
         return record
 
-    def ensure_absent(self, name: str, meant: VolumeSpec | None = None) -> None:
+    def ensure_absent(
+        self, name: str, meant: VolumeSpec | None = None, *, leaves_lost: bool = False
+    ) -> None:
         """Detach, remove journal, snapshots, image, namespace and cephx user, forget the volume.
 
         With `meant`, another volume of that name is left as it is. So are an image and a cephx
-        user of the volume's names that somebody else made. Raises what `require_removable` raises,
-        before anything is changed.
+        user of the volume's names that somebody else made. With `leaves_lost`, what fences left on
+        hosts that are away stays there: the caller has noted it. Raises what `require_removable`
+        raises, before anything is changed.
         """
         record = self._records.find(name)
         if record is None or (meant is not None and not is_same_volume(record.spec, meant)):
@@ -168,7 +171,7 @@ class Creating:
         if self._has_own_image(record.spec):
             self.require_removable(name)
             self._attacher.detach(name, leaves_journal=True)
-            self._remove_journal(name)
+            self._remove_journal(name, leaves_lost=leaves_lost)
             self._snapshots.ensure_all_absent(record.spec.pool, record.spec.image)
             self._images.ensure_absent(record.spec.pool, record.spec.image)
             self.ensure_namespace_absent(record.spec)
@@ -234,10 +237,11 @@ class Creating:
         if record is None or is_same_volume(record.spec, spec):
             change()
 
-    def _remove_journal(self, name: str) -> None:
-        self._attacher.require_cleared(name)
+    def _remove_journal(self, name: str, *, leaves_lost: bool = False) -> None:
+        if not leaves_lost:
+            self._attacher.require_cleared(name)
         self._journals.ensure_removed(name)
-        self._attacher.local_logs.ensure_absent(name)
+        self._attacher.local_logs.ensure_absent(name, says=not leaves_lost)
 
 
 def _exists(name: str) -> RefusedError:

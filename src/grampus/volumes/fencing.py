@@ -53,6 +53,9 @@ class FenceOrder(BaseModel):
     driver: DriverName | None
     client_addresses: tuple[str, ...]  # none: nobody has it open, a log on `host` is given up
     ordered_at: datetime
+    # Without a client address: the attaching was interrupted before its client was known. The
+    # volume's key goes, and with it whoever is still logged in by it.
+    removes_key: bool = False
 
 
 class Fencing:
@@ -72,11 +75,12 @@ class Fencing:
         self._images = images
         self._clock = clock
 
-    def plan(self, name: str) -> FenceOrder | None:
+    def plan(self, name: str, *, is_lost: bool = False) -> FenceOrder | None:
         """Whom to cut off; None when the volume is fenced already.
 
-        Raises NotFoundError, and RefusedError with code `not-attached`, `in-use` (another
-        client holds the lock) or `client-unknown`.
+        With `is_lost`, its host is known to be lost: an attachment there whose client was never
+        known is fenced too, by the volume's key. Raises NotFoundError, and RefusedError with code
+        `not-attached`, `in-use` (another client holds the lock) or `client-unknown`.
         """
         record = self._records.get(name)
         spec, attachment = record.spec, record.attachment
@@ -105,6 +109,9 @@ class Fencing:
                 code="in-use",
             )
         if not targets.addresses:
+            if is_lost and record.host is not None:
+                order = self._order(record, record.host, ())
+                return order.model_copy(update={"removes_key": True})
             _require_fenced(record)
             return None
         return self._order(record, record.host, targets.addresses)
@@ -112,7 +119,7 @@ class Fencing:
     def steps(self, order: FenceOrder) -> list[Step]:
         """The fence; every step may be repeated, none is ever undone."""
         image, clients = f"{order.pool}/{order.image}", " and ".join(order.client_addresses)
-        if not order.client_addresses:
+        if not order.client_addresses and not order.removes_key:
             return [
                 Step(
                     "record",
@@ -120,7 +127,7 @@ class Fencing:
                     lambda: self._record(order),
                 )
             ]
-        return [
+        steps = [
             Step(
                 "blocklist",
                 f"Blocklist exactly {clients} for {FENCE_EXPIRE_S // 3600} hours",
@@ -148,6 +155,18 @@ class Fencing:
                 lambda: self._record(order),
             ),
         ]
+        return steps[2:] if order.removes_key else steps
+
+    def find_needed_log(self, name: str) -> str | None:
+        """The host whose log may hold commits that the cluster lacks, if there is one.
+
+        Raises NotFoundError, and GrampusError when the cluster does not answer.
+        """
+        record = self._records.get(name)
+        log = find_current_log(record)
+        if log is None or record.host is None:
+            return self._find_needed_log(record)
+        return log.host if log.host == record.host else None
 
     def _blocklist(self, order: FenceOrder) -> None:
         for address in order.client_addresses:
@@ -158,17 +177,21 @@ class Fencing:
         ordered, and may have become one until its key was removed; none can any more."""
         locks = self._images.locks(order.pool, order.image)
         seen = {lock.address for lock in locks} | set(self._watchers(order))
-        if not seen - set(order.client_addresses):
+        if not seen - set(order.client_addresses) and not order.removes_key:
             return
+        entity, entities = f"client.{order.ceph_user}", self._cluster.observe_client_entities()
         targets = decide_fence_targets(
-            entity=f"client.{order.ceph_user}",
+            entity=entity,
             recorded=None,
             host_address=self._fleet.host(order.host).address if order.host else None,
             lock_owners=[lock.address for lock in locks],
             watchers=sorted(seen),
-            entities=self._cluster.observe_client_entities(),
+            entities=entities,
         )
-        late = tuple(sorted(set(targets.addresses) - set(order.client_addresses)))
+        found = set(targets.addresses)
+        if order.removes_key:  # one that is logged in may open the image until its tickets end
+            found |= {address for address, user in entities.items() if user == entity}
+        late = tuple(sorted(found - set(order.client_addresses)))
         if not late:
             return
         for address in late:
@@ -205,7 +228,7 @@ class Fencing:
         if record is None:
             return
         fenced = record.fenced
-        if order.host is not None and order.client_addresses:
+        if order.host is not None and (order.client_addresses or order.removes_key):
             left = FencedAttachment(
                 host=order.host,
                 driver=order.driver,

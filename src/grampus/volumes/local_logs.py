@@ -67,8 +67,11 @@ class LocalLogs:
             else:
                 record = self._remove(record, log, host)
 
-    def ensure_absent(self, name: str) -> None:
-        """Remove all directories of a volume that is to go; on hosts that are away they stay."""
+    def ensure_absent(self, name: str, *, says: bool = True) -> None:
+        """Remove all directories of a volume that is to go; on hosts that are away they stay.
+
+        That is said, unless the caller has noted it.
+        """
         record = self._records.find(name)
         if record is None:
             return
@@ -76,7 +79,7 @@ class LocalLogs:
             host = self._fleet.host(log.host)
             if self._fleet.is_reachable(log.host):
                 record = self._remove(record, log, host)
-            else:
+            elif says:
                 self._progress.note(
                     f"{log.host} cannot be reached, and keeps the log of '{name}': remove "
                     f"{local_directory(host, name)} there once it is back."

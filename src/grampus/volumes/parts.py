@@ -37,6 +37,7 @@ from grampus.volumes.operations import VolumeOperations
 from grampus.volumes.records import VolumeRecords
 from grampus.volumes.resizing import Resizing
 from grampus.volumes.snapshots import Snapshots
+from grampus.volumes.takeovers import Takeovers
 from grampus.volumes.transfers import Transfers
 from grampus.volumes.trash import VolumeTrash
 from grampus.volumes.volume_keys import master_keys
@@ -62,6 +63,7 @@ class VolumeParts:
     key_rotation: VolumeKeyRotation
     encrypting: Encrypting
     lending: Lending
+    takeovers: Takeovers
 
 
 def build_parts(
@@ -127,4 +129,7 @@ def build_parts(
         migrations=VolumeMigrations(records, migrating, journals, operations),
         key_rotation=VolumeKeyRotation(records, rotating, operations),
         lending=Lending(records, fleet, attacher, operations),
+        takeovers=Takeovers(
+            *(records, fleet, cluster, fencing, attacher, creating, operations, progress)
+        ),
     )

@@ -93,7 +93,7 @@ class VolumeService:
         self.measure_snapshots = parts.snapshots.measured
         self.trash, self.encryption = parts.trash, parts.encrypting
         self.migrations, self.key_rotation = parts.migrations, parts.key_rotation
-        self.lending = parts.lending
+        self.lending, self.takeovers = parts.lending, parts.takeovers
 
     def all(self) -> list[VolumeRecord]:
         """Every volume, by name."""

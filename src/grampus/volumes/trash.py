@@ -46,8 +46,11 @@ class VolumeTrash:
         self._creating = creating
         self._operations = operations
 
-    def drain(self, name: str) -> TrashedVolume:
+    def drain(self, name: str, *, leaves_lost: bool = False) -> TrashedVolume:
         """Detach the volume, and bring all that its journal and its log hold into the image.
+
+        With `leaves_lost`, what fences left on hosts that are away stays there: the caller has
+        noted it.
 
         Raises NotFoundError, HostUnreachableError when a host is needed for it, and GrampusError
         with code `volumed-failed`.
@@ -56,14 +59,15 @@ class VolumeTrash:
         with self._operations.locked(name):
             self._operations.settle(name)
             self._attacher.detach(name)
-            self._attacher.require_cleared(name)
+            if not leaves_lost:
+                self._attacher.require_cleared(name)
             order = self._journals.plan_replay(name)
             if order is not None:
                 for step in self._journals.replay_steps(order, _ignore):
                     step.apply()
             # All that was acknowledged is in the image; what was set aside is known by the name.
             self._attacher.local_logs.ensure_absent(name)
-            record = self._records.get(name)
+            record = self._records.get(name).model_copy(update={"fenced": ()})
         image_id = self._trash.image_id(record.spec.pool, record.spec.image)
         return TrashedVolume(record=record, image_id=image_id)
 

@@ -25,7 +25,7 @@ class FakeTrash:
         self.expiry: dict[str, datetime] = {}
         self.with_clones: set[str] = set()
 
-    def drain(self, name: str) -> TrashedVolume:
+    def drain(self, name: str, *, leaves_lost: bool = False) -> TrashedVolume:
         self._volumes.ensure_detached(name)
         record = self._volumes.get(name)
         return TrashedVolume(record=record, image_id=_image_id(self._volumes.images[name]))

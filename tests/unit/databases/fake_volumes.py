@@ -28,6 +28,7 @@ from grampus.volumes.write_paths import decide_written
 from tests.unit.clock import FakeClock
 
 from .fake_migrations import FakeKeyRotation, FakeMigrations
+from .fake_takeovers import FakeTakeovers
 from .fake_trash import FakeTrash
 from .fakes import FakeFile, FakeFleet, Fuse
 
@@ -76,6 +77,7 @@ class FakeVolumes:
         self.images: dict[str, FakeImage] = {}
         self.trash = FakeTrash(self, fuse)
         self.encryption = FakeEncryption(self)
+        self.takeovers = FakeTakeovers(self, fleet, fuse)
         self.migrations = FakeMigrations(self, fuse)
         self.key_rotation = FakeKeyRotation(self, fuse)
         self.dead_drivers: set[str] = set()
@@ -108,6 +110,9 @@ class FakeVolumes:
     def ensure_attached(self, name: str, host: str) -> Attachment:
         image = self._image(name)
         self._fuse.burn()
+        self._fleet.by_name[host]._require_up()
+        if image.record.host not in (None, host):
+            raise RefusedError(f"It is attached to {image.record.host}.", code="attached-elsewhere")
         if name in self.dead_drivers:
             daemons = self._fleet.by_name[host].observe_daemons()
             if any(d.name == f"mysqld-{name}" and d.state == "running" for d in daemons):
@@ -143,6 +148,7 @@ class FakeVolumes:
         self._fuse.burn()
         image = self.images.get(name)
         if image is not None and image.record.attachment is not None:
+            self._fleet.by_name[image.record.attachment.host]._require_up()
             mount = PurePosixPath(image.record.attachment.mount_path)
             host = self._fleet.by_name[image.record.attachment.host]
             found = host.below(mount)

@@ -101,6 +101,7 @@ class FakeHost:
         self.certificates_end = "2035-12-30 00:00:00Z"
         self.reload_failure = ""  # what a server says that keeps its certificate
         self.lacks_haproxy = False
+        self.answering: set[str] = set()  # addresses where somebody listens, as seen from here
         self._certificates = 0
 
     @property
@@ -285,6 +286,8 @@ class FakeHost:
             case "chmod":
                 for file in self.below(PurePosixPath(argv[-1])).values():
                     file.mode &= 0o700
+            case "timeout":  # as `observe_listening_from` asks whether somebody listens there
+                return int(argv[-2] not in self.answering), ""
             case "test":
                 return int(self.lacks_haproxy), ""
             case "grep":

@@ -10,6 +10,7 @@ from grampus.databases.backup.backup_schedules import BackupSchedules
 from grampus.databases.backup.decide_schedule import BackupSchedule
 from grampus.databases.clones.decide_clone import CloneRequest
 from grampus.databases.clones.golden import GoldenVolumes
+from grampus.databases.failover.failovers import DatabaseFailovers
 from grampus.databases.layout import scratch_daemon_name
 from grampus.databases.live.migrating import DatabaseMigrations
 from grampus.databases.request import CreateRequest
@@ -128,6 +129,17 @@ def _scheduled(world: World) -> None:
     _put_snapshot_schedule(world)
 
 
+def _lost(world: World) -> None:
+    """Its host is cut off, and knows nothing of it."""
+    _created(world)
+    world.hosts["h1"].up = False
+
+
+def _lost_while_stopped(world: World) -> None:
+    _stopped(world)
+    world.hosts["h1"].up = False
+
+
 def _old(world: World) -> None:
     world.create(version="8.4")
     write_rows(world, "acknowledged")
@@ -206,6 +218,10 @@ def _go_on_migrating(world: World) -> None:
     """A migration of a volume that was stopped half-way waits until somebody goes on with it."""
     if world.volumes.migrations.find("demo") is not None:
         DatabaseMigrations(operations(world)).migrate("demo", "archive")
+
+
+def _fail_over(world: World) -> None:
+    DatabaseFailovers(operations(world)).fail_over("demo")
 
 
 def _verify(world: World) -> None:
@@ -436,6 +452,16 @@ CASES: list[Case] = [
         _with_new_certificates,
         lambda w: certificates(w).retire("demo"),
         "done",
+    ),
+    # -- lost hosts
+    make_case("failover", _lost, _fail_over, "either", make=LiveWorld),
+    make_case(
+        "failover-stopped",
+        _lost_while_stopped,
+        _fail_over,
+        "done",
+        kind="failover",
+        make=LiveWorld,
     ),
     # -- names and the trash
     make_case("label", _created, lambda w: names(w).label("demo", ["team=web"]), "done"),

@@ -40,6 +40,12 @@ def _with_renewal_cut_off(world: ReplicaWorld) -> None:
         world.replicas().renew("demo-r1")
 
 
+def _with_lost_primary(world: ReplicaWorld) -> None:
+    world.create("demo", host="h1")
+    world.add(host="h2")
+    world.hosts["h1"].up = False
+
+
 def _remove_replica(world: ReplicaWorld) -> None:
     if "demo-r1" in world.service().operations.records.all():
         world.replicas().remove("demo-r1")
@@ -93,6 +99,15 @@ REPLICA_CASES: list[Case] = [
         make=ReplicaWorld,
         settle=_end_endpoint,
         no_way_back="open",
+    ),
+    make_case(
+        "replica-promote-lost",
+        _with_lost_primary,
+        lambda w: w.replicas().promote("demo-r1"),
+        "done",
+        kind="replica-promote",
+        make=ReplicaWorld,
+        no_way_back="fence",
     ),
     make_case(
         "read-endpoint", _with_replica, lambda w: w.settle_endpoint(), "done", make=ReplicaWorld

@@ -228,6 +228,8 @@ class FakeCluster:
         return client
 
     def close_image(self, name: str, client: Client) -> None:
+        if name not in self.images:
+            return  # it was removed under a client that was fenced
         image = self.images[name]
         image.clients.remove(client)
         if image.lock == client.address:

@@ -434,7 +434,7 @@ class FakeHost:
         if (answer := answer_exchange(self, daemon, command, options)) is not None:
             return answer
         assert daemon.client is not None
-        image = self.cluster.images[daemon.image]
+        image = self.cluster.images.get(daemon.image) or Image(0)  # it may be gone meanwhile
         state = "fenced" if self.cluster.is_fenced(daemon.client) else "running"
         match command:
             case "status":

@@ -213,7 +213,7 @@ class BinlogArchiver:
 
     def _require_running(self, spec: DatabaseSpec) -> None:
         self.require_flavour(spec.flavour)
-        self._operations.require_reachable(spec.host)
+        self._operations.require_reachable(spec.host, spec.name)
         host = self._operations.fleet.host(spec.host)
         if observe_daemon_state(host, server_daemon_name(spec.name)) != "running":
             raise RefusedError(

@@ -53,7 +53,7 @@ class LiveSettings:
         packet = spec.parameters.get("max_allowed_packet", "")
         if packet.isdigit() and changed.memory_bytes < spec.memory_bytes:
             require_packet_fits(int(packet), changed.memory_bytes)
-        self._operations.require_reachable(spec.host)
+        self._operations.require_reachable(spec.host, spec.name)
         machine = observe_machine(self._operations.fleet.host(spec.host))
         require_machine_holds(request, machine, spec.host)
         self._require_live_pool(record, changed)
@@ -92,7 +92,7 @@ class LiveSettings:
                 f"`grampus db start {name}` starts it.",
                 code="not-running",
             )
-        self._operations.require_reachable(record.spec.host)
+        self._operations.require_reachable(record.spec.host, record.spec.name)
         self._operations.volumes.require_writable(name)  # one that was stopped could not come back
         return record.spec
 

@@ -44,7 +44,7 @@ class DatabaseMoves:
             raise HostUnreachableError(
                 f"The host {host} cannot be reached.", "Choose another host, or bring it back."
             )
-        self._operations.require_reachable(spec.host)
+        self._operations.require_reachable(spec.host, name)
         request = CreateRequest(
             name=name,
             size_bytes=spec.size_bytes,
@@ -69,6 +69,7 @@ class DatabaseMoves:
             move = self.plan_move(name, host)
             if move is None:
                 return None
+            self._operations.require_cleared(name, move.changed.host)
             self._operations.run(MOVE, move)
             record = self._operations.records.get(name)
             pause_ms = record.last_move_pause_ms if move.running else None

@@ -171,7 +171,7 @@ class DatabaseParameters:
         spec = record.spec
         if record.desired != "running":
             return False
-        self._operations.require_reachable(spec.host)
+        self._operations.require_reachable(spec.host, spec.name)
         host = self._operations.fleet.host(spec.host)
         return observe_daemon_state(host, server_daemon_name(spec.name)) == "running"
 

@@ -162,7 +162,7 @@ def _describe(spec: Mapping[str, Any], kind: str) -> str:
             "snapshot" in spec
         ):
             return str(spec["snapshot"])
-        case "db.move" if "changed" in spec and "former_host" in spec:
+        case "db.move" | "db.failover" if "changed" in spec and "former_host" in spec:
             return f"{spec['former_host']} to {spec['changed']['host']}"
         case "db.clone" if "database" in spec:
             return f"of {spec['database']}"

@@ -47,7 +47,7 @@ class DatabaseNames:
         record = self._operations.ready(name)
         require_name("database", new_name)
         self._require_name_free(new_name)
-        self._operations.require_reachable(record.spec.host)
+        self._operations.require_reachable(record.spec.host, record.spec.name)
         if self._operations.volumes.lineage(name).children:
             raise RefusedError(
                 f"Clones stand on the database {name}.",

@@ -25,6 +25,7 @@ from grampus.databases.names.trash_steps import (
 )
 from grampus.databases.operating import DatabaseOperations
 from grampus.databases.placement import decide_address, decide_server_id
+from grampus.hosts.port import HostUnreachableError
 
 Sentences = list[str]
 
@@ -53,8 +54,8 @@ class DatabaseTrash:
     def plan_trash(self, name: str, *, keep_days: int = DEFAULT_KEEP_DAYS) -> TrashOrder:
         """The deletion of a database that is kept for `keep_days` days.
 
-        Raises NotFoundError, UsageError for `keep_days`, HostUnreachableError, RefusedError with
-        code `protected`, `pool-full`, or `no-volume` when there is nothing to keep.
+        Raises NotFoundError, UsageError for `keep_days`, RefusedError with code `protected`,
+        `pool-full`, or `no-volume` when there is nothing to keep.
         """
         record = self._operations.records.get(name)
         now = self._operations.clock.now()
@@ -65,7 +66,6 @@ class DatabaseTrash:
                 f"`grampus db unprotect {name}` allows it to be deleted.",
                 code="protected",
             )
-        self._operations.require_reachable(record.spec.host)
         try:
             self._operations.volumes.get(name)
         except NotFoundError:
@@ -119,7 +119,12 @@ class DatabaseTrash:
         name = former.name if name is None else require_name("database", name)
         self._require_name_free(name, wanted)
         host = self._operations.fleet.host(host or former.host).name
-        self._operations.require_reachable(host)
+        if not self._operations.fleet.is_reachable(host):
+            raise HostUnreachableError(
+                f"The host {host} cannot be reached.",
+                f"Bring it back, or choose another host: `grampus db undelete {wanted} --host "
+                "HOST`.",
+            )
         if name != former.name:
             # Clones know what they stand on by the image's name.
             self._operations.volumes.trash.require_purgeable(trashed.volume)

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from grampus.core.errors import NotFoundError
 from grampus.databases.database_work import IMAGE_PREFIX, DatabaseWork
 from grampus.databases.kinds import OperationType
+from grampus.databases.left_instances import note_left_volume, note_lost_host, unless_lost
 from grampus.databases.model import (
     DatabaseSpec,
     DesiredState,
@@ -55,10 +56,19 @@ def _trash_steps(ports: StepPorts, order: TrashOrder) -> list[Step]:
     spec, name = order.spec, order.spec.name
     work = DatabaseWork(ports, spec)
 
+    def mark() -> None:
+        note_lost_host(ports, spec)
+        work.mark_deleting()
+
+    def forget() -> None:
+        ports.records.remove_scratch(name)  # of a host that is lost
+        ports.records.remove(name)
+
     def note() -> None:
         if ports.records.find_trashed(order.key) is not None or not work.has_own_volume():
             return
-        volume = ports.volumes.trash.drain(name)
+        leaves = note_left_volume(ports, spec)
+        volume = ports.volumes.trash.drain(name, leaves_lost=leaves)
         record = ports.records.get(name)
         former = record.model_copy(update={"phase": "ready", "desired": order.desired})
         ports.records.put_trashed(
@@ -80,19 +90,23 @@ def _trash_steps(ports: StepPorts, order: TrashOrder) -> list[Step]:
 
     until = f"{order.expires_at:%Y-%m-%d %H:%M} UTC"
     return [
-        Step("mark", f"Mark {name} as deleting", work.mark_deleting),
-        Step("server", "Stop the server", work.stop_server),
-        Step("scratch", "Remove its scratch instance, if any", work.remove_scratch),
-        Step("address", f"Take the address {spec.address} away", work.address_changes()[1]),
+        Step("mark", f"Mark {name} as deleting", mark),
+        Step("server", "Stop the server", unless_lost(work.stop_server)),
+        Step("scratch", "Remove its scratch instance, if any", unless_lost(work.remove_scratch)),
+        Step(
+            "address",
+            f"Take the address {spec.address} away",
+            unless_lost(work.address_changes()[1]),
+        ),
         Step("drain", "Detach the volume, with all that was written in its image", note),
         Step("volume", f"Move the image into the trash, until {until}", trash_volume),
-        Step("files", f"Remove its files on {spec.host}", work.remove_files),
+        Step("files", f"Remove its files on {spec.host}", unless_lost(work.remove_files)),
         Step(
             "secrets",
             "Put its passwords aside",
             lambda: ports.credentials.ensure_moved(name, order.key),
         ),
-        Step("record", f"Forget {name}", lambda: ports.records.remove(name)),
+        Step("record", f"Forget {name}", forget),
     ]
 
 

@@ -16,7 +16,7 @@ from grampus.databases.endpoints.endpoint_work import EndpointWork
 from grampus.databases.kinds import OperationType, new_identity
 from grampus.databases.lifecycle import DELETE
 from grampus.databases.live.live_changes import LiveWork
-from grampus.databases.model import DatabaseSpec
+from grampus.databases.model import DatabaseSpec, DesiredState, LeftInstance
 from grampus.databases.replicas.comparing import ReplicaComparing, require_nothing_lost
 from grampus.databases.replicas.replica_work import ReplicaWork
 from grampus.databases.step_ports import StepPorts
@@ -51,6 +51,9 @@ class PromoteOrder(BaseModel):
     replica: DatabaseSpec  # as it is
     primary: str
     wait_for: str | None  # transactions that the primary had; None: what was received is enough
+    # The primary, when its host cannot be reached: it is fenced before anybody writes here.
+    fenced: DatabaseSpec | None = None
+    fenced_was: DesiredState = "running"  # what was wanted of it until then
     # Those that its primary's read-only endpoint is noted to lead to; None: it is served nowhere.
     endpoint_members: tuple[DatabaseSpec, ...] | None = None
 
@@ -138,6 +141,16 @@ def _promote_steps(ports: StepPorts, order: PromoteOrder) -> list[Step]:
                 lambda: following.catch_up(wait_for),
             )
         )
+    fenced = order.fenced
+    if fenced is not None:
+        steps.append(
+            Step(
+                "fence",
+                f"Cut {primary} off from its volume, and keep it from starting by itself",
+                lambda: _fence_primary(ports, fenced),
+                lambda: ports.records.change(primary, desired=order.fenced_was),
+            )
+        )
     return [
         *steps,
         Step(
@@ -160,6 +173,13 @@ def _promote_steps(ports: StepPorts, order: PromoteOrder) -> list[Step]:
         Step("metadata", "Note it on the image", live.write_facts, former.write_facts),
         Step("account", f"Remove its account on {primary}", following.forget_account),
     ]
+
+
+def _fence_primary(ports: StepPorts, primary: DatabaseSpec) -> None:
+    """Nobody writes to it any more, and it does not come up by itself when its host is back."""
+    ports.records.change(primary.name, desired="stopped")
+    ports.records.put_left(LeftInstance(spec=primary, left_at=ports.clock.now()))
+    ports.volumes.takeovers.ensure_fenced(primary.name, primary.host)
 
 
 class _RenewWork:

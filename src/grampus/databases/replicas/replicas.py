@@ -11,8 +11,10 @@ from grampus.databases.clones.cloning import DatabaseClones
 from grampus.databases.clones.decide_clone import CloneRequest
 from grampus.databases.endpoints.decide_endpoint import Candidate
 from grampus.databases.endpoints.read_endpoints import EndpointChange, ReadEndpoints
+from grampus.databases.failover.decide_rehoming import GIVEN_UP
+from grampus.databases.instance import observe_listening_from
 from grampus.databases.kinds import DocumentT, OperationType
-from grampus.databases.model import DatabaseRecord
+from grampus.databases.model import DatabaseRecord, DatabaseSpec
 from grampus.databases.placement import HostLoad, decide_address
 from grampus.databases.ports import CopiesPort
 from grampus.databases.replicas.comparing import (
@@ -170,8 +172,7 @@ class DatabaseReplicas:
     def plan_remove(self, name: str, *, discards_errant: bool = False) -> RemoveOrder:
         """The end of a replica; with `discards_errant` also of one that is ahead.
 
-        Raises NotFoundError, HostUnreachableError, RefusedError with code `no-replica`,
-        `protected` or `ahead`.
+        Raises NotFoundError, RefusedError with code `no-replica`, `protected` or `ahead`.
         """
         spec = self.require_replica(name).spec
         if spec.protected:
@@ -180,7 +181,6 @@ class DatabaseReplicas:
                 f"`grampus db unprotect {name}` allows it to be removed.",
                 code="protected",
             )
-        self._operations.require_reachable(spec.host)
         if not discards_errant:
             # What cannot be told is no reason here: a replica or its primary may be gone for good.
             compared = replace(self._comparing.compare(name), unknown=None)
@@ -248,6 +248,7 @@ class DatabaseReplicas:
         primary = spec.replica_of or ""
         self._operations.ready(name)
         self._require_running(name)
+        self._require_silent(primary, spec)
         wait_for = None
         if wait:
             position = self._looks.position_of(primary, administrator_of)
@@ -266,11 +267,37 @@ class DatabaseReplicas:
             records = self._operations.records
             followers = {known: records.get(known).spec for known in self.names(primary)}
             led_to = tuple(followers[one] for one in endpoint.members if one in followers)
+        lost = self._lost_primary(primary)
         return PromoteOrder(
             replica=spec,
             primary=primary,
             wait_for=wait_for,
+            fenced=lost.spec if lost else None,
+            fenced_was=lost.desired if lost else "running",
             endpoint_members=led_to,
+        )
+
+    def _lost_primary(self, primary: str) -> DatabaseRecord | None:
+        """The primary, if it may still be written to on a host that cannot be reached."""
+        record = self._operations.records.find(primary)
+        if record is None or record.phase != "ready":
+            return None
+        return None if self._operations.fleet.is_reachable(record.spec.host) else record
+
+    def _require_silent(self, primary: str, replica: DatabaseSpec) -> None:
+        """Raise RefusedError with code `still-serving` when a primary that cannot be told answers
+        its clients."""
+        lost = self._lost_primary(primary)
+        here = self._operations.fleet.host(replica.host)
+        if lost is None or not observe_listening_from(here, lost.spec):
+            return
+        raise RefusedError(
+            f"The host {lost.spec.host} cannot be reached, but the database {primary} still "
+            f"answers clients at {lost.spec.address}:{lost.spec.port}.",
+            f"Look at the network between this machine and {lost.spec.host}. To promote "
+            f"{replica.name} all the same, cut {primary} off first: `grampus volume fence "
+            f"{primary}`.",
+            code="still-serving",
         )
 
     def promote(self, name: str, *, wait: bool = False) -> DatabaseRecord:
@@ -282,9 +309,17 @@ class DatabaseReplicas:
         operations = self._operations
         primary = self.require_replica(name).spec.replica_of or ""
         # Nobody lets the endpoint lead to it again meanwhile.
-        with operations.locked(primary, lane="endpoint"), operations.locked(name):
+        with (
+            operations.locked(primary, lane="endpoint"),
+            operations.locked(name),
+            operations.locked(primary),
+        ):
             operations.settle(name)
-            operations.run(PROMOTE_REPLICA, self.plan_promote(name, wait=wait))
+            order = self.plan_promote(name, wait=wait)
+            operations.run(PROMOTE_REPLICA, order)
+            for operation in operations.unfinished(primary) if order.fenced else ():
+                if operation.kind in GIVEN_UP:  # it would bring up a second primary
+                    operations.give_up(operation, f"{name} was promoted in its place")
         return self._operations.records.get(name)
 
     # -- the read-only endpoint ---------------------------------------------------------------
@@ -344,7 +379,7 @@ class DatabaseReplicas:
                 f"`grampus db start {name}` starts it; then renew it.",
                 code="not-running",
             )
-        self._operations.require_reachable(record.spec.host)
+        self._operations.require_reachable(record.spec.host, record.spec.name)
         primary = self._running_primary(record.spec.replica_of or "")
         self._operations.volumes.require_writable(primary.spec.name)  # a snapshot of it is taken
         if not discards_errant:
@@ -399,7 +434,7 @@ class DatabaseReplicas:
         return record
 
     def _require_running(self, name: str) -> None:
-        self._operations.require_reachable(self._operations.records.get(name).spec.host)
+        self._operations.require_reachable(self._operations.records.get(name).spec.host, name)
         status = self._databases.show(name).status
         if status != "running":
             raise RefusedError(

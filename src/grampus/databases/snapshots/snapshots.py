@@ -114,7 +114,7 @@ class DatabaseSnapshots:
                 f"Leave --no-safety-snapshot out, or `grampus db unprotect {name}` first.",
                 code="protected",
             )
-        self._operations.require_reachable(record.spec.host)
+        self._operations.require_reachable(record.spec.host, record.spec.name)
         now = self._operations.clock.now()
         return RollbackChange(
             id=f"{snapshot} {now.isoformat()}",

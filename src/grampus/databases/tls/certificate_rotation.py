@@ -6,6 +6,7 @@ from pathlib import Path
 
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.databases.certificates import SERVER_CERTIFICATE, name_authority
+from grampus.databases.kept_certificates import keep_certificates
 from grampus.databases.model import DatabaseRecord
 from grampus.databases.operating import DatabaseOperations
 from grampus.databases.replicas.replica_rules import replicas_of
@@ -74,7 +75,7 @@ class CertificateRotation:
         records = self._operations.records.all()
         for follower in replicas_of(records, name):
             if records[follower].desired == "running":
-                self._operations.require_reachable(records[follower].spec.host)
+                self._operations.require_reachable(records[follower].spec.host, follower)
         return RetireCertificatesOrder(database=name)
 
     def describe_retire(self, order: RetireCertificatesOrder) -> Sentences:
@@ -122,13 +123,26 @@ class CertificateRotation:
                 found[name] = state
         return found
 
+    def keep_copies(self) -> None:
+        """Keep copies of all certificates on hosts that can be reached, for a failover.
+
+        A database gets one at each start; one that has run since an earlier release has none.
+        """
+        for record in self._operations.records.all().values():
+            if record.phase != "ready":
+                continue
+            if self._operations.fleet.is_reachable(record.spec.host):
+                ports = self._operations.ports
+                host = self._operations.fleet.host(record.spec.host)
+                keep_certificates(ports, host, names_of(ports, record.spec))
+
     def authorities_file(self, name: str) -> Path:
         """What clients are to trust, as `ssl-ca`; on this machine."""
         return self._operations.credentials.ca_file(name)
 
     def _reachable(self, name: str) -> DatabaseRecord:
         record = self._operations.ready(name)
-        self._operations.require_reachable(record.spec.host)
+        self._operations.require_reachable(record.spec.host, record.spec.name)
         return record
 
     def _is_rotated(self, record: DatabaseRecord) -> bool:

@@ -26,6 +26,7 @@ from grampus.databases.certificates import (
 )
 from grampus.databases.database_work import DatabaseWork
 from grampus.databases.instance import observe_answer, observe_daemon_state
+from grampus.databases.kept_certificates import keep_certificates
 from grampus.databases.kinds import OperationType
 from grampus.databases.layout import (
     MYSQL_GID,
@@ -81,6 +82,7 @@ class CertificateWork:
     def make_next(self, authority: str) -> None:
         shared = DatabaseWork(self._ports, self._spec()).authority()
         ensure_next_certificates(self._host(), self._plan(), authority, shared)
+        self._keep()
 
     def trust_both(self) -> None:
         """Whoever reads a file of Grampus trusts both authorities from now on."""
@@ -112,6 +114,7 @@ class CertificateWork:
                 ["mv", "-T", str(plan.next_tls_dir), str(plan.tls_dir)],
             )
         )
+        self._keep()
 
     def reload(self) -> None:
         """A server that does not run reads its files when it starts."""
@@ -143,6 +146,11 @@ class CertificateWork:
     def _write_authorities(self, authorities: str) -> None:
         path = self._plan().tls_dir / AUTHORITIES
         self._host().write_file(path, authorities, mode=0o600, uid=MYSQL_UID, gid=MYSQL_GID)
+        self._keep()
+
+    def _keep(self) -> None:
+        """Copies of the certificates as they are now, for the day when their host is lost."""
+        keep_certificates(self._ports, self._host(), self._plan())
 
     def _is_running(self, spec: DatabaseSpec) -> bool:
         host = self._ports.fleet.host(spec.host)

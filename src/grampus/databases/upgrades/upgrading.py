@@ -45,7 +45,7 @@ class DatabaseUpgrades:
         is_there = parse_version(record.server_version)[: len(parse_version(chosen))]
         if image_id == spec.image_id and is_there == parse_version(chosen):
             return None
-        self._operations.require_reachable(spec.host)
+        self._operations.require_reachable(spec.host, spec.name)
         now = self._operations.clock.now()
         return UpgradeOrder(
             id=f"{chosen} {now.isoformat()}",

@@ -24,7 +24,7 @@ class DatabaseRotation:
         `not-running`, or `benchmark` while a scratch instance runs.
         """
         record = self._operations.ready(name)
-        self._operations.require_reachable(record.spec.host)
+        self._operations.require_reachable(record.spec.host, record.spec.name)
         host = self._operations.fleet.host(record.spec.host)
         is_running = observe_daemon_state(host, server_daemon_name(name)) == "running"
         if record.desired != "running" or not is_running:

@@ -177,7 +177,7 @@ class DatabaseUsers:
     def running(self, database: str) -> DatabaseRecord:
         """The record of a database whose server can be asked. Raises as every method does."""
         record = self._operations.ready(database)
-        self._operations.require_reachable(record.spec.host)
+        self._operations.require_reachable(record.spec.host, record.spec.name)
         host = self._operations.fleet.host(record.spec.host)
         is_running = observe_daemon_state(host, server_daemon_name(database)) == "running"
         if record.desired != "running" or not is_running:

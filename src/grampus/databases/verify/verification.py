@@ -123,7 +123,7 @@ class DatabaseVerification:
     def _require(self, name: str, *, tables: bool) -> DatabaseRecord:
         record = self._operations.ready(name)
         if tables:
-            self._operations.require_reachable(record.spec.host)
+            self._operations.require_reachable(record.spec.host, record.spec.name)
             host = self._operations.fleet.host(record.spec.host)
             if observe_daemon_state(host, server_daemon_name(name)) != "running":
                 raise RefusedError(

@@ -1,0 +1,1 @@
+"""Databases that run on again after their host was lost."""

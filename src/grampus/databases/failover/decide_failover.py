@@ -1,0 +1,95 @@
+"""Whether a database may be taken away from its host, and where it goes. All pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from grampus.core.errors import RefusedError, UsageError
+from grampus.databases.model import DatabaseSpec
+from grampus.databases.placement import HostLoad
+
+
+@dataclass(frozen=True)
+class HostSigns:
+    """What is seen of a database at its host."""
+
+    reachable: bool  # commands can be run there
+    server_running: bool = False  # of one that can be reached
+    volume_alive: bool = False  # of one that can be reached
+    answers_clients: bool = False  # somebody listens at the database's address
+
+    @property
+    def serves(self) -> bool:
+        """Whether the host may serve the database still."""
+        return self.server_running or self.volume_alive or self.answers_clients
+
+
+def require_lost(spec: DatabaseSpec, signs: HostSigns, *, shall_run: bool, forced: bool) -> None:
+    """Raise RefusedError with code `host-answers` or `still-serving` unless its host is lost.
+
+    A host that can be reached, and on which neither server nor volume is alive, cannot serve the
+    database: that is as good as lost for a database that shall run.
+    """
+    if forced:
+        return
+    name, host = spec.name, spec.host
+    if signs.reachable and (signs.serves or not shall_run):
+        raise RefusedError(
+            f"The host {host} answers, and so the database {name} need not be taken from it.",
+            f"`grampus db move {name} --host HOST` moves it and loses nothing, and `grampus db "
+            f"restart {name}` restarts a server that hangs; --force takes the database from {host} "
+            "all the same.",
+            code="host-answers",
+        )
+    if signs.serves:
+        raise RefusedError(
+            f"The host {host} cannot be reached, but the database {name} still answers clients at "
+            f"{spec.address}:{spec.port}.",
+            f"Look at the network between this machine and {host}. --force takes the database from "
+            f"{host} all the same: its sessions end.",
+            code="still-serving",
+        )
+
+
+def require_consent(
+    spec: DatabaseSpec, needed_log: str | None, target: str, *, accepts_loss: bool
+) -> int | None:
+    """How many milliseconds of commits may be lost; None: nothing that was acknowledged is.
+
+    `needed_log` is the host whose log may hold commits that the cluster lacks. Raises RefusedError
+    with code `may-lose` when that is not accepted.
+    """
+    if needed_log is None or needed_log == target:
+        return None
+    if not accepts_loss:
+        raise RefusedError(
+            f"The database {spec.name} has the write path cache: the log on {needed_log} may hold "
+            f"commits of its last {spec.max_lag_ms} ms that the cluster lacks, and the failover "
+            "gives them up.",
+            f"If {needed_log} can come back soon, wait for it. To go on without them, add "
+            f"--accept-loss: `grampus db failover {spec.name} --accept-loss`.",
+            code="may-lose",
+        )
+    return spec.max_lag_ms
+
+
+def decide_targets(loads: Sequence[HostLoad], former: str, asked: str | None) -> list[str]:
+    """The hosts to try, the best first: the one asked for, or those with the fewest databases.
+
+    Raises UsageError when it is asked to stay where it is, RefusedError with code `no-host`.
+    """
+    if asked is not None:
+        if asked == former:
+            raise UsageError(
+                f"The database is on {former} already.", "Choose another host with --to."
+            )
+        return [asked]
+    others = [load for load in loads if load.reachable and load.name != former]
+    if not others:
+        raise RefusedError(
+            f"No host but {former} can be reached.",
+            "Bring another host up (`grampus lab status` shows which are down), then try again.",
+            code="no-host",
+        )
+    return [load.name for load in sorted(others, key=lambda load: (load.databases, load.name))]

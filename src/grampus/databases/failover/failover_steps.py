@@ -1,0 +1,159 @@
+"""A database taken from a lost host and run on another one, as a list of steps.
+
+The order is that of INV-25: fence, confirm, replay, open. Until the fence is confirmed nothing has
+changed for the database, and all is undone; from then on it is finished, by whoever comes next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import PurePosixPath
+
+from pydantic import BaseModel, ConfigDict
+
+from grampus.core.errors import NotFoundError
+from grampus.databases.database_work import SWITCH_CPUS, DatabaseWork, discard
+from grampus.databases.kept_certificates import place_certificates
+from grampus.databases.kinds import OperationType
+from grampus.databases.layout import plan_instance
+from grampus.databases.live.live_changes import LiveWork
+from grampus.databases.model import DatabaseSpec, LeftInstance
+from grampus.databases.step_ports import StepPorts
+from grampus.hosts.port import HostUnreachableError
+from grampus.state.operations import Step
+
+
+class FailoverOrder(BaseModel):
+    """A failover, as its steps need it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    changed: DatabaseSpec  # as it shall be
+    former_host: str
+    fenced_host: str | None  # from which its volume is taken; None: it is attached nowhere
+    running: bool  # it shall run
+    may_lose_ms: int | None = None  # of commits in a log that is given up; None: nothing is lost
+
+    @property
+    def former(self) -> DatabaseSpec:
+        return self.changed.model_copy(update={"host": self.former_host})
+
+
+class FailoverWork:
+    """What the steps of one failover do; every method is idempotent."""
+
+    def __init__(self, ports: StepPorts, order: FailoverOrder) -> None:
+        self._ports = ports
+        self._order = order
+        self._name = order.changed.name
+        self._there = DatabaseWork(ports, order.changed)
+
+    def prepare(self) -> None:
+        """Its certificates on the new host: those that clients trust."""
+        host = self._there.host()
+        plan = plan_instance(self._order.changed, host.data_dir, PurePosixPath("/nonexistent"))
+        discard(place_certificates(self._ports, host, plan))
+
+    def unprepare(self) -> None:
+        with contextlib.suppress(HostUnreachableError):
+            self._there.remove_files()
+
+    def fence(self) -> None:
+        if self._order.fenced_host is not None:
+            self._ports.volumes.takeovers.ensure_fenced(self._name, self._order.fenced_host)
+
+    def silence(self) -> None:
+        """A host that can be told: it has answered, and was overruled."""
+        order, ports = self._order, self._ports
+        for name in {order.former_host, order.fenced_host or order.former_host}:
+            if name == order.changed.host or not ports.fleet.is_reachable(name):
+                continue
+            with contextlib.suppress(HostUnreachableError):
+                there = DatabaseWork(ports, order.changed.model_copy(update={"host": name}))
+                there.remove_daemons()
+                there.address_changes()[1]()
+
+    def record(self) -> None:
+        """Where it is from now on, and what is to be cleared away where it was."""
+        order, records = self._order, self._ports.records
+        scratch = records.find_scratch(self._name)
+        for name in {order.former_host, order.fenced_host or order.former_host}:
+            if name == order.changed.host:
+                continue
+            spec = order.changed.model_copy(update={"host": name})
+            left_scratch = scratch if scratch and scratch.database.host == name else None
+            known = {left.key: left for left in records.all_left()}.get(f"{name}/{self._name}")
+            if known is None:
+                now = self._ports.clock.now()
+                records.put_left(LeftInstance(spec=spec, left_at=now, scratch=left_scratch))
+        if scratch is not None and scratch.database.host != order.changed.host:
+            records.remove_scratch(self._name)
+        wish = {"desired": "running"} if order.running else {}
+        records.change(self._name, spec=order.changed, **wish)
+
+    def attach(self) -> None:
+        discard(self._ports.volumes.ensure_attached(self._name, self._order.changed.host))
+
+    def serve(self) -> None:
+        hurried = self._order.changed.model_copy(
+            update={"cpus": max(self._order.changed.cpus, SWITCH_CPUS)}
+        )
+        DatabaseWork(self._ports, hurried).serve()
+        live = LiveWork(self._ports, self._order.changed)
+        live.set_limits()
+        live.record_pool()
+
+
+def _failover_steps(ports: StepPorts, order: FailoverOrder) -> list[Step]:
+    spec, name = order.changed, order.changed.name
+    there, lost = spec.host, order.former_host
+    work, on_there = FailoverWork(ports, order), DatabaseWork(ports, spec)
+    log = (
+        ""
+        if order.may_lose_ms is None
+        else f", and give up its log there: at most {order.may_lose_ms} ms of commits"
+    )
+    taking = [
+        Step("prepare", f"Write its certificates to {there}", work.prepare, work.unprepare),
+        Step("fence", f"Cut {order.fenced_host or lost} off from its volume{log}", work.fence),
+        Step("silence", f"Stop the server on {lost}, if {lost} can be reached", work.silence),
+        Step("record", f"Record that {name} is on {there}", work.record),
+    ]
+    metadata = Step("metadata", "Note it on the image", on_there.write_facts)
+    if not order.running:
+        return [*taking, metadata]
+    return [
+        *taking,
+        Step("address", f"Give {there} the address {spec.address}", on_there.address_changes()[0]),
+        Step(
+            "attach", f"Attach the volume to {there}, with all that its journal holds", work.attach
+        ),
+        Step("files", "Write configuration", on_there.files),
+        Step("serve", f"Start the server on {there}", work.serve),
+        metadata,
+    ]
+
+
+def _is_undone_now(ports: StepPorts, order: FailoverOrder) -> bool:
+    """Until the fence is confirmed, the host that was taken for lost may serve the database."""
+    if order.fenced_host is None:
+        return False
+    try:
+        return ports.volumes.get(order.changed.name).host == order.fenced_host
+    except NotFoundError:
+        return False
+
+
+FAIL_OVER = OperationType(
+    kind="db.failover",
+    what="failover of the database",
+    document=FailoverOrder,
+    build=_failover_steps,
+    subject=lambda order: order.changed.name,
+    when_cut_off="finish",
+    address=lambda order: order.changed.address,
+    closes_image=True,
+    opens_volume=True,
+    is_undone_now=_is_undone_now,
+    is_first=True,
+)

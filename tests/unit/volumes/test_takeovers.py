@@ -1,0 +1,111 @@
+"""INV-2, INV-25, INV-74: volumes are taken from lost hosts, and cleared away there later on."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.interruption import Killed
+
+from .world import IMAGE, LAB, MOUNT, World
+
+
+@pytest.fixture
+def lost(world: World) -> World:
+    """A volume attached to h1, which is cut off since."""
+    world.build_volumed()
+    world.create()
+    world.attach()
+    world.cut_off(world.h1)
+    return world
+
+
+def test_it_is_fenced_and_attached_elsewhere(lost: World) -> None:
+    client = lost.service().get("demo").attachment.client_address  # type: ignore[union-attr]
+    lost.service().takeovers.ensure_fenced("demo", "h1")
+    assert lost.cluster.blocklist == [client]
+    lost.attach(host="h2")
+    assert lost.image.data == "precious"
+
+
+def test_from_another_host_than_it_is_on_nothing_is_taken(lost: World) -> None:
+    lost.service().takeovers.ensure_fenced("demo", "h2")
+    assert lost.service().get("demo").host == "h1"
+    assert lost.cluster.blocklist == []
+
+
+def test_an_attaching_that_left_no_client_is_fenced_by_its_key(world: World) -> None:
+    """Of a lost host nobody can find out more: whoever has the key is cut off, seen or not."""
+    world.build_volumed()
+    world.create()
+    record = world.service().get("demo").model_copy(update={"host": "h1"})
+    world.store.put("volume", LAB, "demo", record)
+    world.service().takeovers.ensure_fenced("demo", "h1")
+    fenced = world.service().get("demo")
+    assert (fenced.host, [left.host for left in fenced.fenced]) == (None, ["h1"])
+    assert world.cluster.users == {}
+    world.attach(host="h2")
+
+
+def test_killed_while_an_attachment_began_it_is_fenced_all_the_same(world: World) -> None:
+    world.build_volumed()
+    world.create()
+    for point in range(200):
+        world.fuse.left, world.fuse.error = point, Killed()
+        try:
+            world.service().ensure_attached("demo", "h1")
+        except Killed:
+            pass
+        else:
+            break
+        world.cut_off(world.h1)
+        world.fuse.left = None
+        world.service().takeovers.ensure_fenced("demo", "h1")
+        assert world.service().get("demo").host is None
+        assert world.cluster.watchers(IMAGE) == [], f"killed at {point}"
+        world.h1.up = True
+        world.service().ensure_fenced_cleared("demo")
+    assert point > 5
+
+
+def test_log_of_a_lost_host_is_known_and_given_up(world: World) -> None:
+    world.build_volumed()
+    world.create(write_path="cache")
+    world.attach()
+    world.cut_off(world.h1)
+    takeovers = world.service().takeovers
+    assert takeovers.find_needed_log("demo") == "h1"
+    takeovers.ensure_fenced("demo", "h1")
+    assert takeovers.find_needed_log("demo") is None
+    world.attach(host="h2")
+
+
+def test_volume_goes_while_its_former_host_is_away_and_is_cleared_there_later(
+    lost: World,
+) -> None:
+    takeovers = lost.service().takeovers
+    takeovers.ensure_fenced("demo", "h1")
+    volume = lost.service().get("demo")
+    takeovers.ensure_absent("demo", volume.spec)
+    assert IMAGE not in lost.cluster.images
+    assert MOUNT in lost.h1.mounts
+    lost.h1.up = True
+    assert takeovers.ensure_left_cleared(volume, "h1")
+    assert MOUNT not in lost.h1.mounts
+    assert lost.h1.daemons == {}
+    assert lost.service().find("demo") is None
+
+
+def test_log_of_a_volume_that_is_gone_is_removed_when_its_host_is_back(world: World) -> None:
+    world.build_volumed()
+    world.create(write_path="cache")
+    world.attach()
+    world.cut_off(world.h1)
+    takeovers = world.service().takeovers
+    takeovers.ensure_fenced("demo", "h1")
+    volume = world.service().get("demo")
+    takeovers.ensure_absent("demo", volume.spec)
+    directory = world.local_directory()
+    assert [path for path in world.h1.files if path.is_relative_to(directory)]
+    world.h1.up = True
+    assert takeovers.ensure_left_cleared(volume, "h1")
+    assert not [path for path in world.h1.files if path.is_relative_to(directory)]
