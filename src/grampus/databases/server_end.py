@@ -94,8 +94,10 @@ def explain_end(end: ServerEnd) -> str:
         "killed": "something killed it (SIGKILL)",
         "absent": "its host or its container was stopped",
     }[end.kind]
-    shows_log = end.said and end.kind in ("signal", "error")
-    return f"{reason}: {end.said.rstrip('.')}" if shows_log else reason
+    shows_log = end.kind in ("signal", "error") or (
+        end.kind == "killed" and _MARKED.search(end.said) is not None
+    )
+    return f"{reason}: {end.said.rstrip('.')}" if shows_log and end.said else reason
 
 
 def advise_on_end(end: ServerEnd, name: str) -> str:

@@ -19,7 +19,7 @@ from grampus.databases.clones.decide_golden import GoldenSpec
 from grampus.databases.clones.golden import GoldenVolumes
 from grampus.databases.creating import CREATE, CreateOrder
 from grampus.databases.database_work import DatabaseWork
-from grampus.databases.instance import last_words, observe_daemon_state
+from grampus.databases.instance import observe_daemon_state
 from grampus.databases.kinds import DocumentT, OperationType
 from grampus.databases.layout import (
     client_option_file,
@@ -51,7 +51,7 @@ from grampus.databases.ports import ClusterPort, ImagePort, VolumePort
 from grampus.databases.request import CreateRequest
 from grampus.databases.scratch import SCRATCH, SCRATCH_STOP
 from grampus.databases.scratch_work import ScratchWork
-from grampus.databases.server_end import ServerEnd, observe_end
+from grampus.databases.server_end import ServerEnd, explain_end, observe_end
 from grampus.databases.view import (
     ClientCommand,
     CreatedDatabase,
@@ -196,8 +196,10 @@ class DatabaseService:
             if clock.monotonic_s() >= deadline_s:
                 return
             clock.sleep(0.2)
+        found = {status.name: status for status in host.observe_daemons()}
+        end = observe_end(host, name, found.get(daemon))
         raise GrampusError(
-            f"The server of {name} ended: {last_words(host, daemon)}",
+            f"The server of {name} ended: {explain_end(end)}.",
             f"`grampus db start {name}` starts it, and `grampus db verify {name}` checks its "
             "tables.",
             code="server-stopped",
