@@ -11,10 +11,10 @@ SERVERS_EVERY_S = 15.0
 
 def restart_servers(servers: FailedServers) -> list[ControllerEvent]:
     """Start them again, with back-off; each is told of until it runs."""
-    return [_event_of(one) for one in servers.carry_out()]
+    return [event for one in servers.carry_out() for event in _events_of(one)]
 
 
-def _event_of(one: FailedServer) -> ControllerEvent:
+def _events_of(one: FailedServer) -> list[ControllerEvent]:
     failure, name = one.failure, one.database
     text = f"The server of {name} ended: {explain_end(failure.end)}."
     details = {
@@ -23,13 +23,16 @@ def _event_of(one: FailedServer) -> ControllerEvent:
         "restarts": failure.restarts,
         "next_restart": failure.next_at,
     }
+    remedy = advise_on_end(failure.end, name)
     if one.is_restarted:
-        done = f"{text} It was started again."
-        remedy = advise_on_end(failure.end, name) if failure.end.kind == "out-of-memory" else ""
-        return ControllerEvent(name, "server-restarted", done, "done", details, remedy)
+        done = f"The server of {name} was started again."
+        return [
+            # A warning, so that it is kept with the database: over at the next look.
+            ControllerEvent(name, "server-failed", text, "warning", details, remedy),
+            ControllerEvent(name, "server-restarted", done, "done", details),
+        ]
     if failure.problem:
         text += f" It could not be started again: {failure.problem}"
     if one.why_not:
         text += f" It is not started again: {one.why_not}"
-    remedy = advise_on_end(failure.end, name)
-    return ControllerEvent(name, "server-failed", text, "failed", details, remedy)
+    return [ControllerEvent(name, "server-failed", text, "failed", details, remedy)]

@@ -16,6 +16,7 @@ from grampus.volumes.model import FencedAttachment
 
 from .world import LAB, World
 
+RESTARTED = ["server-failed", "server-restarted"]
 BROKEN = "[ERROR] InnoDB: corrupted\n[ERROR] Aborting"
 
 
@@ -52,10 +53,11 @@ def test_a_server_that_ended_is_told_of_and_started_again(world: World) -> None:
     world.create()
     assert _look(world) == []
     _kill(world, out_of_memory=1)
-    (event,) = _look(world)
-    assert (event.database, event.kind, event.level) == ("demo", "server-restarted", "done")
-    assert "memory limit" in event.text
-    assert "db set demo --memory" in event.remedy
+    warning, done = _look(world)
+    assert (warning.database, warning.kind, warning.level) == ("demo", "server-failed", "warning")
+    assert "memory limit" in warning.text
+    assert "db set demo --memory" in warning.remedy
+    assert (done.database, done.kind, done.level) == ("demo", "server-restarted", "done")
     assert world.service().show("demo").status == "running"
     assert _look(world) == []
 
@@ -83,24 +85,23 @@ def test_one_that_does_not_start_is_tried_again_after_longer_and_longer(world: W
     assert failure.next_at - world.clock.now() <= wait
     world.hosts["h1"].serve_failure = ""
     world.clock.sleep(decide_restart_wait_s(2))
-    (event,) = _look(world)
-    assert event.kind == "server-restarted"
+    assert [event.kind for event in _look(world)] == RESTARTED
 
 
 def test_a_server_that_fails_again_soon_is_not_started_again_at_once(world: World) -> None:
     world.create()
     _kill(world)
-    assert [event.kind for event in _look(world)] == ["server-restarted"]
+    assert [event.kind for event in _look(world)] == RESTARTED
     _kill(world)
     assert [event.kind for event in _look(world)] == ["server-failed"]
     world.clock.sleep(decide_restart_wait_s(1))
-    assert [event.kind for event in _look(world)] == ["server-restarted"]
+    assert [event.kind for event in _look(world)] == RESTARTED
 
 
 def test_a_host_that_came_back_has_its_servers_again(world: World) -> None:
     world.create()
     world.hosts["h1"].crash()
-    assert [event.kind for event in _look(world)] == ["server-restarted"]
+    assert [event.kind for event in _look(world)] == RESTARTED
     assert world.service().show("demo").status == "running"
 
 
@@ -139,7 +140,7 @@ def test_a_volume_that_was_fenced_away_is_not_opened_again(world: World) -> None
     # From another host it was taken away by a failover: that says nothing of this one.
     elsewhere = fenced.model_copy(update={"host": "h2"})
     image.record = image.record.model_copy(update={"fenced": (elsewhere,)})
-    assert [event.kind for event in _look(world)] == ["server-restarted"]
+    assert [event.kind for event in _look(world)] == RESTARTED
 
 
 def test_a_user_who_starts_it_ends_the_failure(world: World) -> None:
