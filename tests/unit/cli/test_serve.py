@@ -98,7 +98,7 @@ def test_a_certificate_that_ends_soon_is_warned_of_in_the_same_words_each_hour()
         "shop": CertificateState(NOON + timedelta(days=9), is_rotated=False),
         "store": CertificateState(NOON + timedelta(days=900), is_rotated=False),
     }
-    rotation = SimpleNamespace(all=lambda: states)
+    rotation = SimpleNamespace(all=lambda: states, keep_copies=lambda: None)
     first, later = (
         warn_of_expiry(rotation, now)  # type: ignore[arg-type]
         for now in (NOON, NOON + timedelta(hours=1))
