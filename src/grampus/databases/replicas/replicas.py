@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import ExitStack
 from dataclasses import replace
 
 from grampus.core.errors import GrampusError, RefusedError, not_found
@@ -308,12 +309,12 @@ class DatabaseReplicas:
         """
         operations = self._operations
         primary = self.require_replica(name).spec.replica_of or ""
-        # Nobody lets the endpoint lead to it again meanwhile.
-        with (
-            operations.locked(primary, lane="endpoint"),
-            operations.locked(name),
-            operations.locked(primary),
-        ):
+        with ExitStack() as held:
+            # Nobody lets the endpoint lead to it again meanwhile.
+            held.enter_context(operations.locked(primary, lane="endpoint"))
+            held.enter_context(operations.locked(name))
+            if self._lost_primary(primary) is not None:
+                held.enter_context(operations.locked(primary))
             operations.settle(name)
             order = self.plan_promote(name, wait=wait)
             operations.run(PROMOTE_REPLICA, order)
