@@ -93,7 +93,8 @@ def test_rollback_is_told_until_a_backup_leads_on(
     for _ in range(2):
         after = lab.json(*archive)
         assert "rolled back" in after["problem"]
-        assert (after["restorable_until"], after["stretch"]) == (until, "0002")
+        assert after["restorable_until"] == until
+        assert after["stretch"].endswith("/0002")
     assert shown(lab, name)["restorable_until"] == until
     restore = ("db", "restore", "b-never", "--from", shelf, "--time", after["until"], "--dry-run")
     refused = lab.run(*restore)
@@ -136,7 +137,7 @@ def test_restore_reads_what_was_joined(
             lab.ok("serve", "--once")
         lab.ok("serve", "--once")  # what the one before joined is dropped
         until = shown(lab, name)["restorable_until"]
-        (stretch,) = (shelf / name / "binlogs").iterdir()
+        (stretch,) = (shelf / name / "binlogs").glob("*/*")
         *complete, _ = sorted(path for path in stretch.iterdir() if path.is_dir())
         assert [len(list(log.iterdir())) for log in complete] == [1] * len(complete)
         lab.ok("db", "restore", RESTORED, "--from", str(shelf), "--time", until)

@@ -14,6 +14,7 @@ from grampus.databases.backup.catalogue import Contents
 from grampus.databases.backup.decide_schedule import BackupSchedule, BackupState
 from grampus.databases.backup.decide_tested import RestoreTest
 from grampus.databases.backup.model import BackupManifest
+from grampus.databases.backup.owners import Owner
 from grampus.databases.backup.places import S3_SCHEME, TargetPlace, parse_place
 from grampus.databases.model import DatabaseRecord
 
@@ -45,7 +46,7 @@ CredentialsOption = Annotated[
     ),
 ]
 # Of what is remembered of backups: how to look again, which says nothing to anybody else.
-_OWN_MEMORY = {"archive_end", "gap_after", "reaching_id", "read_at"}
+_OWN_MEMORY = {"place_id", "archive_end", "gap_after", "reaching_id", "read_at"}
 NameArgument = Annotated[str, typer.Argument(help="The database's name.")]
 
 
@@ -90,6 +91,13 @@ def describe_test(test: RestoreTest | None) -> str:
         return "never"
     how = "failed" if test.problem else "compared" if test.compared else "checked"
     return f"{test.at:%Y-%m-%d %H:%M}, {how}"
+
+
+def describe_owner(owner: Owner | None) -> str:
+    """Which of several databases of the same name a backup is of."""
+    if owner is None:
+        return ""
+    return f"{owner.short_id}, lab {owner.lab}" if owner.lab else owner.short_id
 
 
 def backup_pairs(backup: BackupManifest) -> Mapping[str, str]:

@@ -16,6 +16,7 @@ from grampus.cli.backup_documents import (
     backup_document,
     backup_pairs,
     contents_document,
+    describe_owner,
     describe_test,
     place_of,
 )
@@ -36,6 +37,7 @@ from grampus.core.errors import UsageError
 from grampus.core.units import format_bytes
 from grampus.databases.backup.kept import KeptBackups
 from grampus.databases.backup.model import BackupKind
+from grampus.databases.backup.owners import shared_names
 from grampus.databases.backup.places import TargetPlace
 
 backup_app = make_noun(
@@ -120,9 +122,12 @@ def backup_list(
     """The backups in a directory, oldest first; needs neither the key nor a lab."""
     contents = _kept(place_of(from_, endpoint, credentials)).observe(name)
     ordered = sorted(contents.backups.values(), key=lambda backup: (backup.taken_at, backup.id))
+    owners = shared_names(ordered)
+    # Only where it matters: most places have one database under each name.
+    whose = ["database"] if owners else []
     make_output(output_format).table(
         contents_document(contents, ordered),
-        ["backup", "kind", "taken", "data", "stored", "stands on", "key", "tested"],
+        ["backup", "kind", "taken", "data", "stored", "stands on", "key", "tested", *whose],
         [
             [
                 backup.id,
@@ -133,11 +138,14 @@ def backup_list(
                 backup.base.id if backup.base is not None else "",
                 backup.key_id,
                 describe_test(contents.tests.get(backup.id)),
+                *([describe_owner(owners.get(backup.id))] if whose else []),
             ]
             for backup in ordered
         ]
-        + [[found, "incomplete", *[""] * 6] for found in contents.incomplete]
-        + [[found, "unreadable", *[""] * 6] for found in sorted(contents.unreadable)],
+        + [[found, "incomplete", *[""] * (6 + len(whose))] for found in contents.incomplete]
+        + [
+            [found, "unreadable", *[""] * (6 + len(whose))] for found in sorted(contents.unreadable)
+        ],
         "There is no backup" + (f" of '{name}'" if name else "") + f" in {from_}.",
     )
 

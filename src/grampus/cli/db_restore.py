@@ -67,6 +67,14 @@ def db_restore(
             "bigger).",
         ),
     ] = None,
+    from_id: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID",
+            help="With --latest or --time: the beginning of the database's id, if several had the "
+            "same name.",
+        ),
+    ] = None,
     memory: Annotated[
         str | None, typer.Option(metavar="SIZE", help="Memory limit (default: as it had).")
     ] = None,
@@ -88,9 +96,10 @@ def db_restore(
             "Give --backup BACKUP, --latest or --time TIME; `grampus db backup list` shows what "
             "there is.",
         )
-    if of is not None and backup is not None:
+    if (of is not None or from_id is not None) and backup is not None:
         raise UsageError(
-            "--of goes with --latest or --time.", "Leave it out: --backup says it all."
+            "--of and --from-id go with --latest or --time.",
+            "Leave them out: --backup says it all.",
         )
     moment = None if time is None else parse_moment(time)
     request = RestoreRequest(
@@ -98,6 +107,7 @@ def db_restore(
         place=place_of(from_, endpoint, credentials),
         backup_id=backup,
         source=of,
+        source_id=from_id,
         moment=moment,
         size_bytes=None if size is None else parse_bytes(size),
         memory_bytes=None if memory is None else parse_bytes(memory, what="memory size"),

@@ -30,6 +30,13 @@ from grampus.databases.backup.decide_schedule import ArchiveEnd
 from grampus.databases.backup.errors import BackupDamagedError, damaged
 from grampus.databases.backup.keys import BackupKey
 from grampus.databases.backup.sealed_stream import SealedWriter, read_sealed
+from grampus.databases.backup.stretch_names import (
+    following_stretch,
+    newest_stretch,
+    owner_of_stretch,
+    split_stretch,
+    stretch_order,
+)
 from grampus.databases.backup.target import BackupTarget
 
 DocumentT = TypeVar("DocumentT", bound=BaseModel)
@@ -45,46 +52,66 @@ class BinlogArchive:
         database: str,
         *,
         others: Sequence[BackupKey] = (),
+        database_id: str = "",
     ) -> None:
         """What is added is sealed with `key`; what is read may be so with one of `others`.
 
-        A stretch may outlast a key, and no file of it says which one it was sealed with.
+        A stretch may outlast a key, and no file of it says which one it was sealed with. With
+        `database_id`, the stretches are those of that database, and those of earlier releases,
+        which do not say whose they are but by the server's UUID; without one, all that are there.
         """
         self._target = target
         self._key = key
         self._keys = (key, *(other for other in others if other != key))
         self._place = f"{database}/{DIRECTORY}"
+        self._owner = database_id
 
     def stretches(self) -> list[Stretch]:
         """All stretches, oldest first; it lists all there is. Raises BackupDamagedError."""
         return [
             Stretch(
                 id=stretch_id,
-                facts=self._document(stretch_id, STRETCH, StretchFacts),
+                facts=facts,
                 until=self._until(stretch_id),
                 pieces=tuple(without_parts(pieces)),
             )
-            for stretch_id, pieces in sorted(self.pieces().items())
+            for stretch_id, (facts, pieces) in self._opened().items()
         ]
 
     def pieces(self) -> dict[str, list[Piece]]:
         """All pieces by stretch, in any order, those within bigger ones too; it lists all."""
-        return _by_stretch(self._names())
+        return {stretch_id: pieces for stretch_id, (_, pieces) in self._opened().items()}
 
-    def end(self, known: ArchiveEnd | None = None) -> StretchEnd | None:
-        """Where to go on; None: there is no stretch. Raises BackupDamagedError.
+    def has_others(self) -> bool:
+        """Whether other databases archive under this name too."""
+        owners = {owner_of_stretch(found) for found in _by_stretch(self._names())}
+        return bool(owners - {self._owner, ""})
+
+    def end(
+        self, known: ArchiveEnd | None = None, *, server_uuid: str | None = None
+    ) -> StretchEnd | None:
+        """Where to go on; None: there is no stretch of this database.
 
         `known` is where the archive ended some time ago. Where that is still there, only what came
         after it is listed, however much came before; otherwise (pieces were deleted, or another
-        archive lies there now) all is, and `known` counts for nothing.
+        archive lies there now) all is, and `known` counts for nothing. A stretch of an earlier
+        release is gone on with while the database has none of its own, if it is of `server_uuid`.
+        Raises BackupDamagedError.
         """
         names = self._names_since(known) if known is not None else None
         if names is None:
-            known, names = None, self._names()
-        found = _by_stretch(names)
+            known, names = None, self._names(self._owner)
+        former = known.stretch if known is not None else None
+        found = {
+            one: pieces
+            for one, pieces in _by_stretch(names).items()
+            if owner_of_stretch(one) == self._owner or one == former
+        }
         if not found:
+            found = self._of_server(server_uuid)
+        stretch_id = newest_stretch(found)
+        if stretch_id is None:
             return None
-        stretch_id = max(found)
         pieces = in_order(found[stretch_id])
         first_file = pieces[0].file if pieces else None
         if known is not None and known.stretch == stretch_id:
@@ -98,7 +125,7 @@ class BinlogArchive:
 
     def begin(self, facts: StretchFacts, *, after: StretchEnd | None) -> StretchEnd:
         """A new stretch; `after` is the newest one."""
-        stretch_id = f"{int(after.id) + 1 if after is not None else 1:04d}"
+        stretch_id = following_stretch(self._owner, after.id if after is not None else None)
         self._put(f"{stretch_id}/{STRETCH}", facts.model_dump_json().encode())
         return StretchEnd(stretch_id, facts, None, None)
 
@@ -190,14 +217,54 @@ class BinlogArchive:
         if size_bytes != piece.size_bytes:
             raise damaged(f"{name} has {size_bytes} bytes")
 
-    def _names(self, *, after: str = "") -> list[str]:
-        """Below the archive's own place, sorted."""
+    def _opened(self) -> dict[str, tuple[StretchFacts, list[Piece]]]:
+        """The stretches that can be this database's, oldest first.
+
+        One of another database, or of an earlier release and so perhaps another's, is left out
+        where this home has no key that opens it: nothing could be restored from it.
+        """
+        found = _by_stretch(self._names())
+        opened: dict[str, tuple[StretchFacts, list[Piece]]] = {}
+        for stretch_id in sorted(found, key=stretch_order):
+            owner = owner_of_stretch(stretch_id)
+            if self._owner and owner not in ("", self._owner):
+                continue
+            try:
+                facts = self._document(stretch_id, STRETCH, StretchFacts)
+            except BackupDamagedError:
+                if owner == self._owner:
+                    raise
+                continue
+            opened[stretch_id] = facts, found[stretch_id]
+        return opened
+
+    def _of_server(self, server_uuid: str | None) -> dict[str, list[Piece]]:
+        """The stretches of earlier releases that hold that server's binary logs."""
+        if not self._owner or server_uuid is None:
+            return {}
+        return {
+            stretch_id: pieces
+            for stretch_id, (facts, pieces) in self._opened().items()
+            if not owner_of_stretch(stretch_id) and facts.server_uuid == server_uuid
+        }
+
+    def _names(self, below: str = "", *, after: str = "") -> list[str]:
+        """Below the archive's own place, or a part of it, sorted."""
+        place = f"{self._place}/{below}" if below else self._place
         begin = f"{self._place}/{after}" if after else ""
-        names = self._target.names(self._place, after=begin)
+        names = self._target.names(place, after=begin)
         return [name.removeprefix(f"{self._place}/") for name in names]
 
     def _names_since(self, known: ArchiveEnd) -> list[str] | None:
-        """What `known` ended with, and all after it; None: it does not end so any more."""
+        """What `known` ended with, and all after it; None: it does not end so any more.
+
+        A stretch of an earlier release counts only while the database has none of its own.
+        """
+        owner, below = owner_of_stretch(known.stretch), self._owner
+        if owner != self._owner:
+            if owner or self._names(self._owner):
+                return None
+            below = known.stretch
         expected, before = f"{known.stretch}/{STRETCH}", f"{known.stretch}/"
         if known.last_piece is not None:
             piece = parse_piece(known.last_piece)
@@ -206,7 +273,7 @@ class BinlogArchive:
                 return None
             # Its name tells of its content: one of that name is that piece.
             expected, before = f"{known.stretch}/{known.last_piece}", f"{known.stretch}/{begin}"
-        names = self._names(after=before)
+        names = self._names(below, after=before)
         return names if expected in names else None
 
     def _log(self, stretch_id: str, file: str) -> list[Piece]:
@@ -249,7 +316,7 @@ def _by_stretch(names: Iterable[str]) -> dict[str, list[Piece]]:
     """The pieces among names, by their stretches."""
     found: dict[str, list[Piece]] = {}
     for name in names:
-        stretch_id, _, rest = name.partition("/")
+        stretch_id, rest = split_stretch(name)
         pieces = found.setdefault(stretch_id, [])
         piece = parse_piece(rest)
         if piece is not None:

@@ -109,7 +109,7 @@ class BinlogArchiver:
         """What is known of the backups; read from the place when the leading one is not there."""
         state = states.find(name, place)
         # One small file is looked for each time, not all that there are.
-        if state is not None and state.leading is not None:
+        if state is not None and state.leading is not None and state.leading.is_under(name):
             if self._kept(place).catalogue.is_whole(state.leading.id):
                 return state
         elif state is not None and self._was_read(state):
@@ -163,24 +163,28 @@ class BinlogArchiver:
     ) -> tuple[Archived, StretchEnd]:
         """What was done, and where the archive ends now."""
         operations = self._operations
-        spec = operations.ready(name).spec
+        record = operations.ready(name)
+        spec = record.spec
         self._require_running(spec)
         kept = self._kept(place)
-        states.require_place(name, place, kept.target.find_id())
-        target_id = kept.target.ensure_id()
+        found_id = kept.target.find_id()
+        states.require_place(name, place, found_id)
+        target_id = found_id or kept.target.ensure_id()
         states.note_place(name, place, target_id)
         with hold_lock(operations.home, f"archive.{target_id}.{name}", operations.clock):
             key, others = kept.keys.ensure_current(), kept.keys.all()
-            archive = BinlogArchive(kept.target, key, name, others=others)
+            archive = BinlogArchive(kept.target, key, name, others=others, database_id=record.id)
             # Before the server is asked: all that was committed until now is in what it lists.
             now = operations.clock.now()
             rows = administrator_of(operations.ports, spec).query(BINLOGS_QUERY)
             until = decide_until(now, rows[0][1])
             state = states.find(name, place)  # now that nobody else adds to the archive
-            known = archive.end(state.archive_end if state is not None else None)
+            known = archive.end(
+                state.archive_end if state is not None else None, server_uuid=rows[0][0]
+            )
             # Another server's: its volume was rolled back, or a database of that name made anew.
             if new_stretch or known is None or known.facts.server_uuid != rows[0][0]:
-                facts = StretchFacts(server_uuid=rows[0][0], begun_at=until)
+                facts = StretchFacts(server_uuid=rows[0][0], begun_at=until, database_id=record.id)
                 known = archive.begin(facts, after=known)
             source, files = BinlogSource(operations.ports, spec), parse_binary_logs(rows[1:])
             try:
@@ -193,9 +197,8 @@ class BinlogArchiver:
                     states.note_gap(name, place, error.problem, after=after)
                     raise
                 # No number of a log or transaction means what it did: nothing goes on there.
-                known = archive.begin(
-                    known.facts.model_copy(update={"begun_at": until}), after=known
-                )
+                facts = StretchFacts(server_uuid=rows[0][0], begun_at=until, database_id=record.id)
+                known = archive.begin(facts, after=known)
                 copies = decide_copies(None, files, name)
             copied_bytes, added = 0, []
             for piece in copies:

@@ -19,9 +19,11 @@ from grampus.databases.backup.decide_schedule import (
 from grampus.databases.backup.joining import BinlogJoiner, holding_logs
 from grampus.databases.backup.kept import KeptBackups
 from grampus.databases.backup.model import BackupKind, BackupManifest
+from grampus.databases.backup.owners import is_of, own_backups
 from grampus.databases.backup.schedule_steps import SCHEDULE_BACKUPS, BackupScheduleChange
 from grampus.databases.backup.service import DatabaseBackups
 from grampus.databases.backup.states import BackupStates
+from grampus.databases.backup.stretch_names import owner_of_stretch
 from grampus.databases.model import DatabaseRecord
 from grampus.databases.operating import DatabaseOperations
 
@@ -188,30 +190,15 @@ class BackupSchedules:
             one.problems.append(archived.problem)
 
     def _let_logs_go(self, name: str, schedule: BackupSchedule, key_id: str) -> list[str]:
-        """The archived binary logs that no backup of that name needs any more."""
+        """The archived binary logs that no backup of the database needs any more."""
         kept, operations = self._kept(schedule), self._operations
         keys, target_id = kept.keys, kept.target.ensure_id()
-        archive = BinlogArchive(kept.target, keys.get(key_id), name, others=keys.all())
-        with holding_logs(operations.home, operations.clock, target_id, name):
-            return self._remove_spent(kept, archive, name)
-
-    @staticmethod
-    def _remove_spent(kept: KeptBackups, archive: BinlogArchive, name: str) -> list[str]:
-        contents = kept.observe(name)
-        if contents.unreadable:
-            return []  # what those need is not known
-        stretches = archive.stretches()
-        places = [backup.binlog for backup in contents.backups.values() if backup.binlog]
-        spent = decide_spent_pieces(
-            {s.id: [piece.file for piece in s.pieces] for s in stretches},
-            {
-                s.id: [at.file for at in places if at.server_uuid == s.facts.server_uuid]
-                for s in stretches
-            },
+        record = operations.records.get(name)
+        archive = BinlogArchive(
+            *(kept.target, keys.get(key_id), name), others=keys.all(), database_id=record.id
         )
-        for stretch, files in spent.items():
-            archive.remove(stretch, files)
-        return [f"{name}/binlogs/{s}/{file}" for s, files in spent.items() for file in files]
+        with holding_logs(operations.home, operations.clock, target_id, name):
+            return remove_spent_logs(kept, archive, record)
 
     def _is_due(self, record: DatabaseRecord, schedule: BackupSchedule) -> bool:
         state = self._states.find(record.spec.name, schedule.place)
@@ -238,11 +225,40 @@ class BackupSchedules:
         return [
             backup
             for backup in kept.observe(record.spec.name).backups.values()
-            if backup.database.created_at == record.created_at
+            if is_of(backup, record)
         ]
 
     def _kept(self, schedule: BackupSchedule) -> KeptBackups:
         return KeptBackups(self._operations.home, self._operations.clock, schedule.place)
+
+
+def remove_spent_logs(
+    kept: KeptBackups, archive: BinlogArchive, record: DatabaseRecord
+) -> list[str]:
+    """Delete what no backup of that very database needs any more, and say what."""
+    name, contents = record.spec.name, kept.observe(record.spec.name)
+    if contents.unreadable:
+        return []  # what those need is not known
+    own = own_backups(contents.backups, record).values()
+    places = [backup.binlog for backup in own if backup.binlog]
+    is_shared = len(own) < len(contents.backups) or archive.has_others()
+    servers = {place.server_uuid for place in places}
+    # A stretch of an earlier release may be another database's, which cannot be told but by that.
+    stretches = [
+        stretch
+        for stretch in archive.stretches()
+        if owner_of_stretch(stretch.id) or not is_shared or stretch.facts.server_uuid in servers
+    ]
+    spent = decide_spent_pieces(
+        {s.id: [piece.file for piece in s.pieces] for s in stretches},
+        {
+            s.id: [at.file for at in places if at.server_uuid == s.facts.server_uuid]
+            for s in stretches
+        },
+    )
+    for stretch, files in spent.items():
+        archive.remove(stretch, files)
+    return [f"{name}/binlogs/{s}/{file}" for s, files in spent.items() for file in files]
 
 
 def _has_logs(record: DatabaseRecord, schedule: BackupSchedule) -> bool:

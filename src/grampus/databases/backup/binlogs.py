@@ -2,7 +2,7 @@
 
 A *stretch* is what one server wrote without a gap. In the target:
 
-    DATABASE/binlogs/STRETCH/stretch               whose it is, sealed
+    DATABASE/binlogs/STRETCH/stretch               whose it is, sealed; STRETCH: `stretch_names`
     DATABASE/binlogs/STRETCH/covered               up to when nothing is missing, sealed
     DATABASE/binlogs/STRETCH/FILE/START-END-TAIL   bytes START to END of a binary log, sealed
 
@@ -46,6 +46,7 @@ class StretchFacts(BaseModel):
 
     server_uuid: str
     begun_at: datetime
+    database_id: str = ""  # empty: an earlier release wrote this
 
 
 class Coverage(BaseModel):
@@ -91,7 +92,7 @@ class Piece:
 class Stretch:
     """An archived stretch as observed; pieces in the server's order."""
 
-    id: str  # four digits
+    id: str  # `stretch_names`
     facts: StretchFacts
     until: datetime | None
     pieces: tuple[Piece, ...]

@@ -24,6 +24,8 @@ from grampus.databases.backup.target import BackupTarget
 MANIFEST = "manifest.json"
 DATA = "image.sealed"
 TESTED = "tested.json"
+# Whose directory it is: two labs may begin backups of one name in the same second.
+CLAIM = "claim"
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,10 @@ class BackupCatalogue:
         begun = {f"{name}.begun" for name in self._target.parts(database or "")}
         for name in (*self._target.names(database or ""), *begun):
             backup_id, _, file = name.rpartition("/")
-            if file in (MANIFEST, DATA, TESTED, f"{DATA}.begun") and backup_id.count("/") == 1:
+            if (
+                file in (MANIFEST, DATA, TESTED, CLAIM, f"{DATA}.begun")
+                and backup_id.count("/") == 1
+            ):
                 files.setdefault(backup_id, set()).add(file)
         backups: dict[str, BackupManifest] = {}
         unreadable: dict[str, str] = {}
@@ -69,6 +74,16 @@ class BackupCatalogue:
     def is_whole(self, backup_id: str) -> bool:
         """Whether its manifest was written."""
         return self._target.read(f"{backup_id}/{MANIFEST}") is not None
+
+    def claim(self, backup_id: str, claim: str) -> bool:
+        """Take the id for who makes that claim; False: somebody else has it."""
+        content = f"{claim}\n".encode()
+        return self._target.claim(f"{backup_id}/{CLAIM}", content) == content
+
+    def is_claimed_by_other(self, backup_id: str, claim: str) -> bool:
+        """Whether somebody else has the id; nobody has it where nothing is claimed."""
+        found = self._target.read(f"{backup_id}/{CLAIM}")
+        return found is not None and found != f"{claim}\n".encode()
 
     def keep(self, manifest: BackupManifest) -> None:
         """Write the manifest, which makes the backup one."""

@@ -184,12 +184,7 @@ def decide_retention(backups: Backups, database: BackedUpDatabase, *, keep: int)
 
 def _newest_first(backups: Backups, database: BackedUpDatabase) -> list[BackupManifest]:
     """The backups of that very database."""
-    own = [
-        backup
-        for backup in backups.values()
-        if (backup.database.name, backup.database.created_at)
-        == (database.name, database.created_at)
-    ]
+    own = [backup for backup in backups.values() if backup.database.is_same(database)]
     return sorted(own, key=lambda backup: (backup.taken_at, backup.id), reverse=True)
 
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from grampus.core.errors import UsageError
 from grampus.core.intervals import format_interval, require_interval
 from grampus.databases.backup.places import TargetPlace
+from grampus.databases.backup.stretch_names import newest_stretch
 
 MIN_EVERY_S, MAX_EVERY_S = 5 * 60, 31 * 86400
 MAX_FULL_EVERY_S = MAX_TEST_EVERY_S = 366 * 86400
@@ -47,6 +48,10 @@ class LeadingBackup(BaseModel):
     taken_at: datetime
     binlog: BinlogPlace
     gtid_executed: str | None = None  # as in its manifest
+
+    def is_under(self, name: str) -> bool:
+        """Whether it was taken under that name. Archived logs of another name do not follow it."""
+        return self.id.partition("/")[0] == name
 
 
 class ArchiveEnd(BaseModel):
@@ -138,7 +143,7 @@ def decide_spent_pieces(
     newest stretch stays in any case: the archive goes on after it.
     """
     spent: dict[str, tuple[str, ...]] = {}
-    newest = max(files, default=None)
+    newest = newest_stretch(files)
     for stretch, found in files.items():
         ordered = sorted(set(found), key=_number)
         if stretch == newest:

@@ -97,12 +97,8 @@ class DirectoryTarget:
             raise UsageError(f"{self._root} is no directory.", "Name a directory for backups.")
         file = self._root / TARGET_FILE
         if not file.exists():
-            made = self._root / f".{TARGET_FILE}.{secrets.token_hex(8)}"
-            write_atomically(made, secrets.token_hex(TARGET_ID_BYTES).encode() + b"\n", mode=0o600)
             # Another process may have been first: then its id counts.
-            with contextlib.suppress(FileExistsError):
-                os.link(made, file)
-            made.unlink()
+            self.claim(TARGET_FILE, secrets.token_hex(TARGET_ID_BYTES).encode() + b"\n")
         return self._read_id(file)
 
     @_explained
@@ -133,6 +129,18 @@ class DirectoryTarget:
         self._ensure_directory(path.parent)
         write_atomically(path, content, mode=0o600)
         _synchronise(path.parent)
+
+    @_explained
+    def claim(self, name: str, content: bytes) -> bytes:
+        path = self._path(name)
+        self._ensure_directory(path.parent)
+        made = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+        write_atomically(made, content, mode=0o600)
+        with contextlib.suppress(FileExistsError):
+            os.link(made, path)
+        made.unlink()
+        _synchronise(path.parent)
+        return path.read_bytes()
 
     @contextmanager
     def reading(self, name: str) -> Iterator[ByteReader]:

@@ -44,8 +44,12 @@ class BinlogJoiner:
         target_id = kept.target.find_id()
         if target_id is None:
             return Joined(0, 0)
-        key = kept.keys.ensure_current()
-        archive = BinlogArchive(kept.target, key, name, others=kept.keys.all())
+        key, record = kept.keys.ensure_current(), operations.records.find(name)
+        archive = BinlogArchive(
+            *(kept.target, key, name),
+            others=kept.keys.all(),
+            database_id=record.id if record is not None else "",
+        )
         with holding_logs(operations.home, operations.clock, target_id, name, timeout_s=0.0):
             return join_pieces(archive)
 

@@ -34,6 +34,15 @@ class BackedUpDatabase(BaseModel):
     parameters: dict[str, str] = {}  # the server's, as its user set them
     encryption: EncryptionName | None = None  # of its volume, and so of the data in the backup
     user: str  # the account of whoever asked for it
+    # What tells it from all others, whatever they are called. Empty: an earlier release wrote this.
+    database_id: str = ""
+    lab: str = ""  # the lab or cluster that it was in, for people
+
+    def is_same(self, other: BackedUpDatabase) -> bool:
+        """Whether both are the same database."""
+        if self.database_id and other.database_id:
+            return self.database_id == other.database_id
+        return (self.name, self.created_at) == (other.name, other.created_at)
 
 
 class BaseBackup(BaseModel):
@@ -82,6 +91,8 @@ class BackupOrder(BaseModel):
     base_snapshot: str | None
     # The base's snapshot was protected by somebody else: it stays so.
     base_is_protected: bool = False
+    # That no other backup has. Empty: an earlier release began this one, and claimed nothing.
+    claim: str = ""
     target: TargetPlace
     target_id: str
     key_directory: str  # where the home keeps its backup keys

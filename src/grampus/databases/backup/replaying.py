@@ -30,6 +30,7 @@ from grampus.databases.backup.replay_plan import (
 )
 from grampus.databases.backup.replay_server import ReplayServer
 from grampus.databases.backup.replay_sql import EXECUTED_SQL
+from grampus.databases.backup.stretch_names import owner_of_stretch
 from grampus.databases.database_work import DatabaseWork
 from grampus.databases.replicas.gtid_sets import GtidSet, count_missing, parse_gtid_set
 from grampus.databases.step_ports import StepPorts
@@ -161,4 +162,8 @@ class ReplayWork:
         target = open_target(self._order.target)
         keys = BackupKeys(Path(self._order.key_directory))
         manifest = BackupCatalogue(target, keys).observe(self._source).backups[self._backup_id]
-        return BinlogArchive(target, keys.get(manifest.key_id), self._source, others=keys.all())
+        return BinlogArchive(
+            *(target, keys.get(manifest.key_id), self._source),
+            others=keys.all(),
+            database_id=owner_of_stretch(self._replay.stretch),
+        )

@@ -34,6 +34,7 @@ from grampus.databases.backup.decide_tested import (
 from grampus.databases.backup.errors import BackupDamagedError
 from grampus.databases.backup.kept import KeptBackups
 from grampus.databases.backup.model import BackupManifest
+from grampus.databases.backup.owners import is_of, own_backups, owner_of
 from grampus.databases.backup.places import TargetPlace
 from grampus.databases.backup.restores import DatabaseRestores, RestoreRequest
 from grampus.databases.backup.states import BackupStates
@@ -82,7 +83,7 @@ class RestoreTests:
 
     def plan(self, name: str, place: TargetPlace) -> list[str]:
         """What `test` would do, one line each. Raises what it raises."""
-        manifest = decide_latest(self._kept(place).observe(name).backups, name)
+        manifest = self._latest(self._kept(place), name)
         lines = [
             f"Restore {manifest.id} into the database {name_of_scratch('new', name)}",
             "Check each of its tables, and read it for its checksum",
@@ -107,7 +108,7 @@ class RestoreTests:
         `busy`, and what keeps a restore from being tried.
         """
         operations, kept = self._operations, self._kept(place)
-        manifest = decide_latest(kept.observe(name).backups, name)
+        manifest = self._latest(kept, name)
         lock = Maker(TEST_LABEL, name).lock(operations.lab)
         with hold_lock(operations.home, lock, operations.clock, timeout_s=0):
             test = self._test(manifest, place)
@@ -146,7 +147,7 @@ class RestoreTests:
         problem = decide_problem(checks, restored, original)
         moment = self._latest_moment(manifest, place)
         if problem is None and moment is not None:
-            problem = self._test_moment(name, restored_name, place, moment)
+            problem = self._test_moment(manifest, restored_name, place, moment)
         return RestoreTest(
             at=operations.clock.now(),
             tables=len(checks),
@@ -156,14 +157,21 @@ class RestoreTests:
         )
 
     def _test_moment(
-        self, name: str, restored_name: str, place: TargetPlace, moment: datetime
+        self, manifest: BackupManifest, restored_name: str, place: TargetPlace, moment: datetime
     ) -> str | None:
         """What is wrong with the archived binary logs up to that moment, or None."""
+        name = manifest.database.name
+        owner = owner_of(self._kept(place).observe(name).backups, manifest)
         try:
             with self._scratch.gone_after(restored_name):
                 labels = {TEST_LABEL: name}
                 request = RestoreRequest(
-                    restored_name, place, source=name, moment=moment, labels=labels
+                    restored_name,
+                    place,
+                    source=name,
+                    source_id=owner.id,
+                    moment=moment,
+                    labels=labels,
                 )
                 DatabaseRestores(self._databases).restore(request)
                 return decide_problem(self._check(restored_name), {}, None)
@@ -176,7 +184,9 @@ class RestoreTests:
         """The latest moment that archived binary logs lead to from this backup."""
         kept, name = self._kept(place), manifest.database.name
         archive = BinlogArchive(
-            kept.target, kept.keys.get(manifest.key_id), name, others=kept.keys.all()
+            *(kept.target, kept.keys.get(manifest.key_id), name),
+            others=kept.keys.all(),
+            database_id=manifest.database.database_id,
         )
         backups = {manifest.id: manifest}
         reach = decide_reach(backups, archive.stretches(), name, links_of(archive))
@@ -205,10 +215,16 @@ class RestoreTests:
     def _find_origin(self, manifest: BackupManifest) -> DatabaseRecord | None:
         """The database that still has the snapshot which the backup was read from."""
         record = self._operations.records.find(manifest.database.name)
-        if record is None or record.created_at != manifest.database.created_at:
+        if record is None or not is_of(manifest, record):
             return None
         found = {snapshot.name for snapshot in self._operations.volumes.snapshots(record.spec.name)}
         return record if manifest.snapshot in found and record.phase == "ready" else None
+
+    def _latest(self, kept: KeptBackups, name: str) -> BackupManifest:
+        """The database's own newest backup; of one that is gone, or has none, any of that name."""
+        backups, record = kept.observe(name).backups, self._operations.records.find(name)
+        own = own_backups(backups, record) if record is not None else {}
+        return decide_latest(own or backups, name)
 
     def _kept(self, place: TargetPlace) -> KeptBackups:
         return KeptBackups(self._operations.home, self._operations.clock, place)

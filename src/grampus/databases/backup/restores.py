@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -13,7 +13,6 @@ from grampus.databases.backup.binlog_links import links_of
 from grampus.databases.backup.binlogs import decide_point
 from grampus.databases.backup.decide_chain import (
     decide_chain,
-    decide_latest,
     require_known,
     require_whole,
 )
@@ -24,6 +23,7 @@ from grampus.databases.backup.model import (
     ReplayOrder,
     RestoreOrder,
 )
+from grampus.databases.backup.owners import decide_meant, is_same
 from grampus.databases.backup.places import TargetPlace
 from grampus.databases.backup.restoring import RESTORE_BACKUP
 from grampus.databases.model import DatabaseRecord
@@ -39,6 +39,7 @@ class RestoreRequest:
     place: TargetPlace
     backup_id: str | None = None  # None: the latest, or what `moment` needs
     source: str | None = None  # of which database, when there are several
+    source_id: str | None = None  # the beginning of its id, where several had the same name
     moment: datetime | None = None  # all that was committed before, and nothing after
     size_bytes: int | None = None  # None: as it was, or as the database is now if that is bigger
     memory_bytes: int | None = None
@@ -70,7 +71,7 @@ class DatabaseRestores:
         authentic, and what `DatabaseService.plan_create` raises.
         """
         kept = KeptBackups(self._operations.home, self._operations.clock, request.place)
-        chain, replay = _decide_source(kept, request)
+        chain, replay = _decide_source(kept, request, self._find_ready)
         for backup in chain:
             kept.catalogue.require_authentic(backup)
         newest = chain[-1]
@@ -106,10 +107,12 @@ class DatabaseRestores:
 
     def _size_now(self, was: BackedUpDatabase) -> int:
         """The size of the database that the backup was taken of; 0: it is not here any more."""
-        record = self._operations.records.find(was.name)
-        if record is None or record.created_at != was.created_at:
-            return 0
-        return record.spec.size_bytes
+        records = self._operations.records.all().values()
+        return next((one.spec.size_bytes for one in records if is_same(was, one)), 0)
+
+    def _find_ready(self, name: str) -> DatabaseRecord | None:
+        record = self._operations.records.find(name)
+        return record if record is not None and record.phase == "ready" else None
 
     def describe(self, order: RestoreOrder) -> list[str]:
         """What restoring would do, one line a step, for `--dry-run`."""
@@ -151,27 +154,30 @@ def decide_size(was_bytes: int, wanted_bytes: int | None, now_bytes: int) -> int
 
 
 def _decide_source(
-    kept: KeptBackups, request: RestoreRequest
+    kept: KeptBackups,
+    request: RestoreRequest,
+    find_record: Callable[[str], DatabaseRecord | None],
 ) -> tuple[tuple[BackupManifest, ...], ReplayOrder | None]:
     """The chain of backups, and the binary logs to apply after it."""
     contents = kept.observe()
-    if request.moment is not None:
-        newest = decide_latest(
-            contents.backups, request.source
-        )  # says when it is not clear of which
-        database = newest.database.name
-        keys = kept.keys
-        key = keys.get(newest.key_id)
-        archive = BinlogArchive(kept.target, key, database, others=keys.all())
-        links = links_of(archive)
-        point = decide_point(contents.backups, archive.stretches(), database, request.moment, links)
-        replay = ReplayOrder(
-            moment=request.moment, stretch=point.stretch.id, first_file=point.pieces[0].file
-        )
-        return point.chain, replay
-    wanted = (
-        decide_latest(contents.backups, request.source)
-        if request.backup_id is None
-        else require_whole(contents.backups, contents.incomplete, request.backup_id)
+    if request.backup_id is not None:
+        wanted = require_whole(contents.backups, contents.incomplete, request.backup_id)
+        return decide_chain(contents.backups, wanted.id), None
+    meant = decide_meant(
+        contents.backups, request.source, owner_id=request.source_id, find_record=find_record
     )
-    return decide_chain(contents.backups, wanted.id), None
+    newest = max(meant.values(), key=lambda backup: (backup.taken_at, backup.id))
+    if request.moment is None:
+        return decide_chain(meant, newest.id), None
+    database, keys = newest.database.name, kept.keys
+    archive = BinlogArchive(
+        *(kept.target, keys.get(newest.key_id), database),
+        others=keys.all(),
+        database_id=newest.database.database_id,
+    )
+    links = links_of(archive)
+    point = decide_point(meant, archive.stretches(), database, request.moment, links)
+    replay = ReplayOrder(
+        moment=request.moment, stretch=point.stretch.id, first_file=point.pieces[0].file
+    )
+    return point.chain, replay

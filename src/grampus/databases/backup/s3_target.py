@@ -130,28 +130,14 @@ class S3Target:
         found = self.find_id()
         if found is not None:
             return found
-        content = secrets.token_hex(TARGET_ID_BYTES).encode() + b"\n"
-        try:
-            self._put(TARGET_FILE, content, IfNoneMatch="*")
-        except TargetError as error:
-            # Another process was first: its id counts.
-            if error.code != "target-taken":
-                raise
-        found = self.find_id()
-        if found is None:
-            raise TargetError(
-                f"{self._url} does not give back what was written to it.",
-                "Choose a service that reads what was written at once.",
-            )
-        return found
+        # Another process may be first: then its id counts.
+        return self._parse_id(
+            self.claim(TARGET_FILE, secrets.token_hex(TARGET_ID_BYTES).encode() + b"\n")
+        )
 
     def find_id(self) -> str | None:
         content = self.read(TARGET_FILE)
-        if content is None:
-            return None
-        return parse_target_id(
-            content.decode("ascii", errors="replace"), f"{self._url}/{TARGET_FILE}"
-        )
+        return None if content is None else self._parse_id(content)
 
     def names(self, below: str = "", *, after: str = "") -> list[str]:
         found: list[str] = []
@@ -177,6 +163,20 @@ class S3Target:
 
     def put(self, name: str, content: bytes) -> None:
         self._put(name, content)
+
+    def claim(self, name: str, content: bytes) -> bytes:
+        try:
+            self._put(name, content, IfNoneMatch="*")
+        except TargetError as error:
+            if error.code != "target-taken":
+                raise
+        found = self.read(name)
+        if found is None:
+            raise TargetError(
+                f"{self._url} does not give back what was written to it.",
+                "Choose a service that reads what was written at once.",
+            )
+        return found
 
     @contextmanager
     def reading(self, name: str) -> Iterator[ByteReader]:
@@ -219,6 +219,10 @@ class S3Target:
                 self._client.abort_multipart_upload(
                     Bucket=self._bucket, Key=key, UploadId=upload_id
                 )
+
+    def _parse_id(self, content: bytes) -> str:
+        text = content.decode("ascii", errors="replace")
+        return parse_target_id(text, f"{self._url}/{TARGET_FILE}")
 
     def _put(self, name: str, content: bytes, **conditions: str) -> None:
         with self._explaining():

@@ -8,6 +8,7 @@ from datetime import datetime
 from grampus.core.errors import GrampusError
 from grampus.databases.backup.decide_schedule import BackupSchedule, decide_due
 from grampus.databases.backup.kept import KeptBackups
+from grampus.databases.backup.owners import own_backups
 from grampus.databases.backup.restore_tests import RestoreTests, TestedBackup
 from grampus.databases.backup.states import BackupStates
 from grampus.databases.model import DatabaseRecord
@@ -89,10 +90,6 @@ class ScheduledTests:
         if kept.target.find_id() is None:
             return False, None
         contents = kept.observe(record.spec.name)
-        own = {
-            backup.id
-            for backup in contents.backups.values()
-            if backup.database.created_at == record.created_at
-        }
+        own = set(own_backups(contents.backups, record))
         tested = [test.at for backup, test in contents.tests.items() if backup in own]
         return bool(own), max(tested, default=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -61,7 +62,7 @@ class DatabaseBackups:
         contents = kept.catalogue.observe(name)
         target_id = kept.target.find_id() or _NO_TARGET_ID
         snapshots = {found.name: found for found in operations.volumes.snapshots(name)}
-        facts = describe_database(record)
+        facts = describe_database(record, operations.lab)
         key = kept.keys.find_current()
         key_id = key.id if key is not None else ""
         base = decide_base(
@@ -77,6 +78,7 @@ class DatabaseBackups:
             snapshot=snapshot_name(target_id, backup_id),
             base_snapshot=base.backup.snapshot if base.backup is not None else None,
             base_is_protected=base.backup is not None and snapshots[base.backup.snapshot].protected,
+            claim=secrets.token_hex(8),
             target=place,
             target_id=target_id,
             key_directory=str(keys_directory(operations.home)),
@@ -139,7 +141,7 @@ class DatabaseBackups:
 
         Nothing while another backup is taken there. Raises NotFoundError.
         """
-        facts = describe_database(self._operations.records.get(name))
+        facts = describe_database(self._operations.records.get(name), self._operations.lab)
         deleted = self._retain(self._kept(place), facts, keep)
         if deleted:
             BackupStates(self._operations).refresh(name, place)
@@ -161,7 +163,7 @@ class DatabaseBackups:
         return KeptBackups(self._operations.home, self._operations.clock, place)
 
 
-def describe_database(record: DatabaseRecord) -> BackedUpDatabase:
+def describe_database(record: DatabaseRecord, lab: str) -> BackedUpDatabase:
     """What a backup says of its database."""
     spec = record.spec
     return BackedUpDatabase(
@@ -177,4 +179,6 @@ def describe_database(record: DatabaseRecord) -> BackedUpDatabase:
         parameters=spec.parameters,
         encryption=spec.encryption,
         user=record.user,
+        database_id=record.id,
+        lab=lab,
     )

@@ -17,7 +17,9 @@ from grampus.databases.backup.decide_tested import RestoreTest
 from grampus.databases.backup.errors import TargetError
 from grampus.databases.backup.kept import KeptBackups
 from grampus.databases.backup.model import BackupManifest
+from grampus.databases.backup.owners import is_of, own_backups
 from grampus.databases.backup.places import TargetPlace
+from grampus.databases.model import DatabaseRecord
 from grampus.databases.records import DatabaseRecords
 from grampus.state.home import Home
 from grampus.state.locks import hold_lock
@@ -78,7 +80,9 @@ class BackupStates:
 
     def note_place(self, name: str, place: TargetPlace, place_id: str) -> None:
         """Backups of the database are kept there from now on."""
-        self._change(name, place, {"place_id": place_id})
+        state = self.find(name, place)
+        if state is None or state.place_id != place_id:
+            self._change(name, place, {"place_id": place_id})
 
     def note_backup(self, manifest: BackupManifest, place: TargetPlace) -> None:
         """A backup was taken."""
@@ -96,7 +100,7 @@ class BackupStates:
     def note_test(self, manifest: BackupManifest, place: TargetPlace, test: RestoreTest) -> None:
         """A backup was restored for a while; of a database that is gone nothing is noted."""
         record = self._owner.records.find(manifest.database.name)
-        if record is not None and record.created_at == manifest.database.created_at:
+        if record is not None and is_of(manifest, record):
             changes = {"last_tested_at": test.at, "test_problem": test.problem}
             self._change(manifest.database.name, place, changes)
 
@@ -110,19 +114,26 @@ class BackupStates:
         if record is None:
             return None
         kept = KeptBackups(self._owner.home, self._owner.clock, place)
-        backups = kept.catalogue.observe(name).backups
-        own = [one for one in backups.values() if one.database.created_at == record.created_at]
+        backups = own_backups(kept.catalogue.observe(name).backups, record)
+        own = list(backups.values())
         newest = max(own, key=lambda backup: backup.taken_at, default=None)
-        reach = _observe_reach(kept, backups, name)
-        changes = {
-            "last_id": newest.id if newest is not None else None,
-            "last_taken_at": newest.taken_at if newest is not None else None,
-            "last_full_at": max((b.taken_at for b in own if b.kind == "full"), default=None),
+        reach = _observe_reach(kept, backups, record)
+        former = self.find(name, place)
+        last_id = former.last_id if former is not None else None
+        was_renamed = last_id is not None and not last_id.startswith(f"{name}/")
+        changes: dict[str, object] = {
             "leading": decide_leading(own, name),
             "archived_until": reach[0] if reach is not None else None,
             "reaching_id": reach[1] if reach is not None else None,
             "read_at": self._owner.clock.now(),
         }
+        # Those that were taken under a former name are not below this one, and still there.
+        if newest is not None or not was_renamed:
+            changes |= {
+                "last_id": newest.id if newest is not None else None,
+                "last_taken_at": newest.taken_at if newest is not None else None,
+                "last_full_at": max((b.taken_at for b in own if b.kind == "full"), default=None),
+            }
         self._change(name, place, changes)
         return self.find(name, place)
 
@@ -190,10 +201,15 @@ def _of_copied(copied: Copied) -> dict[str, object]:
     return {"copied_until": copied.until, "archive_end": copied.end, "gap_after": None}
 
 
-def _observe_reach(kept: KeptBackups, backups: Backups, name: str) -> tuple[datetime, str] | None:
+def _observe_reach(
+    kept: KeptBackups, backups: Backups, record: DatabaseRecord
+) -> tuple[datetime, str] | None:
     """As `decide_reach`; nothing where there is no key that could have sealed any log."""
     key = kept.keys.find_current()
     if key is None:
         return None
-    archive = BinlogArchive(kept.target, key, name, others=kept.keys.all())
+    name = record.spec.name
+    archive = BinlogArchive(
+        *(kept.target, key, name), others=kept.keys.all(), database_id=record.id
+    )
     return decide_reach(backups, archive.stretches(), name, links_of(archive))

@@ -61,6 +61,7 @@ class BackupWork:
 
     def keep(self) -> None:
         """The stream, then the manifest; nothing happens when that is there."""
+        self._require_claimed()
         if self._catalogue.is_whole(self._order.id):
             return
         base = self._find_base()
@@ -169,6 +170,17 @@ class BackupWork:
                 code="target-gone",
             )
 
+    def _require_claimed(self) -> None:
+        """Another lab may have begun a backup of a database of that name in the same second."""
+        self._require_same_target()
+        order = self._order
+        if order.claim and not self._catalogue.claim(order.id, order.claim):
+            raise TargetError(
+                f"Another backup of a database named {self._name} has the id {order.id}.",
+                "Try again: the backup gets another id.",
+                code="target-taken",
+            )
+
     def _protect(self, *, protected: bool) -> None:
         """Whether anybody may delete what this backup is read from; gone ones are left out."""
         order = self._order
@@ -180,13 +192,16 @@ class BackupWork:
                 self._ports.volumes.ensure_snapshot_protected(self._name, name, protected=protected)
 
     def _find_whole(self) -> bool | None:
-        """Whether the backup has its manifest; None: the target does not say.
+        """Whether the backup has its manifest; None: the target does not say, or it is another's.
 
         Something else may be at the target's place by now, such as the directory below a mount.
         """
+        order = self._order
         try:
             self._require_same_target()
-            return self._catalogue.is_whole(self._order.id)
+            if order.claim and self._catalogue.is_claimed_by_other(order.id, order.claim):
+                return None
+            return self._catalogue.is_whole(order.id)
         except GrampusError:
             return None
 

@@ -51,6 +51,10 @@ class BackupTarget(Protocol):
         """Keep a small content durably, in place of an older one; never half of it."""
         ...
 
+    def claim(self, name: str, content: bytes) -> bytes:
+        """Keep a small content unless there is one already; what is there by then."""
+        ...
+
     def reading(self, name: str) -> AbstractContextManager[ByteReader]:
         """A content of any size. Raises NotFoundError."""
         ...

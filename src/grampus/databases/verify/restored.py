@@ -7,6 +7,7 @@ from typing import Protocol
 
 from grampus.core.errors import GrampusError, NotFoundError
 from grampus.databases.backup.kept import KeptBackups
+from grampus.databases.backup.owners import is_of
 from grampus.databases.backup.places import TargetPlace
 from grampus.databases.backup.restore_tests import TestedBackup
 from grampus.databases.backup.states import BackupStates
@@ -72,7 +73,7 @@ class NewestBackups:
         kept = KeptBackups(self._operations.home, self._operations.clock, found)
         backups = kept.observe(name).backups.values()
         # One of an earlier database of that name says nothing of this one.
-        if any(backup.database.created_at == record.created_at for backup in backups):
+        if any(is_of(backup, record) for backup in backups):
             return found
         raise NotFoundError(
             f"There is no backup of the database {name} in {found.url}.",

@@ -156,10 +156,13 @@ class Server:
                 found[name] = found.get(name, b"") + b"".join(archive.read(stretch.id, piece))
         return {name: content[HEAD_BYTES:] for name, content in found.items()}
 
-    def open(self) -> BinlogArchive:
+    def open(self, database_id: str | None = None) -> BinlogArchive:
+        """The archive as the database sees it, or as that one does; `""`: all that there is."""
+        if database_id is None:
+            database_id = self.world.service().operations.records.get("demo").id
         kept = KeptBackups(self.world.home, self.world.clock, self.place)
-        key = kept.keys.ensure_current()
-        return BinlogArchive(kept.target, key, "demo", others=kept.keys.all())
+        key, others = kept.keys.ensure_current(), kept.keys.all()
+        return BinlogArchive(kept.target, key, "demo", others=others, database_id=database_id)
 
     @contextmanager
     def _reading(self, argv: Sequence[str]) -> Iterator[ByteReader]:

@@ -11,7 +11,7 @@ import pytest
 
 from grampus.core.errors import RefusedError
 from grampus.core.failpoints import VARIABLE, FailpointError
-from grampus.databases.backup.backup_schedules import BackupSchedules
+from grampus.databases.backup.backup_schedules import remove_spent_logs
 from grampus.databases.backup.decide_unread import decide_needed_unread, require_not_needed_unread
 from grampus.databases.backup.directory_target import DirectoryTarget
 from grampus.databases.backup.errors import TargetError
@@ -205,5 +205,6 @@ def test_logs_stay_while_a_backup_cannot_be_read(world: World, shelf: Path) -> N
     oldest = server.backups()[0]
     there = kept(world, place(shelf))
     (shelf / oldest / "manifest.json").write_bytes(b"{}")
-    assert BackupSchedules._remove_spent(there, server.open(), "demo") == []
+    record = world.service().operations.records.get("demo")
+    assert remove_spent_logs(there, server.open(), record) == []
     assert len(server.archived()) == 3
