@@ -45,6 +45,16 @@ CredentialsOption = Annotated[
         help="The file with the keys of the S3 service.",
     ),
 ]
+ObjectLockOption = Annotated[
+    int | None,
+    typer.Option(
+        "--object-lock",
+        metavar="DAYS",
+        min=1,
+        max=36_500,
+        help="Let nobody delete a backup for so long; for a bucket that has object lock.",
+    ),
+]
 # Of what is remembered of backups: how to look again, which says nothing to anybody else.
 _OWN_MEMORY = {"place_id", "archive_end", "gap_after", "reaching_id", "read_at"}
 NameArgument = Annotated[str, typer.Argument(help="The database's name.")]
@@ -72,6 +82,7 @@ def backup_document(backup: BackupManifest) -> dict[str, Any]:
         "stored_sha256": backup.data.stored_sha256,
         "gtid_executed": backup.gtid_executed,
         "key": backup.key_id,
+        "locked_until": backup.locked_until.isoformat() if backup.locked_until else None,
     }
 
 
@@ -107,6 +118,11 @@ def backup_pairs(backup: BackupManifest) -> Mapping[str, str]:
         "taken": f"{backup.taken_at:%Y-%m-%d %H:%M:%S} UTC",
         "data": format_bytes(backup.data.plain_bytes),
         "stored": f"{format_bytes(backup.data.stored_bytes)}, compressed and encrypted",
+        **(
+            {"locked": f"until {backup.locked_until:%Y-%m-%d %H:%M:%S} UTC"}
+            if backup.locked_until
+            else {}
+        ),
     }
 
 
@@ -117,6 +133,8 @@ def describe_schedule(schedule: BackupSchedule) -> str:
     logs = "; binary logs are archived" if schedule.archives else ""
     if schedule.test_every_s is not None:
         logs += f"; the newest is tested every {format_interval(schedule.test_every_s)}"
+    if schedule.object_lock_days is not None:
+        logs += f"; each is locked for {schedule.object_lock_days} days"
     every = format_interval(schedule.every_s)
     return f"every {every}{full}, to {schedule.place.url}; kept are {keep}{logs}"
 

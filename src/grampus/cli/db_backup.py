@@ -12,6 +12,7 @@ from grampus.cli.backup_documents import (
     EndpointOption,
     FromOption,
     NameArgument,
+    ObjectLockOption,
     ToOption,
     backup_document,
     backup_pairs,
@@ -82,6 +83,7 @@ def backup_create(
             help="Delete older backups of it afterwards, but the newest N and what they need.",
         ),
     ] = None,
+    object_lock: ObjectLockOption = None,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
@@ -92,10 +94,12 @@ def backup_create(
     with work_on_databases(lab) as (session, _):
         backups = database_backups(session)
         if dry_run:
-            plan = backups.plan_create(name, place, wanted=wanted)
+            plan = backups.plan_create(name, place, wanted=wanted, lock_days=object_lock)
             show_plan(output_format, backups.describe(plan))
             return
-        taken = backups.create(name, place, wanted=wanted, keep=keep, begins_again=full)
+        taken = backups.create(
+            *(name, place), wanted=wanted, keep=keep, lock_days=object_lock, begins_again=full
+        )
     manifest = taken.manifest
     make_output(output_format).details(
         {**backup_document(manifest), "why": taken.why, "deleted": list(taken.deleted)},

@@ -12,6 +12,7 @@ from grampus.cli.backup_documents import (
     CredentialsOption,
     EndpointOption,
     NameArgument,
+    ObjectLockOption,
     describe_schedule,
     place_of,
 )
@@ -72,6 +73,7 @@ def backup_schedule(
             help="How often the newest is restored and compared, as by `test` (default: never).",
         ),
     ] = None,
+    object_lock: ObjectLockOption = None,
     off: Annotated[bool, typer.Option("--off", metavar="", help="Take no more of them.")] = False,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
@@ -81,7 +83,9 @@ def backup_schedule(
 
     `grampus serve` carries it out, or `grampus db backup due`, called by a timer.
     """
-    if every is None and (to or full_every or test_every or keep is not None or archive):
+    if every is None and (
+        to or full_every or test_every or object_lock or keep is not None or archive
+    ):
         raise UsageError("A schedule needs --every.", "Add it: --every 6h.")
     if every is not None and (off or to is None):
         raise UsageError(
@@ -97,6 +101,7 @@ def backup_schedule(
             keep=keep,
             archives=archive,
             test_every_s=None if test_every is None else parse_interval_s(test_every),
+            object_lock_days=object_lock,
         )
     with work_on_databases(lab) as (session, _):
         schedules = backup_schedules(session)

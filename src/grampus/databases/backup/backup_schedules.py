@@ -19,6 +19,7 @@ from grampus.databases.backup.decide_schedule import (
 from grampus.databases.backup.joining import BinlogJoiner, holding_logs
 from grampus.databases.backup.kept import KeptBackups
 from grampus.databases.backup.model import BackupKind, BackupManifest
+from grampus.databases.backup.opening import open_target
 from grampus.databases.backup.owners import is_of, own_backups
 from grampus.databases.backup.schedule_steps import SCHEDULE_BACKUPS, BackupScheduleChange
 from grampus.databases.backup.service import DatabaseBackups
@@ -67,6 +68,8 @@ class BackupSchedules:
         record = self._operations.ready(name)
         if schedule is not None:
             require_backup_schedule(schedule)
+            if schedule.object_lock_days is not None:
+                open_target(schedule.place).require_lockable()
             if schedule.archives:
                 BinlogArchiver.require_flavour(record.spec.flavour)
         return BackupScheduleChange(database=name, schedule=schedule)
@@ -169,7 +172,9 @@ class BackupSchedules:
             return
         backups = DatabaseBackups(self._operations)
         wanted = self._wanted(record, schedule)
-        plan = backups.plan_create(one.database, schedule.place, wanted=wanted)
+        plan = backups.plan_create(
+            one.database, schedule.place, wanted=wanted, lock_days=schedule.object_lock_days
+        )
         one.taken, one.why = plan.order.id, plan.why
 
     def _take(self, one: CarriedBackup, record: DatabaseRecord, schedule: BackupSchedule) -> None:
@@ -179,6 +184,7 @@ class BackupSchedules:
             one.database,
             schedule.place,
             wanted=self._wanted(record, schedule),
+            lock_days=schedule.object_lock_days,
             patience_s=0.0,
         )
         one.taken, one.why, one.key_id = taken.manifest.id, taken.why, taken.manifest.key_id

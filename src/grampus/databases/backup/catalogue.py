@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 
 from pydantic import ValidationError
 
 from grampus.core.errors import GrampusError
+from grampus.databases.backup.decide_chain import decide_chain
 from grampus.databases.backup.decide_tested import RestoreTest
 from grampus.databases.backup.errors import BackupDamagedError, damaged
 from grampus.databases.backup.keys import BackupKey, BackupKeys
@@ -89,6 +91,16 @@ class BackupCatalogue:
         """Write the manifest, which makes the backup one."""
         content = render_manifest(manifest, self._keys.get(manifest.key_id))
         self._target.put(f"{manifest.id}/{MANIFEST}", content)
+
+    def lock(self, backup_id: str, until: datetime) -> None:
+        """Let nobody delete the backup before then, nor any that it stands on."""
+        backups = self.observe(backup_id.partition("/")[0]).backups
+        for link in decide_chain(backups, backup_id):
+            self._target.lock([f"{link.id}/{file}" for file in (DATA, MANIFEST)], until)
+
+    def locked_until(self, backup_id: str) -> datetime | None:
+        """Until when it cannot be deleted, which may be over; None: nobody locked it."""
+        return self._target.locked_until(backup_id)
 
     def keep_test(self, backup_id: str, test: RestoreTest) -> None:
         """Note what a restore test found, in place of the one before."""

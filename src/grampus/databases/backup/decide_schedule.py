@@ -27,6 +27,7 @@ class BackupSchedule(BaseModel):
     keep: int | None = None  # the newest so many, and what they stand on; None: all
     archives: bool = False  # binary logs too, whenever the schedule is looked at
     test_every_s: int | None = None  # the newest backup is restored and compared; None: never
+    object_lock_days: int | None = None  # nobody can delete a backup for so long; None: anybody can
 
 
 class BinlogPlace(BaseModel):

@@ -48,9 +48,16 @@ def _possible_chain(backups: Backups, unreadable: str) -> set[str]:
             newest[backups[backup_id].database.created_at] = backup_id
     found: set[str] = set()
     for link in newest.values():
-        at: str | None = link
-        while at is not None and at not in found and at in backups:
-            found.add(at)
-            base = backups[at].base
-            at = base.id if base is not None else None
+        found |= chain_ids(backups, link)
+    return found
+
+
+def chain_ids(backups: Backups, backup_id: str) -> set[str]:
+    """The backup and what it stands on, as far as that is there."""
+    found: set[str] = set()
+    at: str | None = backup_id
+    while at is not None and at not in found and at in backups:
+        found.add(at)
+        base = backups[at].base
+        at = base.id if base is not None else None
     return found

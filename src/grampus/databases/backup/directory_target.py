@@ -9,12 +9,13 @@ import io
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Concatenate, ParamSpec, TypeVar
 
-from grampus.core.errors import GrampusError, NotFoundError, UsageError
+from grampus.core.errors import GrampusError, NotFoundError, RefusedError, UsageError
 from grampus.core.streams import ByteReader, ByteWriter
 from grampus.databases.backup.errors import TargetError
 from grampus.databases.backup.target import TARGET_FILE, TARGET_ID_BYTES, parse_target_id
@@ -186,6 +187,21 @@ class DirectoryTarget:
             # The directory of a database goes with its last backup; one with others stays.
             with contextlib.suppress(OSError):
                 directory.parent.rmdir()
+
+    def require_lockable(self) -> None:
+        raise RefusedError(
+            f"{self.place} is a directory, which has no object lock.",
+            "Leave --object-lock out, or name a bucket that has object lock: --to s3://BUCKET.",
+            code="no-object-lock",
+        )
+
+    def lock(self, names: Sequence[str], until: datetime) -> None:
+        del names, until
+        self.require_lockable()
+
+    def locked_until(self, below: str) -> datetime | None:
+        del below
+        return None
 
     @contextmanager
     def _explaining(self) -> Iterator[None]:

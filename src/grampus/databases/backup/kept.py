@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from grampus.core.clock import Clock
-from grampus.core.errors import GrampusError, NotFoundError
+from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.core.units import format_bytes
 from grampus.databases.backup.catalogue import BackupCatalogue, Contents
 from grampus.databases.backup.decide_chain import (
@@ -19,6 +20,7 @@ from grampus.databases.backup.decide_chain import (
     require_whole,
 )
 from grampus.databases.backup.decide_unread import (
+    chain_ids,
     decide_needed_unread,
     require_not_needed_unread,
 )
@@ -47,6 +49,14 @@ class Verdict:
         if self.problem is None:
             return "whole"
         return self.problem if self.is_known else f"unknown: {self.problem}"
+
+
+@dataclass(frozen=True)
+class Retained:
+    """What became of backups that need not be kept."""
+
+    deleted: tuple[str, ...]
+    locked: dict[str, datetime]  # until when, by id: they stay
 
 
 class KeptBackups:
@@ -89,12 +99,20 @@ class KeptBackups:
         return [self._judge(contents, found, tell) for found in wanted]
 
     def plan_delete(self, backup_id: str) -> None:
-        """Raise NotFoundError, or RefusedError with code `has-increments`."""
+        """Raise NotFoundError, or RefusedError with code `has-increments` or `locked`."""
         contents = self.observe()
         if backup_id not in {*contents.incomplete, *contents.unreadable}:
             require_known(contents.backups, backup_id)
             require_deletable(contents.backups, backup_id)
             require_not_needed_unread(contents.backups, contents.unreadable, backup_id)
+        until = self._find_lock(contents, backup_id)
+        if until is not None:
+            raise RefusedError(
+                f"The backup {backup_id} is locked until {until:%Y-%m-%d %H:%M} UTC: nobody can "
+                "delete it before.",
+                "Delete it after that; a schedule with --keep does so by itself.",
+                code="locked",
+            )
 
     def delete(self, backup_id: str) -> None:
         """Take a backup away, or what was left of one.
@@ -105,16 +123,42 @@ class KeptBackups:
             self.plan_delete(backup_id)
             self.catalogue.remove(backup_id)
 
-    def retain(self, database: BackedUpDatabase, *, keep: int) -> tuple[str, ...]:
-        """Delete what `decide_retention` lets go, and say what; errors as `delete`."""
+    def retain(self, database: BackedUpDatabase, *, keep: int) -> Retained:
+        """Delete what `decide_retention` lets go, and say what; errors as `delete`.
+
+        What is locked stays, with all that it stands on, until its lock is over.
+        """
         with self._deleting():
             contents = self.observe(database.name)
             spent = decide_retention(contents.backups, database, keep=keep)
             needed = decide_needed_unread(contents.backups, contents.unreadable)
-            spent = tuple(backup_id for backup_id in spent if backup_id not in needed)
-            for backup_id in spent:
-                self.catalogue.remove(backup_id)
-        return spent
+            deleted: list[str] = []
+            locked: dict[str, datetime] = {}
+            for backup_id in spent:  # what stands on others comes before them
+                if backup_id in needed:
+                    continue
+                until = self._find_lock(contents, backup_id)
+                if until is not None:
+                    locked[backup_id] = until
+                    needed |= chain_ids(contents.backups, backup_id)
+                else:
+                    self.catalogue.remove(backup_id)
+                    deleted.append(backup_id)
+        return Retained(tuple(deleted), locked)
+
+    def _find_lock(self, contents: Contents, backup_id: str) -> datetime | None:
+        """Until when the backup is locked; None: it can be deleted now.
+
+        Only a manifest that says so is reason to ask, or one that cannot be read: keys of a bucket
+        without locks need not be allowed to ask.
+        """
+        manifest = contents.backups.get(backup_id)
+        if manifest is not None and manifest.locked_until is None:
+            return None
+        if backup_id in contents.incomplete:
+            return None  # a backup is locked once it is whole
+        until = self.catalogue.locked_until(backup_id)
+        return until if until is not None and until > self._clock.now() else None
 
     def _deleting(self) -> AbstractContextManager[None]:
         return hold_lock(self._home, f"backups.{self._require_id()}", self._clock)

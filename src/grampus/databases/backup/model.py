@@ -76,6 +76,7 @@ class BackupManifest(BaseModel):
     key_id: str
     # Of an encrypted volume: what the data is encrypted with, sealed with a master key.
     volume_key: str | None = None
+    locked_until: datetime | None = None  # nobody can delete it before, in a bucket
 
 
 class BackupOrder(BaseModel):
@@ -97,6 +98,7 @@ class BackupOrder(BaseModel):
     target_id: str
     key_directory: str  # where the home keeps its backup keys
     key_id: str
+    lock_until: datetime | None = None  # None: the backup is not locked
 
 
 class ReplayOrder(BaseModel):

@@ -12,9 +12,10 @@ import contextlib
 import functools
 import io
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from grampus.core.streams import ByteReader, ByteWriter
 from grampus.core.units import MIB
 from grampus.databases.backup.errors import TargetError
 from grampus.databases.backup.places import TargetPlace, split_s3_url
+from grampus.databases.backup.s3_locks import S3Locks
 from grampus.databases.backup.target import TARGET_FILE, TARGET_ID_BYTES, parse_target_id
 
 # An upload has at most 10,000 parts (Amazon S3, "Multipart upload limits"): the parts get bigger
@@ -121,6 +123,7 @@ class S3Target:
         self._client = client
         self._url = place.url
         self._bucket, self._prefix = split_s3_url(place.url)
+        self._locks = S3Locks(client, self._bucket, place.url)
 
     @property
     def place(self) -> str:
@@ -206,7 +209,22 @@ class S3Target:
 
     def discard(self, name: str) -> None:
         with self._explaining():
-            self._client.delete_object(Bucket=self._bucket, Key=self._key(name))
+            self._locks.delete(self._key(name))
+
+    def require_lockable(self) -> None:
+        with self._explaining():
+            self._locks.require_possible()
+
+    def lock(self, names: Sequence[str], until: datetime) -> None:
+        with self._explaining():
+            for name in names:
+                self._locks.lock(self._key(name), until)
+
+    def locked_until(self, below: str) -> datetime | None:
+        names = self.names(below)
+        with self._explaining():
+            found = [self._locks.locked_until(self._key(name)) for name in names]
+        return max((until for until in found if until is not None), default=None)
 
     def remove(self, below: str, *, first: str | None = None) -> None:
         # Listed before anything is deleted: what there is, is what this call takes away.
@@ -214,7 +232,7 @@ class S3Target:
         ordered = [f"{below}/{first}"] if first is not None else []
         with self._explaining():
             for name in [*ordered, *(name for name in names if name not in ordered)]:
-                self._client.delete_object(Bucket=self._bucket, Key=self._key(name))
+                self._locks.delete(self._key(name))
             for key, upload_id in self._uploads(below):
                 self._client.abort_multipart_upload(
                     Bucket=self._bucket, Key=key, UploadId=upload_id

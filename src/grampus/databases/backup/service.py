@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import timedelta
 
 from grampus.core.errors import RefusedError
 from grampus.databases.backup.decide_chain import decide_backup_id, decide_base, snapshot_name
@@ -50,15 +51,24 @@ class DatabaseBackups:
         self._operations = operations
 
     def plan_create(
-        self, name: str, place: TargetPlace, *, wanted: BackupKind | None = None
+        self,
+        name: str,
+        place: TargetPlace,
+        *,
+        wanted: BackupKind | None = None,
+        lock_days: int | None = None,
     ) -> BackupPlan:
         """A backup of the database into `place`; nothing is changed.
 
-        Raises NotFoundError, RefusedError with code `not-ready`, or `no-base` when an incremental
-        one is wanted and cannot be.
+        With `lock_days`, nobody can delete it, or what it stands on, for so long. Raises
+        NotFoundError, RefusedError with code `not-ready`, `no-base` when an incremental one is
+        wanted and cannot be, or `no-object-lock`.
         """
         operations = self._operations
         record, kept = operations.ready(name), self._kept(place)
+        now = operations.clock.now()
+        if lock_days is not None:
+            kept.target.require_lockable()
         contents = kept.catalogue.observe(name)
         target_id = kept.target.find_id() or _NO_TARGET_ID
         snapshots = {found.name: found for found in operations.volumes.snapshots(name)}
@@ -69,7 +79,7 @@ class DatabaseBackups:
             *(contents.backups, facts, target_id, snapshots), wanted=wanted, key_id=key_id
         )
         taken = {*contents.backups, *contents.incomplete, *contents.unreadable}
-        backup_id = decide_backup_id(name, operations.clock.now(), taken)
+        backup_id = decide_backup_id(name, now, taken)
         order = BackupOrder(
             database=record.spec,
             facts=facts,
@@ -83,6 +93,7 @@ class DatabaseBackups:
             target_id=target_id,
             key_directory=str(keys_directory(operations.home)),
             key_id=key_id,
+            lock_until=None if lock_days is None else now + timedelta(days=lock_days),
         )
         return BackupPlan(order, "full" if base.backup is None else "incremental", base.why)
 
@@ -98,6 +109,7 @@ class DatabaseBackups:
         *,
         wanted: BackupKind | None = None,
         keep: int | None = None,
+        lock_days: int | None = None,
         patience_s: float = 10.0,
         begins_again: bool = False,
     ) -> TakenBackup:
@@ -123,7 +135,7 @@ class DatabaseBackups:
                 operations.ready(name)
                 with kept.adding(kept.target.ensure_id()):
                     kept.keys.ensure_current()
-                    plan = self.plan_create(name, place, wanted=wanted)
+                    plan = self.plan_create(name, place, wanted=wanted, lock_days=lock_days)
                     operation = operations.begin(BACKUP, plan.order)
                     # From then on only the snapshot is read, which nobody can delete: other
                     # commands may work on the database.
@@ -149,7 +161,7 @@ class DatabaseBackups:
 
     def _retain(self, kept: KeptBackups, database: BackedUpDatabase, keep: int) -> tuple[str, ...]:
         try:
-            return kept.retain(database, keep=keep)
+            retained = kept.retain(database, keep=keep)
         except RefusedError as error:
             if error.code != "busy":
                 raise
@@ -158,6 +170,11 @@ class DatabaseBackups:
                 "Older backups stay until the next time: another backup is being taken there."
             )
             return ()
+        for backup_id, until in retained.locked.items():
+            self._operations.progress.note(
+                f"The backup {backup_id} stays: it is locked until {until:%Y-%m-%d %H:%M} UTC."
+            )
+        return retained.deleted
 
     def _kept(self, place: TargetPlace) -> KeptBackups:
         return KeptBackups(self._operations.home, self._operations.clock, place)

@@ -60,10 +60,14 @@ class BackupWork:
         self._ports.volumes.ensure_snapshot_absent(self._name, self._order.snapshot)
 
     def keep(self) -> None:
-        """The stream, then the manifest; nothing happens when that is there."""
+        """The stream, then the manifest, which is left as it is when it is there; then the lock."""
         self._require_claimed()
-        if self._catalogue.is_whole(self._order.id):
-            return
+        if not self._catalogue.is_whole(self._order.id):
+            self._write()
+        if self._order.lock_until is not None:
+            self._catalogue.lock(self._order.id, self._order.lock_until)
+
+    def _write(self) -> None:
         base = self._find_base()
         taken_at = self._taken_at()
         self._require_same_target()
@@ -85,6 +89,7 @@ class BackupWork:
                 binlog=self._binlog,
                 data=facts,
                 key_id=self._order.key_id,
+                locked_until=self._order.lock_until,
                 volume_key=volumes.encryption.find_sealed_key(volumes.get(self._name).spec),
             )
         )

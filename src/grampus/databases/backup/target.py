@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from datetime import datetime
 from typing import Protocol
 
 from grampus.core.errors import GrampusError
@@ -69,6 +71,18 @@ class BackupTarget(Protocol):
 
     def remove(self, below: str, *, first: str | None = None) -> None:
         """Take away all below a name, also what is half-written; `first` goes before the rest."""
+        ...
+
+    def require_lockable(self) -> None:
+        """Raise RefusedError with code `no-object-lock` where contents cannot be locked."""
+        ...
+
+    def lock(self, names: Sequence[str], until: datetime) -> None:
+        """Let nobody delete or change these contents until then; a longer lock stays."""
+        ...
+
+    def locked_until(self, below: str) -> datetime | None:
+        """Until when something below the name is locked, which may be over; None: nothing is."""
         ...
 
 

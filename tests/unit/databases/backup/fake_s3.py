@@ -26,6 +26,11 @@ class FakeS3:
     seen: list[str] = field(default_factory=list)  # verbs, in order
     authorizations: list[str] = field(default_factory=list)
     _next_id: int = 0
+    # Buckets with object lock, which keep versions: one of each object here, and its deletion.
+    locking: set[str] = field(default_factory=set)
+    retained: dict[str, str] = field(default_factory=dict)  # until when, by bucket/key
+    hidden: dict[str, bytes] = field(default_factory=dict)  # deleted, with its version still there
+    now: str = "2000-01-01T00:00:00Z"  # locks until later hold
 
     def answer(
         self, method: str, path: str, query: dict[str, str], body: bytes, if_none_match: str | None
@@ -48,6 +53,12 @@ class FakeS3:
     ) -> tuple[int, bytes, dict[str, str]]:
         if verb == "head-bucket":
             return 200, b"", {}
+        if verb.endswith("-lock") or verb.endswith("-retention"):
+            return self._of_lock(verb, name, body)
+        if verb == "list-versions":
+            return self._list_versions(name.rstrip("/"), query)
+        if verb == "delete-version":
+            return self._delete_version(name, query["versionId"])
         if verb == "put":
             if if_none_match == "*" and name in self.objects:
                 return self._error(412, "PreconditionFailed")
@@ -58,13 +69,54 @@ class FakeS3:
                 return self._error(404, "NoSuchKey")
             return 200, self.objects[name], {}
         if verb == "delete":
-            self.objects.pop(name, None)
-            return 204, b"", {}
+            content = self.objects.pop(name, None)
+            if name.partition("/")[0] not in self.locking:
+                return 204, b"", {}
+            if content is not None:
+                self.hidden[name] = content
+            return 204, b"", {"x-amz-delete-marker": "true", "x-amz-version-id": "mark"}
         if verb == "list":
             return self._list(name.rstrip("/"), query)
         if verb == "list-uploads":
             return self._list_uploads(name.rstrip("/"), query)
         return self._of_upload(verb, name, query, body)
+
+    def _of_lock(self, verb: str, name: str, body: bytes) -> tuple[int, bytes, dict[str, str]]:
+        if name.partition("/")[0] not in self.locking:
+            if verb == "get-lock":
+                return self._error(404, "ObjectLockConfigurationNotFoundError")
+            return self._error(400, "InvalidRequest")
+        if verb == "get-lock":
+            enabled = "<ObjectLockEnabled>Enabled</ObjectLockEnabled>"
+            return self._xml("ObjectLockConfiguration", enabled)
+        if verb == "put-retention":
+            self.retained[name] = body.decode().partition("<RetainUntilDate>")[2].partition("<")[0]
+            return 200, b"", {}
+        if name not in self.retained:
+            return self._error(404, "NoSuchObjectLockConfiguration")
+        until = f"<RetainUntilDate>{self.retained[name]}</RetainUntilDate>"
+        return self._xml("Retention", f"<Mode>COMPLIANCE</Mode>{until}")
+
+    def _list_versions(
+        self, bucket: str, query: dict[str, str]
+    ) -> tuple[int, bytes, dict[str, str]]:
+        names = [name for name in (*self.objects, *self.hidden) if name.startswith(f"{bucket}/")]
+        keys = {name.removeprefix(f"{bucket}/") for name in names}
+        content = "".join(
+            f"<{kind}><Key>{escape(key)}</Key><VersionId>{version}</VersionId></{kind}>"
+            for key in sorted(keys)
+            if key.startswith(query.get("prefix", ""))
+            for kind, version in (("Version", "1"), ("DeleteMarker", "mark"))
+        )
+        return self._xml("ListVersionsResult", content + "<IsTruncated>false</IsTruncated>")
+
+    def _delete_version(self, name: str, version: str) -> tuple[int, bytes, dict[str, str]]:
+        if version == "1":
+            if self.retained.get(name, "") > self.now:
+                return self._error(403, "AccessDenied")
+            self.hidden.pop(name, None)
+            self.retained.pop(name, None)
+        return 204, b"", {}
 
     def _of_upload(
         self, verb: str, name: str, query: dict[str, str], body: bytes
@@ -119,9 +171,15 @@ class FakeS3:
     @staticmethod
     def _verb(method: str, key: str, query: dict[str, str]) -> str:
         if not key:
+            if method == "GET" and {"object-lock", "versions"} & set(query):
+                return "get-lock" if "object-lock" in query else "list-versions"
             if method == "GET":
                 return "list-uploads" if "uploads" in query else "list"
             return {"HEAD": "head-bucket", "PUT": "create-bucket"}[method]
+        if "retention" in query:
+            return f"{method.lower()}-retention"
+        if "versionId" in query:
+            return "delete-version"
         if "uploads" in query:
             return "begin"
         if "uploadId" in query:
