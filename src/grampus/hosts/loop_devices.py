@@ -236,15 +236,18 @@ def observe_attached_loops() -> list[AttachedLoop]:
     found = []
     for attached in sorted(Path("/sys/block").glob("loop*/loop")):
         device = Path("/dev") / attached.parent.name
-        info = bytearray(_LOOP_INFO64_LENGTH)
+        info, file = bytearray(_LOOP_INFO64_LENGTH), ""
         try:
             file = (attached / "backing_file").read_text().strip()
             with device.open("rb") as stream:
                 fcntl.ioctl(stream, _LOOP_GET_STATUS64, info)
         except OSError as error:
-            if error.errno in (errno.ENOTCONN, errno.ECONNABORTED, errno.EIO):
-                found.append(AttachedLoop(str(device), file, None, None))
-            continue  # else detached meanwhile
+            if error.errno in (errno.ENOENT, errno.ENODEV, errno.ENXIO):
+                continue  # detached meanwhile
+            if error.errno not in (errno.ENOTCONN, errno.ECONNABORTED, errno.EIO):
+                raise
+            found.append(AttachedLoop(str(device), file, None, None))
+            continue
         reference = parse_loop_reference(bytes(info))
         file_id = parse_loop_file_id(bytes(info))
         found.append(AttachedLoop(str(device), file, reference, file_id))

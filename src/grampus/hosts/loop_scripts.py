@@ -11,7 +11,7 @@ from __future__ import annotations
 # files below it, what `losetup --list --json --output NAME,REF,BACK-FILE` does. Of a file that was
 # unmounted no path is left to compare.
 LIST_LOOPS = """
-import fcntl, json, os, pathlib, sys
+import errno, fcntl, json, os, pathlib, sys
 where, no_path = sys.argv[1], ("/", "/ (deleted)")
 GET_STATUS64, NAME_AT, NAME_BYTES, INFO_BYTES = 0x4C05, 56, 64, 232
 found = []
@@ -27,8 +27,10 @@ for attached in sorted(pathlib.Path("/sys/block").glob("loop*/loop")):
         if not is_meant:
             continue
         device = os.open(name, os.O_RDONLY)
-    except OSError:
-        continue
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENODEV, errno.ENXIO):
+            raise  # who takes such a device for none would take its file away
+        continue  # detached meanwhile
     try:
         fcntl.ioctl(device, GET_STATUS64, info)
         text = bytes(info[NAME_AT : NAME_AT + NAME_BYTES]).split(b"\\0", 1)[0]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Sequence
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 import pytest
 
@@ -270,3 +272,22 @@ def test_another_failure_of_losetup_is_its_own() -> None:
 @pytest.mark.parametrize("script", [LIST_LOOPS, ATTACH_LOOP])
 def test_the_scripts_are_python(script: str) -> None:
     compile(script, "script", "exec")
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_device_that_cannot_be_asked_is_not_left_out(tmp_path: Path, is_gone: bool) -> None:
+    attached = tmp_path / "block/loop7/loop"
+    attached.mkdir(parents=True)
+    (attached / "backing_file").write_text("/data/exports/demo/image\n")
+    (tmp_path / "dev").mkdir()
+    if not is_gone:
+        (tmp_path / "dev/loop7").symlink_to("loop7")  # ELOOP stands for any other failure
+    script = LIST_LOOPS.replace("/sys/block", f"{tmp_path}/block").replace(
+        "/dev/{", f"{tmp_path}/dev/{{"
+    )
+    argv = [sys.executable, "-c", script, "/data/exports/demo/image"]
+    listed = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if is_gone:
+        assert json.loads(listed.stdout) == {"loopdevices": []}
+    else:
+        assert listed.returncode != 0
