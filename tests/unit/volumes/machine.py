@@ -35,6 +35,11 @@ from .volumed_answers import STATISTICS, journal_status
 
 Path = PurePosixPath
 
+_NO_RBD_NBD = """\
+/usr/bin/rbd-nbd: exec failed: (2) No such file or directory
+rbd: rbd-nbd failed with error: /usr/bin/rbd-nbd: exit status: 1
+"""
+
 
 @dataclass
 class Daemon:
@@ -376,8 +381,8 @@ class FakeHost:
     def _rbd_device(self, verb: str, kind: str, rest: list[str]) -> tuple[int, str]:
         match verb, rest:
             case "list", ["--format", "json"]:
-                if kind not in self.capabilities:
-                    return 2, f"rbd: {kind}: not there"
+                if kind not in self.capabilities:  # as seen with Ceph 20.2
+                    return (0, "[]") if kind == "krbd" else (22, _NO_RBD_NBD)
                 key = "name" if kind == "krbd" else "image"
                 return 0, json.dumps(
                     [

@@ -156,10 +156,13 @@ def test_krbd_leaves_an_image_of_another_cluster_alone(prepared: World) -> None:
     assert prepared.h1.mappings["/dev/rbd99"] is foreign
 
 
-def test_kernel_driver_finds_nothing_where_the_kernel_has_none(prepared: World) -> None:
+@pytest.mark.parametrize("name", ["krbd", "nbd"])
+def test_kernel_driver_finds_nothing_where_the_host_has_none(
+    prepared: World, name: DriverName
+) -> None:
     prepared.h1.capabilities = ("fuse",)
-    assert _driver(prepared, "krbd").find(prepared.h1, REQUEST) is None
-    _driver(prepared, "krbd").ensure_unmapped(prepared.h1, REQUEST)
+    assert _driver(prepared, name).find(prepared.h1, REQUEST) is None
+    _driver(prepared, name).ensure_unmapped(prepared.h1, REQUEST)
 
 
 @pytest.mark.parametrize("name", ["krbd", "nbd"])

@@ -47,7 +47,11 @@ class Owner:
 
 def is_of(backup: BackupManifest, record: DatabaseRecord) -> bool:
     """Whether the backup is one of that very database."""
-    was = backup.database
+    return is_same(backup.database, record)
+
+
+def is_same(was: BackedUpDatabase, record: DatabaseRecord) -> bool:
+    """Whether what was backed up is that very database, under whatever name."""
     if was.database_id and record.id:
         return was.database_id == record.id
     return (was.name, was.created_at) == (record.spec.name, record.created_at)

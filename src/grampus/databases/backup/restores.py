@@ -23,7 +23,7 @@ from grampus.databases.backup.model import (
     ReplayOrder,
     RestoreOrder,
 )
-from grampus.databases.backup.owners import decide_meant
+from grampus.databases.backup.owners import decide_meant, is_same
 from grampus.databases.backup.places import TargetPlace
 from grampus.databases.backup.restoring import RESTORE_BACKUP
 from grampus.databases.model import DatabaseRecord
@@ -107,10 +107,8 @@ class DatabaseRestores:
 
     def _size_now(self, was: BackedUpDatabase) -> int:
         """The size of the database that the backup was taken of; 0: it is not here any more."""
-        record = self._operations.records.find(was.name)
-        if record is None or record.created_at != was.created_at:
-            return 0
-        return record.spec.size_bytes
+        records = self._operations.records.all().values()
+        return next((one.spec.size_bytes for one in records if is_same(was, one)), 0)
 
     def _find_ready(self, name: str) -> DatabaseRecord | None:
         record = self._operations.records.find(name)

@@ -16,6 +16,9 @@ from grampus.volumes.drivers.port import Mapped, MapRequest
 from grampus.volumes.live import LiveVolume
 from grampus.volumes.model import DriverName
 
+# What `rbd device list --device-type nbd` says where rbd-nbd is not installed, with code 22.
+_NO_PROGRAM = f"rbd-nbd: exec failed: ({errno.ENOENT})"
+
 
 class KernelDriver:
     """A `Driver` in the kernel."""
@@ -37,8 +40,10 @@ class KernelDriver:
     def find(self, host: Host, request: MapRequest) -> str | None:
         argv = [*self._device("list"), "--format", "json"]
         listed = host.run(argv, check=False)
-        if listed.returncode == errno.ENOENT:
-            return None  # the kernel has no such devices at all
+        if _NO_PROGRAM in listed.stderr:
+            return (
+                None  # who cannot map has mapped nothing; krbd without a kernel module lists none
+            )
         if listed.returncode != 0:
             raise CommandFailedError(host.name, listed)
         for entry in json.loads(listed.stdout or "[]"):
