@@ -61,7 +61,7 @@ def test_steps_are_found_where_they_are_written() -> None:
     ]
     assert database_step_names("db.grow") == database_step_names("db.resize")
     assert set(database_step_names("db.delete")) < set(database_step_names("db.replica-remove"))
-    assert {"fetch", "replay", "again", "fetched"} < set(database_step_names("db.restore"))
+    assert {"grow", "replay", "check"} < set(database_step_names("db.restore"))
     assert volume_step_names()["volume.clone"] == ["clone"]
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from uuid import UUID
 
 from grampus.core.errors import GrampusError
@@ -34,7 +35,7 @@ _UUID, _NUMBER, _TAG, _COMMITTED, _LENGTH = 1, 2, 3, 6, 8
 _SKIPPED_NUMBERS = (0, 4, 5, 7, 9, 10, 11)  # flags, logical clock, times, versions: all integers
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Transaction:
     """A transaction as its GTID event tells of it."""
 
@@ -76,8 +77,9 @@ class BinlogScanner:
                 return
             self._require_magic(data)
             self._next_at = len(MAGIC)
-        while (at := self._next_at - self._left_at) + _HEADER.size <= len(data):
-            _, kind, _, size_bytes, _, _ = _HEADER.unpack_from(data, at)
+        read_header, header_bytes, came_bytes = _HEADER.unpack_from, _HEADER.size, len(data)
+        while (at := self._next_at - self._left_at) + header_bytes <= came_bytes:
+            _, kind, _, size_bytes, _, _ = read_header(data, at)
             if size_bytes < _HEADER.size:
                 raise damaged(f"{self._name} has no event at byte {self._next_at}")
             if kind in _READ_WHOLE:
@@ -138,7 +140,7 @@ def _parse_plain(body: bytes) -> tuple[str, int, int, int]:
     if committed & _HAS_ORIGINAL_TIME:
         at += _TIME_BYTES
     return (
-        str(UUID(bytes=uuid)),
+        _source(uuid),
         number,
         committed & ~_HAS_ORIGINAL_TIME,
         _packed_integer(body, at),
@@ -174,7 +176,7 @@ def _parse_tagged(body: bytes) -> tuple[str, int, int, int]:
             found[field] = fields.unsigned()
         else:
             break  # newer ones come last
-    source = str(UUID(bytes=uuid)) + (f":{tag}" if tag else "")
+    source = _source(uuid) + (f":{tag}" if tag else "")
     return source, found[_NUMBER], found[_COMMITTED], found[_LENGTH]
 
 
@@ -230,6 +232,11 @@ def _parse_previous(body: bytes) -> GtidSet:
             (first, end - 1) for first, end in zip(bounds[::2], bounds[1::2], strict=True)
         )
     return found
+
+
+@lru_cache
+def _source(uuid: bytes) -> str:
+    return str(UUID(bytes=uuid))
 
 
 def _little(body: bytes, at: int, size: int) -> int:

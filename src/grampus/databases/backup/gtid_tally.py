@@ -24,6 +24,11 @@ class GtidTally:
 
     def add(self, source: str, number: int) -> None:
         """One transaction; nothing happens when it is there."""
+        found = self._intervals.get(source)
+        if found and found[-1][1] == number - 1:  # nearly always: millions are added
+            found[-1] = (found[-1][0], number)
+            self.count += 1
+            return
         self._add(source, number, number)
 
     def add_all(self, transactions: GtidSet) -> None:
@@ -32,7 +37,9 @@ class GtidTally:
                 self._add(source, first, last)
 
     def has(self, source: str, number: int) -> bool:
-        found = self._intervals.get(source, [])
+        found = self._intervals.get(source)
+        if not found or found[-1][1] < number:
+            return False
         at = bisect_right(found, (number, _ABOVE_ALL))
         return at > 0 and found[at - 1][1] >= number
 

@@ -1,7 +1,8 @@
 """A server on a restored data directory that applies archived binary logs, and ends.
 
 It listens on its socket alone, runs no user's code, and has more memory than the database will
-have. The logs lie on the host's own disk meanwhile, some at a time.
+have. The logs lie on the host's own disk meanwhile, some at a time; those of an encrypted database
+lie on its volume, since nothing of it may be on a disk in clear (INV-47).
 """
 
 from __future__ import annotations
@@ -37,7 +38,13 @@ from grampus.databases.backup.replay_sql import (
 from grampus.databases.clones.identity import serve_closed
 from grampus.databases.credentials import Credentials
 from grampus.databases.instance import last_words, observe_daemon_state
-from grampus.databases.layout import MYSQL_GID, MYSQL_UID, RUN_IN_DAEMON, InstancePlan
+from grampus.databases.layout import (
+    MYSQL_GID,
+    MYSQL_UID,
+    RUN_IN_DAEMON,
+    VOLUME_IN_DAEMON,
+    InstancePlan,
+)
 from grampus.databases.replicas.gtid_sets import GtidSet, parse_gtid_set
 from grampus.databases.stopping import ensure_stopping
 from grampus.hosts.port import Host, Limits
@@ -49,8 +56,9 @@ STOP_TIMEOUT_S = 1800.0
 # Of a server that applies nothing, and has not applied all.
 IDLE_S = 60.0
 _MEMINFO = PurePosixPath("/proc/meminfo")
-_LOGS = "replay"  # within the directory of the socket, the only one that the server may write to
-_SPARE_BYTES = 256 * MIB  # that are left free on the host's disk
+# Within the volume, or the directory of the socket: the server may write to no other.
+_LOGS = "replay"
+_SPARE_BYTES = 256 * MIB  # that are left free where the logs are
 _REPLAY_CPUS = 2.0
 
 
@@ -58,9 +66,17 @@ class ReplayServer:
     """The server, from its start to its end."""
 
     def __init__(
-        self, host: Host, plan: InstancePlan, credentials: Credentials, clock: Clock
+        self,
+        host: Host,
+        plan: InstancePlan,
+        credentials: Credentials,
+        clock: Clock,
+        *,
+        is_encrypted: bool,
     ) -> None:
         self._host = host
+        self._directory = (plan.volume if is_encrypted else plan.run_dir) / _LOGS
+        self._seen = (VOLUME_IN_DAEMON if is_encrypted else RUN_IN_DAEMON) / _LOGS
         self._plan = plan
         self._credentials = credentials
         self._clock = clock
@@ -79,7 +95,7 @@ class ReplayServer:
             self._credentials,
             self._clock,
             makes_accounts=False,
-            options=render_replay_options(RUN_IN_DAEMON / _LOGS),
+            options=render_replay_options(self._seen),
             limits=Limits(cpus=max(plan.cpus, _REPLAY_CPUS), memory_bytes=memory_bytes),
         )
 
@@ -93,16 +109,17 @@ class ReplayServer:
         return parse_events(self._administrator.query(EVENTS_SQL))
 
     def require_room(self, files: Sequence[ReplayFile]) -> None:
-        """Raise RefusedError with code `host-full` when the host's disk cannot hold these logs."""
+        """Raise RefusedError with code `host-full` when there is no room for these logs."""
         said = self._host.run(["df", "-B1", "--output=avail", str(self._directory)]).stdout
         free_bytes = int(said.split()[-1])
         needed_bytes = sum(file.end_bytes for file in files) + _SPARE_BYTES
         if free_bytes < needed_bytes:
             raise RefusedError(
-                f"The disk of {self._host.name} has {format_bytes(free_bytes)} free at "
-                f"{self._directory}, and {format_bytes(needed_bytes)} are needed to apply the "
-                f"archived binary logs of {self._plan.database}.",
-                "Free that room, or restore on another host with --host.",
+                f"{self._directory} on {self._host.name} has {format_bytes(free_bytes)} free, and "
+                f"{format_bytes(needed_bytes)} are needed to apply the archived binary logs of "
+                f"{self._plan.database}.",
+                "Free that room, or restore on another host (--host). The logs of an encrypted "
+                "database need it on its volume: give it a bigger one (--size).",
                 code="host-full",
             )
 
@@ -120,8 +137,7 @@ class ReplayServer:
 
     def apply(self, channel: str, count: int) -> None:
         """Begin to apply the `count` logs that were put there for this channel."""
-        seen = RUN_IN_DAEMON / _LOGS
-        names = [str(seen / relay_name(channel, number + 1)) for number in range(count)]
+        names = [str(self._seen / relay_name(channel, number + 1)) for number in range(count)]
         self._host.write_file(
             self._directory / index_name(channel),
             "".join(f"{name}\n" for name in names),
@@ -209,10 +225,6 @@ class ReplayServer:
         """Nothing left of it, nor of the logs."""
         self._host.ensure_daemon_absent(self._plan.init_daemon, kill=True)
         self._host.run(["rm", "-rf", str(self._directory)])
-
-    @property
-    def _directory(self) -> PurePosixPath:
-        return self._plan.run_dir / _LOGS
 
     @property
     def _administrator(self) -> Administrator:

@@ -156,6 +156,7 @@ class ReplayWork:
             self._work.plan(),
             self._ports.credentials.load(name),
             self._ports.clock,
+            is_encrypted=self._order.database.encryption is not None,
         )
 
     def _archive(self) -> BinlogArchive:

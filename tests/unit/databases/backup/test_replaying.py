@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.units import GIB
 from grampus.databases.backup import replaying
+from grampus.databases.backup.replay_server import ReplayServer
 from grampus.databases.backup.restores import decide_size
+from grampus.databases.layout import plan_instance
 from grampus.hosts.port import DaemonSpec
 from tests.unit.databases.fakes import MEMINFO, FakeFile
 
+from .existing import put_database
 from .replay_world import ReplayWorld
 
 LATE_S = int(datetime(2037, 1, 1, tzinfo=UTC).timestamp())
@@ -120,6 +123,21 @@ def test_logs_lie_on_the_host_some_at_a_time(
     world.archive()
     assert restored(world, world.clock.now()) == ["one", *rows]
     assert world.logging_hosts["h2"].most_relay_bytes < 6000
+
+
+@pytest.mark.parametrize("is_encrypted", [True, False])
+def test_logs_of_an_encrypted_database_lie_on_its_volume_alone(
+    world: ReplayWorld, *, is_encrypted: bool
+) -> None:
+    """INV-47: nothing of it is in clear on a host's disk."""
+    record, host = put_database(world), world.logging_hosts["h1"]
+    plan = plan_instance(record.spec, host.data_dir, PurePosixPath("/data/volumes/demo"))
+    credentials = world.service().operations.credentials.load("demo")
+    server = ReplayServer(host, plan, credentials, world.clock, is_encrypted=is_encrypted)
+    server.put("r1", 1, iter([b"abc", b"def", b"ghi"]), 5)
+    (path,) = [path for path in host.files if path.name == "relay-r1.000001"]
+    assert host.files[path].content == "abcde"
+    assert path.is_relative_to(plan.volume) is is_encrypted
 
 
 def test_server_that_applies_has_more_memory_and_is_closed(world: ReplayWorld) -> None:
