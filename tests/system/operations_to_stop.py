@@ -131,7 +131,6 @@ OPERATIONS = [
         "db.set",
         f"db set {NAME} --write-path direct",
         back=[f"db set {NAME} --write-path journal"],
-        absent=["want"],
     ),
     _finished(
         "db.move", f"db move {NAME} --host {{host}}", back=[f"db move {NAME} --host {{host}}"]
@@ -224,7 +223,6 @@ OPERATIONS = [
         "db.rename",
         f"db rename {NAME} {COPY}",
         back=[f"db rename {COPY} {NAME}"],
-        absent=["want"],
     ),
     _finished("db.trash", f"db delete {NAME} --yes", back=[f"db undelete {NAME}"]),
     _finished(

@@ -230,8 +230,6 @@ NEVER = {
         "only a new database is asked whether it is to stand alone",
     ),
     ("db.restore", "flatten-due"): "its volume shares nothing",
-    ("db.set", "want"): "what the user wants of the database stays",
-    ("db.rename", "want"): "what the user wants of the database stays",
 }
 
 
