@@ -188,3 +188,30 @@ def test_deleted_volume_leaves_no_object_of_its_journal(lab: CommandLine) -> Non
         ).strip()
         assert prefix in machine.ok("rados", "--pool", document["pool"], "ls", "--all")
     assert prefix not in machine.ok("rados", "--pool", document["pool"], "ls", "--all")
+
+
+def test_a_journal_that_lost_an_object_is_refused_until_that_is_accepted(lab: CommandLine) -> None:
+    """INV-67: an object that was removed is no empty one."""
+    name = "damaged"
+    with attached_volume(lab, name, create=JOURNAL) as document:
+        machine = LabMachine(lab, "h1")
+        image = f"{document['pool']}/{document['image']}"
+        machine.ok(
+            "dd", "if=/dev/urandom", f"of={document['mount_path']}/kept", "bs=64K", "count=8"
+        )
+        machine.ok("sync", "-f", document["mount_path"])
+        lab.ok("lab", "fault", "kill-daemon", f"volumed-{name}")
+        prefix = machine.ok("rbd", "image-meta", "get", image, "grampus.journal.objects").strip()
+        pool, *namespace, _ = image.split("/")
+        rados = ["rados", "--pool", pool, *(["--namespace", namespace[0]] if namespace else [])]
+        machine.ok(*rados, "rm", f"{prefix}.0000")
+        lab.ok("volume", "detach", name)
+        refused = lab.run("volume", "attach", name, "--host", "h1")
+        assert "--accept-loss" in refused.stderr
+        assert "slot 0000 of the journal is missing" in refused.stderr
+        assert f"{prefix}.0000" not in machine.ok(*rados, "ls")
+        refused = lab.run("volume", "replay", name)
+        assert "--accept-loss" in refused.stderr
+        replayed = lab.json("volume", "replay", name, "--accept-loss")
+        assert "slot 0000" in replayed["given_up"]
+        assert lab.json("volume", "replay", name)["given_up"] is None

@@ -1,5 +1,7 @@
 //! What an operation is answered with, or what the device is asked for. Pure.
 
+use std::io::ErrorKind;
+
 use grampus_blockdev::{
     BlockDevice, Buffer, ByteRange, DeviceError, Durability, Geometry, Length, Offset, Request,
 };
@@ -283,6 +285,12 @@ pub(crate) fn classify_failure(error: &DeviceError) -> Errno {
     match error {
         // The device became smaller between decision and request.
         DeviceError::OutOfRange { .. } => Errno::INVAL,
+        // What a file system, and the database above it, can tell its user to do something about.
+        DeviceError::Io { source, .. }
+            if matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) =>
+        {
+            Errno::NOSPC
+        }
         // Fenced, failed, truncated, lost: which one is for the daemon's log, not for an errno.
         _ => Errno::IO,
     }
@@ -322,6 +330,21 @@ mod tests {
                 Decision::Submit(Job::Read { offset: Offset::new(offset).unwrap(), bytes })
             });
             assert_eq!(decided, expected, "{offset} {bytes}");
+        }
+    }
+
+    #[test]
+    fn a_user_is_told_of_want_of_space_and_of_other_failures_that_there_are_some() {
+        let io = |errno: Errno| DeviceError::Io { action: "write", source: errno.into() };
+        for (error, errno) in [
+            (io(Errno::NOSPC), Errno::NOSPC),
+            (io(Errno::DQUOT), Errno::NOSPC),
+            (io(Errno::IO), Errno::IO),
+            (DeviceError::Fenced, Errno::IO),
+            (DeviceError::Failed, Errno::IO),
+            (DeviceError::OutOfRange { range: range(0, 1), size_bytes: 0 }, Errno::INVAL),
+        ] {
+            assert_eq!(classify_failure(&error), errno, "{error:?}");
         }
     }
 

@@ -124,6 +124,19 @@ pub enum Event {
     Fenced,
 }
 
+impl Event {
+    /// Whether it is an answer from the cluster, whatever it says.
+    pub(crate) fn is_of_the_cluster(&self) -> bool {
+        matches!(
+            self,
+            Self::Appended { .. }
+                | Self::Applied { .. }
+                | Self::ImageFlushed(_)
+                | Self::Recorded(_)
+        )
+    }
+}
+
 /// The state of the journal as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
@@ -148,6 +161,9 @@ pub struct Status {
     pub degraded: Option<Failure>,
     /// What is failing at the moment, and since when.
     pub retrying: Option<(Failure, Duration)>,
+    /// For how long the cluster has answered nothing of what it was asked; None while it owes no
+    /// answer.
+    pub silent: Option<Duration>,
     /// Batches in all: the last one's sequence.
     pub sealed: u64,
     /// Acknowledged through this batch.

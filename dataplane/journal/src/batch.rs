@@ -14,29 +14,27 @@ use crate::span::Span;
 pub(crate) const EXTENT_COST_BYTES: u64 = 128;
 
 /// What a change may add to a batch's cost: a write in the middle of another cuts it in two.
-pub(crate) fn cost_of_change(payload_bytes: u64) -> u64 {
-    payload_bytes + 2 * EXTENT_COST_BYTES
+pub(crate) fn cost_of_change(weight_bytes: u64) -> u64 {
+    weight_bytes + 2 * EXTENT_COST_BYTES
 }
 
 /// Changes between two seals; the newest of each byte.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     map: IntervalMap<Content>,
-    payload_bytes: u64,
+    weight_bytes: u64,
 }
 
 impl Batch {
     /// Returns how many bytes were overwritten within the batch.
     pub(crate) fn insert(&mut self, span: Span, content: Content) -> u64 {
-        let added = content.payload_bytes();
+        let added = content.weight_bytes(span.length());
         let (mut freed, mut overwritten) = (0, 0);
         self.map.insert(span, content, |gone, old| {
             overwritten += gone.length();
-            if matches!(old, Content::Data(_)) {
-                freed += gone.length();
-            }
+            freed += old.weight_bytes(gone.length());
         });
-        self.payload_bytes = (self.payload_bytes + added).saturating_sub(freed);
+        self.weight_bytes = (self.weight_bytes + added).saturating_sub(freed);
         overwritten
     }
 
@@ -45,7 +43,7 @@ impl Batch {
     }
 
     pub(crate) fn cost_bytes(&self) -> u64 {
-        self.payload_bytes + wide(self.map.len()) * EXTENT_COST_BYTES
+        self.weight_bytes + wide(self.map.len()) * EXTENT_COST_BYTES
     }
 
     pub(crate) fn overlapping(&self, span: Span) -> impl Iterator<Item = (Span, &Content)> {

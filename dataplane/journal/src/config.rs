@@ -13,7 +13,8 @@ use crate::ring::Ring;
 /// The longest time that a setting may ask for; sums with a clock value cannot overflow.
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// How a journal works. Sizes named *held* count 128 bytes per extent beside its data.
+/// How a journal works. Sizes named *held* count 128 bytes per extent beside its data, and zeros as
+/// [`crate::Content::weight_bytes`] says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
     /// The log in the cluster.
@@ -41,7 +42,8 @@ pub struct Config {
     pub trim_after: Duration,
     /// What failed for want of space, or in applying, is tried again after this.
     pub retry_after: Duration,
-    /// Full or failing for so long, writes are refused and flushes fail (INV-5).
+    /// When the cluster has said for so long that it has no space, flushes that wait for that fail,
+    /// and writes are refused once the journal is full (INV-5). Silence is waited out, however long.
     pub refuse_after: Duration,
     /// None: `journal` mode. Flushes complete when their batch is durable in the cluster.
     pub cache: Option<CacheConfig>,

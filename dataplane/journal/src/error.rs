@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use crate::ids::{Epoch, VolumeId};
 use crate::recovery::Log;
-use crate::ring::Ring;
+use crate::ring::{Place, Ring};
 use crate::span::Span;
 
 /// Settings that cannot work together.
@@ -67,11 +67,11 @@ pub enum Refusal {
     /// Intake stands still while the journal is drained.
     #[error("the journal is quiesced")]
     Quiesced,
-    /// Full, and nothing has moved for as long as the settings allow (INV-5).
-    #[error("the journal is full and nothing was written for {stalled:?}")]
-    Stalled {
+    /// Full, and the cluster has had no space for as long as the settings allow (INV-5).
+    #[error("the journal is full, and the cluster has had no space for {lasting:?}")]
+    NoSpace {
         /// For how long.
-        stalled: Duration,
+        lasting: Duration,
     },
     /// Past the end of the volume.
     #[error("{span} is not within the volume's {size_bytes} bytes")]
@@ -131,6 +131,60 @@ pub enum SealMismatch {
     OtherKey,
 }
 
+/// Why a slot of a journal is not the one that its owners left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Error)]
+pub enum SlotFault {
+    /// There is no such object.
+    #[error("is missing")]
+    Missing,
+    /// It does not say which owner may write to it.
+    #[error("does not say whose it is")]
+    Unmarked,
+    /// It belongs to the journal of another volume, or to an earlier one of this volume.
+    #[error("belongs to another journal")]
+    Foreign,
+}
+
+/// What a log has lost of what was durable in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum Damage {
+    /// A batch is missing, and later ones prove that it was there.
+    #[error(
+        "{} is damaged in slot {:04x}, at position {}: batch {missing} is missing, and the log went \
+         on to batch {newest} at least, so acknowledged writes are lost",
+        match .log {
+            Log::Cluster => "the journal in the cluster",
+            Log::Local => "the log on this host",
+        },
+        .place.slot,
+        .place.position
+    )]
+    Gap {
+        /// Which log.
+        log: Log,
+        /// The first batch that is not there.
+        missing: u64,
+        /// The last one that is known to have been there.
+        newest: u64,
+        /// Where the missing one begins, or the segment after it.
+        place: Place,
+    },
+    /// Objects of the ring are not what they must be, whatever was in them.
+    #[error(
+        "slot {slot:04x} of the journal {fault}, and {} more slots are not as they must be: what was in \
+         them is lost",
+        .slots.saturating_sub(1)
+    )]
+    Slots {
+        /// The first of them.
+        slot: u32,
+        /// How many there are.
+        slots: u32,
+        /// What is wrong with the first.
+        fault: SlotFault,
+    },
+}
+
 /// A volume cannot be opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum RecoveryError {
@@ -159,13 +213,8 @@ pub enum RecoveryError {
     #[error("another owner took the volume over at epoch {0}")]
     Overtaken(Epoch),
     /// Frames that were durable are gone: opening would lose acknowledged writes silently.
-    #[error("the journal ends at batch {found} but held batch {expected}: data is lost")]
-    Damaged {
-        /// The last sequence that was known to be durable.
-        expected: u64,
-        /// Where the scan ended.
-        found: u64,
-    },
+    #[error("{0}")]
+    Damaged(Damage),
     /// An answer that does not belong to the question.
     #[error("the recovery was answered something it did not ask")]
     Protocol,

@@ -13,7 +13,7 @@
 //! | 52 | 4 | number of extents |
 //! | 56 | 4 | bytes of payload |
 //! | 60 | 4 | CRC-32C of extents and payload |
-//! | 64 | 4 | zero |
+//! | 64 | 4 | first sequence less the last batch known to be durable when it was made; 0: not told |
 //! | 68 | 4 | CRC-32C of the 68 bytes before |
 //! | 72 | 24 each | extents in order: start (8), length (8), kind (4), zero (4) |
 //! | | | payload: the bytes of the data extents, in their order |
@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 use crate::content::{Content, Payload};
 use crate::error::FormatError;
-use crate::ids::{Epoch, VolumeId};
+use crate::ids::{Epoch, Owner, VolumeId};
 use crate::number::{narrow, wide};
 use crate::seal::{FrameKey, Opener};
 use crate::span::Span;
@@ -61,8 +61,20 @@ pub struct Frame {
     pub(crate) last: u64,
     pub(crate) extents: Arc<[(Span, Content)]>,
     pub(crate) length: u64,
+    /// A batch that was durable when this frame was made, and so all before it; 0: not told.
+    durable: u64,
     /// What it is sealed with when it is encoded; None also for one that was decoded.
     seal: Option<Arc<FrameKey>>,
+}
+
+/// What the header of a frame shows, whether or not all of the frame is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Glimpse {
+    pub(crate) epoch: Epoch,
+    pub(crate) first: u64,
+    /// As [`Frame::durable`].
+    pub(crate) durable: u64,
+    pub(crate) length: u64,
 }
 
 /// What a frame says of itself in the clear.
@@ -71,6 +83,7 @@ struct Header {
     first: u64,
     last: u64,
     length: u64,
+    durable: u64,
     table_bytes: u64,
     body_bytes: u64,
 }
@@ -93,10 +106,29 @@ impl Frame {
         let payload_bytes = extents.iter().map(|(_, content)| content.payload_bytes()).sum();
         let header_bytes = if seal.is_some() { SEALED_HEADER_BYTES } else { HEADER_BYTES };
         let length = frame_bytes(header_bytes, wide(extents.len()), payload_bytes, align_bytes);
-        Self { volume, epoch, first, last, extents, length, seal: seal.cloned() }
+        let durable = 0;
+        Self { volume, epoch, first, last, extents, length, durable, seal: seal.cloned() }
     }
 
-    /// The owner it is written by.
+    /// The same frame, which says that batch `durable` and all before it are durable: found behind a
+    /// gap, it proves that what is missing up to there was lost, and not merely never written.
+    #[must_use]
+    pub(crate) fn knowing(self, durable: u64) -> Self {
+        Self { durable, ..self }
+    }
+
+    /// The last batch that its writer knew to be durable, 0 where it does not say.
+    pub(crate) fn durable(&self) -> u64 {
+        self.durable
+    }
+
+    /// Who writes it.
+    #[must_use]
+    pub fn owner(&self) -> Owner {
+        Owner { volume: self.volume, epoch: self.epoch }
+    }
+
+    /// The epoch of its owner.
     #[must_use]
     pub fn epoch(&self) -> Epoch {
         self.epoch
@@ -185,6 +217,7 @@ impl Frame {
             &short(wide(self.extents.len())),
             &short(payload_bytes),
             &body_checksum.to_le_bytes(),
+            &encode_durable(self.first, self.durable).to_le_bytes(),
         ] {
             if let Some(place) = header.get_mut(at..at + field.len()) {
                 place.copy_from_slice(field);
@@ -235,6 +268,20 @@ impl Frame {
         header.frame(volume, &body)
     }
 
+    /// What the header at the beginning of `bytes` shows, if there is one of `volume`; the rest of
+    /// the frame may be missing.
+    pub(crate) fn glimpse(bytes: &[u8], volume: VolumeId) -> Option<Glimpse> {
+        let magic = array::<8>(bytes, 0).ok()?;
+        let header_bytes = match magic {
+            MAGIC => HEADER_BYTES,
+            SEALED_MAGIC => SEALED_HEADER_BYTES,
+            _ => return None,
+        };
+        let header = Header::parse(bytes, volume, (magic, header_bytes)).ok()?;
+        let Header { epoch, first, durable, length, .. } = header;
+        Some(Glimpse { epoch, first, durable, length })
+    }
+
     /// Whose frame begins `bytes`, and the first batch that it says to carry: of what is sealed,
     /// without proof.
     ///
@@ -250,8 +297,28 @@ impl Frame {
     }
 }
 
+/// How a frame tells what was durable when it was made: as a distance, which fits where earlier
+/// versions wrote a zero and looked at nothing.
+fn encode_durable(first: u64, durable: u64) -> u32 {
+    let distance = first.checked_sub(durable).filter(|_| durable > 0);
+    distance.and_then(|distance| u32::try_from(distance).ok()).unwrap_or(0)
+}
+
+fn decode_durable(first: u64, distance: u32) -> u64 {
+    if distance == 0 { 0 } else { first.saturating_sub(distance.into()) }
+}
+
 impl Header {
     fn decode(
+        bytes: &[u8],
+        volume: VolumeId,
+        expected: ([u8; 8], usize),
+    ) -> Result<Self, FormatError> {
+        let header = Self::parse(bytes, volume, expected)?;
+        if header.length > wide(bytes.len()) { Err(FormatError::Short) } else { Ok(header) }
+    }
+
+    fn parse(
         bytes: &[u8],
         volume: VolumeId,
         (magic, header_bytes): ([u8; 8], usize),
@@ -275,10 +342,8 @@ impl Header {
         if wide(header_bytes) + body_bytes > length {
             return Err(FormatError::Nonsense("the frame is longer than it says"));
         }
-        if length > wide(bytes.len()) {
-            return Err(FormatError::Short);
-        }
-        Ok(Self { epoch, first, last, length, table_bytes, body_bytes })
+        let durable = decode_durable(first, u32_at(bytes, 64)?);
+        Ok(Self { epoch, first, last, length, durable, table_bytes, body_bytes })
     }
 
     fn body<'a>(&self, bytes: &'a [u8], header_bytes: usize) -> Result<&'a [u8], FormatError> {
@@ -290,8 +355,8 @@ impl Header {
         let (table, payload) =
             body.split_at_checked(narrow(self.table_bytes)).ok_or(FormatError::Short)?;
         let extents = decode_extents(table, &Payload::copy_of(payload))?;
-        let Self { epoch, first, last, length, .. } = *self;
-        Ok(Frame { volume, epoch, first, last, extents, length, seal: None })
+        let Self { epoch, first, last, length, durable, .. } = *self;
+        Ok(Frame { volume, epoch, first, last, extents, length, durable, seal: None })
     }
 }
 

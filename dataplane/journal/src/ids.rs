@@ -17,6 +17,16 @@ impl fmt::Display for VolumeId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch(pub u64);
 
+/// Who may write to a slot of a journal. The epoch alone would not do: a journal that is made again,
+/// as after a rollback, begins with the first one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Owner {
+    /// Whose journal it is.
+    pub volume: VolumeId,
+    /// Which owner of it.
+    pub epoch: Epoch,
+}
+
 impl Epoch {
     /// The one after it.
     #[must_use]

@@ -48,6 +48,16 @@ pub struct Accepted {
     pub complete: bool,
 }
 
+/// What fails and is tried again.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Retrying {
+    /// How: where several things fail, the want of space counts.
+    failure: Failure,
+    since: Duration,
+    /// The last time that it did.
+    last: Duration,
+}
+
 /// The journal of one open volume. See the crate's documentation for how to drive it.
 #[derive(Debug)]
 pub struct Journal {
@@ -89,9 +99,9 @@ pub struct Journal {
     pace_until: Duration,
     /// When the last change came.
     pub(crate) changed: Duration,
-    /// When something was last finished, or begun after a pause.
-    pub(crate) progress: Duration,
-    pub(crate) retrying: Option<(Failure, Duration)>,
+    /// When the cluster last answered anything, or was asked something after a pause.
+    pub(crate) heard: Duration,
+    pub(crate) retrying: Option<Retrying>,
     pub(crate) statistics: Statistics,
     pub(crate) sabotage: Sabotage,
 }
@@ -137,7 +147,7 @@ impl Journal {
             freed: FreedRate::new(now),
             pace_until: now,
             changed: now,
-            progress: now,
+            heard: now,
             retrying: None,
             statistics: Statistics::default(),
             sabotage: Sabotage::default(),
@@ -160,10 +170,10 @@ impl Journal {
         self.settled.sabotage = sabotage;
     }
 
-    /// Whether a write of `payload_bytes` (0 for zeros and discards) may come in now.
-    pub fn admission(&mut self, now: Duration, payload_bytes: u64) -> Admission {
+    /// Whether a change of this weight may come in now; see [`Content::weight_bytes`].
+    pub fn admission(&mut self, now: Duration, weight_bytes: u64) -> Admission {
         self.observe(now);
-        match self.refusal(payload_bytes) {
+        match self.refusal(weight_bytes) {
             Some(Refusal::Quiesced | Refusal::Busy) => Admission::Wait,
             Some(refusal) => Admission::Refused(refusal),
             None if self.pace_until > self.now => {
@@ -174,25 +184,20 @@ impl Journal {
         }
     }
 
-    fn refusal(&self, payload_bytes: u64) -> Option<Refusal> {
+    fn refusal(&self, weight_bytes: u64) -> Option<Refusal> {
         match self.state {
             State::Failed(failure) => return Some(Refusal::Failed(failure)),
             State::Quiescing | State::Quiesced => return Some(Refusal::Quiesced),
             State::Running => {}
         }
-        if payload_bytes > self.config.max_write_bytes {
+        if weight_bytes > self.config.max_write_bytes {
             let limit_bytes = self.config.max_write_bytes;
-            return Some(Refusal::TooLarge { bytes: payload_bytes, limit_bytes });
+            return Some(Refusal::TooLarge { bytes: weight_bytes, limit_bytes });
         }
-        if self.held_bytes() + cost_of_change(payload_bytes) <= self.config.max_held_bytes {
+        if self.held_bytes() + cost_of_change(weight_bytes) <= self.config.max_held_bytes {
             return None;
         }
-        let stalled = self.stalled();
-        Some(if stalled >= self.config.refuse_after {
-            Refusal::Stalled { stalled }
-        } else {
-            Refusal::Busy
-        })
+        Some(self.lacks_space().map_or(Refusal::Busy, |lasting| Refusal::NoSpace { lasting }))
     }
 
     /// Take a write. It is visible to reads at once.
@@ -214,7 +219,7 @@ impl Journal {
         self.change(now, span, Content::Data(payload), durability, token)
     }
 
-    /// Take zeros or a discard, of any length.
+    /// Take zeros or a discard, of any length whose weight is no more than a write may have.
     ///
     /// # Errors
     /// [`Refusal`]; nothing was kept.
@@ -240,7 +245,8 @@ impl Journal {
     ) -> Result<Accepted, Refusal> {
         self.observe(now);
         let payload_bytes = content.payload_bytes();
-        if let Some(refusal) = self.refusal(payload_bytes) {
+        let weight_bytes = content.weight_bytes(span.length());
+        if let Some(refusal) = self.refusal(weight_bytes) {
             return Err(refusal);
         }
         if span.end() > self.size_bytes {
@@ -249,7 +255,7 @@ impl Journal {
         if span.is_empty() {
             return Ok(Accepted { sequence: self.next_sequence - 1, complete: true });
         }
-        let cost = cost_of_change(payload_bytes);
+        let cost = cost_of_change(weight_bytes);
         if self.open.batch.cost_bytes() + cost > self.config.max_batch_bytes {
             self.seal();
         }
@@ -324,6 +330,9 @@ impl Journal {
             }
             return;
         }
+        if event.is_of_the_cluster() {
+            self.heard = self.now;
+        }
         match event {
             Event::Appended { last, result } => self.appended(last, result),
             Event::AppendedLocally { last, result } => self.appended_locally(last, result),
@@ -366,14 +375,8 @@ impl Journal {
         let idle = self.changed + self.config.idle_after;
         let apply = self.settled.oldest().map(|since| idle.min(since + self.config.apply_after));
         let give_up = self.give_up_due();
-        let due =
-            [seal, ship, apply, self.trim_due(), self.retry_due(), self.refuse_due(), give_up];
+        let due = [seal, ship, apply, self.trim_due(), self.retry_due(), give_up];
         due.into_iter().flatten().filter(|due| *due > self.now).min()
-    }
-
-    /// When flushes that wait for what is failing fail themselves.
-    fn refuse_due(&self) -> Option<Duration> {
-        self.retrying.map(|(_, since)| since + self.config.refuse_after)
     }
 
     /// What it is doing.
@@ -384,7 +387,8 @@ impl Journal {
             state: self.state,
             local: self.local.is_some(),
             degraded: self.degraded,
-            retrying: self.retrying,
+            retrying: self.retrying.map(|Retrying { failure, since, .. }| (failure, since)),
+            silent: self.silent(),
             sealed: self.next_sequence - 1,
             acknowledged: self.acknowledged,
             replicated: self.replicated,
@@ -414,15 +418,42 @@ impl Journal {
         fill_permille(held, (self.log.used_bytes(), self.config.ring.capacity_bytes()))
     }
 
-    /// For how long nothing was finished although something was under way, or something failed.
-    pub(crate) fn stalled(&self) -> Duration {
-        let failing = self.retrying.map_or(self.now, |(_, since)| since);
-        let since = if self.is_idle() { failing } else { failing.min(self.progress) };
-        self.now.saturating_sub(since)
+    /// For how long the cluster has said again and again that there is no space, once that is
+    /// longer than the settings allow. Its silence says nothing: an outage is waited out (INV-5).
+    fn lacks_space(&self) -> Option<Duration> {
+        let Retrying { failure, since, last } = self.retrying?;
+        let lasting = last.saturating_sub(since);
+        (failure == Failure::NoSpace && lasting >= self.config.refuse_after).then_some(lasting)
+    }
+
+    /// For how long the cluster has answered nothing that it was asked.
+    fn silent(&self) -> Option<Duration> {
+        (!self.is_idle()).then(|| self.now.saturating_sub(self.heard))
     }
 
     pub(crate) fn is_idle(&self) -> bool {
         self.frames.is_empty() && self.settled.in_flight() == 0 && self.landing.is_idle()
+    }
+
+    /// Something failed, and is tried again.
+    pub(crate) fn note_retry(&mut self, failure: Failure) {
+        let last = self.now;
+        match &mut self.retrying {
+            Some(Retrying { failure: Failure::NoSpace, last: again, .. })
+                if failure == Failure::NoSpace =>
+            {
+                *again = last;
+            }
+            // Counted from here on: how long other things failed before says nothing of space.
+            Some(retrying) if failure == Failure::NoSpace => {
+                *retrying = Retrying { failure, since: last, last };
+            }
+            Some(_) => {}
+            None => {
+                self.retrying = Some(Retrying { failure, since: last, last });
+                self.report(Report::Retrying(failure));
+            }
+        }
     }
 
     /// The clock never runs backwards here, whatever it does outside.
@@ -430,10 +461,10 @@ impl Journal {
         self.now = self.now.max(now);
     }
 
-    /// Note that something is begun: a stall is counted from here if nothing else was under way.
+    /// Note that something is begun: silence is counted from here if nothing else was under way.
     pub(crate) fn begin(&mut self) {
         if self.is_idle() {
-            self.progress = self.now;
+            self.heard = self.now;
         }
     }
 
@@ -478,10 +509,9 @@ impl Journal {
     }
 
     fn fail_what_waits_too_long(&mut self) {
-        let Some((failure, since)) = self.retrying else { return };
         let waits = self.frames.iter().any(|frame| frame.retry_at.is_some());
-        if waits && self.now.saturating_sub(since) >= self.config.refuse_after {
-            self.fail(failure);
+        if waits && self.lacks_space().is_some() {
+            self.fail(Failure::NoSpace);
         }
     }
 }

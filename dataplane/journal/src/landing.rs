@@ -70,7 +70,7 @@ impl Journal {
             let idle = self.is_idle();
             let Some(apply) = self.settled.next_apply(self.config.max_apply_bytes) else { return };
             if idle {
-                self.progress = self.now;
+                self.heard = self.now;
             }
             self.statistics.applies += 1;
             self.statistics.apply_bytes += apply.span.length();

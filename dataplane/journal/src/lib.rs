@@ -70,16 +70,19 @@ mod settled;
 #[cfg(test)]
 mod simulator;
 mod span;
+mod step;
 mod throttle;
 mod version;
 mod wire;
 
 pub use action::{Action, Event, Report, State, Statistics, Status};
 pub use config::{CacheConfig, Config};
-pub use content::{Content, Payload};
-pub use error::{ConfigError, Failure, FormatError, RecoveryError, Refusal, SealMismatch};
+pub use content::{Content, Payload, ZEROS_PER_BYTE};
+pub use error::{
+    ConfigError, Damage, Failure, FormatError, RecoveryError, Refusal, SealMismatch, SlotFault,
+};
 pub use frame::Frame;
-pub use ids::{Epoch, VolumeId};
+pub use ids::{Epoch, Owner, VolumeId};
 pub use interval::{IntervalMap, Part};
 pub use journal::{Accepted, Journal, Opened};
 pub use read::{ReadPlan, Source};

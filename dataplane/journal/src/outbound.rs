@@ -120,6 +120,7 @@ impl Journal {
             let align_bytes = self.record.ring.align_bytes;
             let seal = self.frame_key.as_ref();
             let frame = Frame::new(owner, sequences, extents, align_bytes, seal);
+            let frame = frame.knowing(self.replicated);
             let Some(place) = self.log.reserve(frame.length_bytes()) else {
                 self.landing.ring_is_full = true;
                 return;
@@ -272,6 +273,7 @@ impl Journal {
             let align_bytes = local.record.ring.align_bytes;
             let seal = self.local_key.as_ref();
             let frame = Frame::new(owner, sequences, sealed.batch.extents(), align_bytes, seal);
+            let frame = frame.knowing(self.acknowledged);
             let Some(place) = local.reserve(&frame, self.now) else { break };
             self.statistics.local_appends += 1;
             self.statistics.local_append_bytes += frame.length_bytes();
@@ -318,18 +320,10 @@ impl Journal {
     }
 
     pub(crate) fn note_progress(&mut self) {
-        self.progress = self.now;
         let waits = self.frames.iter().any(|frame| frame.retry_at.is_some());
         if self.retrying.is_some() && !waits && !self.landing.is_failing {
             self.retrying = None;
             self.report(Report::Recovered);
-        }
-    }
-
-    pub(crate) fn note_retry(&mut self, failure: Failure) {
-        if self.retrying.is_none() {
-            self.retrying = Some((failure, self.now));
-            self.report(Report::Retrying(failure));
         }
     }
 

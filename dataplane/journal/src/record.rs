@@ -1,7 +1,7 @@
 //! The record: the one small thing that says where a log begins and who owns it.
 
 use crate::error::FormatError;
-use crate::ids::{Epoch, VolumeId};
+use crate::ids::{Epoch, Owner, VolumeId};
 use crate::ring::Ring;
 use crate::wire::{array, require_checksum, u32_at, u64_at};
 
@@ -63,6 +63,22 @@ impl Record {
             sealed_by: None,
             keyed: false,
         }
+    }
+
+    /// The highest owner.
+    #[must_use]
+    pub fn owner(&self) -> Owner {
+        Owner { volume: self.volume, epoch: self.epoch }
+    }
+
+    /// The record of the same journal once all that it held is given up: its slots may be missing
+    /// from then on, and no frame and no log on a host is of an owner that it knows.
+    #[must_use]
+    pub fn emptied(&self) -> Self {
+        let (epoch, opened) = (self.epoch.next(), Epoch(0));
+        let tail = self.ring.next_segment(self.tail) + self.ring.capacity_bytes();
+        let durable = self.durable.max(self.first - 1);
+        Self { epoch, opened, written_by: epoch, tail, first: durable + 1, durable, ..*self }
     }
 
     /// As it is stored.

@@ -8,131 +8,20 @@ use std::sync::Arc;
 
 use crate::batch::Batch;
 use crate::content::Content;
-use crate::error::{ConfigError, Failure, FormatError, RecoveryError};
+use crate::error::{ConfigError, Damage, FormatError, RecoveryError, SlotFault};
 use crate::frame::Frame;
-use crate::ids::{Epoch, VolumeId};
+use crate::ids::Epoch;
 use crate::journal::Opened;
 use crate::record::{LocalLog, Record, decide_local_log};
 use crate::ring::{LogSpace, Place, Ring, Segment};
 use crate::sabotage::{Fault, Sabotage};
-use crate::scan::{Continuity, Scanner};
+use crate::scan::{Beyond, Continuity, Scanner};
 use crate::seal::{FrameKey, Opener, Sealing, require_fit};
 use crate::span::Span;
+pub use crate::step::{Answer, Aside, Log, Progress, RecoveryConfig, Step};
 
 /// Two takeovers at once raise the record in turn; one that loses so often gives up.
 const MAX_CLAIMS: u32 = 16;
-
-/// What is opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RecoveryConfig {
-    /// The volume.
-    pub volume: VolumeId,
-    /// The shape of the ring, should it have none yet.
-    pub ring: Ring,
-    /// The shape of the local log, in `cache` mode and wherever one of the volume may lie.
-    pub local: Option<Ring>,
-    /// Held bytes that are gathered before they are applied, so that overwrites coalesce.
-    pub max_held_bytes: u64,
-}
-
-/// Which log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Log {
-    /// The one in the cluster.
-    Cluster,
-    /// The one on the host's disk.
-    Local,
-}
-
-/// Something to do. Each is answered before the next is asked for.
-#[derive(Debug, Clone)]
-pub enum Step {
-    /// Read the record. Answer: [`Answer::Record`].
-    ReadRecord(Log),
-    /// Replace the cluster's record if it is `expected`, where None means that there is none.
-    /// Answer: [`Answer::Swapped`].
-    SwapRecord {
-        /// What it must be.
-        expected: Option<Record>,
-        /// What it becomes.
-        record: Record,
-    },
-    /// Shut every lower epoch out, an owner as well as another recovery: raise the epoch of every
-    /// slot, making those that are missing, never lowering one; add the clients of lower epochs to
-    /// the blocklist, by exact address, but none of a higher epoch: this recovery may itself have
-    /// been overtaken; confirm both. Answer: [`Answer::Fenced`].
-    Fence(Epoch),
-    /// Read a segment; what was never written may be missing at its end. Answer:
-    /// [`Answer::Slot`].
-    ReadSlot(Log, Segment),
-    /// Write the frame, conditional on its epoch. Answer: [`Answer::Done`], once it is durable.
-    Append {
-        /// What.
-        frame: Frame,
-        /// Where.
-        place: Place,
-    },
-    /// Change the image; the ranges do not overlap. Answer: [`Answer::Done`].
-    Apply(Arc<[(Span, Content)]>),
-    /// Make the image's changes durable. Answer: [`Answer::Done`].
-    FlushImage,
-    /// Move the local log out of the way, keep it, make a new one. Answer: [`Answer::Done`].
-    SetLocalAside(Aside),
-    /// Write the local log's record. Answer: [`Answer::Done`], once it is durable.
-    WriteLocalRecord(Record),
-    /// The volume is open: there is no further step.
-    Open(Opened),
-    /// The recovery is over, without success.
-    Stop(RecoveryError),
-}
-
-/// Why a local log is set aside.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Aside {
-    /// It is of an owner whom another one followed, or of another volume.
-    Older {
-        /// Whose it is.
-        epoch: Epoch,
-        /// Of which volume.
-        volume: VolumeId,
-    },
-    /// Its record cannot be read.
-    Broken(FormatError),
-}
-
-/// What a step brought.
-#[derive(Debug)]
-pub enum Answer {
-    /// The bytes of a record; None if there is none.
-    Record(Option<Vec<u8>>),
-    /// Whether it was replaced.
-    Swapped(bool),
-    /// It was fenced, and after that the image had this size: before, its old owner could still
-    /// change it. What a frame has beyond it is left out.
-    Fenced {
-        /// In bytes.
-        size_bytes: u64,
-    },
-    /// The bytes of a slot.
-    Slot(Vec<u8>),
-    /// It was done.
-    Done,
-    /// It could not be done.
-    Failed(Failure),
-}
-
-/// What was found, for status, progress and log.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// Frames found in the cluster.
-    pub frames: u64,
-    /// Bytes of them.
-    pub frame_bytes: u64,
-    /// Batches that only the host had, shipped now.
-    pub shipped_batches: u64,
-    /// The local log that was set aside.
-    pub set_aside: Option<Aside>,
-}
 
 #[derive(Debug)]
 enum Stage {
@@ -140,6 +29,9 @@ enum Stage {
     Claim(Option<Record>, Record),
     Fence,
     Scan,
+    /// Look for what would prove that the log did not end where the scan did.
+    LookAhead(Vec<Segment>),
+    LookInto(VecDeque<Segment>),
     /// Bring what was gathered into the image; then go on.
     Replay(Part, Next),
     ReadLocal,
@@ -247,8 +139,16 @@ impl Recovery {
             Stage::Claim(expected, record) => {
                 Step::SwapRecord { expected: *expected, record: *record }
             }
-            Stage::Fence => Step::Fence(self.record.epoch),
+            Stage::Fence => Step::Fence {
+                owner: self.record.owner(),
+                mend: !self.was_opened() || self.config.accept_damage,
+            },
             Stage::Scan => Step::ReadSlot(Log::Cluster, self.segment()),
+            Stage::LookAhead(segments) => Step::ReadHeads(segments.clone()),
+            Stage::LookInto(segments) => Step::ReadSlot(
+                Log::Cluster,
+                segments.front().copied().unwrap_or_else(|| self.segment()),
+            ),
             Stage::Replay(Part::Apply, _) => Step::Apply(self.replayable()),
             Stage::Replay(Part::Flush, _) => Step::FlushImage,
             Stage::Replay(Part::Record, next) => {
@@ -289,17 +189,24 @@ impl Recovery {
             (Stage::Read, Answer::Record(bytes)) => self.claim(bytes.as_deref())?,
             (Stage::Claim(..), Answer::Swapped(false)) => Stage::Read,
             (Stage::Claim(_, record), Answer::Swapped(true)) => self.claimed(record),
-            (Stage::Fence, Answer::Fenced { size_bytes }) => {
+            (Stage::Fence, Answer::Fenced { size_bytes, faulty }) => {
                 self.size_bytes = size_bytes;
+                self.judge_slots(&faulty)?;
                 Stage::Scan
             }
             (Stage::Scan, Answer::Slot(bytes)) => self.scanned(&bytes)?,
+            (Stage::LookAhead(segments), Answer::Heads(heads)) => {
+                self.looked_ahead(&segments, &heads)?
+            }
+            (Stage::LookInto(segments), Answer::Slot(bytes)) => {
+                self.looked_into(segments, &bytes)?
+            }
             (Stage::Replay(Part::Apply, next), Answer::Done) => self.replayed(next),
             (Stage::Replay(Part::Flush, next), Answer::Done) => Stage::Replay(Part::Record, next),
             (Stage::Replay(Part::Record, next), Answer::Swapped(true)) => {
                 self.record = self.trimmed(next);
                 self.log = LogSpace::empty_at(self.record.ring, self.record.tail);
-                self.freed(next)
+                self.freed(next)?
             }
             (Stage::Open(record), Answer::Swapped(true)) => {
                 self.record = record;
@@ -314,7 +221,7 @@ impl Recovery {
                 Stage::ResetLocal
             }
             (Stage::ScanLocal, Answer::Slot(bytes)) => self.scanned_local(&bytes)?,
-            (Stage::Append(frame, place), Answer::Done) => self.shipped(&frame, place),
+            (Stage::Append(frame, place), Answer::Done) => self.shipped(&frame, place)?,
             (Stage::ResetLocal, Answer::Done) => {
                 self.local = Some(self.new_local());
                 self.open()
@@ -381,11 +288,91 @@ impl Recovery {
         if more {
             return Ok(if self.is_full() { replay(Next::MoreCluster) } else { Stage::Scan });
         }
-        let (expected, found) = (self.record.durable, self.last);
-        if found < expected {
-            return Err(RecoveryError::Damaged { expected, found });
+        self.ended()
+    }
+
+    /// Where the scan ended, the log ends, unless something proves that it went on: then what is
+    /// missing was durable, and to take the log for a short one would lose it silently.
+    fn ended(&mut self) -> Result<Stage, RecoveryError> {
+        let scanner = self.scanner.as_ref().ok_or(RecoveryError::Protocol)?;
+        let beyond = scanner.beyond();
+        if self.last < self.record.durable || beyond.proves_loss_of(self.last + 1) {
+            return self.lost(beyond);
         }
+        let unread = scanner.unread();
+        Ok(if unread.is_empty() { replay(Next::ClusterDone) } else { Stage::LookAhead(unread) })
+    }
+
+    /// Every segment that was written to begins with a frame.
+    fn looked_ahead(
+        &mut self,
+        segments: &[Segment],
+        heads: &[Vec<u8>],
+    ) -> Result<Stage, RecoveryError> {
+        let scanner = self.scanner.as_ref().ok_or(RecoveryError::Protocol)?;
+        if heads.len() != segments.len() {
+            return Err(RecoveryError::Protocol);
+        }
+        let seen = segments.iter().zip(heads);
+        let beyond: VecDeque<(Segment, Beyond)> = seen
+            .filter_map(|(segment, head)| Some((*segment, scanner.begins_beyond(head)?)))
+            .collect();
+        if let Some((_, seen)) = beyond.iter().find(|(_, seen)| seen.proves_loss_of(self.last + 1))
+        {
+            return self.lost(*seen);
+        }
+        // Frames that were in flight at the end, or of a version that did not tell what is durable.
+        let segments: VecDeque<Segment> = beyond.into_iter().map(|(segment, _)| segment).collect();
+        Ok(if segments.is_empty() { replay(Next::ClusterDone) } else { Stage::LookInto(segments) })
+    }
+
+    fn looked_into(
+        &mut self,
+        mut segments: VecDeque<Segment>,
+        bytes: &[u8],
+    ) -> Result<Stage, RecoveryError> {
+        let scanner = self.scanner.as_mut().ok_or(RecoveryError::Protocol)?;
+        scanner.look_into(bytes);
+        let beyond = scanner.beyond();
+        if beyond.proves_loss_of(self.last + 1) {
+            return self.lost(beyond);
+        }
+        segments.pop_front();
+        Ok(if segments.is_empty() { replay(Next::ClusterDone) } else { Stage::LookInto(segments) })
+    }
+
+    /// Refuse, or go on without what is lost if that was accepted.
+    fn lost(&mut self, beyond: Beyond) -> Result<Stage, RecoveryError> {
+        let position = self.scanner.as_ref().map_or(self.record.tail, Scanner::gap);
+        let damage = Damage::Gap {
+            log: Log::Cluster,
+            missing: self.last + 1,
+            newest: beyond.newest.max(self.record.durable),
+            place: self.record.ring.place(position),
+        };
+        self.give_up(damage)?;
         Ok(replay(Next::ClusterDone))
+    }
+
+    fn give_up(&mut self, damage: Damage) -> Result<(), RecoveryError> {
+        if !self.config.accept_damage {
+            return Err(RecoveryError::Damaged(damage));
+        }
+        self.progress.given_up = Some(damage);
+        Ok(())
+    }
+
+    /// Whether an opening was finished before: then every slot was made and marked.
+    fn was_opened(&self) -> bool {
+        self.record.opened > Epoch(0)
+    }
+
+    fn judge_slots(&mut self, faulty: &[(u32, SlotFault)]) -> Result<(), RecoveryError> {
+        let Some((slot, fault)) = faulty.iter().min().filter(|_| self.was_opened()) else {
+            return Ok(());
+        };
+        let slots = u32::try_from(faulty.len()).unwrap_or(u32::MAX);
+        self.give_up(Damage::Slots { slot: *slot, slots, fault: *fault })
     }
 
     fn gather(&mut self, frame: &Frame) {
@@ -437,14 +424,14 @@ impl Recovery {
         }
     }
 
-    fn freed(&mut self, next: Next) -> Stage {
-        match next {
+    fn freed(&mut self, next: Next) -> Result<Stage, RecoveryError> {
+        Ok(match next {
             Next::MoreCluster => Stage::Scan,
             Next::ClusterDone if self.config.local.is_some() => Stage::ReadLocal,
             Next::ClusterDone => self.open(),
-            Next::MoreLocal => self.ship(),
+            Next::MoreLocal => return self.ship(),
             Next::LocalDone => Stage::ResetLocal,
-        }
+        })
     }
 
     fn judge_local(&mut self, bytes: Option<&[u8]>) -> Result<Stage, RecoveryError> {
@@ -476,10 +463,10 @@ impl Recovery {
         let mut frames = Vec::new();
         scanner.feed(bytes, &mut frames);
         self.to_ship.extend(frames);
-        Ok(self.next_to_ship())
+        self.next_to_ship()
     }
 
-    fn next_to_ship(&mut self) -> Stage {
+    fn next_to_ship(&mut self) -> Result<Stage, RecoveryError> {
         while self.to_ship.front().is_some_and(|frame| frame.last <= self.last) {
             self.to_ship.pop_front();
         }
@@ -487,29 +474,60 @@ impl Recovery {
         // acknowledged. What the log left out because the cluster had it is no gap here.
         let gap = |frame: &Frame| frame.first != self.last + 1;
         if self.to_ship.front().is_some_and(gap) && !self.sabotage.is(Fault::ShipOldLocal) {
+            self.judge_gap()?;
             self.to_ship.clear();
             self.scanner = None;
         }
         self.ship()
     }
 
-    fn ship(&mut self) -> Stage {
+    /// A frame behind the gap that knew what is missing to be acknowledged proves damage.
+    fn judge_gap(&mut self) -> Result<(), RecoveryError> {
+        let missing = self.last + 1;
+        let proof = self.to_ship.iter().find(|frame| frame.durable() >= missing);
+        match proof.map(|frame| frame.last) {
+            Some(newest) => self.lost_locally(newest),
+            None => Ok(()),
+        }
+    }
+
+    /// The same of what lies in a segment behind the last frame that was found.
+    fn judge_local_end(&mut self) -> Result<(), RecoveryError> {
+        let beyond = self.scanner.as_ref().map(Scanner::beyond).unwrap_or_default();
+        let lost = beyond.durable > self.last && !self.sabotage.is(Fault::ShipOldLocal);
+        if lost { self.lost_locally(beyond.newest) } else { Ok(()) }
+    }
+
+    fn lost_locally(&mut self, newest: u64) -> Result<(), RecoveryError> {
+        let missing = self.last + 1;
+        let ring = self.config.local.unwrap_or(self.config.ring);
+        let position = self.scanner.as_ref().map_or(0, Scanner::gap);
+        let (log, place) = (Log::Local, ring.place(position));
+        self.give_up(Damage::Gap { log, missing, newest, place })
+    }
+
+    fn ship(&mut self) -> Result<Stage, RecoveryError> {
         let Some(next) = self.to_ship.front() else {
             let more = self.scanner.as_ref().is_some_and(|scanner| scanner.segment().is_some());
-            return if more { Stage::ScanLocal } else { replay(Next::LocalDone) };
+            if more {
+                return Ok(Stage::ScanLocal);
+            }
+            self.judge_local_end()?;
+            return Ok(replay(Next::LocalDone));
         };
         let owner = (self.record.volume, self.record.epoch);
         let align_bytes = self.record.ring.align_bytes;
         let extents = Arc::clone(&next.extents);
         let seal = self.frame_key.as_ref();
         let frame = Frame::new(owner, next.sequences(), extents, align_bytes, seal);
+        let frame = frame.knowing(self.last);
         let room = if self.is_full() { None } else { self.log.reserve(frame.length_bytes()) };
-        let Some(place) = room else { return replay(Next::MoreLocal) };
+        let Some(place) = room else { return Ok(replay(Next::MoreLocal)) };
         self.to_ship.pop_front();
-        Stage::Append(frame, place)
+        Ok(Stage::Append(frame, place))
     }
 
-    fn shipped(&mut self, frame: &Frame, place: Place) -> Stage {
+    fn shipped(&mut self, frame: &Frame, place: Place) -> Result<Stage, RecoveryError> {
         debug_assert_eq!(self.log.head, place.position + frame.length_bytes());
         self.last = frame.last;
         self.progress.shipped_batches += 1;

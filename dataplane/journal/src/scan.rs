@@ -1,6 +1,6 @@
 //! Finding the frames of a log again.
 
-use crate::frame::Frame;
+use crate::frame::{Frame, Glimpse};
 use crate::number::narrow;
 use crate::record::Record;
 use crate::ring::Segment;
@@ -16,6 +16,35 @@ pub(crate) enum Continuity {
     Rising,
 }
 
+/// Appends in flight at most. A frame that was sent after so many others proves that the first of
+/// them was durable: until then it would not have been sent.
+pub(crate) const MOST_IN_FLIGHT: u64 = 4;
+
+/// What was seen behind the place where a log ends: what its owner had in flight when it stopped,
+/// or the proof that the log does not end there.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Beyond {
+    /// Frames that begin there.
+    frames: u64,
+    /// The last batch that one of them knew to be durable.
+    pub(crate) durable: u64,
+    /// The first batch of the last of them.
+    pub(crate) newest: u64,
+}
+
+impl Beyond {
+    fn note(&mut self, seen: Glimpse) {
+        self.frames += 1;
+        self.durable = self.durable.max(seen.durable);
+        self.newest = self.newest.max(seen.first);
+    }
+
+    /// Whether batch `missing`, the first one that is not there, was durable once.
+    pub(crate) fn proves_loss_of(self, missing: u64) -> bool {
+        self.durable >= missing || self.frames >= MOST_IN_FLIGHT
+    }
+}
+
 /// Reads frames from the tail on, a segment at a time, until the first place where the next frame
 /// is not.
 #[derive(Debug)]
@@ -26,6 +55,11 @@ pub(crate) struct Scanner {
     /// The sequence that the next frame begins with.
     expected: u64,
     ended: bool,
+    /// The end of the last segment that was read.
+    read_to: u64,
+    beyond: Beyond,
+    /// Where the next frame was looked for first and was not.
+    gap: Option<u64>,
     /// Of an encrypted volume.
     opener: Option<Opener>,
     sabotage: Sabotage,
@@ -44,6 +78,9 @@ impl Scanner {
             position: record.tail,
             expected: record.first,
             ended: false,
+            read_to: record.tail,
+            beyond: Beyond::default(),
+            gap: None,
             opener,
             sabotage,
         }
@@ -59,6 +96,11 @@ impl Scanner {
         self.position
     }
 
+    /// Where the first frame that was not found may begin.
+    pub(crate) fn gap(&self) -> u64 {
+        self.gap.unwrap_or(self.position)
+    }
+
     /// The segment to read next; None at the end of the log.
     pub(crate) fn segment(&self) -> Option<Segment> {
         let Record { ring, tail, written_by, .. } = self.record;
@@ -66,23 +108,74 @@ impl Scanner {
         (!self.ended && within).then(|| ring.segment(self.position, written_by))
     }
 
+    /// What was seen behind the end, as far as it was read.
+    pub(crate) fn beyond(&self) -> Beyond {
+        self.beyond
+    }
+
+    /// The segments that were not read: what lies behind an end that may be none.
+    pub(crate) fn unread(&self) -> Vec<Segment> {
+        let Record { ring, tail, written_by, .. } = self.record;
+        let step = narrow(ring.segment_bytes).max(1);
+        let starts = (ring.next_segment(self.read_to)..tail + ring.capacity_bytes()).step_by(step);
+        starts.map(|start| ring.segment(start, written_by)).collect()
+    }
+
+    /// Whether a segment that was not read begins with a frame from behind the end.
+    pub(crate) fn begins_beyond(&self, head: &[u8]) -> Option<Beyond> {
+        let Glimpse { first, durable, .. } = self.glimpse(head)?;
+        Some(Beyond { frames: 1, durable, newest: first })
+    }
+
+    /// Look for frames from behind the end in a segment that was not read before.
+    pub(crate) fn look_into(&mut self, bytes: &[u8]) {
+        self.look(bytes, 0);
+    }
+
+    /// Look at every place of a segment from `offset` on where a frame may begin.
+    fn look(&mut self, bytes: &[u8], mut offset: u64) {
+        let align_bytes = u64::from(self.record.ring.align_bytes);
+        while let Some(rest) = bytes.get(narrow(offset)..).filter(|rest| !rest.is_empty()) {
+            let seen = self.glimpse(rest);
+            if let Some(seen) = seen {
+                self.beyond.note(seen);
+            }
+            let length = seen.map_or(0, |seen| seen.length.next_multiple_of(align_bytes));
+            offset += length.max(align_bytes);
+        }
+    }
+
+    /// The header of a frame of this log's owner that carries later batches than the one expected.
+    /// That it was sent is all that matters, so the rest of it is not looked at.
+    fn glimpse(&self, bytes: &[u8]) -> Option<Glimpse> {
+        let Record { volume, written_by, .. } = self.record;
+        let seen = Frame::glimpse(bytes, volume)?;
+        (seen.epoch == written_by && seen.first > self.expected).then_some(seen)
+    }
+
     /// Take the frames out of the segment that `segment` named. What was never written may be
     /// missing at its end.
     pub(crate) fn feed(&mut self, bytes: &[u8], frames: &mut Vec<Frame>) {
         let segment_bytes = self.record.ring.segment_bytes;
         let end = (self.position / segment_bytes + 1) * segment_bytes;
+        self.read_to = end;
         while self.position < end {
             let offset = self.position % segment_bytes;
             if let Some(frame) = self.frame_at(bytes, offset, end - self.position) {
                 self.position += frame.length_bytes();
                 self.expected = frame.last + 1;
+                (self.beyond, self.gap) = (Beyond::default(), None);
                 frames.push(frame);
             } else if self.sabotage.is(Fault::SkipBroken) {
                 self.position += u64::from(self.record.ring.align_bytes);
             } else if offset == 0 {
+                self.gap.get_or_insert(self.position);
+                self.look(bytes, 0);
                 self.ended = true;
                 return;
             } else {
+                self.gap.get_or_insert(self.position);
+                self.look(bytes, offset);
                 // A frame that did not fit here begins the next segment. Its sequence proves it.
                 self.position = end;
             }

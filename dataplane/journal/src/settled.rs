@@ -58,7 +58,7 @@ pub(crate) struct Apply {
 #[derive(Debug)]
 pub(crate) struct Settled {
     map: IntervalMap<Version>,
-    payload_bytes: u64,
+    weight_bytes: u64,
     /// Frames not yet known to be applied, oldest first.
     window: VecDeque<Window>,
     /// Ranges to apply, about oldest first; some no longer hold what they were queued for.
@@ -79,7 +79,7 @@ impl Settled {
     pub(crate) fn new(applied: Mark) -> Self {
         Self {
             map: IntervalMap::default(),
-            payload_bytes: 0,
+            weight_bytes: 0,
             window: VecDeque::new(),
             queue: VecDeque::new(),
             blocked: Vec::new(),
@@ -94,7 +94,7 @@ impl Settled {
     }
 
     pub(crate) fn cost_bytes(&self) -> u64 {
-        self.payload_bytes + wide(self.map.len()) * EXTENT_COST_BYTES
+        self.weight_bytes + wide(self.map.len()) * EXTENT_COST_BYTES
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -125,14 +125,14 @@ impl Settled {
         let mark = Mark { sequence: tag, position: end };
         self.window.push_back(Window { mark, remaining_bytes: 0, since: now });
         for (span, content) in frame.extents() {
-            let (window, payload_bytes) = (&mut self.window, &mut self.payload_bytes);
+            let (window, weight_bytes) = (&mut self.window, &mut self.weight_bytes);
             let coalesced_bytes = &mut self.coalesced_bytes;
             let version = Version { content: content.clone(), tag };
             self.map.insert(*span, version, |gone, old| {
-                forget(window, payload_bytes, gone, old);
+                forget(window, weight_bytes, gone, old);
                 *coalesced_bytes += gone.length();
             });
-            self.payload_bytes += content.payload_bytes();
+            self.weight_bytes += content.weight_bytes(span.length());
             if let Some(newest) = self.window.back_mut() {
                 newest.remaining_bytes += span.length();
             }
@@ -230,10 +230,10 @@ impl Settled {
     /// Free what of `span` still has the version that was applied; newer bytes stay.
     fn release(&mut self, span: Span, tag: u64) {
         let any = self.sabotage.is(Fault::FreeOnOldApply);
-        let (window, payload_bytes) = (&mut self.window, &mut self.payload_bytes);
+        let (window, weight_bytes) = (&mut self.window, &mut self.weight_bytes);
         let old = |version| any || version == tag;
         self.releases.release(&mut self.map, span, old, |gone, version| {
-            forget(window, payload_bytes, gone, version);
+            forget(window, weight_bytes, gone, version);
         });
     }
 
@@ -257,10 +257,8 @@ impl Settled {
 }
 
 /// Account for bytes that no longer hold the version they held.
-fn forget(window: &mut VecDeque<Window>, payload_bytes: &mut u64, gone: Span, old: &Version) {
-    if matches!(old.content, Content::Data(_)) {
-        *payload_bytes = payload_bytes.saturating_sub(gone.length());
-    }
+fn forget(window: &mut VecDeque<Window>, weight_bytes: &mut u64, gone: Span, old: &Version) {
+    *weight_bytes = weight_bytes.saturating_sub(old.content.weight_bytes(gone.length()));
     let index = window.partition_point(|frame| frame.mark.sequence < old.tag);
     if let Some(frame) = window.get_mut(index) {
         frame.remaining_bytes = frame.remaining_bytes.saturating_sub(gone.length());

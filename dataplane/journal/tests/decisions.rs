@@ -207,8 +207,9 @@ fn no_space_is_tried_again_with_the_same_frame_and_ends_in_an_error() {
     while bench.answers.is_empty() {
         assert!(bench.now <= ms(30_000), "it hangs");
         bench.appended(1, Err(Failure::NoSpace));
-        let next = bench.journal.next_tick().expect("something is to come");
-        bench.at(next);
+        if let Some(next) = bench.journal.next_tick() {
+            bench.at(next);
+        }
     }
     assert_eq!((bench.now, bench.answers[0]), (ms(30_000), (1, Err(Failure::NoSpace))));
 }
@@ -338,7 +339,7 @@ impl Bench {
 }
 
 #[test]
-fn memory_is_bounded_intake_slows_down_and_a_stall_is_an_error() {
+fn memory_is_bounded_intake_slows_down_and_silence_is_waited_out() {
     let mut bench = Bench::new(config());
     let mut taken = 0;
     let (mut delayed, mut now) = (false, Duration::ZERO);
@@ -370,14 +371,57 @@ fn memory_is_bounded_intake_slows_down_and_a_stall_is_an_error() {
         ),
         Err(Refusal::Busy)
     ));
-    assert!(matches!(
-        bench.journal.admission(now + ms(30_001), 4096),
-        Admission::Refused(Refusal::Stalled { .. })
-    ));
-    bench.now = now + ms(30_001);
+    // The cluster answers nothing for an hour: that ends no write (INV-68).
+    let hour = now + ms(3_600_000);
+    assert_eq!(bench.journal.admission(hour, 4096), Admission::Wait);
+    bench.journal.handle(hour, Event::Tick);
+    let status = bench.journal.status();
+    assert_eq!((status.state, status.retrying), (State::Running, None));
+    assert!(status.silent >= Some(ms(3_599_000)), "{status:?}");
+    bench.now = hour;
     bench.settle();
     let later = bench.now + ms(60_000);
     assert_eq!(bench.journal.admission(later, 4096), Admission::Now);
+    assert_eq!(bench.journal.status().silent, None);
+}
+
+/// Else a large `fstrim` is let in at once, and a snapshot waits for all of it.
+#[test]
+fn a_discard_counts_by_its_length_until_it_is_in_the_image() {
+    let mut bench = Bench::new(config());
+    let span = Span::new(0, 1 << 20).unwrap();
+    bench.journal.zero(bench.now, span, true, Durability::OnFlush, Token(1)).unwrap();
+    let held = bench.journal.status().held_bytes;
+    assert!((16 << 10..17 << 10).contains(&held), "{held}");
+    bench.write(0, &[1; 16 << 10]);
+    let held = bench.journal.status().held_bytes - (16 << 10);
+    assert!((15 << 10..17 << 10).contains(&held), "what is overwritten counts no more: {held}");
+    bench.handle(Event::Quiesce(Token(3)));
+    bench.settle();
+    assert_eq!(bench.journal.status().held_bytes, 0);
+}
+
+/// INV-5: want of space ends writes and flushes once it has lasted, and silence in between does not
+/// count as such.
+#[test]
+fn a_full_pool_is_an_error_once_the_cluster_has_said_so_for_long_enough() {
+    let mut bench = Bench::new(config());
+    bench.write(0, &[1; 512]);
+    bench.flush(1);
+    bench.appended(1, Err(Failure::NoSpace));
+    let retry = |bench: &mut Bench, at: Duration| {
+        bench.at(at);
+        bench.appended(1, Err(Failure::NoSpace));
+    };
+    retry(&mut bench, ms(29_000));
+    assert_eq!(bench.answers, []);
+    // Sent again, and nothing comes back.
+    bench.at(ms(29_600));
+    bench.at(ms(600_000));
+    assert_eq!((bench.answers.as_slice(), bench.journal.status().state), (&[][..], State::Running));
+    bench.appended(1, Err(Failure::NoSpace));
+    assert_eq!(bench.answers, [(1, Err(Failure::NoSpace))]);
+    assert_eq!(bench.journal.status().state, State::Failed(Failure::NoSpace));
 }
 
 #[test]

@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use grampus_blockdev::{Durability, Offset, Token};
 use grampus_journal::{
-    Action, Answer, Aside, Config, Content, Epoch, Event, Failure, FormatError, Journal, Log,
-    Opened, Payload, Record, Recovery, RecoveryConfig, RecoveryError, Ring, SealMismatch, Sealing,
-    Step, VolumeId,
+    Action, Answer, Aside, Config, Content, Damage, Epoch, Event, Failure, FormatError, Journal,
+    Log, Opened, Payload, Record, Recovery, RecoveryConfig, RecoveryError, Ring, SealMismatch,
+    Sealing, Segment, SlotFault, Step, VolumeId,
 };
 use grampus_sealing::Secret;
 
@@ -39,7 +39,13 @@ struct Cluster {
 }
 
 fn config(local: Option<Ring>) -> RecoveryConfig {
-    RecoveryConfig { volume: VOLUME, ring: RING, local, max_held_bytes: 32 << 10 }
+    RecoveryConfig {
+        volume: VOLUME,
+        ring: RING,
+        local,
+        max_held_bytes: 32 << 10,
+        accept_damage: false,
+    }
 }
 
 impl Cluster {
@@ -69,7 +75,24 @@ impl Cluster {
                 }
                 Answer::Swapped(same)
             }
-            Step::Fence(_) => Answer::Fenced { size_bytes: SIZE },
+            Step::Fence { mend, .. } => {
+                let missing = |slot: &u32| !self.slots.contains_key(slot);
+                let faulty: Vec<u32> = (0..RING.segments).filter(missing).collect();
+                if mend {
+                    for slot in &faulty {
+                        self.slots.insert(*slot, Vec::new());
+                    }
+                }
+                let faulty = faulty.into_iter().map(|slot| (slot, SlotFault::Missing)).collect();
+                Answer::Fenced { size_bytes: SIZE, faulty }
+            }
+            Step::ReadHeads(segments) => {
+                let head = |segment: &Segment| {
+                    let slot = self.slots.get(&segment.place.slot).cloned().unwrap_or_default();
+                    slot.into_iter().take(4096).collect()
+                };
+                Answer::Heads(segments.iter().map(head).collect())
+            }
             // Objects that end where nothing was written behind.
             Step::ReadSlot(log, segment) => {
                 let slots = if log == Log::Cluster { &self.slots } else { &self.local_slots };
@@ -113,6 +136,17 @@ impl Cluster {
         }
     }
 
+    /// Frames as an earlier version made them, which did not say what was durable.
+    fn forget_what_frames_know(&mut self) {
+        for slot in self.slots.values_mut() {
+            for head in slot.chunks_mut(4096).filter(|head| head.starts_with(b"GRMPFRM1")) {
+                head[64..68].fill(0);
+                let checksum = crc32c::crc32c(&head[..68]);
+                head[68..72].copy_from_slice(&checksum.to_le_bytes());
+            }
+        }
+    }
+
     /// Batches of one page each, filled with their number, durable and not applied.
     fn write(&mut self, opened: Opened, pages: &[u8]) {
         let config = Config {
@@ -152,6 +186,7 @@ fn a_volume_without_a_journal_gets_one() {
         "SwapRecord",
         "Fence",
         "ReadSlot",
+        "ReadHeads",
         "Apply",
         "FlushImage",
         "SwapRecord",
@@ -194,8 +229,92 @@ fn lost_frames_are_damage_and_not_a_shorter_history() {
     cluster.record = Some(record);
     cluster.slots.get_mut(&0).unwrap()[8192 + 100] ^= 1; // in the second frame
     let error = cluster.open(config(None)).unwrap_err();
-    assert_eq!(error, RecoveryError::Damaged { expected: 3, found: 1 });
+    assert_eq!(error, gap(2, 3, 8192));
     assert_eq!(cluster.image[0], 0, "nothing was touched");
+    // Also where the record does not say so: the third knows that the second was durable.
+    cluster.record = Some(opened.record);
+    assert_eq!(cluster.open(config(None)).unwrap_err(), gap(2, 3, 8192));
+    let accepted = RecoveryConfig { accept_damage: true, ..config(None) };
+    let (again, recovery) = cluster.open(accepted).unwrap();
+    assert_eq!(recovery.progress().given_up, Some(damage(2, 3, 8192)));
+    assert_eq!((cluster.image[0], cluster.image[4096]), (1, 0));
+    assert_eq!((again.record.first, again.record.durable), (2, 1));
+    cluster.open(config(None)).unwrap();
+}
+
+fn damage(missing: u64, newest: u64, position: u64) -> Damage {
+    Damage::Gap { log: Log::Cluster, missing, newest, place: RING.place(position) }
+}
+
+fn gap(missing: u64, newest: u64, position: u64) -> RecoveryError {
+    RecoveryError::Damaged(damage(missing, newest, position))
+}
+
+/// A slot has room for eight frames of these: what is lost is the second slot of three.
+#[test]
+fn a_slot_that_lost_its_frames_is_damage_also_when_the_log_goes_on_far_behind_it() {
+    for version_that_tells in [true, false] {
+        let mut cluster = Cluster::new();
+        let (opened, _) = cluster.open(config(None)).unwrap();
+        let pages: Vec<u8> = (1..=21).collect();
+        cluster.write(opened, &pages);
+        if !version_that_tells {
+            cluster.forget_what_frames_know();
+        }
+        let before = cluster.slots.clone();
+        for slot in [0, 1] {
+            cluster.slots.get_mut(&slot).unwrap().fill(0);
+            let first = u64::from(slot) * 8 + 1;
+            let position = u64::from(slot) << 16;
+            let error = cluster.open(config(None)).unwrap_err();
+            assert!(
+                matches!(error, RecoveryError::Damaged(Damage::Gap { missing, place, .. })
+                    if missing == first && place == RING.place(position)),
+                "{error}"
+            );
+            cluster.slots.clone_from(&before);
+        }
+        let (_, recovery) = cluster.open(config(None)).unwrap();
+        assert_eq!(recovery.progress().frames, 21);
+    }
+}
+
+#[test]
+fn a_slot_that_is_missing_is_damage_and_not_an_empty_one() {
+    let mut cluster = Cluster::new();
+    let (opened, _) = cluster.open(config(None)).unwrap();
+    cluster.write(opened, &[1, 2, 3]);
+    let before = cluster.slots.clone();
+    for slot in 0..RING.segments {
+        cluster.slots.remove(&slot);
+        let expected = Damage::Slots { slot, slots: 1, fault: SlotFault::Missing };
+        let error = cluster.open(config(None)).unwrap_err();
+        assert_eq!(error, RecoveryError::Damaged(expected));
+        assert!(!cluster.slots.contains_key(&slot), "it was not made again");
+        cluster.slots.clone_from(&before);
+    }
+    cluster.slots.remove(&0);
+    let accepted = RecoveryConfig { accept_damage: true, ..config(None) };
+    let (_, recovery) = cluster.open(accepted).unwrap();
+    let expected = Damage::Slots { slot: 0, slots: 1, fault: SlotFault::Missing };
+    assert_eq!(recovery.progress().given_up, Some(expected));
+    assert_eq!(cluster.image[0], 0);
+    cluster.open(config(None)).unwrap();
+}
+
+#[test]
+fn a_journal_that_was_given_up_opens_without_its_slots_and_without_its_frames() {
+    let mut cluster = Cluster::new();
+    let (opened, _) = cluster.open(config(None)).unwrap();
+    cluster.write(opened, &[1, 2, 3]);
+    cluster.record = Some(opened.record.emptied());
+    cluster.slots.remove(&1);
+    let (again, recovery) = cluster.open(config(None)).unwrap();
+    assert_eq!((recovery.progress().frames, recovery.progress().given_up), (0, None));
+    assert_eq!(cluster.image[0], 0);
+    cluster.write(again, &[9]);
+    cluster.open(config(None)).unwrap();
+    assert_eq!(cluster.image[0], 9);
 }
 
 #[test]
@@ -308,9 +427,11 @@ fn a_bit_flipped_in_a_sealed_frame_ends_recovery_there() {
     let record = Record { durable: 3, ..opened.record };
     cluster.record = Some(record);
     let error = cluster.open(config(None)).unwrap_err();
-    assert_eq!(error, RecoveryError::Damaged { expected: 3, found: 1 });
+    assert_eq!(error, gap(2, 3, 8192));
     // Where nothing was promised, what is before it counts.
     cluster.record = Some(opened.record);
+    assert_eq!(cluster.open(config(None)).unwrap_err(), gap(2, 3, 8192));
+    cluster.slots.get_mut(&0).unwrap()[2 * 8192..].fill(0); // the third
     let (_, recovery) = cluster.open(config(None)).unwrap();
     assert_eq!(recovery.progress().frames, 1);
     assert_eq!((cluster.image[0], cluster.image[4096]), (1, 0));

@@ -10,7 +10,7 @@ use grampus_blockdev::{
     BlockDevice, BlockSize, Buffer, Completion, CompletionSink, Durability, Geometry, MemoryDevice,
     Offset, Outcome, Request, Token,
 };
-use grampus_journal::{Config, Epoch, Failure, Place, Sealing, Segment, VolumeId};
+use grampus_journal::{Config, Failure, Owner, Place, Sealing, Segment, SlotFault, VolumeId};
 use grampus_journaled::{Done, Options, Slots, open};
 use grampus_sealing::{SALT_BYTES, SECRET_BYTES, Secret};
 
@@ -48,15 +48,24 @@ impl Slots for Blackhole {
         done(self.swap_record(Some(&expected), &record));
     }
 
-    fn raise_epoch(&self, _slot: u32, _epoch: Epoch) -> Result<(), Failure> {
-        Ok(())
+    fn raise_epoch(
+        &self,
+        _slot: u32,
+        _owner: Owner,
+        _mend: bool,
+    ) -> Result<Option<SlotFault>, Failure> {
+        Ok(None)
+    }
+
+    fn read_head(&self, segment: Segment) -> Result<Vec<u8>, Failure> {
+        self.read_slot(segment)
     }
 
     fn read_slot(&self, _segment: Segment) -> Result<Vec<u8>, Failure> {
         Ok(Vec::new())
     }
 
-    fn start_append(&self, _place: Place, _epoch: Epoch, _frame: Vec<u8>, done: Done<()>) {
+    fn start_append(&self, _place: Place, _owner: Owner, _frame: Vec<u8>, done: Done<()>) {
         drop(self.appends.send(Append(done)));
     }
 }
@@ -135,7 +144,12 @@ fn main() -> Result<(), Error> {
         Some(_) => Some(Sealing::new(Secret::parse(&[b'0'; SECRET_BYTES])?, [0; SALT_BYTES])),
         None => None,
     };
-    let options = Options { volume: VolumeId([1; 16]), config: Config::default(), sealing };
+    let options = Options {
+        volume: VolumeId([1; 16]),
+        config: Config::default(),
+        sealing,
+        accept_damage: false,
+    };
     let device = open(Arc::clone(&image), slots, None, options, &mut |_| {})?;
     let mut user = User::new(&device)?;
     user.measure("write of 16 KiB", |user, turn| {

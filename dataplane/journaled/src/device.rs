@@ -34,6 +34,8 @@ pub struct Options {
     pub config: Config,
     /// Of an encrypted volume: what its frames are sealed with, drawn anew for each opening.
     pub sealing: Option<Sealing>,
+    /// Open the volume without what a damaged journal has lost.
+    pub accept_damage: bool,
 }
 
 /// A volume behind its write journal.

@@ -26,7 +26,7 @@ const SEND_AT_ONCE_BYTES: u64 = 256 << 10;
 /// A delay that ends so soon is no delay: a thread sleeps no shorter. What is let in early is
 /// added to the next delay, so the rate stays.
 const SHORTEST_DELAY: Duration = Duration::from_micros(200);
-/// How often a parked change asks for room when nothing happens: only time can refuse it then.
+/// How often a parked change asks for room when nothing happens.
 const ASK_AGAIN: Duration = Duration::from_millis(500);
 /// The journal thread looks at least this often.
 const LONGEST_NAP: Duration = Duration::from_secs(60);
@@ -59,7 +59,7 @@ pub(crate) struct Core {
     /// Until when the journal thread sleeps; None while it is awake and looks by itself.
     sleeps_until: Option<Duration>,
     failed: Option<Failure>,
-    /// The last change was refused since nothing moves; said once.
+    /// The last change was refused for want of space; said once.
     stalled: bool,
     stopped: bool,
     max_write_bytes: usize,
@@ -243,7 +243,7 @@ impl Engine {
             log(report);
         }
         if effects.stalled {
-            tracing::warn!("the journal is full and nothing moves: changes are refused");
+            tracing::warn!("the journal is full and the cluster has no space: changes are refused");
         }
     }
 
@@ -336,8 +336,8 @@ impl Core {
             effects.answers.push(intake.into_waiter().refused(error));
             return None;
         };
-        let bytes = piece.payload_bytes();
-        match self.decide(now, bytes) {
+        let bytes = piece.length_bytes();
+        match self.decide(now, intake.next_weight(self.max_write_bytes)) {
             Ok(None) => {}
             Ok(Some(head)) => {
                 if front {
@@ -381,7 +381,7 @@ impl Core {
     }
 
     fn refuse(&mut self, intake: Intake, refusal: Refusal, effects: &mut Effects) {
-        if let Refusal::Stalled { .. } = refusal {
+        if let Refusal::NoSpace { .. } = refusal {
             effects.stalled |= !self.stalled;
             self.stalled = true;
         }
@@ -390,8 +390,8 @@ impl Core {
     }
 
     /// Whether a piece may come in now (None), or when to ask again.
-    fn decide(&mut self, now: Duration, payload_bytes: u64) -> Result<Option<Head>, Refusal> {
-        match self.journal.admission(now, payload_bytes) {
+    fn decide(&mut self, now: Duration, weight_bytes: u64) -> Result<Option<Head>, Refusal> {
+        match self.journal.admission(now, weight_bytes) {
             Admission::Now => Ok(None),
             Admission::At(at) if at <= now + SHORTEST_DELAY => Ok(None),
             Admission::At(at) => Ok(Some(Head::Paced(at))),
@@ -412,8 +412,8 @@ impl Core {
     /// The first parked change, if it may come in.
     fn first_parked(&mut self, now: Duration, effects: &mut Effects) -> Option<Intake> {
         self.parked_due().filter(|due| *due <= now)?;
-        let bytes = self.parked.front()?.next_bytes(self.max_write_bytes);
-        match self.decide(now, bytes) {
+        let weight = self.parked.front()?.next_weight(self.max_write_bytes);
+        match self.decide(now, weight) {
             Ok(None) => {
                 self.head = Head::Ready;
                 self.taking = true;

@@ -85,7 +85,7 @@ pub(crate) fn refused(
     match refusal {
         Refusal::Failed(failure) => shut(failure),
         Refusal::OutOfRange { size_bytes, .. } => out_of_range(size_bytes),
-        Refusal::Stalled { .. } => {
+        Refusal::NoSpace { .. } => {
             DeviceError::Io { action: "write: the journal is full", source: Errno::NOSPC.into() }
         }
         Refusal::Busy | Refusal::Quiesced | Refusal::TooLarge { .. } => {
@@ -121,8 +121,7 @@ mod tests {
         assert_eq!(failure_of(&lost(Failure::Io)), Failure::Io);
         assert!(matches!(shut(Failure::Fenced), DeviceError::Fenced));
         assert!(matches!(shut(Failure::NoSpace), DeviceError::Failed));
-        let stalled =
-            refused(Refusal::Stalled { stalled: Duration::ZERO }, |_| DeviceError::Failed);
-        assert_eq!(failure_of(&stalled), Failure::NoSpace);
+        let full = refused(Refusal::NoSpace { lasting: Duration::ZERO }, |_| DeviceError::Failed);
+        assert_eq!(failure_of(&full), Failure::NoSpace);
     }
 }

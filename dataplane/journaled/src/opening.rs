@@ -1,5 +1,6 @@
 //! What a recovery asks for, carried out one step after the other.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
@@ -15,8 +16,9 @@ use crate::error::{OpenError, failure_of};
 use crate::ports::{LocalLog, Slots};
 use crate::threads::request_of;
 
-/// Slots whose epoch is raised at once: it is the part of a takeover that a user waits for.
-const FENCING_THREADS: u32 = 8;
+/// Slots that are asked at once, such as for their epoch to be raised: it is the part of a takeover
+/// that a user waits for.
+const SLOT_THREADS: u32 = 8;
 
 /// Bring what the journal holds into the image and leave the journal empty: for a volume that is
 /// to be used without. The caller holds the image's exclusive lock.
@@ -44,6 +46,9 @@ pub fn replay(
 /// [`OpenError::Recovery`] when the journal cannot be read.
 pub fn needs_replay(slots: &dyn Slots) -> Result<bool, OpenError> {
     let Some(record) = read_record(slots)? else { return Ok(false) };
+    if record.opened == Epoch(0) {
+        return Ok(false); // nobody took writes, and there may be no slots
+    }
     if record.durable >= record.first {
         return Ok(true);
     }
@@ -75,7 +80,7 @@ pub(crate) fn recover(
     image: &dyn BlockDevice,
     slots: &dyn Slots,
     local: Option<&dyn LocalLog>,
-    Options { volume, config, sealing }: Options,
+    Options { volume, config, sealing, accept_damage }: Options,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Opened, OpenError> {
     let record = read_record(slots)?;
@@ -84,6 +89,7 @@ pub(crate) fn recover(
         ring: config.ring,
         local: local.map(|local| local_ring(local, &config)).transpose()?,
         max_held_bytes: config.max_held_bytes,
+        accept_damage,
     })?
     .sealed(sealing);
     let mut world = World { image, slots, local, config, claimed: None };
@@ -133,10 +139,21 @@ impl World<'_> {
                 self.claimed = Some(record).filter(|_| swapped).or(self.claimed);
                 Answer::Swapped(swapped)
             }
-            Step::Fence(epoch) => {
+            Step::Fence { owner, mend } => {
                 let ring = self.claimed.map_or(self.config.ring, |record| record.ring);
-                fence(self.slots, ring.segments, epoch)?;
-                Answer::Fenced { size_bytes: self.image.geometry().size_bytes() }
+                let raise = |slot| self.slots.raise_epoch(slot, owner, mend);
+                let found = side_by_side(ring.segments, raise)?;
+                let faulty = (0..).zip(found).filter_map(|(slot, fault)| Some((slot, fault?)));
+                let faulty = faulty.collect();
+                Answer::Fenced { size_bytes: self.image.geometry().size_bytes(), faulty }
+            }
+            Step::ReadHeads(segments) => {
+                let count = u32::try_from(segments.len()).unwrap_or(u32::MAX);
+                let read = |index: u32| {
+                    let index = usize::try_from(index).unwrap_or(usize::MAX);
+                    segments.get(index).map_or(Ok(Vec::new()), |it| self.slots.read_head(*it))
+                };
+                Answer::Heads(side_by_side(count, read)?)
             }
             Step::ReadSlot(Log::Cluster, segment) => Answer::Slot(self.slots.read_slot(segment)?),
             Step::ReadSlot(Log::Local, segment) => {
@@ -172,7 +189,7 @@ impl World<'_> {
         let mut bytes = Vec::new();
         frame.encode(&mut bytes);
         let done = Box::new(move |result| sender.send(result).unwrap_or_default());
-        self.slots.start_append(place, frame.epoch(), bytes, done);
+        self.slots.start_append(place, frame.owner(), bytes, done);
         // A call that was lost is a call that failed.
         answer.recv().unwrap_or(Err(Failure::Io))?;
         Ok(Answer::Done)
@@ -226,28 +243,37 @@ impl World<'_> {
     }
 }
 
-/// Raise the epoch of every slot; all of them, whatever fails.
-fn fence(slots: &dyn Slots, segments: u32, epoch: Epoch) -> Result<(), Failure> {
+/// Do something for each of so many slots, several at a time; for all of them, whatever fails.
+fn side_by_side<T: Send>(
+    count: u32,
+    act: impl Fn(u32) -> Result<T, Failure> + Sync,
+) -> Result<Vec<T>, Failure> {
     let next = AtomicU32::new(0);
-    let failed = Mutex::new(None);
+    let (failed, done) = (Mutex::new(None), Mutex::new(BTreeMap::new()));
     let work = || {
         loop {
             let slot = next.fetch_add(1, Ordering::Relaxed);
-            if slot >= segments {
+            if slot >= count {
                 return;
             }
-            if let Err(failure) = slots.raise_epoch(slot, epoch) {
-                let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
-                // That another has taken over says more than that a call failed.
-                if failure == Failure::Fenced || failed.is_none() {
-                    *failed = Some(failure);
+            match act(slot) {
+                Ok(found) => {
+                    let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+                    done.insert(slot, found);
+                }
+                Err(failure) => {
+                    let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+                    // That another has taken over says more than that a call failed.
+                    if failure == Failure::Fenced || failed.is_none() {
+                        *failed = Some(failure);
+                    }
                 }
             }
         }
     };
     thread::scope(|scope| {
-        for number in 1..FENCING_THREADS.min(segments) {
-            let builder = thread::Builder::new().name(format!("journal-fence-{number}"));
+        for number in 1..SLOT_THREADS.min(count) {
+            let builder = thread::Builder::new().name(format!("journal-slots-{number}"));
             // Where the system gives no more threads, this one does it all.
             if builder.spawn_scoped(scope, work).is_err() {
                 break;
@@ -255,7 +281,11 @@ fn fence(slots: &dyn Slots, segments: u32, epoch: Epoch) -> Result<(), Failure> 
         }
         work();
     });
-    failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+    if let Some(failure) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(failure);
+    }
+    let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok(done.into_values().collect())
 }
 
 /// Pieces of at most `max_bytes`.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use grampus_journal::{Aside, Epoch, Failure, Place, Segment};
+use grampus_journal::{Aside, Failure, Owner, Place, Segment, SlotFault};
 
 /// Called once with what came of an operation, on any thread. It must not wait.
 pub type Done<T> = Box<dyn FnOnce(Result<T, Failure>) + Send>;
@@ -27,24 +27,35 @@ pub trait Slots: Send + Sync + fmt::Debug {
     /// As `swap_record`, for a record that is there.
     fn start_swap_record(&self, expected: Vec<u8>, record: Vec<u8>, done: Done<bool>);
 
-    /// Raise a slot's epoch, making the slot if it is missing; nothing to do where it is `epoch`.
+    /// Let a slot be `owner`'s; nothing to do where it is already. Says what was wrong with it, if
+    /// it was not a slot of this journal: with `mend` it is made one, else it is left as it is.
     ///
     /// # Errors
     /// [`Failure::Fenced`] when the slot has a higher epoch; other [`Failure`]s.
-    fn raise_epoch(&self, slot: u32, epoch: Epoch) -> Result<(), Failure>;
+    fn raise_epoch(
+        &self,
+        slot: u32,
+        owner: Owner,
+        mend: bool,
+    ) -> Result<Option<SlotFault>, Failure>;
 
     /// What `start_append` put into a segment for one owner, each frame from where it begins;
-    /// anything may be between and behind frames. Nothing when the slot is missing or was never
-    /// written.
+    /// anything may be between and behind frames. Nothing when the slot was never written.
     ///
     /// # Errors
-    /// [`Failure`].
+    /// [`Failure`], also where the slot is missing: each one was made when it was first raised.
     fn read_slot(&self, segment: Segment) -> Result<Vec<u8>, Failure>;
 
+    /// What `read_slot` begins with: at least the header of the first frame.
+    ///
+    /// # Errors
+    /// As `read_slot`.
+    fn read_head(&self, segment: Segment) -> Result<Vec<u8>, Failure>;
+
     /// Put `frame` into a slot in one operation that fails with [`Failure::Fenced`], changing
-    /// nothing, unless the slot's epoch is `epoch`; done when it is durable on all copies. Two of
-    /// one epoch are put at one position only if they are the same bytes.
-    fn start_append(&self, place: Place, epoch: Epoch, frame: Vec<u8>, done: Done<()>);
+    /// nothing, unless the slot is `owner`'s; done when it is durable on all copies. Two of one
+    /// owner are put at one position only if they are the same bytes.
+    fn start_append(&self, place: Place, owner: Owner, frame: Vec<u8>, done: Done<()>);
 }
 
 /// The log of one volume on the host's disk; one process uses it at a time, by a lock that the

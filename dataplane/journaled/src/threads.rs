@@ -94,7 +94,7 @@ pub(crate) fn send_append(engine: &Arc<Engine>, ports: &Ports, frame: &Frame, pl
     let mut bytes = Vec::new();
     frame.encode(&mut bytes);
     let done = Box::new(move |result| reply.answer(result));
-    ports.slots.start_append(place, frame.epoch(), bytes, done);
+    ports.slots.start_append(place, frame.owner(), bytes, done);
 }
 
 fn send_record(engine: &Arc<Engine>, ports: &Ports, expected: &Record, record: &Record) {

@@ -63,22 +63,25 @@ pub(crate) fn attribute(pool: &Pool, name: &CStr, key: &CStr) -> Result<Vec<u8>,
 }
 
 /// The key-value pairs of an object with keys after one and before another, in order. Read
-/// [`PAIRS_AT_ONCE`] at a time: of an object that is changed meanwhile, a mix.
+/// [`PAIRS_AT_ONCE`] at a time: of an object that is changed meanwhile, a mix. With `at_most`, no
+/// more than so many, which are read at once.
 pub(crate) fn pairs(
     pool: &Pool,
     name: &CStr,
     after: &CStr,
     before: &CStr,
+    at_most: Option<u64>,
 ) -> Result<Vec<RawPair>, i64> {
+    let wanted = at_most.unwrap_or(PAIRS_AT_ONCE).min(PAIRS_AT_ONCE);
     let mut pairs = Vec::new();
     let mut from = after.to_owned();
     loop {
         let op = KeysRead::new(pool.rados());
-        let (some, more) = op.run(pool, name, &from)?;
+        let (some, more) = op.run(pool, name, &from, wanted)?;
         let last = some.last().map(|(key, _)| key.clone());
         pairs.extend(some.into_iter().take_while(|(key, _)| key.as_c_str() < before));
         match last {
-            Some(last) if more && last.as_c_str() < before => from = last,
+            Some(last) if more && at_most.is_none() && last.as_c_str() < before => from = last,
             // More, and none of it: whoever took that for the end would miss what follows.
             None if more => return Err(-i64::from(libc::EIO)),
             _ => return Ok(pairs),
@@ -101,7 +104,13 @@ impl<'a> KeysRead<'a> {
     }
 
     /// The pairs after this key, and whether there are more.
-    fn run(mut self, pool: &Pool, name: &CStr, after: &CStr) -> Result<(Vec<RawPair>, bool), i64> {
+    fn run(
+        mut self,
+        pool: &Pool,
+        name: &CStr,
+        after: &CStr,
+        wanted: u64,
+    ) -> Result<(Vec<RawPair>, bool), i64> {
         if self.handle.is_null() {
             return Err(-i64::from(libc::ENOMEM));
         }
@@ -113,7 +122,7 @@ impl<'a> KeysRead<'a> {
                 self.handle,
                 after.as_ptr(),
                 c"".as_ptr(),
-                PAIRS_AT_ONCE,
+                wanted,
                 &raw mut self.found,
                 &raw mut more,
                 &raw mut answer,

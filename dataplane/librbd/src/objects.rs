@@ -133,10 +133,20 @@ impl Objects {
     /// [`RbdError::Call`] (EBADMSG for a key that is no text), [`RbdError::Text`],
     /// [`RbdError::Fenced`].
     pub fn pairs(&self, name: &str, after: &str, before: &str) -> Result<Vec<Pair>, RbdError> {
+        self.read_pairs(name, after, before, None)
+    }
+
+    fn read_pairs(
+        &self,
+        name: &str,
+        after: &str,
+        before: &str,
+        at_most: Option<u64>,
+    ) -> Result<Vec<Pair>, RbdError> {
         const ACTION: &str = "read the keys of the object";
         let c_name = object_text(name)?;
         let (after, before) = (key_text(after)?, key_text(before)?);
-        let found = match object_reads::pairs(&self.pool, &c_name, &after, &before) {
+        let found = match object_reads::pairs(&self.pool, &c_name, &after, &before, at_most) {
             Err(code) if is(code, libc::ENOENT) => Ok(Vec::new()),
             found => found,
         };
@@ -147,6 +157,47 @@ impl Objects {
         found
             .and_then(|pairs| pairs.into_iter().map(text).collect())
             .map_err(|code| RbdError::of(ACTION, self.subject(name), code))
+    }
+
+    /// As [`Objects::pairs`], the first `at_most` of them.
+    ///
+    /// # Errors
+    /// As [`Objects::pairs`].
+    pub fn first_pairs(
+        &self,
+        name: &str,
+        after: &str,
+        before: &str,
+        at_most: u64,
+    ) -> Result<Vec<Pair>, RbdError> {
+        self.read_pairs(name, after, before, Some(at_most))
+    }
+
+    /// Whether there is such an object.
+    ///
+    /// # Errors
+    /// [`RbdError::Call`], [`RbdError::Text`], [`RbdError::Fenced`].
+    pub fn exists(&self, name: &str) -> Result<bool, RbdError> {
+        Ok(self.read(name, 1)?.is_some())
+    }
+
+    /// Give an object that is there an attribute that it does not have; whether it was so. Blocks.
+    ///
+    /// # Errors
+    /// As [`Objects::swap_attribute`].
+    pub fn add_attribute(&self, name: &str, key: &str, value: &[u8]) -> Result<bool, RbdError> {
+        const ACTION: &str = "add an attribute to the object";
+        let c_key = &*key_text(key)?;
+        if value.is_empty() {
+            return Err(self.invalid(ACTION, name));
+        }
+        let steps = [
+            Step::AssertExists,
+            // An attribute that is not there counts as empty.
+            Step::CompareAttribute { key: c_key.into(), value: (&[]).into() },
+            Step::SetAttribute { key: c_key.into(), value: value.into() },
+        ];
+        self.run(ACTION, name, Guard::Present, &steps)
     }
 
     /// Make the object (`expected` is None) or replace all its bytes (by what they must be, to the

@@ -156,6 +156,26 @@ fn an_attribute_is_made_with_its_object_and_swapped_only_if_it_is_as_expected() 
 }
 
 #[test]
+fn an_attribute_is_added_only_to_an_object_that_is_there_without_it() {
+    let fake = Fake::load();
+    let objects = open(&fake);
+    let epoch = || objects.attribute("slot", "epoch").unwrap();
+    assert!(!objects.exists("slot").unwrap());
+    assert!(!objects.add_attribute("slot", "epoch", b"1").unwrap());
+    fake.tell("append slot frames");
+    assert!(objects.exists("slot").unwrap());
+    // To make the object is refused as long as there is one: who tried that again and again hung.
+    assert!(!objects.swap_attribute("slot", "epoch", None, b"1").unwrap());
+    assert!(objects.add_attribute("slot", "epoch", b"1").unwrap());
+    assert!(!objects.add_attribute("slot", "epoch", b"2").unwrap());
+    assert_eq!(epoch().as_deref(), Some(&b"1"[..]));
+    assert_eq!(content(&objects, "slot").as_deref(), Some(&b"frames"[..]));
+    assert!(objects.add_attribute("slot", "other", b"").is_err());
+    drop(objects);
+    fake.assert_clean();
+}
+
+#[test]
 fn a_write_is_refused_once_the_guard_was_raised() {
     let fake = Fake::load();
     let (objects, other) = (open(&fake), open(&fake));

@@ -37,7 +37,7 @@ pub enum Verb {
     Ctl(CtlArguments),
     /// Bring what the journal of an image that nobody serves holds into it; what was done is
     /// printed as JSON
-    Replay(ImageArguments),
+    Replay(ReplayArguments),
     /// Remove the journal of an image that is to go, with all that it holds
     RemoveJournal(ImageArguments),
     /// Say what this machine offers, as JSON
@@ -161,6 +161,26 @@ pub struct ImageArguments {
     local_dir: Option<PathBuf>,
 }
 
+/// Arguments of `replay`.
+#[derive(Debug, Args)]
+pub struct ReplayArguments {
+    /// Which image.
+    #[command(flatten)]
+    image: ImageArguments,
+    /// Replay a damaged journal up to the damage: acknowledged writes behind it are lost
+    #[arg(long)]
+    accept_damage: bool,
+}
+
+impl ReplayArguments {
+    /// Which image. None when the parser let through what it must not.
+    #[must_use]
+    pub fn source(&self) -> Option<RbdSource> {
+        let source = self.image.source()?;
+        Some(RbdSource { accept_damage: self.accept_damage, ..source })
+    }
+}
+
 impl ImageArguments {
     /// Which image. None when the parser let through what it must not.
     #[must_use]
@@ -186,6 +206,7 @@ fn source_of(
         lock,
         write_path,
         local,
+        accept_damage: false,
         secret: connection.encryption_key_file.clone(),
     })
 }

@@ -21,7 +21,7 @@ use crate::protocol::{Command, Refused};
 use crate::report::{Statistics, Status, Transport};
 use crate::seat::Seat;
 use crate::server::Commands;
-use crate::state::{State, decide_mode, decide_state};
+use crate::state::{Facts, State, decide_mode, decide_state};
 use crate::volume::{Identity, JournalView, LockView, SnapshotGuard, VolumeError};
 
 /// How long a snapshot may wait for what is in flight; librbd's own patience is 50 s.
@@ -170,9 +170,14 @@ impl Daemon {
             Some(offered) => {
                 let in_flight = offered.gate.in_flight();
                 let journal = offered.seat.journal();
-                let mode = decide_mode(offered.gate.mode(), journal.map(|view| view.status.state));
+                let mode = decide_mode(
+                    offered.gate.mode(),
+                    journal.as_ref().map(|view| view.status.state),
+                );
                 let trouble = offered.seat.trouble();
-                let (state, reason) = decide_state(mode, &in_flight, stopping, trouble.as_deref());
+                let silent = journal.and_then(|view| view.silent());
+                let facts = Facts { stopping, silent, trouble: trouble.as_deref() };
+                let (state, reason) = decide_state(mode, &in_flight, facts);
                 (state, reason, in_flight)
             }
             None if stopping => (State::Stopping, None, InFlight::default()),
@@ -340,26 +345,22 @@ impl Offered {
     /// Look whose the lock is; what the cluster shut out, or replaced, must not go on.
     pub fn check_lock(&self) {
         let Some(view) = self.seat.look_at_lock() else { return };
-        let lost = match &view {
-            LockView::None | LockView::Ours => None,
-            LockView::Nobodys => {
-                tracing::warn!("the exclusive lock is nobody's at the moment");
-                None
-            }
+        let before = std::mem::replace(&mut *lock(&self.lock_view), view.clone());
+        match &view {
+            LockView::Nobodys => tracing::warn!("the exclusive lock is nobody's at the moment"),
             LockView::Unknown { reason } => {
                 tracing::warn!(reason, "the cluster did not say whose the exclusive lock is");
-                None
             }
-            LockView::Fenced => Some("the cluster shut this client out".to_owned()),
-            LockView::Anothers { owner } => Some(format!("{owner} holds the exclusive lock")),
-        };
-        if let Some(lost) = lost {
-            if self.gate.mode().refusal() != Some(Refusal::Fenced) {
-                tracing::warn!(reason = lost, "the volume is no longer ours");
-                self.gate.refuse(Refusal::Fenced);
-            }
+            _ => {}
         }
-        *lock(&self.lock_view) = view;
+        let Some(lost) = decide_lost(&before, &view) else { return };
+        if self.gate.mode().refusal() != Some(Refusal::Fenced) {
+            tracing::warn!(reason = lost, "the volume is no longer ours");
+            self.gate.refuse(Refusal::Fenced);
+        }
+        if let Some(volume) = self.seat.volume() {
+            volume.shut_out();
+        }
     }
 
     /// End the holds whose time is over.
@@ -458,6 +459,21 @@ impl SnapshotGuard for Offered {
     }
 }
 
+/// Why the volume is not ours any more, by two looks at its lock, one after the other.
+///
+/// librbd takes a lock again that it lost, within moments. One that is nobody's twice in a row was
+/// taken away, and whoever did that may be about to open the volume elsewhere.
+fn decide_lost(before: &LockView, now: &LockView) -> Option<String> {
+    match now {
+        LockView::Fenced => Some("the cluster shut this client out".to_owned()),
+        LockView::Anothers { owner } => Some(format!("{owner} holds the exclusive lock")),
+        LockView::Nobodys if *before == LockView::Nobodys => {
+            Some("the exclusive lock is nobody's, and was so before".to_owned())
+        }
+        LockView::Nobodys | LockView::None | LockView::Ours | LockView::Unknown { .. } => None,
+    }
+}
+
 fn hold_name(hold: Hold) -> &'static str {
     match hold {
         Hold::Pause => "pause",
@@ -478,4 +494,28 @@ fn flush_refused(error: &FlushError) -> Refused {
 fn to_json(answer: &impl serde::Serialize) -> Result<Value, Refused> {
     serde_json::to_value(answer)
         .map_err(|error| Refused::new("internal", format!("The answer makes no JSON: {error}.")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_is_nobodys_twice_in_a_row_is_lost() {
+        let anothers = LockView::Anothers { owner: "10.1.0.5:0/7".to_owned() };
+        let unknown = LockView::Unknown { reason: "no answer".to_owned() };
+        for (before, now, lost) in [
+            (LockView::Ours, LockView::Ours, false),
+            (LockView::Ours, LockView::Nobodys, false),
+            (LockView::Nobodys, LockView::Nobodys, true),
+            (LockView::Nobodys, LockView::Ours, false),
+            (LockView::Nobodys, unknown.clone(), false),
+            (unknown.clone(), LockView::Nobodys, false),
+            (LockView::Ours, anothers, true),
+            (unknown, LockView::Fenced, true),
+            (LockView::None, LockView::None, false),
+        ] {
+            assert_eq!(decide_lost(&before, &now).is_some(), lost, "{before:?} {now:?}");
+        }
+    }
 }

@@ -46,6 +46,9 @@ pub struct JournalStatus {
     pub freed_bytes_per_s: u64,
     /// What fails at the moment and is tried again, as a sentence's part.
     pub retrying: Option<String>,
+    /// For how long the cluster has answered nothing of what it was asked; None while it owes no
+    /// answer.
+    pub silent_ms: Option<f64>,
     /// Batches in all.
     pub sealed: u64,
     /// Durable in the cluster through this batch.
@@ -86,6 +89,7 @@ impl From<&JournalView> for JournalStatus {
             lag_ms: milliseconds(status.lag),
             freed_bytes_per_s: status.freed_bytes_per_s,
             retrying: status.retrying.map(|(failure, _)| failure.to_string()),
+            silent_ms: status.silent.map(milliseconds),
             sealed: status.sealed,
             replicated: status.replicated,
             applied: status.applied,

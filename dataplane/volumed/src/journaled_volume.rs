@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use grampus_blockdev::BlockDevice;
-use grampus_journal::{Config, Progress, Record, RecoveryError, VolumeId};
+use grampus_journal::{Config, Failure, Progress, Record, RecoveryError, VolumeId};
 use grampus_journaled::{JournaledDevice, OpenError, Options, Slots, open, replay};
 use grampus_librbd::{Objects, RbdImage};
 use grampus_readcache::ReadCache;
@@ -40,6 +40,9 @@ const DRAW_DOWN_PATIENCE: Duration = Duration::from_secs(20);
 /// the next one to open it finds it.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(60);
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
+/// What to do about damage.
+const FORCED: &str = "Bring the objects back, or restore the volume from a backup. To open it without \
+                      what is lost, run `volumed replay --accept-damage`; then check the file system.";
 
 /// An open image with its journal. The image's exclusive lock is held for as long.
 #[derive(Debug)]
@@ -67,11 +70,11 @@ impl JournaledVolume {
         let image = rbd.image();
         let mark = |key, value: &str| image.set_metadata(key, value).map_err(|e| failed(&e));
         mark(OBJECTS_KEY, slots.prefix())?;
-        // Before the first write can be in the journal alone: whoever finds the image must know.
-        mark(JOURNAL_KEY, OPEN)?;
+        require_record(source, &rbd, &slots)?;
         let config = decide_config(source, &found_log, image.geometry().size_bytes());
         let sealing = new_sealing(source.secret.as_ref())?;
-        let options = Options { volume: new_volume_id()?, config, sealing };
+        let accept_damage = source.accept_damage;
+        let options = Options { volume: new_volume_id()?, config, sealing, accept_damage };
         let (below, reads) = below(source, rbd.device(), new_read_key(source)?);
         let mut found = Progress::default();
         let mut announce = announcer();
@@ -81,6 +84,9 @@ impl JournaledVolume {
         };
         let device = open(below, slots, found_log.port(), options, &mut progress)
             .map_err(|error| refused(source, &error))?;
+        // Before the first write can be in the journal alone: whoever finds the image must know.
+        // And after the record is there: from then on, where it is missing, it was lost.
+        mark(JOURNAL_KEY, OPEN)?;
         let (frames, bytes) = (found.frames, found.frame_bytes);
         let shipped = found.shipped_batches;
         tracing::info!(epoch = device.epoch().0, frames, bytes, shipped, "the journal is open");
@@ -156,6 +162,41 @@ pub fn open_direct(source: &RbdSource) -> Result<RbdVolume, VolumeError> {
     Ok(rbd)
 }
 
+/// Refuse to begin a journal anew beside an image that is marked as having one with something in it.
+fn require_record(
+    source: &RbdSource,
+    rbd: &RbdVolume,
+    slots: &RadosSlots,
+) -> Result<(), VolumeError> {
+    let prefix = rbd.image().metadata(OBJECTS_KEY).map_err(|error| failed(&error))?;
+    // A clone has the marks of its parent, whose journal was empty when the snapshot was taken.
+    let is_its_own = prefix.as_deref() == Some(slots.prefix());
+    if !is_open(rbd)? || !is_its_own {
+        return Ok(());
+    }
+    let record = slots.read_record().map_err(|error| unreadable(source, error))?;
+    if record.is_some() {
+        return Ok(());
+    }
+    if source.accept_damage {
+        tracing::warn!(object = slots.prefix(), "the journal's record is missing: given up");
+        return Ok(());
+    }
+    Err(VolumeError::new(format!(
+        "The journal of {} is damaged: its record, the object {}, is missing, so acknowledged writes \
+         may be lost. {FORCED}",
+        source.name(),
+        slots.prefix()
+    )))
+}
+
+fn unreadable(source: &RbdSource, error: Failure) -> VolumeError {
+    VolumeError::new(format!(
+        "The journal of {} cannot be read: {error}. `ceph health` may say more.",
+        source.name()
+    ))
+}
+
 /// Bring what a volume's journal holds into its image: frames and bytes of them.
 ///
 /// # Errors
@@ -186,9 +227,11 @@ pub fn remove_journal(source: &RbdSource) -> Result<bool, VolumeError> {
         let record = slots.read_record().map_err(|error| undone(&error))?;
         let found = record.as_deref().and_then(|bytes| Record::decode(bytes).ok());
         let ring = found.map_or(Config::default().ring, |record| record.ring);
-        slots.remove(ring.segments).map_err(|error| undone(&error))?;
+        // First: cut off from here on, what is missing is no damage.
+        slots.empty().map_err(|error| undone(&error))?;
         let image = rbd.image();
         image.set_metadata(JOURNAL_KEY, DRAINED).map_err(|error| failed(&error))?;
+        slots.remove(ring.segments).map_err(|error| undone(&error))?;
         image.set_metadata(OBJECTS_KEY, "").map_err(|error| failed(&error))?;
     }
     rbd.close()?;
@@ -230,13 +273,18 @@ fn replay_into(source: &RbdSource, rbd: &RbdVolume) -> Result<Progress, VolumeEr
     let slots = slots_of(source, rbd)?;
     let config = Config::for_volume(rbd.image().geometry().size_bytes());
     let sealing = new_sealing(source.secret.as_ref())?;
-    let options = Options { volume: new_volume_id()?, config, sealing };
+    require_record(source, rbd, &slots)?;
+    let accept_damage = source.accept_damage;
+    let options = Options { volume: new_volume_id()?, config, sealing, accept_damage };
     let found_log = find_log(source)?;
     let log = found_log.port();
     let replayed = replay(&**rbd.image(), &*slots, log.as_deref(), options, &mut announcer())
         .map_err(|error| refused(source, &error))?;
     swap_log_mark(rbd.image(), &found_log, "")?;
     rbd.image().set_metadata(JOURNAL_KEY, DRAINED).map_err(|error| failed(&error))?;
+    if let Some(damage) = replayed.given_up {
+        tracing::warn!("{damage}: given up, as it was asked for");
+    }
     tracing::info!(
         frames = replayed.frames,
         bytes = replayed.frame_bytes,
@@ -270,6 +318,13 @@ fn refused(source: &RbdSource, error: &OpenError) -> VolumeError {
              key, or without one, as it was when that was written.",
             source.name(),
             chain(error)
+        ));
+    }
+    if let OpenError::Recovery(RecoveryError::Damaged(damage)) = error {
+        return VolumeError::new(format!(
+            "The journal of {} cannot be opened: {damage}. Nothing was changed that is needed to try \
+             again. {FORCED}",
+            source.name()
         ));
     }
     VolumeError::new(format!(
@@ -345,6 +400,10 @@ impl Volume for JournaledVolume {
             local: self.local.clone(),
             reads: self.reads.as_ref().map(|reads| (reads.statistics(), reads.off_reason())),
         })
+    }
+
+    fn shut_out(&self) {
+        self.device.fenced();
     }
 
     fn draw_down(&self, patience: Duration) {

@@ -171,6 +171,7 @@ mod tests {
             lock: true,
             write_path,
             local,
+            accept_damage: false,
             secret: None,
         }
     }

@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use grampus_volumed::client::{AskError, ask};
-use grampus_volumed::command_line::{
-    CommandLine, CtlArguments, ImageArguments, LogFormat, ServeArguments, Verb,
-};
+use grampus_volumed::command_line::{CommandLine, CtlArguments, LogFormat, ServeArguments, Verb};
 use grampus_volumed::journaled_volume::{remove_journal, replay_volume};
 use grampus_volumed::probe::observe_machine;
 use grampus_volumed::process;
@@ -29,13 +27,17 @@ fn main() -> ExitCode {
     match CommandLine::parse().verb {
         Verb::Serve(arguments) => run_daemon(&arguments),
         Verb::Ctl(arguments) => run_ctl(&arguments),
-        Verb::Replay(arguments) => run_on_image(&arguments, |source| {
+        Verb::Replay(arguments) => run_on_image(arguments.source(), |source| {
             let replayed = replay_volume(source)?;
-            Ok(json!({"replayed_frames": replayed.frames, "replayed_bytes": replayed.frame_bytes}))
+            Ok(json!({
+                "replayed_frames": replayed.frames,
+                "replayed_bytes": replayed.frame_bytes,
+                "given_up": replayed.given_up.map(|damage| damage.to_string()),
+            }))
         }),
-        Verb::RemoveJournal(arguments) => {
-            run_on_image(&arguments, |source| Ok(json!({"removed": remove_journal(source)?})))
-        }
+        Verb::RemoveJournal(arguments) => run_on_image(arguments.source(), |source| {
+            Ok(json!({"removed": remove_journal(source)?}))
+        }),
         Verb::Probe => print(&observe_machine()),
     }
 }
@@ -63,11 +65,11 @@ fn run_daemon(arguments: &ServeArguments) -> ExitCode {
 }
 
 fn run_on_image(
-    arguments: &ImageArguments,
+    source: Option<RbdSource>,
     action: impl FnOnce(&RbdSource) -> Result<Value, VolumeError>,
 ) -> ExitCode {
     start_log(LogFormat::Text, LevelFilter::INFO);
-    let Some(source) = arguments.source() else {
+    let Some(source) = source else {
         tracing::error!("No image was named. See `volumed replay --help`.");
         return ExitCode::from(2);
     };

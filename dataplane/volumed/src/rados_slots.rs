@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use grampus_journal::{Epoch, Failure, Place, Segment};
+use grampus_journal::{Epoch, Failure, Owner, Place, Record, Segment, SlotFault, VolumeId};
 use grampus_journaled::{Done, Slots};
 use grampus_librbd::{GuardedWrite, Objects, RbdError};
 
@@ -11,6 +11,12 @@ use crate::slot_layout::{self, Sweeps};
 
 /// The attribute of a slot that its appends are conditional on.
 const EPOCH_KEY: &str = "grampus.epoch";
+/// The header of any frame is within.
+const HEAD_BYTES: usize = 4096;
+/// Of the owners that may have put a frame at one position.
+const HEAD_PAIRS: u64 = 8;
+/// How often a slot is lost to another recovery before something is wrong with it.
+const MAX_RAISES: u32 = 16;
 /// More than any record takes.
 const RECORD_LIMIT_BYTES: usize = 4096;
 /// More than any slot holds: the journal's format allows 1 GiB.
@@ -38,6 +44,20 @@ impl RadosSlots {
         &self.prefix
     }
 
+    /// Say in the record that all that the journal held is given up, so that slots which are missing
+    /// from now on are not taken for damage. Then `0..slots` can be removed.
+    ///
+    /// # Errors
+    /// [`Failure`]; [`Failure::Fenced`] when another client changed the record meanwhile.
+    pub fn empty(&self) -> Result<(), Failure> {
+        let found = self.read_record()?;
+        // One that cannot be read says nothing that could be kept.
+        let Some(bytes) = found else { return Ok(()) };
+        let Ok(record) = Record::decode(&bytes) else { return Ok(()) };
+        let emptied = self.swap_record(Some(&bytes), &record.emptied().encode())?;
+        if emptied { Ok(()) } else { Err(Failure::Fenced) }
+    }
+
     /// Remove slots `0..slots`, and then the record; what is not there is gone already.
     ///
     /// # Errors
@@ -49,18 +69,65 @@ impl RadosSlots {
         self.objects.remove(&self.prefix).map(drop).map_err(|error| failure(&error))
     }
 
+    /// The first bytes of a slot, which must be there: one that was removed is not an empty one.
+    fn bytes(&self, name: &str, limit_bytes: usize) -> Result<Vec<u8>, Failure> {
+        let found = self.objects.read(name, limit_bytes).map_err(|error| failure(&error))?;
+        found.ok_or_else(|| {
+            tracing::error!(slot = name, "an object of the journal is missing");
+            Failure::Io
+        })
+    }
+
     fn slot(&self, slot: u32) -> String {
         format!("{}.{slot:04x}", self.prefix)
     }
 }
 
-/// An epoch as an attribute's value: of one length, so that equal means equal.
-fn encode_epoch(epoch: Epoch) -> Vec<u8> {
-    format!("{:020}", epoch.0).into_bytes()
+/// An owner as an attribute's value: of one length, so that equal means equal.
+fn encode_owner(owner: Owner) -> Vec<u8> {
+    format!("{:020}.{}", owner.epoch.0, owner.volume).into_bytes()
 }
 
-fn decode_epoch(value: &[u8]) -> Option<Epoch> {
-    std::str::from_utf8(value).ok()?.parse().ok().map(Epoch)
+/// What a slot's attribute says: the epoch, and of which volume, which earlier versions left out.
+fn decode_owner(value: &[u8]) -> Option<(Epoch, Option<VolumeId>)> {
+    let text = std::str::from_utf8(value).ok()?;
+    let (epoch, volume) =
+        text.split_once('.').map_or((text, None), |(epoch, id)| (epoch, Some(id)));
+    let volume = match volume {
+        Some(id) if id.len() == 32 => {
+            Some(VolumeId(u128::from_str_radix(id, 16).ok()?.to_be_bytes()))
+        }
+        Some(_) => return None,
+        None => None,
+    };
+    Some((Epoch(epoch.parse().ok()?), volume))
+}
+
+/// What a takeover does with a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Raise {
+    /// It is the owner's already.
+    Done,
+    /// Another owner came after this one.
+    Overtaken,
+    /// Change the attribute; what was wrong with the slot before, if anything was.
+    Change(Option<SlotFault>),
+}
+
+/// Judge a slot by its attribute: None if it has none, or if there is no such slot.
+fn decide_raise(found: Option<&[u8]>, exists: bool, owner: Owner) -> Raise {
+    match found.map(decode_owner) {
+        None if exists => Raise::Change(Some(SlotFault::Unmarked)),
+        None => Raise::Change(Some(SlotFault::Missing)),
+        Some(None) => Raise::Change(Some(SlotFault::Unmarked)),
+        // Epochs of two journals do not compare.
+        Some(Some((_, Some(volume)))) if volume != owner.volume => {
+            Raise::Change(Some(SlotFault::Foreign))
+        }
+        Some(Some((epoch, _))) if epoch > owner.epoch => Raise::Overtaken,
+        Some(Some((epoch, Some(_)))) if epoch == owner.epoch => Raise::Done,
+        Some(Some(_)) => Raise::Change(None),
+    }
 }
 
 /// The journal knows three failures, and reports and shows them. What it cannot tell, which object
@@ -100,38 +167,63 @@ impl Slots for RadosSlots {
         self.objects.start_replace(&self.prefix, expected, record, done);
     }
 
-    fn raise_epoch(&self, slot: u32, epoch: Epoch) -> Result<(), Failure> {
+    fn raise_epoch(
+        &self,
+        slot: u32,
+        owner: Owner,
+        mend: bool,
+    ) -> Result<Option<SlotFault>, Failure> {
+        let objects = &self.objects;
         let name = self.slot(slot);
-        let value = encode_epoch(epoch);
-        loop {
-            let found =
-                self.objects.attribute(&name, EPOCH_KEY).map_err(|error| failure(&error))?;
-            match found.as_deref().map(decode_epoch) {
-                Some(None) => {
-                    tracing::error!(slot = name, "the slot's epoch cannot be read");
-                    return Err(Failure::Io);
+        let value = encode_owner(owner);
+        let told = |error: RbdError| failure(&error);
+        let mut first_fault = None;
+        for _ in 0..MAX_RAISES {
+            let found = objects.attribute(&name, EPOCH_KEY).map_err(told)?;
+            let exists = found.is_some() || objects.exists(&name).map_err(told)?;
+            let fault = match decide_raise(found.as_deref(), exists, owner) {
+                Raise::Done => return Ok(first_fault),
+                Raise::Overtaken => return Err(Failure::Fenced),
+                Raise::Change(fault) => fault,
+            };
+            if let Some(fault) = fault {
+                if !mend {
+                    tracing::error!(slot = name, "an object of the journal {fault}");
+                    return Ok(Some(fault));
                 }
-                Some(Some(found)) if found > epoch => return Err(Failure::Fenced),
-                Some(Some(found)) if found == epoch => return Ok(()),
-                Some(Some(_)) | None => {}
+                first_fault = first_fault.or(Some(fault));
             }
-            let raised = self.objects.swap_attribute(&name, EPOCH_KEY, found.as_deref(), &value);
+            let raised = match (&found, exists) {
+                (None, true) => objects.add_attribute(&name, EPOCH_KEY, &value),
+                _ => objects.swap_attribute(&name, EPOCH_KEY, found.as_deref(), &value),
+            };
             // Lost to another recovery: look again whose it is.
-            if raised.map_err(|error| failure(&error))? {
-                return Ok(());
+            if raised.map_err(told)? {
+                return Ok(first_fault);
             }
         }
+        tracing::error!(slot = name, "an object of the journal changes all the time");
+        Err(Failure::Io)
     }
 
     fn read_slot(&self, segment: Segment) -> Result<Vec<u8>, Failure> {
         let name = self.slot(segment.place.slot);
-        let bytes = self.objects.read(&name, SLOT_LIMIT_BYTES).map_err(|error| failure(&error))?;
+        let bytes = self.bytes(&name, SLOT_LIMIT_BYTES)?;
         let (after, before) = slot_layout::key_range(&segment);
         let pairs = self.objects.pairs(&name, &after, &before).map_err(|error| failure(&error))?;
-        Ok(slot_layout::assemble(&segment, bytes.unwrap_or_default(), &pairs))
+        Ok(slot_layout::assemble(&segment, bytes, &pairs))
     }
 
-    fn start_append(&self, place: Place, epoch: Epoch, frame: Vec<u8>, done: Done<()>) {
+    fn read_head(&self, segment: Segment) -> Result<Vec<u8>, Failure> {
+        let name = self.slot(segment.place.slot);
+        let bytes = self.bytes(&name, HEAD_BYTES)?;
+        let (after, before) = slot_layout::first_key_range(&segment);
+        let pairs = self.objects.first_pairs(&name, &after, &before, HEAD_PAIRS);
+        let pairs = pairs.map_err(|error| failure(&error))?;
+        Ok(slot_layout::assemble(&segment, bytes, &pairs))
+    }
+
+    fn start_append(&self, place: Place, owner: Owner, frame: Vec<u8>, done: Done<()>) {
         let done = Box::new(move |answer: Result<GuardedWrite, RbdError>| {
             done(match answer {
                 Ok(GuardedWrite::Written) => Ok(()),
@@ -142,9 +234,9 @@ impl Slots for RadosSlots {
         // Only along with a pair; see `Change::RemoveKeysBefore`.
         let is_pair = slot_layout::is_pair(&frame);
         let sweep_before = if is_pair { self.sweeps.due(place) } else { None };
-        let changes = slot_layout::append(place, epoch, frame, sweep_before);
-        let (name, epoch) = (self.slot(place.slot), encode_epoch(epoch));
-        self.objects.start_guarded_write(&name, EPOCH_KEY, &epoch, changes, done);
+        let changes = slot_layout::append(place, owner.epoch, frame, sweep_before);
+        let (name, owner) = (self.slot(place.slot), encode_owner(owner));
+        self.objects.start_guarded_write(&name, EPOCH_KEY, &owner, changes, done);
     }
 }
 
@@ -152,13 +244,42 @@ impl Slots for RadosSlots {
 mod tests {
     use super::*;
 
+    const VOLUME: VolumeId = VolumeId([7; 16]);
+
+    fn owner(epoch: u64) -> Owner {
+        Owner { volume: VOLUME, epoch: Epoch(epoch) }
+    }
+
     #[test]
-    fn epochs_have_one_length_and_come_back() {
-        for epoch in [Epoch(0), Epoch(7), Epoch(u64::MAX)] {
-            assert_eq!(encode_epoch(epoch).len(), 20);
-            assert_eq!(decode_epoch(&encode_epoch(epoch)), Some(epoch));
+    fn owners_have_one_length_and_come_back() {
+        for epoch in [0, 7, u64::MAX] {
+            let value = encode_owner(owner(epoch));
+            assert_eq!(value.len(), 53);
+            assert_eq!(decode_owner(&value), Some((Epoch(epoch), Some(VOLUME))));
         }
-        assert_eq!(decode_epoch(b"x"), None);
-        assert_eq!(decode_epoch(&[0xff]), None);
+        assert_eq!(decode_owner(b"00000000000000000007"), Some((Epoch(7), None)));
+        for other in [&b"x"[..], &[0xff], b"1.", b"1.77", b"1.zz777777777777777777777777777777"] {
+            assert_eq!(decode_owner(other), None, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_slot_of_this_journal_is_raised_as_a_matter_of_course() {
+        let other = Owner { volume: VolumeId([8; 16]), epoch: Epoch(9) };
+        let of = |owner| Some(encode_owner(owner));
+        let earlier = |text: &str| Some(text.as_bytes().to_vec());
+        for (found, exists, raise) in [
+            (of(owner(4)), true, Raise::Change(None)),
+            (of(owner(5)), true, Raise::Done),
+            (of(owner(6)), true, Raise::Overtaken),
+            (earlier("00000000000000000005"), true, Raise::Change(None)),
+            (earlier("00000000000000000006"), true, Raise::Overtaken),
+            (of(other), true, Raise::Change(Some(SlotFault::Foreign))),
+            (earlier("rubbish"), true, Raise::Change(Some(SlotFault::Unmarked))),
+            (None, true, Raise::Change(Some(SlotFault::Unmarked))),
+            (None, false, Raise::Change(Some(SlotFault::Missing))),
+        ] {
+            assert_eq!(decide_raise(found.as_deref(), exists, owner(5)), raise, "{found:?}");
+        }
     }
 }

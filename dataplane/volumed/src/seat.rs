@@ -37,7 +37,7 @@ pub trait Opener: Send + Sync {
 }
 
 /// Told of each volume that is opened: to watch its size, and to guard its snapshots.
-pub type Connect = Box<dyn Fn(&Arc<dyn Volume>) + Send + Sync>;
+pub type Connect = Box<dyn Fn(&Arc<dyn Volume>) -> Result<(), VolumeError> + Send + Sync>;
 
 /// The place of one volume.
 pub struct Seat {
@@ -85,11 +85,8 @@ impl Seat {
         Self { gate, opener, connect, place: Mutex::new(place), exchanging }
     }
 
-    /// Have `connect` told of the volume, and of each that will be opened.
+    /// Have `connect` told of each volume that will be opened; one that it refuses is closed again.
     pub fn connect_with(&self, connect: Connect) {
-        if let Some(volume) = self.volume() {
-            connect(&volume);
-        }
         if self.connect.set(connect).is_err() {
             tracing::error!("a seat was connected twice");
         }
@@ -290,6 +287,10 @@ impl Seat {
             let sentences = format!("The image has {has} bytes, not {had}. Open the right one.");
             return Err(refused("size-mismatch", sentences));
         }
+        if let Some(Err(error)) = self.connect.get().map(|connect| connect(&volume)) {
+            close_again(&*volume);
+            return Err(refused("open-failed", error.to_string()));
+        }
         let device = volume.device();
         {
             let mut place = self.place();
@@ -304,9 +305,6 @@ impl Seat {
             place.generation += 1;
             place.reopen_at = None;
             place.trouble = None;
-        }
-        if let Some(connect) = self.connect.get() {
-            connect(&volume);
         }
         self.gate.replace(&device);
         let held_ms = self.place().held_since.take().map(|since| since.elapsed().as_millis());

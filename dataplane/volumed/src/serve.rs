@@ -1,7 +1,7 @@
 //! From the start of a daemon to its end.
 
-use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use grampus_blockdev::BlockDevice;
@@ -321,6 +321,12 @@ fn open(daemon: &Arc<Daemon>, settings: &Settings) -> Result<(), VolumeError> {
         },
     ));
     let lock_view = volume.look_at_lock();
+    let place = Arc::new(OnceLock::new());
+    // Before anybody can write: a snapshot that does not wait for the journal lacks what is in it.
+    if let Err(error) = guard_snapshots(&volume, &place) {
+        close_quietly(&*volume);
+        return Err(error);
+    }
     let device: Arc<dyn BlockDevice> = Arc::<Gate>::clone(&gate);
     // From here on a stop waits: a mount that it did not know of would stay behind, dead.
     let Some(offering) = daemon.begin_offering() else {
@@ -330,10 +336,7 @@ fn open(daemon: &Arc<Daemon>, settings: &Settings) -> Result<(), VolumeError> {
     let session = match mounted {
         Ok(session) => session,
         Err(error) => {
-            // Gives the lock back; what mattered more is that it could not be mounted.
-            if let Err(error) = volume.close() {
-                tracing::warn!(%error, "the volume did not close well");
-            }
+            close_quietly(&*volume);
             return Err(VolumeError::new(format!(
                 "{error}. The mountpoint must be an existing empty file, and `volumed probe` \
                  shows what this machine's FUSE can do."
@@ -341,38 +344,78 @@ fn open(daemon: &Arc<Daemon>, settings: &Settings) -> Result<(), VolumeError> {
         }
     };
     let opener = Box::new(settings.source.clone());
+    let first = Arc::clone(&volume);
     let seat = Arc::new(Seat::new(volume, Arc::clone(&gate), opener));
     let offered = Arc::new(Offered::new(seat, lock_view, gate, session));
     daemon.offer(&offering, Arc::clone(&offered));
     drop(offering);
     // Weak: each volume holds these callbacks, and `offered` holds the volume.
     let weak = Arc::downgrade(&offered);
-    offered.seat.connect_with(Box::new(move |volume| {
-        let resized = std::sync::Weak::clone(&weak);
+    let resized = Weak::clone(&weak);
+    let watch_size = move |volume: &Arc<dyn Volume>| {
+        let resized = Weak::clone(&resized);
         volume.watch_size(Box::new(move |size_bytes| {
             if let Some(offered) = resized.upgrade() {
                 offered.announce_size(size_bytes);
             }
         }));
-        let guard: Arc<dyn SnapshotGuard> = Arc::new(Guard(std::sync::Weak::clone(&weak)));
-        if let Err(error) = volume.guard_snapshots(guard) {
-            tracing::warn!(%error, "snapshots taken elsewhere will not wait for a flush");
-        }
+    };
+    watch_size(&first);
+    drop(first);
+    if place.set(weak).is_err() {
+        tracing::error!("a volume was offered twice");
+    }
+    offered.seat.connect_with(Box::new(move |volume| {
+        guard_snapshots(volume, &place)?;
+        watch_size(volume);
+        Ok(())
     }));
     Ok(())
 }
 
+/// Gives the lock back, after something that mattered more.
+fn close_quietly(volume: &dyn Volume) {
+    if let Err(error) = volume.close() {
+        tracing::warn!(%error, "the volume did not close well");
+    }
+}
+
+/// Have snapshots that others take wait for what is on its way. What is written through a journal is
+/// in the image only later, so such a volume is not served without (INV-4); the image of another has
+/// what its users have flushed anyway.
+fn guard_snapshots(volume: &Arc<dyn Volume>, place: &Arc<Offering>) -> Result<(), VolumeError> {
+    let guarded = volume.guard_snapshots(Arc::new(Guard(Arc::clone(place))));
+    match guarded {
+        Err(error) if volume.identity().write_path != WritePath::Direct.name() => {
+            Err(VolumeError::new(format!(
+                "Snapshots of this volume would lack what is in its journal, since librbd cannot say when \
+             one is taken: {error} Start the volume again."
+            )))
+        }
+        Err(error) => {
+            tracing::warn!(%error, "snapshots taken elsewhere will not wait for a flush");
+            Ok(())
+        }
+        Ok(()) => Ok(()),
+    }
+}
+
+/// What a daemon offers, once it does.
+type Offering = OnceLock<Weak<Offered>>;
+
 /// [`Offered`] as guard of snapshots, without keeping it alive.
-struct Guard(std::sync::Weak<Offered>);
+struct Guard(Arc<Offering>);
 
 impl SnapshotGuard for Guard {
     fn before_snapshot(&self) -> Result<(), VolumeError> {
-        let offered = self.0.upgrade().ok_or_else(|| VolumeError::new("The daemon is ending."))?;
+        // Before it is offered nobody writes, and there is nothing to hold.
+        let Some(offered) = self.0.get() else { return Ok(()) };
+        let offered = offered.upgrade().ok_or_else(|| VolumeError::new("The daemon is ending."))?;
         offered.before_snapshot()
     }
 
     fn after_snapshot(&self) {
-        if let Some(offered) = self.0.upgrade() {
+        if let Some(offered) = self.0.get().and_then(Weak::upgrade) {
             offered.after_snapshot();
         }
     }
@@ -490,4 +533,60 @@ fn spawn(name: &'static str, work: impl FnOnce() + Send + 'static) -> Result<(),
 
 fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, Into::into)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::volume::LockView;
+
+    /// Tells nobody of snapshots.
+    struct Mute(WritePath);
+
+    impl Volume for Mute {
+        fn device(&self) -> Arc<dyn BlockDevice> {
+            panic!("nobody asks for it")
+        }
+
+        fn identity(&self) -> Identity {
+            Identity { write_path: self.0.name(), ..Identity::default() }
+        }
+
+        fn refresh_size(&self) -> Result<u64, VolumeError> {
+            Ok(0)
+        }
+
+        fn look_at_lock(&self) -> LockView {
+            LockView::Ours
+        }
+
+        fn watch_size(&self, _changed: Box<dyn Fn(u64) + Send + Sync>) {}
+
+        fn guard_snapshots(&self, _guard: Arc<dyn SnapshotGuard>) -> Result<(), VolumeError> {
+            Err(VolumeError::new("The watch was refused."))
+        }
+
+        fn close(&self) -> Result<(), VolumeError> {
+            Ok(())
+        }
+    }
+
+    /// INV-4: what such a snapshot would hold is not what was flushed.
+    #[test]
+    fn a_volume_with_a_journal_is_not_served_without_its_snapshots_being_guarded() {
+        for (write_path, served) in
+            [(WritePath::Direct, true), (WritePath::Journal, false), (WritePath::Cache, false)]
+        {
+            let volume: Arc<dyn Volume> = Arc::new(Mute(write_path));
+            let guarded = guard_snapshots(&volume, &Arc::default());
+            assert_eq!(guarded.is_ok(), served, "{write_path:?}");
+        }
+    }
+
+    #[test]
+    fn a_snapshot_before_anything_is_offered_has_nothing_to_wait_for() {
+        let guard = Guard(Arc::default());
+        assert!(guard.before_snapshot().is_ok());
+        guard.after_snapshot();
+    }
 }

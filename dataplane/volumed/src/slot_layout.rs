@@ -79,6 +79,12 @@ pub(crate) fn key_range(segment: &Segment) -> (String, String) {
     (edge(first), edge(first + segment.bytes))
 }
 
+/// Between which keys the pairs lie that are put where a segment begins.
+pub(crate) fn first_key_range(segment: &Segment) -> (String, String) {
+    let first = segment.place.position;
+    (edge(first), edge(first + 1))
+}
+
 /// The segment: the bytes of its slot, with the pairs of its owner where they belong.
 pub(crate) fn assemble(segment: &Segment, mut bytes: Vec<u8>, pairs: &[Pair]) -> Vec<u8> {
     for (key, value) in pairs {

@@ -1,5 +1,7 @@
 //! How the daemon is, in one word: decided from facts alone.
 
+use std::time::Duration;
+
 use grampus_journal::Failure;
 use serde::Serialize;
 
@@ -79,15 +81,25 @@ pub fn decide_mode(gate: Mode, journal: Option<grampus_journal::State>) -> Mode 
     }
 }
 
+/// What else the state is decided by.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Facts<'a> {
+    /// The daemon ends.
+    pub stopping: bool,
+    /// For how long the cluster has answered the journal nothing, if it owes it an answer.
+    pub silent: Option<Duration>,
+    /// What the volume itself says is wrong, as a sentence's part.
+    pub trouble: Option<&'a str>,
+}
+
 /// The state of a volume that is offered, and why it is not `running`. The gravest reason wins:
 /// a fence stays a fence while the daemon ends, and a stall tells more than the pause behind
-/// which it happens. `trouble` is what the volume itself says is wrong, as a sentence's part.
+/// which it happens.
 #[must_use]
 pub fn decide_state(
     mode: Mode,
     in_flight: &InFlight,
-    stopping: bool,
-    trouble: Option<&str>,
+    Facts { stopping, silent, trouble }: Facts<'_>,
 ) -> (State, Option<String>) {
     let reason = |text: &str| Some(text.to_owned());
     match mode.refusal() {
@@ -117,6 +129,11 @@ pub fn decide_state(
             trouble.unwrap_or("the cluster does not answer"),
         );
         return (State::Stalled, Some(text));
+    }
+    // Writes that are in memory wait for nobody, but nothing of them is durable.
+    if let Some(silent) = silent.filter(|silent| *silent > Duration::from_nanos(STALL_NS)) {
+        let text = trouble.unwrap_or("the cluster does not answer");
+        return (State::Stalled, Some(format!("{text}, for {:.0} s by now", silent.as_secs_f64())));
     }
     if mode.holds_for(Hold::Exchange) {
         let told = "asked for by `close-image`; `open-image` ends it";
@@ -190,6 +207,22 @@ impl StallWatch {
 mod tests {
     use super::*;
 
+    /// With a journal, users are answered while nothing is durable: that is to be seen (INV-68).
+    #[test]
+    fn a_cluster_that_is_silent_makes_a_journal_stalled_also_when_nobody_waits() {
+        let state = |mode, silent| {
+            let facts = Facts { silent, ..Facts::default() };
+            decide_state(mode, &InFlight::default(), facts)
+        };
+        let running = Mode::of(&[], &[]);
+        let long = Some(Duration::from_secs(75));
+        assert_eq!(state(running, Some(Duration::from_secs(5))).0, State::Running);
+        let (stalled, reason) = state(running, long);
+        assert_eq!(stalled, State::Stalled);
+        assert_eq!(reason.as_deref(), Some("the cluster does not answer, for 75 s by now"));
+        assert_eq!(state(Mode::of(&[Refusal::Fenced], &[]), long).0, State::Fenced);
+    }
+
     #[test]
     fn the_gravest_reason_is_the_state() {
         let fresh = InFlight { active: 1, oldest_ns: Some(STALL_NS), ..InFlight::default() };
@@ -214,7 +247,8 @@ mod tests {
             (&[ending, fenced, failed], &[pause], old, true, State::Fenced),
         ] {
             let mode = Mode::of(refusals, holds);
-            let (decided, reason) = decide_state(mode, &in_flight, stopping, None);
+            let (decided, reason) =
+                decide_state(mode, &in_flight, Facts { stopping, ..Facts::default() });
             assert_eq!(decided, state, "{mode:?} {in_flight:?} {stopping}");
             assert_eq!(reason.is_none(), state == State::Running);
         }
@@ -243,7 +277,11 @@ mod tests {
         let old = InFlight { active: 2, oldest_ns: Some(9_000_000_000), ..InFlight::default() };
         let (well, failed) = (Mode::of(&[], &[]), Mode::of(&[Refusal::Failed], &[]));
         let mode = Mode::of(&[], &[Hold::Exchange]);
-        let (_, reason) = decide_state(mode, &InFlight::default(), false, Some("no such image"));
+        let (_, reason) = decide_state(
+            mode,
+            &InFlight::default(),
+            Facts { trouble: Some("no such image"), ..Facts::default() },
+        );
         assert!(reason.is_some_and(|reason| reason.ends_with(": no such image")));
         for (mode, trouble, expected) in [
             (well, None, "2 in flight, the oldest for 9 s: the cluster does not answer"),
@@ -251,7 +289,7 @@ mod tests {
             (failed, None, "the device lost data; it must be opened again"),
             (failed, Some("no space"), "no space; it must be opened again"),
         ] {
-            let (_, reason) = decide_state(mode, &old, false, trouble);
+            let (_, reason) = decide_state(mode, &old, Facts { trouble, ..Facts::default() });
             assert_eq!(reason.as_deref(), Some(expected));
         }
     }

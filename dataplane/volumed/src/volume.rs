@@ -107,6 +107,12 @@ impl JournalView {
             _ => None,
         }
     }
+
+    /// For how long the cluster has answered the journal nothing, if it owes it an answer.
+    #[must_use]
+    pub fn silent(&self) -> Option<Duration> {
+        self.status.silent
+    }
 }
 
 /// Called around the snapshots that any client takes.
@@ -151,6 +157,10 @@ pub trait Volume: Send + Sync {
     fn journal(&self) -> Option<JournalView> {
         None
     }
+
+    /// It is not this process's any more, though the cluster has not said so yet: take and send
+    /// nothing from now on.
+    fn shut_out(&self) {}
 
     /// Leave little to do for [`Volume::close`], within about `patience`: requests go on meanwhile.
     fn draw_down(&self, _patience: Duration) {}

@@ -473,10 +473,24 @@ fn each_volume_is_connected_and_no_closed_one_is_kept() {
     let list = Arc::clone(&seen);
     bench.seat.connect_with(Box::new(move |volume| {
         list.lock().unwrap().push(Arc::downgrade(volume));
+        Ok(())
     }));
-    bench.let_go();
-    bench.take("a/disk").unwrap();
+    for _ in 0..2 {
+        bench.let_go();
+        bench.take("a/disk").unwrap();
+    }
     let seen = seen.lock().unwrap();
     let alive: Vec<_> = seen.iter().map(|volume| volume.upgrade().is_some()).collect();
     assert_eq!(alive, [false, true]);
+}
+
+/// Such as one that cannot tell of snapshots (INV-4): requests wait on rather than go to it.
+#[test]
+fn a_volume_that_cannot_be_connected_is_closed_again() {
+    let bench = bench();
+    bench.seat.connect_with(Box::new(|_| Err(VolumeError::new("It tells of no snapshot."))));
+    bench.let_go();
+    let refused = bench.take("a/disk").unwrap_err();
+    assert_eq!(refused, "open-failed");
+    assert!(bench.seat.volume().is_none());
 }

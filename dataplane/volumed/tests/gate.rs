@@ -14,7 +14,7 @@ use grampus_volumed::clock::Clock;
 use grampus_volumed::gate::{FlushError, Gate, GateOptions, Hold, Refusal};
 use grampus_volumed::kind::Kind;
 use grampus_volumed::meter::Meter;
-use grampus_volumed::state::{STALL_NS, State, decide_state};
+use grampus_volumed::state::{Facts, STALL_NS, State, decide_state};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -162,7 +162,7 @@ fn a_device_that_hangs_shows_as_a_stall_and_its_requests_go_on_later() {
     bench.submit(1, write(4096));
     bench.advance(1_000_000);
     bench.submit(2, read(512));
-    let state = || decide_state(bench.gate.mode(), &bench.gate.in_flight(), false, None).0;
+    let state = || decide_state(bench.gate.mode(), &bench.gate.in_flight(), Facts::default()).0;
     assert_eq!(state(), State::Running);
 
     bench.advance(STALL_NS);

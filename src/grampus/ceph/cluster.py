@@ -13,6 +13,10 @@ from grampus.ceph.mon_commands import CONNECT_TIMEOUT_S, ask_mons
 from grampus.ceph.ports import CommandOutput, CommandRunner
 from grampus.core.errors import GrampusError, RefusedError
 
+# How long a client that was shut out stays so: every fence of Grampus, and of the volumed that it
+# starts. `volumes/fencing.py` says why a day.
+BLOCKLIST_EXPIRE_S = 24 * 3600
+
 
 class PoolUsage(BaseModel):
     """Room in one pool, in bytes that a client may store (copies taken into account)."""
@@ -241,13 +245,13 @@ class CephCluster:
         """Remove the cephx user `client.USER`."""
         ask_mons(self.runner, "auth rm", entity=f"client.{user}")
 
-    def ensure_blocklisted(self, client_address: str, *, expire_s: int = 3600) -> None:
-        """Fence exactly one RADOS client (address:port/nonce) for `expire_s` seconds."""
+    def ensure_blocklisted(self, client_address: str) -> None:
+        """Fence exactly one RADOS client (address:port/nonce) for `BLOCKLIST_EXPIRE_S` seconds."""
         ask_mons(
             *(self.runner, "osd blocklist"),
             blocklistop="add",
             addr=client_address,
-            expire=float(expire_s),
+            expire=float(BLOCKLIST_EXPIRE_S),
         )
 
     def observe_blocklist(self) -> list[str]:

@@ -9,11 +9,13 @@ from typing import Any
 from grampus.cli.db_replica import replica_document
 from grampus.cli.endpoint_documents import describe_endpoint, read_endpoint_document
 from grampus.cli.event_documents import describe_event, event_document
-from grampus.cli.volume import (
+from grampus.cli.journal_details import (
     details_of_counts,
     details_of_journal,
-    details_of_losses,
     details_of_read_cache,
+)
+from grampus.cli.volume import (
+    details_of_losses,
 )
 from grampus.core.intervals import format_age, format_interval
 from grampus.core.units import format_bytes

@@ -32,6 +32,7 @@ from grampus.cli.serve_replicas import REPLICAS_EVERY_S, renew_replicas
 from grampus.cli.serve_scratch import SCRATCH_EVERY_S, clear_scratch
 from grampus.cli.serve_servers import SERVERS_EVERY_S, restart_servers
 from grampus.cli.serve_trash import TRASH_EVERY_S, empty_trash
+from grampus.cli.serve_volumes import VOLUMES_EVERY_S, warn_of_silence
 from grampus.databases.controller.due_jobs import ControllerEvent, DueJob
 from grampus.databases.failed_servers import FailedServers
 from grampus.databases.growth.decide_growth import LOOK_EVERY_S
@@ -75,6 +76,7 @@ def due_jobs(open_session: OpenSession, *, once: bool = False) -> tuple[DueJob[S
         DueJob(
             "scratch", SCRATCH_EVERY_S, lambda session: clear_scratch(scratch_leftovers(session))
         ),
+        DueJob("volumes", VOLUMES_EVERY_S, warn_of_silence),
         DueJob("trash", TRASH_EVERY_S, lambda session: empty_trash(database_trash(session))),
         DueJob(
             "certificates",

@@ -9,6 +9,12 @@ import typer
 
 from grampus.cli.app import command, confirm, make_noun
 from grampus.cli.composition.session import Session
+from grampus.cli.journal_details import (
+    describe_replayed,
+    details_of_counts,
+    details_of_journal,
+    details_of_read_cache,
+)
 from grampus.cli.nouns import app
 from grampus.cli.options import (
     DRIVER_NAMES,
@@ -34,7 +40,7 @@ from grampus.lab.model import DATABASE_POOL
 from grampus.volumes.attaching import decide_asked
 from grampus.volumes.encrypting import MasterKeyUse
 from grampus.volumes.fencing import FenceOrder
-from grampus.volumes.live import JournalCounts, JournalStatus, LiveVolume, ReadCacheStatus
+from grampus.volumes.live import LiveVolume
 from grampus.volumes.local_logs import Aside
 from grampus.volumes.model import VolumeRecord, WritePath
 from grampus.volumes.service import VolumeService
@@ -254,27 +260,29 @@ def volume_set(
 @command(volume_app, "replay", "grampus volume replay scratch")
 def volume_replay(
     name: NameArgument,
+    accept_loss: Annotated[
+        bool,
+        typer.Option(
+            "--accept-loss",
+            help="Replay a damaged journal up to the damage, and lose what came after it.",
+        ),
+    ] = False,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Bring what the journal of a detached volume still holds into its image.
 
-    Attaching through volumed does it too. This is for a volume that is to be used otherwise.
+    Attaching through volumed does it too. This is for a volume that is to be used otherwise, and
+    for one whose journal is damaged.
     """
     with work_on_volumes(lab) as (_, volumes):
         if dry_run:
-            order = volumes.plan_replay(name)
+            order = volumes.plan_replay(name, accept_loss=accept_loss)
             show_plan(output_format, [] if order is None else volumes.describe_replay(order))
             return
-        replayed = volumes.replay(name)
-    frames, size = replayed.replayed_frames, format_bytes(replayed.replayed_bytes)
-    make_output(output_format).text(
-        replayed.model_dump(mode="json"),
-        f"Applied {frames} frames of the journal, {size}: the image has everything."
-        if frames
-        else "The journal held nothing: the image has everything.",
-    )
+        replayed = volumes.replay(name, accept_loss=accept_loss)
+    make_output(output_format).text(replayed.model_dump(mode="json"), describe_replayed(replayed))
 
 
 @command(volume_app, "fence", "grampus volume fence scratch --yes")
@@ -432,60 +440,6 @@ def details_of_asides(asides: Sequence[Aside]) -> dict[str, str]:
         "set aside": f"{places}: each may hold commits that the volume lacks; deleting the "
         "volume removes them"
     }
-
-
-def details_of_journal(journal: JournalStatus | None) -> dict[str, str]:
-    """A write journal now, for people."""
-    if journal is None:
-        return {}
-    retrying = f", trying again: {journal.retrying}" if journal.retrying else ""
-    used, capacity = format_bytes(journal.used_bytes), format_bytes(journal.capacity_bytes)
-    bound = "" if journal.max_lag_ms is None else f", of at most {format_ms(journal.max_lag_ms)}"
-    pairs = {
-        "journal": f"{journal.state}, {journal.fill_ratio:.0%} full{retrying}",
-        "journal holds": f"{used} of {capacity} in the cluster, "
-        f"{format_bytes(journal.held_bytes)} in memory",
-        "journal lag": f"{format_bytes(journal.lag_bytes)}, oldest {journal.lag_ms:.0f} ms{bound}",
-    }
-    if journal.local_capacity_bytes:
-        local = format_bytes(journal.local_used_bytes)
-        pairs["log on host"] = f"{local} of {format_bytes(journal.local_capacity_bytes)}"
-    if journal.left_behind is not None:
-        pairs["left behind"] = (
-            f"the log {journal.left_behind} was not there when the volume was opened: what was "
-            "acknowledged last, at most the lag allowed then, may be missing"
-        )
-    if journal.degraded is not None:
-        pairs["degraded"] = (
-            f"works as with the write path {journal.mode}, not cache: {journal.degraded}"
-        )
-    return pairs
-
-
-def details_of_counts(counts: JournalCounts | None) -> dict[str, str]:
-    """What a write journal has done, for people."""
-    if counts is None or counts.mean_batch_bytes is None:
-        return {}
-    parts = [f"{counts.batches} of {format_bytes(counts.mean_batch_bytes)}"]
-    if counts.coalesced_ratio is not None:
-        parts.append(f"{counts.coalesced_ratio:.0%} of all bytes overwritten before the image")
-    if counts.cluster_writes_per_change is not None:
-        parts.append(f"{counts.cluster_writes_per_change:.2f} writes to RADOS for each write")
-    if counts.delayed:
-        parts.append(f"{counts.delayed} writes had to wait")
-    return {"batches": ", ".join(parts)}
-
-
-def details_of_read_cache(cache: ReadCacheStatus | None) -> dict[str, str]:
-    """The read cache now, for people."""
-    if cache is None:
-        return {}
-    if not cache.on:
-        return {"read cache": f"off ({cache.off_reason or 'no reason given'})"}
-    hits = "nothing read yet" if cache.hit_ratio is None else f"{cache.hit_ratio:.0%} of reads hit"
-    used, capacity = format_bytes(cache.used_bytes), format_bytes(cache.capacity_bytes)
-    bad = f", {cache.checksum_failures} checksums failed" if cache.checksum_failures else ""
-    return {"read cache": f"{hits}, {used} of {capacity}{bad}"}
 
 
 def details_of_live(live: LiveVolume | None) -> dict[str, str]:

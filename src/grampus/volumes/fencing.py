@@ -1,7 +1,7 @@
 """Taking a volume away from its host without asking it: the steps of a fence.
 
-How long the blocklist entries last. They must outlive every chance that the old client still
-writes, until what is left of it is cleared away on its host:
+How long the blocklist entries last (`BLOCKLIST_EXPIRE_S`). They must outlive every chance that
+the old client still writes, until what is left of it is cleared away on its host:
 
 - A client that talks to the cluster within that time is told that it is blocklisted. It then
   fails every request for good, whatever becomes of the entry: volumed, librbd and krbd forget it
@@ -23,7 +23,7 @@ from datetime import datetime, timedelta
 
 from pydantic import BaseModel, ConfigDict
 
-from grampus.ceph.cluster import CephCluster
+from grampus.ceph.cluster import BLOCKLIST_EXPIRE_S, CephCluster
 from grampus.ceph.rbd import RbdImages
 from grampus.core.clock import Clock, wait_until
 from grampus.core.errors import GrampusError, RefusedError
@@ -35,7 +35,6 @@ from grampus.volumes.model import DriverName, FencedAttachment, VolumeRecord
 from grampus.volumes.records import VolumeRecords
 from grampus.volumes.write_paths import parse_journal_facts
 
-FENCE_EXPIRE_S = 24 * 3600
 # OSDs drop the watch of a blocklisted client with the next map; without one it lasts 30 s.
 UNWATCH_TIMEOUT_S = 45.0
 
@@ -130,7 +129,7 @@ class Fencing:
         steps = [
             Step(
                 "blocklist",
-                f"Blocklist exactly {clients} for {FENCE_EXPIRE_S // 3600} hours",
+                f"Blocklist exactly {clients} for {BLOCKLIST_EXPIRE_S // 3600} hours",
                 lambda: self._blocklist(order),
             ),
             Step(
@@ -170,7 +169,7 @@ class Fencing:
 
     def _blocklist(self, order: FenceOrder) -> None:
         for address in order.client_addresses:
-            self._cluster.ensure_blocklisted(address, expire_s=FENCE_EXPIRE_S)
+            self._cluster.ensure_blocklisted(address)
 
     def _cut_off_latecomers(self, order: FenceOrder) -> None:
         """A volumed that was changing its image or its key was no client when the fence was
@@ -195,7 +194,7 @@ class Fencing:
         if not late:
             return
         for address in late:
-            self._cluster.ensure_blocklisted(address, expire_s=FENCE_EXPIRE_S)
+            self._cluster.ensure_blocklisted(address)
         self._confirm(order.model_copy(update={"client_addresses": late}))
         for lock in locks:
             if lock.address in late:
@@ -234,7 +233,7 @@ class Fencing:
                 driver=order.driver,
                 client_addresses=order.client_addresses,
                 fenced_at=order.ordered_at,
-                expires_at=order.ordered_at + timedelta(seconds=FENCE_EXPIRE_S),
+                expires_at=order.ordered_at + timedelta(seconds=BLOCKLIST_EXPIRE_S),
             )
             fenced = (*(other for other in fenced if other != left), left)
         changes = {"host": None, "attachment": None, "fenced": fenced}

@@ -15,13 +15,19 @@ from grampus.ceph.rbd import RbdImages
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.hosts.port import Fleet, Host, HostUnreachableError
 from grampus.state.operations import Step
+from grampus.volumes import journal_damage
 from grampus.volumes.attaching import Attacher
 from grampus.volumes.decide_local_log import (
     decide_replay_hosts,
     find_current_log,
     note_opened,
 )
-from grampus.volumes.drivers.volumed import VolumedProgram, key_file_options, last_line
+from grampus.volumes.drivers.volumed import (
+    CEPH_OPTIONS,
+    VolumedProgram,
+    key_file_options,
+    last_line,
+)
 from grampus.volumes.live import parse_result
 from grampus.volumes.local_logs import is_local_directory, local_directory
 from grampus.volumes.model import VolumeRecord
@@ -38,6 +44,7 @@ class Replayed(BaseModel):
 
     replayed_frames: int = 0
     replayed_bytes: int = 0  # as they lay in the journal
+    given_up: str | None = None  # what a damaged journal has lost, if that was accepted
 
 
 class ReplayOrder(BaseModel):
@@ -47,6 +54,7 @@ class ReplayOrder(BaseModel):
 
     name: str
     host: str  # where volumed runs for it
+    accept_loss: bool = False  # of what a damaged journal has lost
 
 
 class Journals:
@@ -66,8 +74,10 @@ class Journals:
         self._attacher = attacher
         self._program = program
 
-    def plan_replay(self, name: str) -> ReplayOrder | None:
+    def plan_replay(self, name: str, *, accept_loss: bool = False) -> ReplayOrder | None:
         """Where the journal would be replayed; None when it holds nothing.
+
+        `accept_loss`: a damaged journal is replayed up to the damage, and the rest is given up.
 
         Raises NotFoundError, RefusedError with code `attached`, HostUnreachableError, and
         GrampusError with code `no-volumed`.
@@ -77,7 +87,8 @@ class Journals:
         if not self._attacher.observe_journal(record.spec).is_unapplied:
             return None
         self._attacher.require_volumed("journal")
-        return ReplayOrder(name=name, host=self._choose_host(record).name)
+        host = self._choose_host(record).name
+        return ReplayOrder(name=name, host=host, accept_loss=accept_loss)
 
     def replay_steps(self, order: ReplayOrder, keep: Callable[[Replayed], None]) -> list[Step]:
         """The replay, whose outcome goes to `keep`.
@@ -128,7 +139,7 @@ class Journals:
 
     def _replay(self, order: ReplayOrder) -> Replayed:
         record, host = self._records.get(order.name), self._fleet.host(order.host)
-        argv = ["replay"]
+        argv = ["replay", *(["--accept-damage"] if order.accept_loss else [])]
         if is_local_directory(host, order.name):
             argv += ["--local-dir", str(local_directory(host, order.name))]
             record = note_opened(record, host.name, has_log=True)
@@ -159,17 +170,14 @@ class Journals:
             *("--image", image),
             *("--user", record.ceph_user),
             *("--conf", "/etc/ceph/ceph.conf"),
+            *CEPH_OPTIONS,
             *command[1:],
         ]
         # timeout(1) ends it on the host too, with code 124.
         limited = ["timeout", f"{timeout_s:g}", *argv]
         result = host.run(limited, check=False, timeout_s=timeout_s + 10)
         if result.returncode != 0:
-            raise GrampusError(
-                f"The journal of {image} could not be {done} on {host.name}: {last_line(result)}",
-                "Nothing in it is lost: mend what the message says, then try again.",
-                code="volumed-failed",
-            )
+            raise _explain_failure(record.spec.name, image, host, done, last_line(result))
         return result.stdout
 
     def _choose_host(self, record: VolumeRecord) -> Host:
@@ -195,6 +203,17 @@ class Journals:
         raise HostUnreachableError(
             "No host of the cluster can be reached.", "`grampus lab status` shows which are down."
         )
+
+
+def _explain_failure(name: str, image: str, host: Host, done: str, said: str) -> GrampusError:
+    problem = f"The journal of {image} could not be {done} on {host.name}: {said}"
+    if journal_damage.is_damage(said):
+        return GrampusError(problem, journal_damage.explain_remedy(name), code=journal_damage.CODE)
+    return GrampusError(
+        problem,
+        "Nothing in it is lost: correct what the message says, then try again.",
+        code="volumed-failed",
+    )
 
 
 def require_detached(record: VolumeRecord, why: str) -> None:

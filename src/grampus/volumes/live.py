@@ -13,6 +13,8 @@ from grampus.volumes.model import WritePath
 
 # In these the device answers every request with an error: it has to be attached anew.
 DEAD_STATES = frozenset({"fenced", "failed", "stopping", "dead"})
+# Far past any answer of a cluster that works.
+SILENCE_MS = 5000.0
 # In these the device is there, and can be written to now or later.
 SERVING_STATES = frozenset({"running", "paused", "quiesced", "detached", "stalled"})
 
@@ -45,6 +47,7 @@ class JournalStatus(BaseModel):
     lag_ms: float  # the age of the oldest of it
     freed_bytes_per_s: float
     retrying: str | None = None  # what fails now and is tried again
+    silent_ms: float | None = None  # since the cluster answered; None: it owes no answer
     sealed: int
     replicated: int
     applied: int
@@ -60,6 +63,13 @@ class JournalStatus(BaseModel):
     local_capacity_bytes: int = 0  # 0: there is no such log
     max_lag_ms: float | None = None  # None unless the write path is `cache`
     local_asides: tuple[str, ...] = ()  # logs set aside on the host
+
+    @property
+    def silent_s(self) -> float | None:
+        """For how long the cluster has not answered; None while that is no cause for concern."""
+        if self.silent_ms is None or self.silent_ms < SILENCE_MS:
+            return None
+        return self.silent_ms / 1000
 
 
 class JournalCounts(BaseModel):

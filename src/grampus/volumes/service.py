@@ -288,19 +288,19 @@ class VolumeService:
             self._attacher.require_volumed(write_path, encryption)
             self._attacher.require_served(self._fleet.host(host), write_path, encryption)
 
-    def plan_replay(self, name: str) -> ReplayOrder | None:
+    def plan_replay(self, name: str, *, accept_loss: bool = False) -> ReplayOrder | None:
         """Where the journal of a detached volume would be replayed; None: it holds nothing.
 
         Raises NotFoundError, RefusedError with code `attached`, HostUnreachableError, and
         GrampusError with code `no-volumed`.
         """
-        return self._journals.plan_replay(name)
+        return self._journals.plan_replay(name, accept_loss=accept_loss)
 
     def describe_replay(self, order: ReplayOrder) -> list[str]:
         """What the replay would do, step by step."""
         return [step.title for step in self._journals.replay_steps(order, lambda _: None)]
 
-    def replay(self, name: str) -> Replayed:
+    def replay(self, name: str, *, accept_loss: bool = False) -> Replayed:
         """Bring what the journal of a detached volume holds into its image.
 
         Cut off, its traces are cleared away by the next command, and the journal keeps what is
@@ -310,7 +310,7 @@ class VolumeService:
         self.get(name)
         with self._operations.locked(name):
             self._operations.settle(name)
-            order = self._journals.plan_replay(name)
+            order = self._journals.plan_replay(name, accept_loss=accept_loss)
             kept: list[Replayed] = []
             if order is not None:
                 steps = self._journals.replay_steps(order, kept.append)

@@ -10,14 +10,17 @@ import pytest
 
 from grampus.cli.composition.session import BUILT_VOLUMED, VOLUMED_VARIABLE, volumed_program
 from grampus.cli.db import database_document
+from grampus.cli.journal_details import (
+    describe_replayed,
+    details_of_counts,
+    details_of_journal,
+    details_of_read_cache,
+)
 from grampus.cli.overview import pairs_of_server, pairs_of_volume
 from grampus.cli.volume import (
     details_of_asides,
-    details_of_counts,
-    details_of_journal,
     details_of_live,
     details_of_losses,
-    details_of_read_cache,
     details_of_record,
     losses_document,
     require_something_to_set,
@@ -28,6 +31,7 @@ from grampus.core.units import GIB, MIB
 from grampus.databases.growth.decide_growth import FileSystem
 from grampus.databases.model import DatabaseRecord, DatabaseSpec
 from grampus.databases.view import DatabaseView
+from grampus.volumes.journals import Replayed
 from grampus.volumes.live import (
     JournalCounts,
     JournalStatus,
@@ -149,6 +153,22 @@ JOURNAL = JournalStatus(
 )
 
 
+def test_a_replay_for_people() -> None:
+    for replayed, said in (
+        (Replayed(), "The journal held nothing: the image has everything."),
+        (
+            Replayed(replayed_frames=3, replayed_bytes=12288),
+            "Applied 3 frames of the journal, 12 KiB: the image has everything.",
+        ),
+        (
+            Replayed(replayed_frames=3, replayed_bytes=12288, given_up="batch 7 is missing"),
+            "Applied 3 frames of the journal, 12 KiB. The rest was given up: batch 7 is missing. "
+            "Check the file system before you use the volume.",
+        ),
+    ):
+        assert describe_replayed(replayed) == said
+
+
 def test_a_journal_for_people() -> None:
     assert details_of_journal(None) == {}
     assert details_of_journal(JOURNAL) == {
@@ -156,6 +176,11 @@ def test_a_journal_for_people() -> None:
         "journal holds": "32 MiB of 256 MiB in the cluster, 8 MiB in memory",
         "journal lag": "40 KiB, oldest 12 ms",
     }
+    silent = JOURNAL.model_copy(update={"silent_ms": 75_300.0})
+    said = "running, 13% full, no answer from the cluster for 75 s"
+    assert details_of_journal(silent)["journal"] == said
+    brief = JOURNAL.model_copy(update={"silent_ms": 900.0})
+    assert details_of_journal(brief) == details_of_journal(JOURNAL)
     failing = JOURNAL.model_copy(update={"state": "failed", "retrying": "no space"})
     assert details_of_journal(failing)["journal"] == "failed, 13% full, trying again: no space"
     shown = details_of_live(LiveVolume(state="running", journal=JOURNAL))

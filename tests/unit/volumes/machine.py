@@ -542,7 +542,7 @@ class FakeHost:
         return daemon
 
     def _volumed_tool(self, words: list[str]) -> tuple[int, str]:
-        verb, *options = words
+        verb, *options = [word for word in words if word != "--accept-damage"]
         match options:
             case ["--image", name, "--user", user, "--conf", "/etc/ceph/ceph.conf", *local]:
                 if self.volumed_failure or not self._has_key(user):

@@ -132,6 +132,17 @@ def test_export_that_never_appears_is_a_clear_error(prepared: World) -> None:
     assert not prepared.h1.loops
 
 
+def test_a_daemon_that_ends_over_a_damaged_journal_says_what_can_be_done(prepared: World) -> None:
+    prepared.h1.daemon_failure = (
+        "The journal of demo cannot be opened: slot 0000 of the journal is missing. To open it "
+        "without what is lost, run `volumed replay --accept-damage`; then check the file system."
+    )
+    with pytest.raises(GrampusError, match="slot 0000 of the journal is missing") as caught:
+        _driver(prepared, "qsd").ensure_mapped(prepared.h1, REQUEST)
+    assert caught.value.code == "journal-damaged"
+    assert "`grampus volume replay demo --accept-loss`" in caught.value.remedy
+
+
 def test_daemon_that_ends_says_why_at_once(prepared: World) -> None:
     prepared.h1.daemon_failure = "qemu-storage-daemon: error connecting: Permission denied"
     with pytest.raises(GrampusError, match=r"ended on h1: .*Permission denied") as caught:

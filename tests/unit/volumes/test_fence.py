@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from grampus.ceph.cluster import BLOCKLIST_EXPIRE_S
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.hosts.port import HostUnreachableError
-from grampus.volumes.fencing import FENCE_EXPIRE_S
 from tests.unit.interruption import Killed
 
 from .world import IMAGE, LAB, MOUNT, World
@@ -40,7 +40,7 @@ def test_exactly_its_client_is_cut_off_and_its_neighbour_is_not(attached: World)
 def test_it_outlives_every_ticket_and_the_key_is_gone(attached: World) -> None:
     _fence(attached)
     (added,) = [argv for argv in attached.cluster.commands if "blocklist" in argv and "add" in argv]
-    assert int(added[-1]) == FENCE_EXPIRE_S >= 8 * 3 * 3600
+    assert int(added[-1]) == BLOCKLIST_EXPIRE_S >= 8 * 3 * 3600
     assert sorted(attached.cluster.users) == ["client.grampus.t.other"]
 
 
@@ -61,7 +61,7 @@ def test_what_is_left_is_recorded_until_it_is_cleared_away(attached: World) -> N
     assert (record.host, record.attachment) == (None, None)
     (left,) = record.fenced
     assert (left.host, left.driver, left.client_addresses) == ("h1", "volumed", (client,))
-    assert (left.expires_at - left.fenced_at).total_seconds() == FENCE_EXPIRE_S
+    assert (left.expires_at - left.fenced_at).total_seconds() == BLOCKLIST_EXPIRE_S
     assert MOUNT in attached.h1.mounts
     attached.attach()
     assert attached.service().get("demo").fenced == ()

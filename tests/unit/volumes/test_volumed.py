@@ -97,6 +97,7 @@ def test_the_program_goes_to_the_host_and_serves_the_image_as_its_user(prepared:
     assert spec.argv == (
         *("/data/h1/bin/volumed", "serve"),
         *("--image", IMAGE, "--user", "u", "--conf", "/etc/ceph/ceph.conf"),
+        *("--ceph-option", "rbd_blocklist_expire_seconds=86400"),
         *("--mountpoint", str(EXPORT), "--socket", "/data/h1/exports/demo/control"),
         *("--transport", "auto", "--log-format", "text"),
     )
@@ -230,7 +231,7 @@ def test_a_journal_is_read_and_none_of_an_older_volumed() -> None:
     assert live.write_path == "journal"
     assert live.journal is not None
     older = {"mode": None, "degraded": None, "local_used_bytes": 0, "local_capacity_bytes": 0}
-    none = {"max_lag_ms": None, "local_asides": (), "left_behind": None}
+    none = {"max_lag_ms": None, "local_asides": (), "left_behind": None, "silent_ms": None}
     assert live.journal.model_dump() == {**JOURNAL, **older, **none}
     assert (live.read_cache, live.journal_counts) == (None, None)
     live = parse_status({**STATUS, "write_path": "direct", "journal": None})
@@ -259,6 +260,7 @@ def test_a_cache_that_works_as_a_journal_is_read_with_its_reason() -> None:
         "mode": "journal",
         "degraded": "the log failed: No space left on device",
         "left_behind": "h1:/d/log",
+        "silent_ms": None,
         "local_used_bytes": 0,
         "local_capacity_bytes": 256 * MIB,
         "max_lag_ms": 100.0,

@@ -7,7 +7,7 @@ import pytest
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.core.units import GIB
 from grampus.hosts.port import HostUnreachableError
-from grampus.volumes.journals import Replayed
+from grampus.volumes.journals import Replayed, ReplayOrder
 from grampus.volumes.model import DriverName, VolumeRecord, WritePath
 from tests.unit.interruption import Killed
 
@@ -203,12 +203,32 @@ def test_replay_brings_everything_into_the_image_and_leaves_nothing_on_the_host(
     assert tool == (
         *("timeout", "600", "/data/h1/bin/volumed", "replay", "--image", IMAGE),
         *("--user", "grampus.t.demo", "--conf", "/etc/ceph/ceph.conf"),
+        *("--ceph-option", "rbd_blocklist_expire_seconds=86400"),
     )
     # Again, it is not even asked for.
     commands = len(journaled.h1.commands)
     assert journaled.service().plan_replay("demo") is None
     assert journaled.service().replay("demo") == Replayed()
     assert len(journaled.h1.commands) == commands
+
+
+def test_a_damaged_journal_is_replayed_only_once_its_loss_is_accepted(journaled: World) -> None:
+    _leave_unapplied(journaled)
+    journaled.h1.volumed_failure = (
+        "volumed: The journal of demo cannot be opened: slot 0003 of the journal is missing. "
+        "To open it without what is lost, run `volumed replay --accept-damage`."
+    )
+    with pytest.raises(GrampusError, match="slot 0003 of the journal is missing") as caught:
+        journaled.service().replay("demo")
+    assert caught.value.code == "journal-damaged"
+    assert "`grampus volume replay demo --accept-loss`" in caught.value.remedy
+    assert journaled.image.frames == 3
+    journaled.h1.volumed_failure = ""
+    journaled.service().replay("demo", accept_loss=True)
+    argv = [argv for argv in journaled.h1.commands if "replay" in argv][-1]
+    assert "--accept-damage" in argv
+    # An order of an earlier release accepts nothing.
+    assert not ReplayOrder.model_validate({"name": "demo", "host": "h1"}).accept_loss
 
 
 def test_replay_after_a_fence_runs_with_the_new_key(journaled: World) -> None:

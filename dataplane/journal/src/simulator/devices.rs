@@ -151,10 +151,12 @@ impl Image {
 
 /// The journal's objects in the cluster. A write to one object is whole or absent once it is
 /// acknowledged; to be strict, one that was never acknowledged may be torn.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Cluster {
     slots: Vec<Vec<u8>>,
     epochs: Vec<Epoch>,
+    /// Slots that are not there.
+    missing: Vec<bool>,
     record: Option<[u8; RECORD_BYTES]>,
     sector: usize,
     /// Bytes that landed for an owner below the fence: always zero unless a test breaks it.
@@ -168,6 +170,7 @@ impl Cluster {
         Self {
             slots: vec![vec![0; index(ring.segment_bytes)]; slots],
             epochs: vec![Epoch(0); slots],
+            missing: vec![true; slots],
             record: None,
             sector,
             landed_after_fence: 0,
@@ -179,8 +182,35 @@ impl Cluster {
         self.slots.len()
     }
 
-    pub(super) fn raise(&mut self, slot: usize, epoch: Epoch) {
-        self.epochs[slot] = self.epochs[slot].max(epoch);
+    /// Whether the slot was missing; it is made only if `mend` says so.
+    pub(super) fn raise(&mut self, slot: usize, epoch: Epoch, mend: bool) -> bool {
+        let missing = self.missing[slot];
+        if !missing || mend {
+            self.epochs[slot] = self.epochs[slot].max(epoch);
+            self.missing[slot] = false;
+        }
+        missing
+    }
+
+    /// Somebody removes an object.
+    pub(super) fn remove(&mut self, slot: usize) {
+        self.slots[slot].fill(0);
+        self.epochs[slot] = Epoch(0);
+        self.missing[slot] = true;
+    }
+
+    /// The slots are again what they were before a damage; fences stay.
+    pub(super) fn mend(&mut self, before: Self) {
+        self.slots = before.slots;
+        self.missing = before.missing;
+        for (epoch, old) in self.epochs.iter_mut().zip(before.epochs) {
+            *epoch = (*epoch).max(old);
+        }
+    }
+
+    /// A slot to look at and to damage.
+    pub(super) fn slot_mut(&mut self, slot: usize) -> &mut [u8] {
+        &mut self.slots[slot]
     }
 
     pub(super) fn read_slot(&self, slot: u32) -> Vec<u8> {
@@ -189,7 +219,7 @@ impl Cluster {
 
     fn admit(&mut self, frame: &Frame, place: Place) -> Result<usize, Failure> {
         let slot = usize::try_from(place.slot).unwrap();
-        if self.epochs[slot] > frame.epoch() {
+        if self.epochs[slot] > frame.epoch() || self.missing[slot] {
             return Err(Failure::Fenced);
         }
         if frame.epoch() < self.fence {

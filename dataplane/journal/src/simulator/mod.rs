@@ -3,6 +3,7 @@
 //! same; the checker (`history`) says whether each recovered volume is a prefix of what was
 //! written. See `tests` for how to replay a seed.
 
+mod damage;
 mod devices;
 mod history;
 mod random;

@@ -4,7 +4,10 @@ use super::world::{CAPACITY, VOLUME, World};
 use crate::content::Content;
 use crate::recovery::{Answer, Log, Recovery, RecoveryConfig, Step};
 use crate::sabotage::Fault;
-use crate::{Epoch, Opened, Record, Span};
+use crate::{Epoch, Opened, Record, SlotFault, Span};
+
+/// As much of a slot as a head shows: less than most frames.
+const HEAD_BYTES: usize = 512;
 
 /// A recovery that another one overtook.
 pub(super) struct Rival {
@@ -49,7 +52,7 @@ impl World {
         }
     }
 
-    fn work(&mut self) {
+    pub(super) fn work(&mut self) {
         let most = if self.hasty { 40 } else { 250 };
         for _ in 0..self.random.between(5, most) {
             if self.violation.is_some() || self.has_failed() {
@@ -177,6 +180,7 @@ impl World {
             ring: self.config.ring,
             local: self.local,
             max_held_bytes: self.config.max_held_bytes / 4,
+            accept_damage: false,
         })
         .expect("the settings are sound")
         .sealed(sealing);
@@ -241,19 +245,22 @@ impl World {
         }
     }
 
-    fn take(&mut self, step: Step, host: usize, epoch: Epoch) -> Answer {
+    pub(super) fn take(&mut self, step: Step, host: usize, epoch: Epoch) -> Answer {
         match step {
             Step::ReadRecord(Log::Cluster) => Answer::Record(self.cluster.record()),
             Step::ReadRecord(Log::Local) => Answer::Record(self.disks[host].record.clone()),
             Step::SwapRecord { expected, record } => {
                 Answer::Swapped(self.cluster.swap_record(expected, record))
             }
-            Step::Fence(_) if self.sabotage.is(Fault::SkipFence) => {
-                Answer::Fenced { size_bytes: self.size_bytes }
+            Step::Fence { .. } if self.sabotage.is(Fault::SkipFence) => {
+                Answer::Fenced { size_bytes: self.size_bytes, faulty: Vec::new() }
             }
-            Step::Fence(epoch) => {
+            Step::Fence { owner, mend } => {
+                let (epoch, mut faulty) = (owner.epoch, Vec::new());
                 for slot in 0..self.cluster.slots() {
-                    self.cluster.raise(slot, epoch);
+                    if self.cluster.raise(slot, epoch, mend) {
+                        faulty.push((u32::try_from(slot).unwrap(), SlotFault::Missing));
+                    }
                     if self.random.chance(30) {
                         self.proceed();
                     }
@@ -264,8 +271,16 @@ impl World {
                     self.image.crash(&mut self.random);
                 }
                 self.cluster.fence = self.cluster.fence.max(epoch);
-                Answer::Fenced { size_bytes: self.size_bytes }
+                Answer::Fenced { size_bytes: self.size_bytes, faulty }
             }
+            Step::ReadHeads(segments) => Answer::Heads(
+                segments
+                    .iter()
+                    .map(|segment| {
+                        self.cluster.read_slot(segment.place.slot)[..HEAD_BYTES].to_vec()
+                    })
+                    .collect(),
+            ),
             Step::ReadSlot(Log::Cluster, segment) => {
                 Answer::Slot(self.cluster.read_slot(segment.place.slot))
             }
@@ -307,7 +322,7 @@ impl World {
     }
 
     /// INV-1, and the bound on what the loss of a host may cost.
-    fn check(&mut self, promise: Promise) {
+    pub(super) fn check(&mut self, promise: Promise) {
         let disk = promise.host == self.here && !promise.disk_lost;
         let required = if promise.cache && !disk {
             self.history.through(promise.replicated)

@@ -3,6 +3,7 @@
 
 use std::env;
 
+use super::damage::Damages;
 use super::world::{Tally, World};
 use crate::sabotage::Fault;
 
@@ -56,6 +57,31 @@ fn every_world(run: fn(u64, Option<Fault>) -> Result<Tally, String>) {
         for (what, count) in total.counts() {
             assert!(count > 0, "no world came to this: {what}");
         }
+    }
+}
+
+/// No short history is opened where a longer one was acknowledged and can be proven (INV-67).
+#[test]
+fn a_damaged_journal_is_refused_and_never_taken_for_a_short_one() {
+    let only = number("GRAMPUS_JOURNAL_SEED");
+    let worlds = number("GRAMPUS_JOURNAL_WORLDS").unwrap_or(WORLDS);
+    let mut total = Damages::default();
+    for seed in only.map_or(0..worlds, |seed| seed..seed + 1) {
+        for encrypted in [false, true] {
+            let world = World::new(seed, None);
+            let mut world = if encrypted { world.encrypted() } else { world };
+            let mut damages = Damages::default();
+            world.live_damaged(&mut damages);
+            if let Some(what) = world.violation.take() {
+                panic!("seed {seed}, encrypted {encrypted}: {what}");
+            }
+            total.add(&damages);
+        }
+    }
+    println!("{total:#?}");
+    if only.is_none() && worlds >= WORLDS {
+        let Damages { removed_slots, rotten_frames, zeroed_slots, .. } = total;
+        assert!(removed_slots.min(rotten_frames).min(zeroed_slots) > 10, "{total:?}");
     }
 }
 

@@ -4,7 +4,7 @@ use grampus_blockdev::{Durability, Offset, Token};
 
 use super::history::Op;
 use super::world::{Owner, Waiting, Work, World};
-use crate::content::Payload;
+use crate::content::{Payload, ZEROS_PER_BYTE};
 use crate::span::Span;
 use crate::throttle::Admission;
 use crate::{Event, ReadPlan, Refusal, Source};
@@ -78,8 +78,8 @@ impl World {
             span = Span::new(span.start(), length).unwrap();
         }
         let length = usize::try_from(span.length()).unwrap();
-        let payload_bytes = if kind < 3 { 0 } else { span.length() };
-        match self.owners[index].journal.admission(self.now, payload_bytes) {
+        let weight_bytes = if kind < 3 { span.length() / ZEROS_PER_BYTE } else { span.length() };
+        match self.owners[index].journal.admission(self.now, weight_bytes) {
             Admission::Now => {}
             Admission::At(_) | Admission::Wait => {
                 self.tally.waits += 1;

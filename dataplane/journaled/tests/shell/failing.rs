@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use grampus_blockdev::{BlockDevice, DeviceError, Durability};
-use grampus_journal::{CacheConfig, Config, Failure, State};
+use grampus_journal::{CacheConfig, Config, Failure, State, Status};
 use grampus_journaled::{JournaledDevice, QuiesceError};
 
 use crate::user::{
@@ -144,11 +144,11 @@ fn a_pool_that_stays_full_fails_the_flush_and_all_that_follows() {
     world.end();
 }
 
-/// INV-5: it never hangs, also when nothing fails and nothing moves.
+/// INV-5: want of space that lasts is an error.
 #[test]
-fn a_full_journal_refuses_and_takes_again_when_there_is_room() {
+fn a_full_journal_above_a_full_pool_refuses_and_takes_again_when_there_is_room() {
     let world = World::new(SIZE, 1);
-    world.hold(Kind::Change);
+    world.lock().faults.change = Some(Failure::NoSpace);
     let config = Config { refuse_after: Duration::from_millis(30), ..CONFIG };
     let device = opened(&world.take_over(), config);
     for pending in fill(&device, 3) {
@@ -157,7 +157,7 @@ fn a_full_journal_refuses_and_takes_again_when_there_is_room() {
     }
     assert_eq!(device.parked(), 0);
     assert_eq!(read(&device, 0, 512).len(), 512);
-    world.release(Kind::Change);
+    world.lock().faults = Faults::default();
     device.quiesce(PATIENCE).unwrap();
     device.unquiesce();
     write(&device, 0, &[9; 512]).result().unwrap();
@@ -165,6 +165,64 @@ fn a_full_journal_refuses_and_takes_again_when_there_is_room() {
     device.close(PATIENCE).unwrap();
     assert_eq!(world.lock().image[..512], [9; 512]);
     world.end();
+}
+
+/// Of the cluster, that is: the log on the host takes what it can meanwhile (INV-68).
+#[test]
+fn silence_is_waited_out_and_ends_no_request() {
+    for config in [CONFIG, CACHE] {
+        let world = World::new(SIZE, 1);
+        let kinds = [Kind::Append, Kind::Record, Kind::Change, Kind::Flush];
+        let config = Config { refuse_after: Duration::from_millis(5), ..config };
+        let device = opened(&world.take_over(), config);
+        for kind in kinds {
+            world.hold(kind);
+        }
+        let waiting = fill(&device, 3);
+        let flushed = flush(&device);
+        let silent = |status: &Status| status.silent > Some(Duration::from_millis(100));
+        await_status(&device, "a long silence", silent);
+        let status = device.status();
+        assert_eq!((status.state, status.retrying), (State::Running, None));
+        assert!(status.held_bytes <= config.max_held_bytes, "{status:?}");
+        assert!(device.parked() > 0, "memory is bounded: the rest waits outside");
+        assert!(!waiting.iter().any(Pending::is_answered), "nobody was told of a failure");
+        assert_eq!(read(&device, 0, 512).len(), 512);
+        for kind in kinds {
+            world.release(kind);
+        }
+        for pending in waiting {
+            pending.result().unwrap();
+        }
+        flushed.result().unwrap();
+        device.close(PATIENCE).unwrap();
+        world.end();
+    }
+}
+
+/// What somebody does who cannot wait: it takes no longer than he says.
+#[test]
+fn a_stop_and_a_fence_end_also_while_the_cluster_is_silent() {
+    for fenced in [false, true] {
+        let world = World::new(SIZE, 1);
+        let device = opened(&world.take_over(), CONFIG);
+        let kinds = [Kind::Append, Kind::Record, Kind::Change, Kind::Flush];
+        for kind in kinds {
+            world.hold(kind);
+        }
+        let waiting = fill(&device, 3);
+        if fenced {
+            device.fenced();
+        } else {
+            let after = Duration::from_millis(50);
+            assert_eq!(device.close(after), Err(QuiesceError::TimedOut { after }));
+        }
+        for pending in waiting {
+            let error = pending.result().unwrap_err();
+            assert!(matches!(error, DeviceError::Fenced | DeviceError::Abandoned), "{error:?}");
+        }
+        world.end();
+    }
 }
 
 #[test]

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use grampus_blockdev::DeviceError;
 use grampus_journal::{
-    Aside, Config, Epoch, Failure, FormatError, Progress, RecoveryError, Ring, VolumeId,
+    Aside, Config, Damage, Epoch, Failure, FormatError, Log, Progress, RecoveryError, Ring,
+    VolumeId,
 };
 use grampus_journaled::{JournaledDevice, OpenError, Options, needs_replay, open, replay};
 
@@ -15,7 +17,7 @@ const SIZE: usize = 1 << 20;
 fn replayed(port: &Port, config: Config, local: bool) -> Result<Progress, OpenError> {
     let local = local.then_some(port as _);
     let mut last = Progress::default();
-    let options = Options { volume: VOLUME, config, sealing: port.sealing() };
+    let options = Options { volume: VOLUME, config, sealing: port.sealing(), accept_damage: false };
     let progress = replay(port, port, local, options, &mut |now| last = now)?;
     assert_eq!(progress, last);
     Ok(progress)
@@ -35,7 +37,7 @@ fn each_opening_raises_the_epoch_of_record_and_slots() {
     for epoch in 1..4 {
         let device = opened(&world.take_over(), LAZY);
         assert_eq!((device.epoch(), device.ring()), (Epoch(epoch), RING));
-        assert!(world.lock().epochs.iter().all(|slot| *slot == epoch));
+        assert!(world.lock().epochs().all(|slot| slot == epoch));
         device.close(PATIENCE).unwrap();
     }
     world.end();
@@ -125,7 +127,11 @@ fn a_journal_keeps_the_shape_it_was_made_with() {
     let ring = Ring { segments: 2, ..RING };
     let device = opened(&world.take_over(), Config { ring, ..LAZY });
     assert_eq!(device.ring(), RING);
-    assert_eq!(world.lock().epochs, [2; 4], "also slots that the settings know nothing of");
+    assert_eq!(
+        world.lock().epochs().collect::<Vec<_>>(),
+        [2; 4],
+        "also slots that the settings know nothing of"
+    );
     world.end();
 }
 
@@ -136,7 +142,8 @@ fn the_volume_is_the_one_whose_journal_it_is() {
     put(&device, 3);
     drop(device);
     let port = world.take_over();
-    let options = Options { volume: VolumeId([9; 16]), config: LAZY, sealing: None };
+    let options =
+        Options { volume: VolumeId([9; 16]), config: LAZY, sealing: None, accept_damage: false };
     let (image, slots) = (Arc::new(port.clone()), Arc::new(port));
     let device = open(image, slots, None, options, &mut |_| {}).unwrap();
     assert_eq!(read(&device, 0, 512), [3; 512]);
@@ -147,7 +154,7 @@ fn the_volume_is_the_one_whose_journal_it_is() {
 fn what_cannot_be_opened_is_refused_and_left_alone() {
     let world = World::new(SIZE, 1);
     let port = world.take_over();
-    let options = Options { volume: VOLUME, config: CACHE, sealing: None };
+    let options = Options { volume: VOLUME, config: CACHE, sealing: None, accept_damage: false };
     let (image, slots) = (Arc::new(port.clone()), Arc::new(port.clone()));
     let error = open(image, slots, None, options, &mut |_| {}).unwrap_err();
     assert!(matches!(error, OpenError::NoLocalLog));
@@ -163,7 +170,7 @@ fn what_cannot_be_opened_is_refused_and_left_alone() {
         assert!(matches!(error, OpenError::Recovery(found) if found == broken));
     }
     assert_eq!(world.lock().record.as_deref(), Some(b"something else".as_slice()));
-    assert!(world.lock().epochs.iter().all(|epoch| *epoch == 0));
+    assert!(world.lock().epochs().all(|epoch| epoch == 0));
     world.end();
 }
 
@@ -220,5 +227,94 @@ fn a_log_of_an_owner_whom_another_followed_is_set_aside() {
     assert_eq!(read(&device, 0, 512), [8; 512]);
     let aside = Aside::Older { epoch: Epoch(1), volume: VOLUME };
     assert_eq!(world.lock().asides, [aside]);
+    world.end();
+}
+
+/// Somebody removed an object of the ring: that is no empty slot (INV-67).
+#[test]
+fn a_volume_whose_journal_lost_a_slot_is_refused_until_the_loss_is_accepted() {
+    let world = World::new(SIZE, 1);
+    let device = opened(&world.take_over(), LAZY);
+    write(&device, 0, &[1; 4096]).result().unwrap();
+    flush(&device).result().unwrap();
+    drop(device);
+    let state = world.lock();
+    let before = (state.slots.clone(), state.owners.clone());
+    drop(state);
+    for slot in 0..4 {
+        world.lock().remove_slot(slot);
+        let refused = try_open(&world.take_over(), LAZY).unwrap_err();
+        let OpenError::Recovery(RecoveryError::Damaged(damage)) = refused else {
+            panic!("{refused:?}");
+        };
+        let text = format!("slot {slot:04x} of the journal is missing");
+        assert!(damage.to_string().starts_with(&text), "{damage}");
+        assert!(world.lock().owners[slot].is_none(), "it was not made again");
+        let mut state = world.lock();
+        (state.slots, state.owners) = before.clone();
+    }
+    world.lock().remove_slot(0);
+    let port = world.take_over();
+    let sealing = port.sealing();
+    let options = Options { volume: VOLUME, config: LAZY, sealing, accept_damage: true };
+    let given_up = replay(&port, &port, None, options, &mut |_| {}).unwrap().given_up;
+    assert!(matches!(given_up, Some(Damage::Slots { slot: 0, slots: 1, .. })), "{given_up:?}");
+    let device = opened(&world.take_over(), LAZY);
+    assert_eq!(read(&device, 0, 4096), [0; 4096]);
+    world.end();
+}
+
+/// After a rollback a journal begins at the first epoch again (INV-2).
+#[test]
+fn a_slot_of_an_earlier_journal_takes_nothing_of_its_owner_once_it_is_the_new_ones() {
+    let world = World::new(SIZE, 1);
+    let old = opened(&world.take_over(), LAZY);
+    write(&old, 0, &[1; 4096]).result().unwrap();
+    world.hold(Kind::Append);
+    let late = flush(&old);
+    drop(world.await_pending(Kind::Append, 1));
+    {
+        let mut state = world.lock();
+        state.record = None;
+        for slot in 0..4 {
+            state.remove_slot(slot);
+        }
+    }
+    let port = world.take_over();
+    let (volume, sealing) = (VolumeId([9; 16]), port.sealing());
+    let options = Options { volume, config: LAZY, sealing, accept_damage: false };
+    replay(&port, &port, None, options, &mut |_| {}).unwrap();
+    assert!(world.lock().epochs().all(|epoch| epoch == 1), "as the old owner's");
+    world.release(Kind::Append);
+    assert!(matches!(late.result(), Err(DeviceError::Fenced)));
+    assert!(world.lock().slots.iter().all(Vec::is_empty), "nothing landed");
+    world.end();
+}
+
+/// The log on the host alone has what was acknowledged while the cluster was slow (INV-67).
+#[test]
+fn a_log_on_the_host_that_lost_what_was_acknowledged_is_damaged_and_not_short() {
+    let world = World::new(SIZE, 1);
+    let device = opened(&world.take_over(), CACHE);
+    world.hold(Kind::Append);
+    for turn in 0..4 {
+        write(&device, turn * 4096, &[1; 4096]).result().unwrap();
+        flush(&device).result().unwrap();
+    }
+    drop(device);
+    world.lose(Kind::Append);
+    world.release(Kind::Append);
+    let second = 4096 + 512; // as long as the first frame is
+    world.lock().rot_log(second + 100);
+    let refused = try_open(&world.take_over(), CACHE).unwrap_err();
+    let gap = |damage| matches!(damage, Damage::Gap { log: Log::Local, missing: 2, .. });
+    assert!(
+        matches!(refused, OpenError::Recovery(RecoveryError::Damaged(damage)) if gap(damage)),
+        "{refused:?}"
+    );
+    // Repaired, it has everything.
+    world.lock().rot_log(second + 100);
+    let device = opened(&world.take_over(), CACHE);
+    assert_eq!(read(&device, 0, 4 * 4096), [1; 4 * 4096]);
     world.end();
 }

@@ -57,7 +57,7 @@ pub const VOLUME: VolumeId = VolumeId([7; 16]);
 
 pub fn try_open(port: &Port, config: Config) -> Result<JournaledDevice, OpenError> {
     let local = config.cache.map(|_| Arc::new(port.clone()) as Arc<dyn LocalLog>);
-    let options = Options { volume: VOLUME, config, sealing: port.sealing() };
+    let options = Options { volume: VOLUME, config, sealing: port.sealing(), accept_damage: false };
     let (image, slots) = (Arc::new(port.clone()), Arc::new(port.clone()));
     open(image, slots, local, options, &mut |_: Progress| {})
 }

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use grampus_blockdev::{
     BlockDevice, BlockSize, Completion, DeviceError, Geometry, Outcome, Request,
 };
-use grampus_journal::{Aside, Epoch, Failure, Place, Ring, Sealing, Segment};
+use grampus_journal::{
+    Aside, Epoch, Failure, Owner, Place, Ring, Sealing, Segment, SlotFault, VolumeId,
+};
 use grampus_journaled::{Done, LocalLog, Slots};
 use grampus_sealing::Secret;
 
@@ -54,7 +56,8 @@ pub struct State {
     pub durable: Vec<u8>,
     unflushed: Vec<(usize, Vec<u8>)>,
     pub slots: Vec<Vec<u8>>,
-    pub epochs: Vec<u64>,
+    /// Whose each slot is; None for one that is missing.
+    pub owners: Vec<Option<(VolumeId, Epoch)>>,
     pub record: Option<Vec<u8>>,
     pub log_record: Option<Vec<u8>>,
     log_slots: Vec<Vec<u8>>,
@@ -105,7 +108,7 @@ impl World {
                 durable: vec![0; size],
                 unflushed: Vec::new(),
                 slots: vec![Vec::new(); slots],
-                epochs: vec![0; slots],
+                owners: vec![None; slots],
                 record: None,
                 log_record: None,
                 log_slots: vec![vec![0; segment]; slots],
@@ -266,6 +269,11 @@ impl State {
         self.slots.iter().chain(&self.log_slots).chain(records).map(Vec::as_slice)
     }
 
+    /// A byte of the log on the host is not what was written.
+    pub fn rot_log(&mut self, at: usize) {
+        self.log_slots[0][at] ^= 1;
+    }
+
     /// The host comes back without its disk.
     pub fn lose_disk(&mut self) {
         self.log_record = None;
@@ -350,18 +358,34 @@ impl State {
         Ok(())
     }
 
-    fn raise(&mut self, slot: u32, epoch: Epoch) -> Result<(), Failure> {
-        let found = &mut self.epochs[usize::try_from(slot).unwrap()];
-        if *found > epoch.0 {
-            return Err(Failure::Fenced);
-        }
-        *found = epoch.0;
-        Ok(())
+    /// Of each slot; 0 for one that is missing.
+    pub fn epochs(&self) -> impl Iterator<Item = u64> {
+        self.owners.iter().map(|owner| owner.map_or(0, |(_, epoch)| epoch.0))
     }
 
-    fn append(&mut self, slot: u32, at: u64, epoch: Epoch, bytes: &[u8]) -> Result<(), Failure> {
+    /// Somebody removes an object.
+    pub fn remove_slot(&mut self, slot: usize) {
+        self.owners[slot] = None;
+        self.slots[slot].clear();
+    }
+
+    fn raise(&mut self, slot: u32, owner: Owner, mend: bool) -> Result<Option<SlotFault>, Failure> {
+        let found = &mut self.owners[usize::try_from(slot).unwrap()];
+        let fault = match *found {
+            None => Some(SlotFault::Missing),
+            Some((volume, _)) if volume != owner.volume => Some(SlotFault::Foreign),
+            Some((_, epoch)) if epoch > owner.epoch => return Err(Failure::Fenced),
+            Some(_) => None,
+        };
+        if fault.is_none() || mend {
+            *found = Some((owner.volume, owner.epoch));
+        }
+        Ok(fault)
+    }
+
+    fn append(&mut self, slot: u32, at: u64, owner: Owner, bytes: &[u8]) -> Result<(), Failure> {
         let index = usize::try_from(slot).unwrap();
-        if self.epochs[index] != epoch.0 {
+        if self.owners[index] != Some((owner.volume, owner.epoch)) {
             return Err(Failure::Fenced);
         }
         if let Some(failure) = self.faults.append {
@@ -474,8 +498,19 @@ impl Slots for Port {
         self.world.add(Kind::Record, self.owner, land);
     }
 
-    fn raise_epoch(&self, slot: u32, epoch: Epoch) -> Result<(), Failure> {
-        self.act(|state| state.raise(slot, epoch))
+    fn raise_epoch(
+        &self,
+        slot: u32,
+        owner: Owner,
+        mend: bool,
+    ) -> Result<Option<SlotFault>, Failure> {
+        self.act(|state| state.raise(slot, owner, mend))
+    }
+
+    fn read_head(&self, segment: Segment) -> Result<Vec<u8>, Failure> {
+        let mut slot = Slots::read_slot(self, segment)?;
+        slot.truncate(512);
+        Ok(slot)
     }
 
     fn read_slot(&self, segment: Segment) -> Result<Vec<u8>, Failure> {
@@ -483,11 +518,11 @@ impl Slots for Port {
         self.act(|state| Ok(state.slots[usize::try_from(slot).unwrap()].clone()))
     }
 
-    fn start_append(&self, place: Place, epoch: Epoch, frame: Vec<u8>, done: Done<()>) {
+    fn start_append(&self, place: Place, owner: Owner, frame: Vec<u8>, done: Done<()>) {
         let sender = thread::current().name().unwrap_or_default().to_owned();
         self.world.lock().senders.push(sender);
         let land: Land = Box::new(move |state| {
-            let result = state.append(place.slot, place.offset, epoch, &frame);
+            let result = state.append(place.slot, place.offset, owner, &frame);
             Box::new(move || done(result))
         });
         self.world.add(Kind::Append, self.owner, land);

@@ -17,6 +17,7 @@ from grampus.hosts.loop_devices import (
 from grampus.hosts.mounts import observe_mounted_source
 from grampus.hosts.port import DaemonSpec, Host
 from grampus.hosts.presence import is_there
+from grampus.volumes import journal_damage
 from grampus.volumes.drivers.port import Mapped, MapRequest
 from grampus.volumes.live import LiveVolume
 
@@ -185,12 +186,13 @@ class ExportDriver:
 
     def _is_exported(self, host: Host, request: MapRequest, file: PurePosixPath) -> bool:
         if not is_daemon_running(host, self.daemon(request)):
-            raise GrampusError(
-                f"The driver of {request.image} ended on {host.name}: "
-                f"{host.daemon_log(self.daemon(request), last_lines=2)}",
-                "`grampus lab status` shows whether the cluster answers.",
-                code="driver-failed",
-            )
+            said = host.daemon_log(self.daemon(request), last_lines=2)
+            problem = f"The driver of {request.image} ended on {host.name}: {said}"
+            if journal_damage.is_damage(said):
+                remedy = journal_damage.explain_remedy(request.volume.name)
+                raise GrampusError(problem, remedy, code=journal_damage.CODE)
+            remedy = "`grampus lab status` shows whether the cluster answers."
+            raise GrampusError(problem, remedy, code="driver-failed")
         if not self._server.is_ready(host, request, file):
             return False
         if observe_mounted_source(host, file) is None:

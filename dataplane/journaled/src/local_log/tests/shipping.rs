@@ -102,8 +102,13 @@ fn recover_from(
     path: &Path,
 ) -> Result<Vec<(u64, u64)>, RecoveryError> {
     let log = LogFile::open(path, RING).unwrap();
-    let config =
-        RecoveryConfig { volume: VOLUME, ring: RING, local: Some(RING), max_held_bytes: 1 << 20 };
+    let config = RecoveryConfig {
+        volume: VOLUME,
+        ring: RING,
+        local: Some(RING),
+        max_held_bytes: 1 << 20,
+        accept_damage: false,
+    };
     let mut recovery = Recovery::new(config).unwrap().sealed(sealing);
     let mut shipped = Vec::new();
     loop {
@@ -118,7 +123,8 @@ fn recover_from(
                 cluster = record;
                 Answer::Swapped(true)
             }
-            Step::Fence(_) => Answer::Fenced { size_bytes: SIZE_BYTES },
+            Step::Fence { .. } => Answer::Fenced { size_bytes: SIZE_BYTES, faulty: Vec::new() },
+            Step::ReadHeads(segments) => Answer::Heads(vec![Vec::new(); segments.len()]),
             Step::Append { frame, .. } => {
                 shipped.push(frame.sequences());
                 Answer::Done

@@ -1,0 +1,39 @@
+"""What `grampus serve` says of volumes whose cluster does not answer."""
+
+from __future__ import annotations
+
+from grampus.cli.composition.session import Session
+from grampus.core.errors import GrampusError
+from grampus.databases.controller.due_jobs import ControllerEvent, failure_of
+from grampus.volumes.live import LiveVolume
+
+VOLUMES_EVERY_S = 60.0
+
+
+def warn_of_silence(session: Session) -> list[ControllerEvent]:
+    """Warn of each attached volume whose requests wait for the cluster, as long as they do."""
+    events = []
+    volumes = session.volumes()
+    for record in volumes.all():
+        if record.attachment is None:
+            continue
+        name = record.spec.name
+        try:
+            event = decide_warning(name, volumes.observe_live(name))
+        except (GrampusError, OSError) as error:
+            event = failure_of(name, error)
+        events += [] if event is None else [event]
+    return events
+
+
+def decide_warning(name: str, live: LiveVolume | None) -> ControllerEvent | None:
+    """What to say of a volume, seen so."""
+    if live is None:
+        return None
+    silent_s = live.journal.silent_s if live.journal else None
+    if live.state != "stalled" and silent_s is None:
+        return None
+    text = f"The cluster does not answer the volume of {name}: its reads and writes wait."
+    remedy = f"`grampus volume show {name}` says since when, and `ceph health` may say why."
+    details = {} if silent_s is None else {"silent_s": silent_s}
+    return ControllerEvent(name, "volume-stalled", text, "warning", details, remedy)

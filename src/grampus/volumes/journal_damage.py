@@ -1,0 +1,20 @@
+"""A journal that has lost what was acknowledged: how volumed says so, and what can be done."""
+
+from __future__ import annotations
+
+CODE = "journal-damaged"
+# volumed names this option when it refuses a damaged journal, and in no other error.
+_MARK = "--accept-damage"
+
+
+def is_damage(said: str) -> bool:
+    """Whether what volumed said is that a journal is damaged."""
+    return _MARK in said
+
+
+def explain_remedy(name: str) -> str:
+    """What the user of the volume `name` can do."""
+    return (
+        "Bring the lost objects back, or restore from a backup. To give up what is lost: "
+        f"`grampus volume replay {name} --accept-loss`; then check the file system."
+    )
