@@ -7,6 +7,7 @@ from grampus.core.errors import RefusedError
 from grampus.core.units import format_bytes
 from grampus.hosts.port import Fleet, HostUnreachableError
 from grampus.state.operations import Step
+from grampus.volumes.asking import Asking
 from grampus.volumes.attaching import Attacher
 from grampus.volumes.decide_encryption import header_bytes
 from grampus.volumes.encrypting import Encrypting
@@ -24,18 +25,20 @@ class Resizing:
         images: RbdImages,
         attacher: Attacher,
         encrypting: Encrypting,
+        asking: Asking,
     ) -> None:
         self._records = records
         self._fleet = fleet
         self._images = images
         self._attacher = attacher
         self._encrypting = encrypting
+        self._asking = asking
 
     def plan(self, name: str, size_bytes: int) -> VolumeSpec:
         """The volume as it shall be, its size rounded up to whole MiB.
 
-        Raises NotFoundError, HostUnreachableError, and RefusedError with code `shrink` or
-        `cannot-grow`. Whether the pool has room is for the caller to check.
+        Raises NotFoundError, HostUnreachableError, and RefusedError with code `shrink`,
+        `cannot-grow` or `owner-silent`. Whether the pool has room is for the caller to check.
         """
         record = self._records.get(name)
         spec = record.spec.model_copy(update={"size_bytes": whole_mib(size_bytes)})
@@ -51,6 +54,8 @@ class Resizing:
                 code="shrink",
             )
         self._require_growing(record)
+        # Before the operation begins: one that has begun is always finished.
+        self._asking.require_heard(record)
         return spec
 
     def steps(self, spec: VolumeSpec) -> list[Step]:
@@ -64,7 +69,7 @@ class Resizing:
             Step(
                 "image",
                 f"Grow the image {spec.pool}/{spec.image} to {size}",
-                lambda: self._encrypting.ensure_size(spec),
+                lambda: self._grow_image(spec),
             ),
             Step("record", f"Record the size of '{spec.name}'", lambda: self._record(spec)),
             Step(
@@ -104,6 +109,10 @@ class Resizing:
                 f"{name}`), resize it, and attach or start it again.",
                 code="cannot-grow",
             )
+
+    def _grow_image(self, spec: VolumeSpec) -> None:
+        limit_s = self._asking.require_heard(self._records.get(spec.name))
+        self._encrypting.ensure_size(spec, limit_s=limit_s)
 
     def _record(self, spec: VolumeSpec) -> None:
         record = self._records.find(spec.name)
