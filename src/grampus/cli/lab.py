@@ -12,7 +12,7 @@ from grampus.cli.output import make_output
 from grampus.core.units import format_bytes
 from grampus.hosts.port import DaemonStatus
 from grampus.lab.osd_set import describe_osd_set
-from grampus.lab.service import LabView
+from grampus.lab.service import HostView, LabView
 
 lab_app = make_noun(
     "lab",
@@ -35,7 +35,7 @@ def lab_status(lab: LabOption = LAB_DEFAULT, output_format: FormatOption = FORMA
     """Hosts, daemons, health and capacity."""
     session, output = LabSession(lab), make_output(output_format)
     view = session.lab().observe(session.require_lab_or_rest())
-    rows = [[host.name, host.address, host.state, _daemons(host.daemons)] for host in view.hosts]
+    rows = [[host.name, host.address, _state(host), _daemons(host.daemons)] for host in view.hosts]
     output.table(lab_document(view), ["host", "address", "state", "daemons"], rows, "No hosts.")
     if output_format is FORMAT_DEFAULT:
         output.text(None, "")
@@ -76,6 +76,7 @@ def lab_document(view: LabView) -> dict[str, Any]:
                 "name": host.name,
                 "address": host.address,
                 "state": host.state,
+                "cut_off_from": "all" if host.state == "cut-off" else host.partition,
                 "daemons": [
                     {"name": daemon.name, "state": daemon.state, "pid": daemon.pid}
                     for daemon in host.daemons
@@ -89,6 +90,10 @@ def lab_document(view: LabView) -> dict[str, Any]:
         "spec": view.spec.model_dump(mode="json"),
         "osd_sets": [osd_set.model_dump(mode="json") for osd_set in view.osd_sets],
     }
+
+
+def _state(host: HostView) -> str:
+    return host.state if host.partition is None else f"cut off from {host.partition}"
 
 
 def status_pairs(view: LabView) -> dict[str, str]:

@@ -76,21 +76,38 @@ def kill_host(
     _report(output_format, "kill-host", host, f"Killed the host {host}.")
 
 
-@command(fault_app, "partition", "grampus lab fault partition h2")
+# From what a host is cut off.
+CutFrom = Literal["ceph", "clients", "controller", "all"]
+CutFromOption = Annotated[
+    CutFrom,
+    typer.Option(
+        "--from",
+        metavar="PEERS",
+        help="From what: ceph (the storage network is down, all else works), clients (only Ceph is "
+        "reached), controller (Grampus cannot run commands there) or all.",
+    ),
+]
+
+
+@command(fault_app, "partition", "grampus lab fault partition h2 --from ceph")
 def partition(
     host: HostArgument,
+    cut_from: CutFromOption = "all",
     lab: LabOption = LAB_DEFAULT,
     force: ForceOption = False,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Cut a host off the network; its daemons go on running."""
-    with _breaking(lab, host=host, force=force) as (service, spec):
+    """Cut a host off the network, or from one kind of peer; its daemons go on running."""
+    # Its daemons of Ceph go on with the other hosts in these two cases.
+    is_harmless = cut_from in ("clients", "controller")
+    with _breaking(lab, host=host, force=force or is_harmless) as (service, spec):
         if dry_run:
-            show_plan(output_format, [f"Cut the link of {host}"])
+            plan = f"Cut the link of {host}" if cut_from == "all" else f"Cut {host} from {cut_from}"
+            show_plan(output_format, [plan])
             return
-        service.partition(spec, host)
-    _report(output_format, "partition", host, f"Cut {host} off the network.")
+        service.partition(spec, host, None if cut_from == "all" else cut_from)
+    _report(output_format, "partition", host, f"Cut {host} off from {_PEERS[cut_from]}.")
 
 
 @command(fault_app, "heal", "grampus lab fault heal")
@@ -112,6 +129,14 @@ def heal(
         session.lab().up(spec)
         start_databases(session)
     _report(output_format, "heal", lab, f"The lab '{lab}' is healed.")
+
+
+_PEERS: dict[CutFrom, str] = {
+    "ceph": "Ceph: the host can be managed, and its daemons of Ceph are cut off too",
+    "clients": "all but Ceph",
+    "controller": "Grampus, which runs no command there until the lab is healed",
+    "all": "the network",
+}
 
 
 @contextmanager

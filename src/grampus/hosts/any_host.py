@@ -36,7 +36,7 @@ class AnyReachableHost:
 
     def _any(self) -> Host:
         for host in self._fleet.hosts():
-            if self._fleet.is_reachable(host.name):
+            if self._fleet.reaches_cluster(host.name):
                 return host
         raise HostUnreachableError(
             "No host of the cluster can be reached.", "`grampus lab status` shows which are down."

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Literal, get_args
 
 from grampus.core.clock import Clock, wait_until
 from grampus.core.errors import GrampusError, not_found
@@ -40,6 +41,9 @@ from grampus.hosts.process import run_command
 from grampus.state.home import ensure_same, read_if_there, require_below, write_owned
 
 HOST_INTERFACE = "eth0"
+# What a lab host can be cut off from while its link is up: the cluster, the clients of its
+# databases, or whoever runs commands on it.
+PartitionName = Literal["ceph", "clients", "controller"]
 
 
 @dataclass(frozen=True)
@@ -129,6 +133,10 @@ class LabHost:
             return bool(int(flags.read_text(), 16) & 1)  # IFF_UP
         except FileNotFoundError:
             return False
+
+    def observe_partition(self) -> PartitionName | None:
+        """From what alone the host is cut off while its link is up; None: from nothing."""
+        return observe_partition(self._place.runc_root.parent, self.name)
 
     def close(self) -> None:
         """End the processes that wait for the next command. A later command starts them again."""
@@ -323,10 +331,39 @@ class LabHost:
                 f"The host {self.name} cannot be reached: its link is down.",
                 "`grampus lab fault heal` brings it back.",
             )
+        if self.observe_partition() == "controller":
+            raise HostUnreachableError(
+                f"The host {self.name} cannot be reached: it is cut off from Grampus.",
+                "`grampus lab fault heal` brings it back.",
+            )
         if not self.is_up():
             raise HostUnreachableError(
                 f"The host {self.name} is down.", "`grampus lab up` or `lab fault heal` starts it."
             )
+
+
+def observe_partition(run_dir: Path, host: str) -> PartitionName | None:
+    """What is noted of a host: see `LabHost.observe_partition`."""
+    try:
+        noted = _partition_note(run_dir, host).read_text()
+    except FileNotFoundError:
+        return None
+    # One that was killed as it noted it had cut nothing yet.
+    return next((name for name in get_args(PartitionName) if name == noted), None)
+
+
+def ensure_partition_noted(run_dir: Path, host: str, partition: PartitionName | None) -> None:
+    """Note it for `observe_partition`; a reboot forgets it, as it does the network."""
+    note = _partition_note(run_dir, host)
+    if partition is None:
+        note.unlink(missing_ok=True)
+    else:
+        run_dir.mkdir(parents=True, exist_ok=True)
+        note.write_text(partition)
+
+
+def _partition_note(run_dir: Path, host: str) -> Path:
+    return run_dir / f"partition-{host}"
 
 
 class LabFleet:
@@ -354,7 +391,10 @@ class LabFleet:
 
     def is_reachable(self, name: str) -> bool:
         host = self.lab_host(name)
-        return host.is_linked() and host.is_up()
+        return host.is_linked() and host.observe_partition() != "controller" and host.is_up()
+
+    def reaches_cluster(self, name: str) -> bool:
+        return self.is_reachable(name) and self.lab_host(name).observe_partition() != "ceph"
 
     def database_addresses(self) -> Sequence[str]:
         return self._database_addresses

@@ -271,6 +271,11 @@ class Fleet(Protocol):
         """Whether commands can be run there now."""
         ...
 
+    def reaches_cluster(self, name: str) -> bool:
+        """Whether commands can be run there now, and nothing says that they get no answer from the
+        cluster."""
+        ...
+
     def database_addresses(self) -> Sequence[str]:
         """IPv4 addresses that databases may be given, in order of preference."""
         ...

@@ -134,5 +134,8 @@ class ThisMachineAlone:
     def is_reachable(self, name: str) -> bool:
         return name == self._host.name
 
+    def reaches_cluster(self, name: str) -> bool:
+        return self.is_reachable(name)
+
     def database_addresses(self) -> Sequence[str]:
         return ()

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import ipaddress
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from grampus.core.errors import GrampusError
-from grampus.hosts.lab_host import HOST_INTERFACE
+from grampus.hosts.lab_host import (
+    HOST_INTERFACE,
+    PartitionName,
+    ensure_partition_noted,
+    observe_partition,
+)
 from grampus.hosts.mounts import is_mounted
 from grampus.hosts.process import run_command
 from grampus.lab.model import LabSpec
@@ -22,6 +27,11 @@ LAB_NETWORKS = tuple(
 # A network and the device that it is routed to (none for a route that drops packets).
 Route = tuple[ipaddress.IPv4Network, str | None]
 NAMESPACES = Path("/run/netns")
+# MONs, then OSDs and MGRs (`ms_bind_port_min` to `ms_bind_port_max` of Ceph 17 and later).
+CEPH_PORTS = ("3300", "6789", "6800-7568")
+_SIDES = ("dport", "sport")
+# Behind that of what is local, before that of the main table.
+_EXCEPT, _REJECT = "6799", "6800"
 # `ip netns add` turns /run/netns into a mount; this file says that it was a lab who caused it.
 _NAMESPACES_MADE = Path("/run/grampus/made-run-netns")
 
@@ -65,7 +75,7 @@ def require_subnet_free(spec: LabSpec, routes: Iterable[Route]) -> None:
 
 
 def ensure_network(spec: LabSpec) -> None:
-    """The bridge, and every host's namespace with its link and address.
+    """The bridge, and every host's namespace with its link and address; no host is cut off.
 
     Raises GrampusError with code `network-taken`.
     """
@@ -76,6 +86,7 @@ def ensure_network(spec: LabSpec) -> None:
         _NAMESPACES_MADE.touch()
     for host in spec.host_names:
         _ensure_namespace(spec, host)
+        ensure_no_partition(spec, host)
 
 
 def ensure_network_absent(spec: LabSpec) -> None:
@@ -108,6 +119,47 @@ def set_host_link(spec: LabSpec, host: str, *, up: bool) -> None:
     _ip("link", "set", spec.host_link(host), "up" if up else "down")
 
 
+def render_partition_rules(partition: PartitionName) -> list[tuple[str, ...]]:
+    """Arguments of `ip rule add`, in the namespace of the host that is to be cut off.
+
+    None for `controller`: commands come to a lab host without its network.
+    """
+    tcp = ("ipproto", "tcp")
+    ceph = [(*tcp, side, ports) for side in _SIDES for ports in CEPH_PORTS]
+    match partition:
+        case "ceph":
+            return [("unreachable", "pref", _REJECT, *match) for match in ceph]
+        case "clients":
+            exceptions = [("pref", _EXCEPT, *match, "lookup", "main") for match in ceph]
+            return [*exceptions, ("unreachable", "pref", _REJECT, *tcp)]
+        case "controller":
+            return []
+
+
+def ensure_partition(spec: LabSpec, host: str, partition: PartitionName) -> None:
+    """Cut the host off from that kind of peer, and from no other.
+
+    Rules that match ports reject what the host sends, so that nothing comes about in either
+    direction. What the host says to itself passes: an OSD on it goes on hearing its own clients.
+    """
+    ensure_no_partition(spec, host)
+    # First: whoever finds the note heals the host, also if this was killed.
+    ensure_partition_noted(spec.run_dir, host, partition)
+    for rule in render_partition_rules(partition):
+        _rule(spec, host, "add", rule)
+
+
+def ensure_no_partition(spec: LabSpec, host: str) -> None:
+    """Let the host reach all its peers; its link is another matter."""
+    if observe_partition(spec.run_dir, host) is None:
+        return
+    if is_mounted(NAMESPACES / spec.host_namespace(host)):
+        for preference in (_EXCEPT, _REJECT):
+            while _rule(spec, host, "del", ("pref", preference)):
+                pass
+    ensure_partition_noted(spec.run_dir, host, None)
+
+
 def _ensure_bridge(spec: LabSpec) -> None:
     if not _link_exists(spec.bridge):
         _ip("link", "add", spec.bridge, "type", "bridge")
@@ -135,6 +187,11 @@ def _ensure_namespace(spec: LabSpec, host: str) -> None:
     _ip(*inside, "address", "replace", address, "dev", HOST_INTERFACE)
     _ip(*inside, "link", "set", HOST_INTERFACE, "up")
     _ip(*inside, "link", "set", "lo", "up")
+
+
+def _rule(spec: LabSpec, host: str, verb: str, arguments: Sequence[str]) -> bool:
+    argv = ["ip", "-netns", spec.host_namespace(host), "rule", verb, *arguments]
+    return run_command(argv, timeout_s=15, check=verb == "add").returncode == 0
 
 
 def _tidy_namespaces_directory() -> None:

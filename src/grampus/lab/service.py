@@ -19,7 +19,7 @@ from grampus.core.progress import Progress
 from grampus.core.units import GIB, MIB, format_bytes
 from grampus.hosts.any_host import AnyReachableHost
 from grampus.hosts.kernel_limits import ensure_aio_limit
-from grampus.hosts.lab_host import LabFleet, LabHost, LabHostPlace
+from grampus.hosts.lab_host import LabFleet, LabHost, LabHostPlace, PartitionName
 from grampus.hosts.port import DaemonStatus
 from grampus.lab.bootstrap import ClusterBootstrap
 from grampus.lab.decide_interrupted import decide_interrupted
@@ -39,7 +39,13 @@ from grampus.lab.model import (
     MediaName,
     lab_tag,
 )
-from grampus.lab.network import decide_subnet, ensure_network, observe_used_networks, set_host_link
+from grampus.lab.network import (
+    decide_subnet,
+    ensure_network,
+    ensure_partition,
+    observe_used_networks,
+    set_host_link,
+)
 from grampus.lab.osd_set import OsdSet, find_osd_sets
 from grampus.lab.osd_set_service import OsdSetService
 from grampus.lab.teardown import LabTeardown
@@ -79,6 +85,7 @@ class HostView:
     address: str
     state: str  # up, cut-off or down
     daemons: tuple[DaemonStatus, ...]
+    partition: PartitionName | None = None  # one that is up: from what alone it is cut off
 
 
 @dataclass(frozen=True)
@@ -95,7 +102,7 @@ class LabView:
     @property
     def state(self) -> str:
         """down (no host runs), up (all hosts run) or degraded."""
-        states = {host.state for host in self.hosts}
+        states = {host.state if host.partition is None else "cut-off" for host in self.hosts}
         if states == {"down"}:
             return "down"
         return "up" if states == {"up"} else "degraded"
@@ -352,8 +359,9 @@ class LabService:
         hosts = []
         for host in fleet.lab_hosts():
             state = "down" if not host.is_up() else "up" if host.is_linked() else "cut-off"
+            partition = host.observe_partition() if state == "up" else None
             daemons = tuple(host.observe_daemons()) if spec.run_dir.exists() else ()
-            hosts.append(HostView(host.name, host.address, state, daemons))
+            hosts.append(HostView(host.name, host.address, state, daemons, partition))
         cluster, problem = None, ""
         if any(host.state == "up" for host in hosts):
             try:
@@ -390,10 +398,13 @@ class LabService:
         set_host_link(spec, name, up=False)
         host.cut_power()
 
-    def partition(self, spec: LabSpec, name: str) -> None:
-        """Cut a host off the network; its daemons go on running."""
+    def partition(self, spec: LabSpec, name: str, cut_from: PartitionName | None = None) -> None:
+        """Cut a host off from one kind of peer, or the network; its daemons go on running."""
         self.fleet(spec).lab_host(name)
-        set_host_link(spec, name, up=False)
+        if cut_from is None:
+            set_host_link(spec, name, up=False)
+        else:
+            ensure_partition(spec, name, cut_from)
 
     def require_safe_to_lose(self, spec: LabSpec, *, host: str | None, daemon: str | None) -> None:
         """Raise RefusedError if writes, or the MONs' quorum, would stop without these daemons."""
@@ -548,7 +559,7 @@ def _observe_alive(fleet: LabFleet) -> _Alive:
     names = [
         status.name
         for host in fleet.lab_hosts()
-        if fleet.is_reachable(host.name)
+        if fleet.reaches_cluster(host.name)
         for status in host.observe_daemons()
         if status.state == "running"
     ]

@@ -346,6 +346,9 @@ class FakeFleet:
     def is_reachable(self, name: str) -> bool:
         return name not in self.down
 
+    def reaches_cluster(self, name: str) -> bool:
+        return self.is_reachable(name)
+
     def database_addresses(self) -> Sequence[str]:
         return []
 

@@ -534,6 +534,9 @@ class FakeFleet:
     def is_reachable(self, name: str) -> bool:
         return self.by_name[name].up
 
+    def reaches_cluster(self, name: str) -> bool:
+        return self.is_reachable(name)
+
     def database_addresses(self) -> Sequence[str]:
         return self._addresses
 

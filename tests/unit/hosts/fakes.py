@@ -62,6 +62,9 @@ class FakeFleet:
     def is_reachable(self, name: str) -> bool:
         return name not in self._down
 
+    def reaches_cluster(self, name: str) -> bool:
+        return self.is_reachable(name)
+
     def database_addresses(self) -> Sequence[str]:
         return ()
 

@@ -18,6 +18,7 @@ from pathlib import PurePosixPath
 
 from grampus.ceph.pools import COUNT_IMAGES
 from grampus.core.errors import NotFoundError
+from grampus.hosts.lab_host import PartitionName
 from grampus.hosts.loop_scripts import LIST_LOOPS
 from grampus.hosts.port import (
     BlockLimit,
@@ -180,6 +181,7 @@ class FakeLabHost:
     ceph: FakeCeph
     fuse: Fuse
     state: str = "up"  # up, cut-off or down
+    partition: PartitionName | None = None
     files: dict[Path, str] = field(default_factory=dict)
     modes: dict[Path, int] = field(default_factory=dict)
     daemons: dict[str, DaemonSpec] = field(default_factory=dict)
@@ -201,6 +203,9 @@ class FakeLabHost:
 
     def is_linked(self) -> bool:
         return self.state == "up"
+
+    def observe_partition(self) -> PartitionName | None:
+        return self.partition
 
     def has_mon(self) -> bool:
         return any(name.startswith("mon-") for name in self.states)
@@ -451,3 +456,6 @@ class FakeLabFleet:
 
     def is_reachable(self, name: str) -> bool:
         return self.by_name[name].state == "up"
+
+    def reaches_cluster(self, name: str) -> bool:
+        return self.is_reachable(name)

@@ -386,9 +386,11 @@ def test_state_of_a_lab(states: list[str], expected: str) -> None:
 def test_observe_tells_hosts_apart_and_names_what_was_interrupted(lab: Lab) -> None:
     lab.run_daemons()
     lab.hosts["h2"].state, lab.hosts["h3"].state = "cut-off", "down"
+    lab.hosts["h1"].partition = "clients"
     lab.journal.begin("lab.up", "t", "t", {"lab": make_spec().model_dump(mode="json")})
     view = lab.service().observe(make_spec())
     assert [host.state for host in view.hosts] == ["up", "cut-off", "down"]
+    assert [host.partition for host in view.hosts] == ["clients", None, None]
     assert view.state == "degraded"
     assert view.cluster is not None
     assert view.unfinished == ("lab up was interrupted at step 'start' (2026-01-01T00:00:00 UTC)",)
