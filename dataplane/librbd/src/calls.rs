@@ -9,7 +9,7 @@ use std::ptr;
 use crate::symbols::{
     CompletionCallback, CompletionHandle, ConfigOption, ENCRYPTION_AES256, ENCRYPTION_LUKS,
     ENCRYPTION_LUKS2, EncryptionSpec, ImageHandle, LOCK_MODE_EXCLUSIVE, Luks2Options, LuksOptions,
-    PoolHandle, Rbd, SnapshotInfo, WRITE_ZEROES_THICK, WatchCallback,
+    PoolHandle, Rbd, SNAP_CREATE_SKIP_QUIESCE, SnapshotInfo, WRITE_ZEROES_THICK, WatchCallback,
 };
 
 /// More owners of an exclusive lock than there can be.
@@ -243,9 +243,6 @@ impl Image {
 
     /// Make it larger; EINVAL for smaller.
     pub(crate) fn grow(&self, size_bytes: u64) -> i64 {
-        unsafe extern "C" fn unheard(_offset: u64, _total: u64, _argument: *mut c_void) -> c_int {
-            0
-        }
         // SAFETY: the image is open; the callback looks at nothing.
         unsafe { (self.rbd.rbd_resize2)(self.handle, size_bytes, false, unheard, ptr::null_mut()) }
             .into()
@@ -356,6 +353,21 @@ impl Image {
         unsafe { (self.rbd.rbd_snap_create)(self.handle, name.as_ptr()) }.into()
     }
 
+    /// Take a snapshot without asking any client to quiesce.
+    pub(crate) fn create_quiesced_snapshot(&self, name: &CStr) -> i64 {
+        let Some(create) = self.rbd.rbd_snap_create2 else {
+            return self.create_snapshot(name); // so old that it asks nobody
+        };
+        let (flags, argument) = (SNAP_CREATE_SKIP_QUIESCE, ptr::null_mut());
+        // SAFETY: the image is open; the text ends in NUL; the callback looks at nothing.
+        unsafe { create(self.handle, name.as_ptr(), flags, unheard, argument) }.into()
+    }
+
+    pub(crate) fn remove_snapshot(&self, name: &CStr) -> i64 {
+        // SAFETY: the image is open; the text ends in NUL.
+        unsafe { (self.rbd.rbd_snap_remove)(self.handle, name.as_ptr()) }.into()
+    }
+
     /// Write `write` at `offset_bytes` if `compare` is there. The answer, and where the first
     /// difference is if the answer is EILSEQ. None when the library cannot.
     pub(crate) fn compare_and_write(
@@ -423,6 +435,11 @@ impl Image {
         // SAFETY: the image is open.
         self.rbd.rbd_quiesce_unwatch.map_or(0, |call| unsafe { call(self.handle, watch) }.into())
     }
+}
+
+/// A progress callback for who wants to hear nothing.
+unsafe extern "C" fn unheard(_offset: u64, _total: u64, _argument: *mut c_void) -> c_int {
+    0
 }
 
 /// # Safety

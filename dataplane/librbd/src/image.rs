@@ -291,6 +291,28 @@ impl RbdImage {
         core.require("take a snapshot of", core.image.create_snapshot(&c_name)).map(drop)
     }
 
+    /// Take a snapshot of an image whose user holds requests back and has flushed: no quiesce
+    /// handler is called, neither here nor at another client. Blocks.
+    ///
+    /// # Errors
+    /// As [`RbdImage::create_snapshot`].
+    pub fn create_quiesced_snapshot(&self, name: &str) -> Result<(), RbdError> {
+        let c_name = c_text("snapshot's name", name)?;
+        let core = self.core.enter()?;
+        core.require("take a snapshot of", core.image.create_quiesced_snapshot(&c_name)).map(drop)
+    }
+
+    /// Remove a snapshot. Blocks.
+    ///
+    /// # Errors
+    /// [`RbdError::Call`] (ENOENT, EBUSY for one that is protected), [`RbdError::Text`],
+    /// [`RbdError::Fenced`], [`RbdError::Closed`].
+    pub fn remove_snapshot(&self, name: &str) -> Result<(), RbdError> {
+        let c_name = c_text("snapshot's name", name)?;
+        let core = self.core.enter()?;
+        core.require("remove a snapshot of", core.image.remove_snapshot(&c_name)).map(drop)
+    }
+
     /// Requests accepted and not yet answered.
     #[must_use]
     pub fn in_flight(&self) -> u64 {

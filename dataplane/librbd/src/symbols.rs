@@ -38,6 +38,8 @@ pub(crate) type LockMode = c_int;
 pub(crate) const LOCK_MODE_EXCLUSIVE: LockMode = 0;
 /// `RBD_WRITE_ZEROES_FLAG_THICK_PROVISION`.
 pub(crate) const WRITE_ZEROES_THICK: c_int = 1;
+/// `RBD_SNAP_CREATE_SKIP_QUIESCE`.
+pub(crate) const SNAP_CREATE_SKIP_QUIESCE: u32 = 1;
 /// `LIBRADOS_CMPXATTR_OP_EQ`.
 pub(crate) const ATTRIBUTE_EQUALS: u8 = 1;
 /// `LIBRADOS_CREATE_EXCLUSIVE`.
@@ -206,6 +208,7 @@ table! {
         rbd_snap_list: fn(ImageHandle, *mut SnapshotInfo, *mut c_int) -> c_int;
         rbd_snap_list_end: fn(*mut SnapshotInfo);
         rbd_snap_create: fn(ImageHandle, *const c_char) -> c_int;
+        rbd_snap_remove: fn(ImageHandle, *const c_char) -> c_int;
         rbd_flush: fn(ImageHandle) -> c_int;
         rbd_aio_create_completion:
             fn(*mut c_void, CompletionCallback, *mut CompletionHandle) -> c_int;
@@ -221,6 +224,9 @@ table! {
         rbd_compare_and_write: fn(
             ImageHandle, u64, size_t, *const c_char, *const c_char, *mut u64, c_int
         ) -> ssize_t;
+        rbd_snap_create2: fn(
+            ImageHandle, *const c_char, u32, ProgressCallback, *mut c_void
+        ) -> c_int;
         rbd_quiesce_watch:
             fn(ImageHandle, WatchCallback, WatchCallback, *mut c_void, *mut u64) -> c_int;
         rbd_quiesce_complete: fn(ImageHandle, u64, c_int);

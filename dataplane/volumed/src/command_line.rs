@@ -252,6 +252,16 @@ pub enum CtlCommand {
     Quiesce(Wait),
     /// End a quiesce
     Unquiesce,
+    /// Ask the cluster whose the image's lock is: whether it still hears this daemon
+    Check(Wait),
+    /// Take a snapshot that holds everything flushed so far; one of that name is left as it is
+    Snapshot {
+        /// Its name
+        name: String,
+        /// How long.
+        #[command(flatten)]
+        wait: Wait,
+    },
     /// Hold requests, flush, and close the image; the daemon, its mount and its users stay
     CloseImage {
         /// When the image is opened again without being asked for, in seconds
@@ -394,6 +404,11 @@ impl CtlCommand {
             Self::Resume => ("resume", None),
             Self::Quiesce(wait) => ("quiesce", Some(wait)),
             Self::Unquiesce => ("unquiesce", None),
+            Self::Check(wait) => ("check", Some(wait)),
+            Self::Snapshot { name, wait } => {
+                arguments.insert("name".to_owned(), name.as_str().into());
+                ("snapshot", Some(wait))
+            }
             Self::CloseImage { limit_s, wait } => {
                 arguments.extend(limit_s.map(|limit_s| ("limit_s".to_owned(), limit_s.into())));
                 ("close-image", Some(wait))
@@ -552,6 +567,8 @@ mod tests {
             "resume",
             "quiesce --timeout-s 7",
             "unquiesce",
+            "check --timeout-s 1",
+            "snapshot s --timeout-s 7",
             "stop",
         ] {
             let line = parse(&format!("volumed ctl --socket /s {command}")).unwrap();

@@ -21,6 +21,7 @@ use crate::protocol::{Command, Refused};
 use crate::report::{Statistics, Status, Transport};
 use crate::seat::Seat;
 use crate::server::Commands;
+use crate::snapshot::Snapshots;
 use crate::state::{Facts, State, decide_mode, decide_state};
 use crate::volume::{Identity, JournalView, LockView, SnapshotGuard, VolumeError};
 
@@ -89,6 +90,7 @@ pub struct Offered {
     /// When holds end by themselves, on the monotonic clock.
     expirations: Mutex<BTreeMap<&'static str, (Hold, Instant)>>,
     resizing: AtomicBool,
+    snapshots: Arc<Snapshots>,
 }
 
 impl std::fmt::Debug for Offered {
@@ -304,6 +306,8 @@ impl Commands for Daemon {
                 self.ready()?.end_hold(Hold::Quiesce);
                 Ok(json!({"state": self.state().0}))
             }
+            Command::Check { timeout } => self.ready()?.snapshots.check(timeout),
+            Command::Snapshot { name, timeout } => self.ready()?.snapshots.take(name, timeout),
             Command::CloseImage { timeout, limit } => self.ready()?.seat.let_go(timeout, limit),
             Command::OpenImage { image, timeout } => self.ready()?.seat.take(image, timeout),
             Command::Stop { timeout, leaves_journal } => self.stop(timeout, leaves_journal),
@@ -322,6 +326,7 @@ impl Offered {
             lock_view: Mutex::new(lock_view),
             expirations: Mutex::default(),
             resizing: AtomicBool::new(false),
+            snapshots: Snapshots::new(Arc::clone(&seat), Arc::clone(&gate)),
             seat,
             gate,
         }
@@ -479,6 +484,7 @@ fn hold_name(hold: Hold) -> &'static str {
         Hold::Pause => "pause",
         Hold::Quiesce => "quiesce",
         Hold::Snapshot => "snapshot",
+        Hold::OwnSnapshot => "own-snapshot",
         Hold::Exchange => "exchange",
     }
 }

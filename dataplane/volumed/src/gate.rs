@@ -25,8 +25,10 @@ pub enum Hold {
     Pause,
     /// Asked for by `quiesce`.
     Quiesce,
-    /// Asked for by librbd, about to take a snapshot.
+    /// Asked for by librbd: another client is about to take a snapshot.
     Snapshot,
+    /// Asked for by `snapshot`. By itself: the end of another client's must not end it.
+    OwnSnapshot,
     /// There is no device behind the gate, or another one is about to be: `close-image`.
     Exchange,
 }
@@ -64,7 +66,8 @@ impl Refusal {
 
 impl Hold {
     /// Every reason to hold.
-    pub const ALL: [Self; 4] = [Self::Pause, Self::Quiesce, Self::Snapshot, Self::Exchange];
+    pub const ALL: [Self; 5] =
+        [Self::Pause, Self::Quiesce, Self::Snapshot, Self::OwnSnapshot, Self::Exchange];
 
     fn bit(self) -> u32 {
         match self {
@@ -72,6 +75,7 @@ impl Hold {
             Self::Quiesce => 0b1_0000,
             Self::Snapshot => 0b10_0000,
             Self::Exchange => 0b100_0000,
+            Self::OwnSnapshot => 0b1000_0000,
         }
     }
 }

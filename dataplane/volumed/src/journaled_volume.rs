@@ -18,7 +18,7 @@ use crate::local_place::{FoundLog, LocalPlace, decide_config, find_log};
 use crate::rados_slots::RadosSlots;
 use crate::rbd::{RbdSource, RbdVolume, WritePath, chain, failed};
 use crate::volume::{
-    Identity, JournalView, LocalView, LockView, SnapshotGuard, Volume, VolumeError,
+    Identity, JournalView, LocalView, LockView, SnapshotGuard, Taken, Volume, VolumeError,
 };
 
 /// Metadata of the image: what the names of its journal's objects begin with.
@@ -387,6 +387,19 @@ impl Volume for JournaledVolume {
     fn guard_snapshots(&self, guard: Arc<dyn SnapshotGuard>) -> Result<(), VolumeError> {
         let device = Arc::downgrade(&self.device);
         self.rbd.guard_snapshots(Arc::new(Drained { guard, device }))
+    }
+
+    fn take_snapshot(
+        &self,
+        name: &str,
+        guard: Arc<dyn SnapshotGuard>,
+    ) -> Result<Taken, VolumeError> {
+        let device = Arc::downgrade(&self.device);
+        self.rbd.take_snapshot(name, Arc::new(Drained { guard, device }))
+    }
+
+    fn remove_snapshot(&self, name: &str) -> Result<(), VolumeError> {
+        self.rbd.remove_snapshot(name)
     }
 
     fn journal(&self) -> Option<JournalView> {

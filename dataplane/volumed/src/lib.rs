@@ -33,5 +33,6 @@ pub mod server;
 mod shard;
 pub mod signals;
 mod slot_layout;
+pub mod snapshot;
 pub mod state;
 pub mod volume;

@@ -17,6 +17,9 @@ pub const PROTOCOL_VERSION: u64 = 1;
 pub const MAX_TIMEOUT_S: f64 = 3600.0;
 
 const DEFAULT_DRAW_DOWN_TIMEOUT: Duration = Duration::from_secs(30);
+const DEFAULT_CHECK_TIMEOUT: Duration = Duration::from_secs(10);
+const DEFAULT_SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(60);
+const MAX_SNAPSHOT_NAME_BYTES: usize = 255;
 const DEFAULT_FLUSH_TIMEOUT: Duration = Duration::from_secs(30);
 const DEFAULT_QUIESCE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Long enough for a loop device to let go, short of the grace that container runtimes give.
@@ -63,6 +66,18 @@ pub enum Command {
     },
     /// End a quiesce.
     Unquiesce,
+    /// Ask the cluster whose the image's lock is: whether it still hears this client.
+    Check {
+        /// How long to wait for the cluster.
+        timeout: Duration,
+    },
+    /// Take a snapshot that holds everything flushed.
+    Snapshot {
+        /// Its name.
+        name: String,
+        /// How long to wait for it; what is late is not taken, or removed again.
+        timeout: Duration,
+    },
     /// Hold new requests, flush, close the image.
     CloseImage {
         /// How long to wait for the cluster.
@@ -157,6 +172,11 @@ fn parse_command(name: &str, fields: &mut Map<String, Value>) -> Result<Command,
         "resume" => Command::Resume,
         "quiesce" => Command::Quiesce { timeout: take_timeout(fields, DEFAULT_QUIESCE_TIMEOUT)? },
         "unquiesce" => Command::Unquiesce,
+        "check" => Command::Check { timeout: take_timeout(fields, DEFAULT_CHECK_TIMEOUT)? },
+        "snapshot" => Command::Snapshot {
+            name: take_snapshot_name(fields)?,
+            timeout: take_timeout(fields, DEFAULT_SNAPSHOT_TIMEOUT)?,
+        },
         "close-image" => Command::CloseImage {
             timeout: take_timeout(fields, DEFAULT_EXCHANGE_TIMEOUT)?,
             limit: take_seconds(fields, "limit_s", DEFAULT_EXCHANGE_LIMIT)?,
@@ -196,6 +216,24 @@ fn take_image(fields: &mut Map<String, Value>) -> Result<Option<ImageName>, Refu
         let forms = "POOL/IMAGE or POOL/NAMESPACE/IMAGE";
         Refused::new("invalid-argument", format!("image is {value}, not {forms}."))
     })
+}
+
+fn take_snapshot_name(fields: &mut Map<String, Value>) -> Result<String, Refused> {
+    match fields.remove("name") {
+        Some(Value::String(name)) if is_snapshot_name(&name) => Ok(name),
+        Some(value) => Err(Refused::new(
+            "invalid-argument",
+            format!(
+                "name is {value}, not a snapshot's name without '/', '@' and control characters."
+            ),
+        )),
+        None => Err(Refused::new("invalid-argument", "The snapshot has no name.")),
+    }
+}
+
+fn is_snapshot_name(name: &str) -> bool {
+    let is_odd = |c: char| c.is_control() || c == '/' || c == '@';
+    !name.is_empty() && name.len() <= MAX_SNAPSHOT_NAME_BYTES && !name.contains(is_odd)
 }
 
 fn take_flag(fields: &mut Map<String, Value>, name: &str) -> Result<bool, Refused> {
@@ -285,6 +323,11 @@ mod tests {
             ),
             (r#"{"version":1,"command":"draw-down"}"#, Command::DrawDown { timeout: 30 * SECOND }),
             (r#"{"version":1,"command":"quiesce"}"#, Command::Quiesce { timeout: 60 * SECOND }),
+            (r#"{"version":1,"command":"check"}"#, Command::Check { timeout: 10 * SECOND }),
+            (
+                r#"{"version":1,"command":"snapshot","name":"s","timeout_s":1}"#,
+                Command::Snapshot { name: "s".to_owned(), timeout: SECOND },
+            ),
             (
                 r#"{"version":1,"command":"close-image","limit_s":1}"#,
                 Command::CloseImage { timeout: 60 * SECOND, limit: SECOND },
@@ -341,6 +384,10 @@ mod tests {
             (r#"{"version":1,"command":"flush","timeout_s":-1}"#, "invalid-argument"),
             (r#"{"version":1,"command":"flush","timeout_s":1e9}"#, "invalid-argument"),
             (r#"{"version":1,"command":"flush","timeout_s":null}"#, "invalid-argument"),
+            (r#"{"version":1,"command":"snapshot"}"#, "invalid-argument"),
+            (r#"{"version":1,"command":"snapshot","name":""}"#, "invalid-argument"),
+            (r#"{"version":1,"command":"snapshot","name":"a@b"}"#, "invalid-argument"),
+            (r#"{"version":1,"command":"snapshot","name":7}"#, "invalid-argument"),
             (r#"{"version":1,"command":"close-image","limit_s":"1"}"#, "invalid-argument"),
             (r#"{"version":1,"command":"open-image","image":"disk"}"#, "invalid-argument"),
             (r#"{"version":1,"command":"open-image","image":7}"#, "invalid-argument"),

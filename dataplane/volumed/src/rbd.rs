@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use grampus_blockdev::BlockDevice;
@@ -15,7 +16,7 @@ use grampus_sealing::Secret;
 
 use crate::encryption::{ENCRYPTION_KEY, LUKS2, require_fit};
 use crate::local_place::LocalPlace;
-use crate::volume::{Identity, LockView, SnapshotGuard, Volume, VolumeError};
+use crate::volume::{Identity, LockView, SnapshotGuard, Taken, Volume, VolumeError};
 
 /// Ceph options that hold unless the command line says otherwise.
 ///
@@ -304,7 +305,31 @@ impl Volume for RbdVolume {
     }
 
     fn guard_snapshots(&self, guard: Arc<dyn SnapshotGuard>) -> Result<(), VolumeError> {
-        self.image.on_quiesce(Box::new(Handler(guard))).map_err(|error| failed(&error))
+        self.image.on_quiesce(Box::new(Handler::new(guard))).map_err(|error| failed(&error))
+    }
+
+    fn take_snapshot(
+        &self,
+        name: &str,
+        guard: Arc<dyn SnapshotGuard>,
+    ) -> Result<Taken, VolumeError> {
+        let listed = self.image.snapshots().map_err(|error| failed(&error))?;
+        if listed.iter().any(|snapshot| snapshot.name == name) {
+            return Ok(Taken::WasThere);
+        }
+        guard.before_snapshot()?;
+        // Not by librbd's own announcement: after an outage it may reach everybody but this client.
+        let created = self.image.create_quiesced_snapshot(name);
+        guard.after_snapshot();
+        match created {
+            Ok(()) => Ok(Taken::Created),
+            Err(error) if error.errno() == Some(libc::EEXIST) => Ok(Taken::WasThere),
+            Err(error) => Err(failed(&error)),
+        }
+    }
+
+    fn remove_snapshot(&self, name: &str) -> Result<(), VolumeError> {
+        self.image.remove_snapshot(name).map_err(|error| failed(&error))
     }
 
     fn close(&self) -> Result<(), VolumeError> {
@@ -313,18 +338,34 @@ impl Volume for RbdVolume {
 }
 
 /// [`SnapshotGuard`] as librbd's binding wants it.
-struct Handler(Arc<dyn SnapshotGuard>);
+struct Handler {
+    guard: Arc<dyn SnapshotGuard>,
+    /// How many that began have not ended. librbd also ends what failed to begin, and nothing of
+    /// another snapshot may end with it.
+    begun: AtomicUsize,
+}
+
+impl Handler {
+    fn new(guard: Arc<dyn SnapshotGuard>) -> Self {
+        Self { guard, begun: AtomicUsize::new(0) }
+    }
+}
 
 impl QuiesceHandler for Handler {
     fn quiesce(&self) -> Result<(), Errno> {
-        self.0.before_snapshot().map_err(|error| {
+        self.guard.before_snapshot().map_err(|error| {
             tracing::warn!(%error, "a snapshot was refused");
             Errno(libc::EBUSY)
-        })
+        })?;
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        Ok(())
     }
 
     fn unquiesce(&self) {
-        self.0.after_snapshot();
+        let less = |begun: usize| begun.checked_sub(1);
+        if self.begun.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok() {
+            self.guard.after_snapshot();
+        }
     }
 }
 

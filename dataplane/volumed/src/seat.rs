@@ -167,6 +167,7 @@ impl Seat {
         if mode.refusal().is_some()
             || mode.holds_for(Hold::Quiesce)
             || mode.holds_for(Hold::Snapshot)
+            || mode.holds_for(Hold::OwnSnapshot)
         {
             return Err(Refused::new(
                 "busy",

@@ -141,7 +141,7 @@ pub fn decide_state(
         (State::Detached, Some(text))
     } else if mode.holds_for(Hold::Quiesce) {
         (State::Quiesced, reason("asked for by `quiesce`; `unquiesce` ends it"))
-    } else if mode.holds_for(Hold::Snapshot) {
+    } else if mode.holds_for(Hold::Snapshot) || mode.holds_for(Hold::OwnSnapshot) {
         (State::Quiesced, reason("a snapshot is being taken"))
     } else if mode.holds_for(Hold::Pause) {
         (State::Paused, reason("asked for by `pause`; `resume` ends it"))

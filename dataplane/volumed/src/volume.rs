@@ -115,6 +115,15 @@ impl JournalView {
     }
 }
 
+/// What a snapshot that was asked for came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taken {
+    /// It was taken now.
+    Created,
+    /// One of that name was there, and is left as it is.
+    WasThere,
+}
+
 /// Called around the snapshots that any client takes.
 pub trait SnapshotGuard: Send + Sync {
     /// Hold changes back and make durable what there is.
@@ -152,6 +161,26 @@ pub trait Volume: Send + Sync {
     /// # Errors
     /// [`VolumeError`] when the volume cannot tell of snapshots.
     fn guard_snapshots(&self, guard: Arc<dyn SnapshotGuard>) -> Result<(), VolumeError>;
+
+    /// Take a snapshot of the image, with `guard` called around it as around any other's.
+    ///
+    /// # Errors
+    /// [`VolumeError`]: there is none, unless the cluster has lost the answer.
+    fn take_snapshot(
+        &self,
+        _name: &str,
+        _guard: Arc<dyn SnapshotGuard>,
+    ) -> Result<Taken, VolumeError> {
+        Err(VolumeError::new("Only an RBD image has snapshots. Serve one with --image."))
+    }
+
+    /// Remove a snapshot of the image.
+    ///
+    /// # Errors
+    /// [`VolumeError`].
+    fn remove_snapshot(&self, _name: &str) -> Result<(), VolumeError> {
+        Err(VolumeError::new("Only an RBD image has snapshots. Serve one with --image."))
+    }
 
     /// The write journal, where writes go through one.
     fn journal(&self) -> Option<JournalView> {

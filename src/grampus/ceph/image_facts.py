@@ -15,7 +15,7 @@ from grampus.ceph.image_notes import (
     observe_image_pools,
 )
 from grampus.ceph.namespaces import split_image
-from grampus.ceph.rbd import METADATA_PREFIX
+from grampus.ceph.rbd import HEADER_METADATA, METADATA_PREFIX
 
 LIST_FACT = f"""
 {WALK_IMAGES}
@@ -32,18 +32,18 @@ with {CONNECT} as cluster:
     found = walk_images(cluster, sys.argv[2:], describe)
 print(json.dumps(found))
 """
-# The former fact is compared while the image is open: another image, or a fact that somebody
-# changed meanwhile, is left alone.
+# The OSD compares the former fact as it changes it: another image, or a fact that somebody changed
+# meanwhile, is left alone.
 EXCHANGE_FACT = f"""
-import json, sys, rados, rbd
+import json, sys, rados
+{HEADER_METADATA}
 change = json.load(sys.stdin)
 with {CONNECT} as cluster, cluster.open_ioctx(change["pool"]) as context:
     context.set_namespace(change["namespace"])
+    key, former = change["key"], {{change["key"]: change["former"]}}
     try:
-        with rbd.Image(context, image_id=change["id"]) as image:
-            if image.metadata_get(change["key"]) == change["former"]:
-                image.metadata_set(change["key"], change["fact"])
-    except (KeyError, rbd.ImageNotFound):
+        change_metadata(context, change["id"], {{key: change["fact"]}}, former=former)
+    except rados.ObjectNotFound:
         pass
 """
 

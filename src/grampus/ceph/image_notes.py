@@ -1,4 +1,7 @@
-"""What Grampus remembers of an image, noted on it: on all images of a cluster at once."""
+"""What Grampus remembers of an image, noted on it: on all images of a cluster at once.
+
+Notes are written without the images' locks: `rbd.HEADER_METADATA`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from collections.abc import Collection
 from pydantic import BaseModel, ConfigDict
 
 from grampus.ceph.cluster import CephCluster
-from grampus.ceph.rbd import METADATA_PREFIX
+from grampus.ceph.rbd import HEADER_METADATA, METADATA_PREFIX
 from grampus.ceph.trash import TRASH_IDS
 
 # One fact, asked for by its name: python3-rbd 20.2 lists keys beside the wrong values as soon as
@@ -75,7 +78,8 @@ print(json.dumps(found))
 # One that is not there (any more) is left out of the answer. The generation of the state goes
 # first: what is noted on images is never of a later one than the MONs know of.
 WRITE_NOTES = f"""
-import json, sys, rados, rbd
+import json, sys, rados
+{HEADER_METADATA}
 noted = []
 with {CONNECT} as cluster:
     put = {{"prefix": "config-key set", "key": sys.argv[2], "val": sys.argv[3]}}
@@ -86,9 +90,10 @@ with {CONNECT} as cluster:
         try:
             with cluster.open_ioctx(change["pool"]) as context:
                 context.set_namespace(change["namespace"])
-                with rbd.Image(context, **change["image"]) as image:
-                    image.metadata_set(sys.argv[1], change["text"])
-        except (rados.ObjectNotFound, rbd.ImageNotFound):
+                name, image_id = change["image"].get("name"), change["image"].get("image_id")
+                image_id = image_id_of(context, name) if name else image_id
+                change_metadata(context, image_id, {{sys.argv[1]: change["text"]}})
+        except rados.ObjectNotFound:
             continue
         noted.append(number)
 print(json.dumps(noted))

@@ -1,9 +1,16 @@
-"""What is asked of the driver of an attached volume while it is used."""
+"""What is asked of the driver of an attached volume while it is used.
+
+Also before each command that takes the exclusive lock of the volume's image (INV-69).
+"""
 
 from __future__ import annotations
 
-from grampus.hosts.port import Fleet
+from grampus.ceph.cluster import CephCluster
+from grampus.ceph.rbd import RbdImages
+from grampus.hosts.port import Fleet, Host
 from grampus.volumes.attaching import Attacher
+from grampus.volumes.decide_clients import decide_silent_owner, owner_is_silent
+from grampus.volumes.drivers.port import Driver, MapRequest
 from grampus.volumes.live import LiveVolume, note_missing_log
 from grampus.volumes.model import VolumeRecord
 
@@ -11,8 +18,12 @@ from grampus.volumes.model import VolumeRecord
 class Asking:
     """Asks whoever serves a volume; nothing of it is recorded."""
 
-    def __init__(self, fleet: Fleet, attacher: Attacher) -> None:
+    def __init__(
+        self, fleet: Fleet, cluster: CephCluster, images: RbdImages, attacher: Attacher
+    ) -> None:
         self._fleet = fleet
+        self._cluster = cluster
+        self._images = images
         self._attacher = attacher
 
     def observe_live(self, record: VolumeRecord) -> LiveVolume | None:
@@ -33,3 +44,64 @@ class Asking:
         if driven is not None and record.host is not None and self._fleet.is_reachable(record.host):
             driver, request = driven
             driver.draw_down(self._fleet.host(record.host), request)
+
+    def require_heard(self, record: VolumeRecord) -> None:
+        """Raise RefusedError with code `owner-silent` if the volume's client would lose its lock.
+
+        Asks the client itself where its driver can: the watch of a client that is cut off is there
+        for 30 s more, and a command that began meanwhile would break the lock at the end of it.
+        """
+        if record.host is None:
+            return  # its own client is gone, and whoever attaches it next asks for the lock anew
+        found = self._client_of(record)
+        if found is not None:
+            driver, host, request = found
+            answer = driver.check_cluster(host, request)
+            if answer.is_done:
+                return
+            if answer.is_silent:
+                raise owner_is_silent(
+                    record, f"the cluster does not answer its client there ({answer.said})"
+                )
+        self._require_watching(record)
+
+    def take_snapshot(self, record: VolumeRecord, snapshot: str) -> bool:
+        """A snapshot taken by the volume's own client, which holds everything flushed (INV-4).
+
+        False: nobody serves the volume, or its driver cannot take one. Raises what the driver
+        raises, and RefusedError with code `owner-silent`.
+        """
+        found = self._client_of(record)
+        if found is None:
+            return False
+        driver, host, request = found
+        answer = driver.take_snapshot(host, request, snapshot)
+        if answer.is_silent:
+            raise owner_is_silent(
+                record, f"the cluster does not answer its client there ({answer.said})"
+            )
+        return answer.is_done
+
+    def _require_watching(self, record: VolumeRecord) -> None:
+        spec = record.spec
+        locks = self._images.locks(spec.pool, spec.image)
+        if not locks:
+            return
+        watchers = self._images.watchers(spec.pool, spec.image)
+        if all(lock.address in watchers for lock in locks):
+            return
+        owner = decide_silent_owner(
+            record,
+            self._fleet.host(record.host).address if record.host else None,
+            locks,
+            watchers,
+            self._cluster.observe_blocklist(),
+        )
+        if owner is not None:
+            raise owner_is_silent(record, f"the cluster hears nothing of its client {owner}")
+
+    def _client_of(self, record: VolumeRecord) -> tuple[Driver, Host, MapRequest] | None:
+        driven = self._attacher.driver_of(record)
+        if driven is None or record.host is None or not self._fleet.is_reachable(record.host):
+            return None
+        return driven[0], self._fleet.host(record.host), driven[1]

@@ -9,6 +9,7 @@ from grampus.core.errors import RefusedError
 from grampus.core.progress import Progress
 from grampus.core.units import format_bytes
 from grampus.state.operations import Step
+from grampus.volumes.asking import Asking
 from grampus.volumes.attaching import Attacher
 from grampus.volumes.creating import Creating
 from grampus.volumes.decide_encryption import decide_clone_encryption, header_bytes
@@ -44,6 +45,7 @@ class Cloning:
         attacher: Attacher,
         creating: Creating,
         encrypting: Encrypting,
+        asking: Asking,
         progress: Progress,
     ) -> None:
         self._records = records
@@ -52,6 +54,7 @@ class Cloning:
         self._attacher = attacher
         self._creating = creating
         self._encrypting = encrypting
+        self._asking = asking
         self._progress = progress
 
     def plan(self, spec: VolumeSpec, source: CloneSource) -> CloneOrder:
@@ -139,6 +142,7 @@ class Cloning:
 
     def flatten(self, record: VolumeRecord) -> None:
         """Let the image stand alone; it may be in use."""
+        self._asking.require_heard(record)
         # Half a minute where a command that worked on it was killed a moment ago.
         self._progress.detail("until nobody else has it open")
         # An encrypted clone has its parent's header and key: what is copied is as it has to be.
@@ -168,6 +172,9 @@ class Cloning:
             return
         record = record.model_copy(update={"shares_with": ()})
         self._attacher.ensure_client(record)
+        owner = self._records.names_of_images().get((source.pool, source.image))
+        if owner is not None:
+            self._asking.require_heard(self._records.get(owner))
         # The volume's own client has let go of the parent, with a key that could only read there.
         self._snapshots.ensure_swept(source.pool, source.image)
         self._records.put(record)

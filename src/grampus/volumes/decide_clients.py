@@ -1,12 +1,22 @@
-"""Which RADOS clients are a volume's own: the one that maps it, and whom a fence must cut off.
+"""Which RADOS clients are a volume's own.
 
+The one that maps it, the one that a fence must cut off, and the one whose lock no command may take.
 Decided from who has the image open, and as whom.
+
+librbd asks the owner of a lock for it. An owner that the cluster does not hear any more (its watch
+has ended) cannot be asked: librbd blocklists it, breaks the lock and goes on. That is right when
+the owner is dead. When only the storage network of its host is down, it costs a living volume its
+client, and a snapshot lacks what was flushed to the journal (INV-69).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+
+from grampus.ceph.rbd import ImageLock
+from grampus.core.errors import RefusedError
+from grampus.volumes.model import VolumeRecord
 
 
 def decide_client_address(
@@ -67,3 +77,47 @@ def decide_fence_targets(
         elif holds_lock:
             return FenceTargets((), f"{user or 'an unknown client'} at {address}")
     return FenceTargets(tuple(targets))
+
+
+def decide_silent_owner(
+    record: VolumeRecord,
+    host_address: str | None,
+    locks: Sequence[ImageLock],
+    watchers: Collection[str],
+    blocklist: Collection[str],
+) -> str | None:
+    """The volume's own client that holds the lock and is not heard; None: the lock can be taken.
+
+    `host_address` is that of the host which the volume is attached to. Of a volume that is attached
+    nowhere its own client is gone: what else holds a lock silently is a command that was killed. A
+    client that is blocklisted changes nothing any more.
+    """
+    for lock in locks:
+        if lock.address in watchers or lock.address in blocklist:
+            continue
+        if _may_be_its_client(record, host_address, lock.address):
+            return lock.address
+    return None
+
+
+def _may_be_its_client(record: VolumeRecord, host_address: str | None, address: str) -> bool:
+    if record.host is None:
+        return False
+    recorded = record.attachment.client_address if record.attachment else None
+    if recorded is not None:
+        return address == recorded
+    # Half attached, lent, or through a driver that does not say who its client is.
+    return host_address is None or address.startswith(f"{host_address}:")
+
+
+def owner_is_silent(record: VolumeRecord, why: str) -> RefusedError:
+    """The refusal of a command that would take the lock of the volume's own client."""
+    name, host = record.spec.name, record.host
+    return RefusedError(
+        f"The volume '{name}' is in use on {host}, and {why}. Nothing was changed: this command "
+        "would have shut out the client of the volume.",
+        f"Check the storage network of {host}, then try again. If {host} is lost: `grampus volume "
+        f"fence {name}`. If only the driver of the volume has ended: `grampus volume attach {name} "
+        f"--host {host}`; of a database: `grampus db start {name}`.",
+        code="owner-silent",
+    )

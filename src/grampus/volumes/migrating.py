@@ -24,6 +24,7 @@ from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.progress import Progress
 from grampus.state.operations import Step
+from grampus.volumes.asking import Asking
 from grampus.volumes.creating import Creating
 from grampus.volumes.decide_migration import (
     PoolFillingError,
@@ -74,6 +75,7 @@ class Migrating:
         snapshots: RbdSnapshots,
         creating: Creating,
         exchanging: Exchanging,
+        asking: Asking,
         clock: Clock,
         progress: Progress,
     ) -> None:
@@ -83,6 +85,7 @@ class Migrating:
         self._snapshots = snapshots
         self._creating = creating
         self._exchanging = exchanging
+        self._asking = asking
         self._clock = clock
         self._progress = progress
         self._rbd = RbdMigrations(cluster, clock)
@@ -254,6 +257,7 @@ class Migrating:
                 self._progress.detail(f"The room cannot be seen now: {error}", fraction=copied)
                 return None
 
+        self._asking.require_heard(self._records.get(order.name))
         watch = Watch(look, LOOK_EVERY_S, self._clock.monotonic_s)
         self._rbd.execute(order.to_pool, order.image, report, watch)
 
@@ -296,6 +300,7 @@ class Migrating:
         migration = record.migration or Migration(from_pool=order.from_pool, to_pool=order.to_pool)
         status = self._rbd.observe(order.to_pool, order.image)
         if status is not None:
+            self._asking.require_heard(record)
             # First, so that no abort can come after it: it would take the new image away.
             migration = migration.model_copy(
                 update={"source_id": status.source_id, "is_committing": True}

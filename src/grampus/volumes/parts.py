@@ -90,19 +90,24 @@ def build_parts(
     attacher = Attacher(
         tag, records, fleet, cluster, images, program, clock, progress, encrypting.find_key
     )
-    resizing = Resizing(records, fleet, images, attacher, encrypting)
+    asking = Asking(fleet, cluster, images, attacher)
+    resizing = Resizing(records, fleet, images, attacher, encrypting, asking)
     fencing = Fencing(records, fleet, cluster, images, clock)
     journals = Journals(records, fleet, images, attacher, program)
     creating = Creating(
         *(lab, records, cluster, images, rbd_snapshots, attacher, journals, encrypting),
         *(make_namespace, clock),
     )
-    snapshots = Snapshots(records, images, rbd_snapshots, attacher, journals, encrypting, progress)
-    cloning = Cloning(records, rbd_snapshots, flattening, attacher, creating, encrypting, progress)
+    snapshots = Snapshots(
+        *(records, images, rbd_snapshots, attacher, journals, encrypting, asking), progress
+    )
+    cloning = Cloning(
+        *(records, rbd_snapshots, flattening, attacher, creating, encrypting, asking), progress
+    )
     operations = VolumeOperations(lab, home, journal, clock, progress, records.identity_of)
     exchanging = Exchanging(records, fleet, images, attacher, journals, clock)
     migrating = Migrating(
-        *(records, cluster, images, rbd_snapshots, creating, exchanging), clock, progress
+        *(records, cluster, images, rbd_snapshots, creating, exchanging, asking), clock, progress
     )
     rotating = KeyRotating(records, fleet, cluster, exchanging)
     operations.register(
@@ -115,7 +120,7 @@ def build_parts(
     return VolumeParts(
         records=records,
         attacher=attacher,
-        asking=Asking(fleet, attacher),
+        asking=asking,
         resizing=resizing,
         fencing=fencing,
         journals=journals,

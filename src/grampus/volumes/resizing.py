@@ -7,6 +7,7 @@ from grampus.core.errors import RefusedError
 from grampus.core.units import format_bytes
 from grampus.hosts.port import Fleet, HostUnreachableError
 from grampus.state.operations import Step
+from grampus.volumes.asking import Asking
 from grampus.volumes.attaching import Attacher
 from grampus.volumes.decide_encryption import header_bytes
 from grampus.volumes.encrypting import Encrypting
@@ -24,12 +25,14 @@ class Resizing:
         images: RbdImages,
         attacher: Attacher,
         encrypting: Encrypting,
+        asking: Asking,
     ) -> None:
         self._records = records
         self._fleet = fleet
         self._images = images
         self._attacher = attacher
         self._encrypting = encrypting
+        self._asking = asking
 
     def plan(self, name: str, size_bytes: int) -> VolumeSpec:
         """The volume as it shall be, its size rounded up to whole MiB.
@@ -64,7 +67,7 @@ class Resizing:
             Step(
                 "image",
                 f"Grow the image {spec.pool}/{spec.image} to {size}",
-                lambda: self._encrypting.ensure_size(spec),
+                lambda: self._grow_image(spec),
             ),
             Step("record", f"Record the size of '{spec.name}'", lambda: self._record(spec)),
             Step(
@@ -104,6 +107,10 @@ class Resizing:
                 f"{name}`), resize it, and attach or start it again.",
                 code="cannot-grow",
             )
+
+    def _grow_image(self, spec: VolumeSpec) -> None:
+        self._asking.require_heard(self._records.get(spec.name))
+        self._encrypting.ensure_size(spec)
 
     def _record(self, spec: VolumeSpec) -> None:
         record = self._records.find(spec.name)

@@ -13,6 +13,7 @@ from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.names import require_name
 from grampus.core.progress import Progress
 from grampus.state.operations import Step
+from grampus.volumes.asking import Asking
 from grampus.volumes.attaching import Attacher
 from grampus.volumes.decide_snapshot import (
     decide_before_snapshot,
@@ -47,6 +48,7 @@ class Snapshots:
         attacher: Attacher,
         journals: Journals,
         encrypting: Encrypting,
+        asking: Asking,
         progress: Progress,
     ) -> None:
         self._records = records
@@ -55,6 +57,7 @@ class Snapshots:
         self._attacher = attacher
         self._journals = journals
         self._encrypting = encrypting
+        self._asking = asking
         self._progress = progress
 
     def all(self, name: str) -> list[SnapshotInfo]:
@@ -110,11 +113,18 @@ class Snapshots:
     def ensure(self, name: str, snapshot: str) -> None:
         """The snapshot, taken now if there is none of that name; a journal has been replayed.
 
-        Raises GrampusError with code `snapshot-failed` when a client could not flush in time.
+        The client that has the volume open takes it, where it can. Raises GrampusError with code
+        `snapshot-failed` when a client could not flush in time, and what `Asking` raises.
         """
-        spec = self._records.get(name).spec
+        record = self._records.get(name)
+        spec = record.spec
         try:
+            if self._asking.take_snapshot(record, snapshot):
+                return
+            self._asking.require_heard(record)
             self._snapshots.ensure(spec.pool, spec.image, snapshot)
+        except RefusedError:
+            raise
         except GrampusError as error:
             raise GrampusError(
                 f"No snapshot of the volume '{name}' could be taken: {error.problem}",
@@ -132,12 +142,15 @@ class Snapshots:
         found = [] if record is None else self._list(record)
         if record is not None and any(known.name == snapshot for known in found):
             self.require_removable(name, snapshot)
+            self._asking.require_heard(record)
             self._snapshots.ensure_absent(record.spec.pool, record.spec.image, snapshot)
 
     def ensure_released(self, name: str, snapshot: str) -> None:
         """Remove a snapshot, also one that has clones: they keep its data until they are gone."""
         record = self._records.find(name)
-        if record is not None:
+        found = [] if record is None else self._list(record)
+        if record is not None and any(known.name == snapshot for known in found):
+            self._asking.require_heard(record)
             self._snapshots.ensure_absent(record.spec.pool, record.spec.image, snapshot)
 
     def require_removable(self, name: str, snapshot: str) -> None:
@@ -160,6 +173,7 @@ class Snapshots:
         found = self._require(record, snapshot)
         if found.is_protected == protected:
             return
+        self._asking.require_heard(record)
         change = (
             self._snapshots.ensure_protected if protected else self._snapshots.ensure_unprotected
         )

@@ -21,7 +21,9 @@ STATUS = "rbd status --format json databases/copy"
 META = "rbd image-meta list --format json databases/copy"
 SNAPSHOTS = "env TZ=UTC rbd snap ls --format json databases/copy"
 KEY = f"grampus.{SUSPENDED_FACT}"
-NOTE = f"rbd image-meta set databases/copy {KEY} object-map,fast-diff"
+NOTE = f"python3 -c {CHANGE_METADATA} databases copy " + json.dumps(
+    {"set": {KEY: "object-map,fast-diff"}, "remove": []}
+)
 FORGET = f"python3 -c {CHANGE_METADATA} databases copy " + json.dumps({"set": {}, "remove": [KEY]})
 DISABLE = "rbd feature disable databases/copy object-map fast-diff"
 ENABLE = "rbd feature enable databases/copy object-map fast-diff"

@@ -178,8 +178,9 @@ def test_metadata_is_written_under_our_prefix() -> None:
     assert runner.asked == [together]
 
 
-def test_one_fact_is_written_by_rbd_itself() -> None:
-    line = "rbd image-meta set databases/shop grampus.journal open"
+def test_one_fact_is_not_left_to_rbd_which_would_take_the_lock() -> None:
+    changes = '{"set": {"grampus.journal": "open"}, "remove": []}'
+    line = f"python3 -c {CHANGE_METADATA} databases shop {changes}"
     images, runner, _ = make_images({line: ""})
     images.set_metadata("databases", "shop", {"journal": "open"})
     assert runner.asked == [line]

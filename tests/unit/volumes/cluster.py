@@ -110,6 +110,16 @@ class Image:
             self.metadata["grampus.journal"] = "drained"
 
 
+def takes_lock(argv: Sequence[str]) -> bool:
+    """Whether librbd takes the image's exclusive lock for a command of `rbd`."""
+    match list(argv):
+        case ["snap", "create" | "rm" | "protect" | "unprotect" | "rollback", *_]:
+            return True
+        case ["resize" | "flatten" | "feature", *_] | ["image-meta", "set" | "remove", *_]:
+            return True
+    return False
+
+
 class FakeCluster:
     """A `CommandRunner`."""
 
@@ -151,6 +161,10 @@ class FakeCluster:
         self._made_keys = 0
         # Image, user and host of a client that comes in just before the next key is removed.
         self.late_client: tuple[str, str, str] | None = None
+        self.cut_off: set[str] = set()  # addresses of clients that the cluster does not hear now
+        self.unwatched: set[str] = set()  # of those, whose watch has ended
+        self.are_volumeds_old = False  # of a release that takes no snapshots itself
+        self.broken_locks: list[str] = []  # whose lock librbd broke, and blocklisted them
 
     def run(
         self,
@@ -247,6 +261,7 @@ class FakeCluster:
             client.address
             for client in self.images[name].clients
             if client.address not in self.blocklist
+            and client.address not in self.unwatched
             and (client.died_at_s is None or now_s < client.died_at_s + WATCH_TIMEOUT_S)
         ]
 
@@ -355,10 +370,22 @@ class FakeCluster:
             known.pop(key, None)
         return 0, ""
 
+    def _take_lock(self, name: str) -> None:
+        """As librbd does when the owner of the lock has no watch: it is shut out."""
+        image = self.images.get(name)
+        if image is None or image.lock is None or image.lock in self.blocklist:
+            return
+        if image.lock not in self.watchers(name):
+            self.broken_locks.append(image.lock)
+            self.blocklist.append(image.lock)
+            image.lock = None
+
     def _rbd(self, argv: Sequence[str]) -> tuple[int, str]:
         answer = answer_trash(self, argv)
         if answer is not None:
             return answer
+        if takes_lock(argv):
+            self._take_lock(argv[2 if argv[0] == "feature" else -1].partition("@")[0])
         if argv[0] == "--rbd-blocklist-on-break-lock":
             assert argv[1] == "false", "rbd would replace how long the fence lasts"
             return self._rbd(argv[2:])
@@ -487,6 +514,13 @@ class FakeCluster:
                 for parent in (image.parent, *(one.parent for one in image.snapshots.values()))
             )
         )
+
+    def take_snapshot(self, name: str, snapshot: str) -> tuple[int, str]:
+        """As the volumed that has the image open takes one."""
+        code, said = self._snap("create", name, snapshot)
+        if code in (0, 17):
+            return 0, json.dumps({"snapshot": snapshot, "created": code == 0})
+        return 1, f"volumed: {said} (snapshot-failed)"
 
     def _snap(self, verb: str, name: str, snapshot: str) -> tuple[int, str]:
         image = self.images[name]

@@ -19,7 +19,7 @@ DETACHED = {"state": "detached", "state_reason": "asked for by `close-image`"}
 def answer_exchange(
     host: FakeHost, daemon: Daemon, command: str, options: list[str]
 ) -> tuple[int, str] | None:
-    """None for a command that needs an open image, and has one."""
+    """None for another command that needs an open image, and has one."""
     if command in ("close-image", "open-image") and host.cluster.exchange_failure:
         return 1, f"volumed: {host.cluster.exchange_failure}"
     if command in ("close-image", "open-image"):
@@ -28,9 +28,30 @@ def answer_exchange(
             return _close(host, daemon, float(words["--limit-s"]))
         return _open(host, daemon, words.get("--image", daemon.image))
     if daemon.client is None:
+        if command in ("check", "snapshot"):
+            return 1, "volumed: No image is open. Ask `status`, and again later. (busy)"
         assert command == "status", f"{command} of a volumed without an image"
         return 0, json.dumps(DETACHED)
+    if command in ("check", "snapshot"):
+        return _ask_cluster(host, daemon, command, options)
     return None
+
+
+def _ask_cluster(
+    host: FakeHost, daemon: Daemon, command: str, options: list[str]
+) -> tuple[int, str]:
+    """What comes of a command for which a volumed asks the cluster first."""
+    assert daemon.client is not None
+    if host.cluster.are_volumeds_old:
+        return 1, f"volumed: There is no command {command!r}. (unknown-command)"
+    if daemon.client.address in host.cluster.cut_off:
+        return 1, "volumed: The cluster did not answer within 10 s. (cluster-silent)"
+    if host.cluster.is_fenced(daemon.client):
+        return 1, "volumed: The cluster shut this client out. Ask `status`. (fenced)"
+    if command == "check":
+        return 0, json.dumps({"lock_owner": True})
+    assert options[1] == "--timeout-s"
+    return host.cluster.take_snapshot(daemon.image, options[0])
 
 
 def heard_loops(loops: Mapping[str, Loop]) -> list[tuple[str, Loop]]:

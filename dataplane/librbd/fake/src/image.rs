@@ -311,6 +311,32 @@ unsafe extern "C" fn rbd_snap_create(image: *mut c_void, name: *const c_char) ->
 }
 
 #[unsafe(no_mangle)]
+unsafe extern "C" fn rbd_snap_create2(
+    image: *mut c_void,
+    name: *const c_char,
+    flags: u32,
+    _progress: unsafe extern "C" fn(u64, u64, *mut c_void) -> c_int,
+    _argument: *mut c_void,
+) -> c_int {
+    if flags != 1 {
+        return -libc::EINVAL;
+    }
+    // SAFETY: as the caller says.
+    unsafe { rbd_snap_create(image, name) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn rbd_snap_remove(image: *mut c_void, name: *const c_char) -> c_int {
+    // SAFETY: a C text.
+    let name = unsafe { text_of(name) };
+    on_image("rbd_snap_remove", image, |state| {
+        let before = state.snapshots.len();
+        state.snapshots.retain(|(_, taken, _)| *taken != name);
+        if state.snapshots.len() < before { 0 } else { -libc::ENOENT }
+    })
+}
+
+#[unsafe(no_mangle)]
 unsafe extern "C" fn rbd_snap_list(
     image: *mut c_void,
     into: *mut c_void,

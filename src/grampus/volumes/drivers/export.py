@@ -18,7 +18,7 @@ from grampus.hosts.mounts import observe_mounted_source
 from grampus.hosts.port import DaemonSpec, Host
 from grampus.hosts.presence import is_there
 from grampus.volumes import journal_damage
-from grampus.volumes.drivers.port import Mapped, MapRequest
+from grampus.volumes.drivers.port import ClientAnswer, Mapped, MapRequest
 from grampus.volumes.live import LiveVolume
 
 START_TIMEOUT_S = 30.0
@@ -89,6 +89,16 @@ class ExportServer(Protocol):
         """As `Driver.draw_down`."""
         ...
 
+    def check_cluster(self, host: Host, request: MapRequest, file: PurePosixPath) -> ClientAnswer:
+        """As `Driver.check_cluster`."""
+        ...
+
+    def take_snapshot(
+        self, host: Host, request: MapRequest, file: PurePosixPath, snapshot: str
+    ) -> ClientAnswer:
+        """As `Driver.take_snapshot`."""
+        ...
+
     def stop(self, host: Host, request: MapRequest, file: PurePosixPath) -> None:
         """Flush and end what can be ended in good order; the container is removed after it."""
         ...
@@ -130,6 +140,12 @@ class ExportDriver:
 
     def draw_down(self, host: Host, request: MapRequest) -> None:
         self._server.draw_down(host, request, export_file(host, request))
+
+    def check_cluster(self, host: Host, request: MapRequest) -> ClientAnswer:
+        return self._server.check_cluster(host, request, export_file(host, request))
+
+    def take_snapshot(self, host: Host, request: MapRequest, snapshot: str) -> ClientAnswer:
+        return self._server.take_snapshot(host, request, export_file(host, request), snapshot)
 
     def ensure_mapped(self, host: Host, request: MapRequest) -> Mapped:
         file = export_file(host, request)

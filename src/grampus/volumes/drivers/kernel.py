@@ -12,7 +12,7 @@ from grampus.ceph.namespaces import join_image, join_place
 from grampus.core.clock import Clock, wait_until
 from grampus.core.errors import GrampusError
 from grampus.hosts.port import CommandFailedError, Host
-from grampus.volumes.drivers.port import Mapped, MapRequest
+from grampus.volumes.drivers.port import ClientAnswer, Mapped, MapRequest
 from grampus.volumes.live import LiveVolume
 from grampus.volumes.model import DriverName
 
@@ -82,6 +82,14 @@ class KernelDriver:
 
     def draw_down(self, host: Host, request: MapRequest) -> None:
         del host, request  # it has no journal
+
+    def check_cluster(self, host: Host, request: MapRequest) -> ClientAnswer:
+        del host, request
+        return ClientAnswer()
+
+    def take_snapshot(self, host: Host, request: MapRequest, snapshot: str) -> ClientAnswer:
+        del host, request, snapshot
+        return ClientAnswer()
 
     def ensure_unmapped(self, host: Host, request: MapRequest) -> None:
         device = self.find(host, request)

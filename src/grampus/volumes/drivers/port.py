@@ -44,6 +44,15 @@ class Mapped:
     transport: str | None = None
 
 
+@dataclass(frozen=True)
+class ClientAnswer:
+    """What came of asking the client that has an image open; neither: it cannot be asked."""
+
+    is_done: bool = False
+    is_silent: bool = False  # the cluster does not answer the client
+    said: str = ""  # as the end of a sentence, of one that is silent
+
+
 class Driver(Protocol):
     """Makes a block device of an image on a host."""
 
@@ -103,6 +112,18 @@ class Driver(Protocol):
         """Leave little of a journal to apply, while requests go on: detaching takes no time then.
 
         Nothing happens where there is none, or where it cannot be done.
+        """
+        ...
+
+    def check_cluster(self, host: Host, request: MapRequest) -> ClientAnswer:
+        """Have the client that has the image open ask the cluster whether its lock is its own."""
+        ...
+
+    def take_snapshot(self, host: Host, request: MapRequest, snapshot: str) -> ClientAnswer:
+        """A snapshot that holds everything flushed, taken by the client that has the image open.
+
+        One of that name is left as it is. Raises GrampusError with code `snapshot-failed`: then
+        there is none.
         """
         ...
 

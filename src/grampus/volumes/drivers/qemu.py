@@ -10,7 +10,7 @@ from grampus.core.errors import GrampusError
 from grampus.core.units import MIB
 from grampus.hosts.port import Bind, DaemonSpec, Host, Limits
 from grampus.volumes.drivers.export import ServerFacts, is_daemon_running
-from grampus.volumes.drivers.port import MapRequest
+from grampus.volumes.drivers.port import ClientAnswer, MapRequest
 from grampus.volumes.live import LiveVolume
 
 QSD_MEMORY_LIMIT_BYTES = 768 * MIB
@@ -95,6 +95,16 @@ class QemuStorageDaemon:
 
     def draw_down(self, host: Host, request: MapRequest, file: PurePosixPath) -> None:
         del host, request, file  # it has no journal
+
+    def check_cluster(self, host: Host, request: MapRequest, file: PurePosixPath) -> ClientAnswer:
+        del host, request, file
+        return ClientAnswer()
+
+    def take_snapshot(
+        self, host: Host, request: MapRequest, file: PurePosixPath, snapshot: str
+    ) -> ClientAnswer:
+        del host, request, file, snapshot
+        return ClientAnswer()
 
     def stop(self, host: Host, request: MapRequest, file: PurePosixPath) -> None:
         del host, request, file  # SIGTERM is enough

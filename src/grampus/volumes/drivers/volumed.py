@@ -10,7 +10,7 @@ from grampus.core.errors import GrampusError
 from grampus.core.units import MIB
 from grampus.hosts.port import Bind, CommandResult, DaemonSpec, Host, Limits
 from grampus.volumes.drivers.export import ServerFacts, is_daemon_running
-from grampus.volumes.drivers.port import MapRequest
+from grampus.volumes.drivers.port import ClientAnswer, MapRequest
 from grampus.volumes.live import (
     DEAD_STATES,
     SERVING_STATES,
@@ -26,6 +26,7 @@ from grampus.volumes.model import EncryptionName, VolumeSpec, WritePath
 NOT_BUILT = "it has not been built (`make setup` builds it)"
 # What `volumed ctl` ends with when no daemon listens.
 CTL_NO_DAEMON = 3
+CTL_WRONG_USE = 2
 ASK_TIMEOUT_S = 10.0
 STOP_TIMEOUT_S = 60.0
 # Closing brings what a journal holds into the image first; writers wait for the last of it alone.
@@ -34,6 +35,9 @@ OPEN_TIMEOUT_S = 60.0
 # How long a volumed that ends applies what its journal holds; the rest stays in the journal.
 DRAIN_TIMEOUT_S = 60.0
 DRAW_DOWN_TIMEOUT_S = 60.0
+CHECK_TIMEOUT_S = 10.0
+# Drawing a journal down, holding requests, the snapshot itself. What is late is not taken.
+SNAPSHOT_TIMEOUT_S = 100.0
 # sockaddr_un(7): 108 bytes with the last NUL.
 MAX_SOCKET_PATH_LENGTH = 107
 # Its own memory is fixed at the start: per possible CPU a ring of 32 requests of at most 1 MiB,
@@ -193,6 +197,25 @@ class Volumed:
             # Of an earlier release, or stalled: what is left is applied as it is detached.
             self._exchange(host, file, "draw-down", timeout_s=DRAW_DOWN_TIMEOUT_S)
 
+    def check_cluster(self, host: Host, request: MapRequest, file: PurePosixPath) -> ClientAnswer:
+        del request
+        result = self._exchange(host, file, "check", timeout_s=CHECK_TIMEOUT_S)
+        return classify_answer(result.returncode, last_line(result))
+
+    def take_snapshot(
+        self, host: Host, request: MapRequest, file: PurePosixPath, snapshot: str
+    ) -> ClientAnswer:
+        result = self._exchange(host, file, "snapshot", snapshot, timeout_s=SNAPSHOT_TIMEOUT_S)
+        said = last_line(result)
+        answer = classify_answer(result.returncode, said)
+        if answer == ClientAnswer() and not is_unasked(result.returncode, said):
+            raise GrampusError(
+                f"{self.daemon(request)} on {host.name} took no snapshot: {said}",
+                f"`grampus volume show {request.volume.name}` shows its state; then try again.",
+                code="snapshot-failed",
+            )
+        return answer
+
     def stop(self, host: Host, request: MapRequest, file: PurePosixPath) -> None:
         state = self._observe_status(host, request, file).state
         if state == "dead":
@@ -259,6 +282,22 @@ class Volumed:
         # timeout(1) ends it on the host too, with code 124.
         limited = ["timeout", f"{timeout_s:g}", *argv, *command]
         return host.run(limited, check=check, timeout_s=timeout_s + 10)
+
+
+def is_unasked(returncode: int, said: str) -> bool:
+    """Whether `volumed ctl` reached nobody who knows the command."""
+    # A program of an earlier release takes the command for a wrong use of itself.
+    return returncode in (CTL_NO_DAEMON, CTL_WRONG_USE) or "(unknown-command)" in said
+
+
+def classify_answer(returncode: int, said: str) -> ClientAnswer:
+    """What a volumed said that was to ask the cluster; `said` is the last line of `volumed ctl`."""
+    if returncode == 0:
+        return ClientAnswer(is_done=True)
+    if said.endswith("(cluster-silent)"):
+        why = said.removeprefix("volumed: ").removesuffix("(cluster-silent)").strip()
+        return ClientAnswer(is_silent=True, said=why.rstrip("."))
+    return ClientAnswer()
 
 
 def _socket_path(file: PurePosixPath) -> PurePosixPath:
