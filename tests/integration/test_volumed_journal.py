@@ -215,3 +215,30 @@ def test_a_journal_that_lost_an_object_is_refused_until_that_is_accepted(lab: Co
         replayed = lab.json("volume", "replay", name, "--accept-loss")
         assert "slot 0000" in replayed["given_up"]
         assert lab.json("volume", "replay", name)["given_up"] is None
+
+
+def test_no_command_shuts_out_a_client_that_ceph_does_not_hear(journaled: Journaled) -> None:
+    lab, name = journaled.lab, "unheard"
+    with attached_volume(lab, name, host="h3", create=JOURNAL) as document:
+        lab.ok("volume", "snapshot", "create", name, "before")
+        flushed = f"{document['mount_path']}/flushed"
+        host = LabMachine(lab, "h3")
+        host.ok("dd", "if=/dev/urandom", f"of={flushed}", "bs=64K", "count=64", "conv=fsync")
+        content = host.ok("md5sum", flushed)
+        lab.ok("lab", "fault", "partition", "h3", "--from", "ceph")
+        try:
+            for words in (("create", name, "torn"), ("delete", name, "before", "--yes")):
+                refused = lab.run("volume", "snapshot", *words)
+                assert refused.code == 4, refused.stderr
+                assert "does not answer its client" in refused.stderr
+        finally:
+            lab.ok("lab", "fault", "heal")
+        machine = journaled.exercisers["h1"].machine
+        assert document["client_address"] not in machine.ok("ceph", "osd", "blocklist", "ls")
+        lab.ok("volume", "snapshot", "create", name, "after")
+        listed = lab.json("volume", "snapshot", "list", name)["snapshots"]
+        assert [snapshot["name"] for snapshot in listed] == ["before", "after"]
+        assert lab.json("volume", "show", name)["client_address"] == document["client_address"]
+        assert host.ok("md5sum", flushed) == content
+        for snapshot in ("before", "after"):
+            lab.ok("volume", "snapshot", "delete", name, snapshot, "--yes")

@@ -15,9 +15,12 @@ from collections.abc import Sequence
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.object_maps import MAP_FEATURES, ObjectMaps
 from grampus.ceph.rbd import GENTLY, RbdImages
-from grampus.ceph.reporting import Report, report_nowhere, run_reporting
+from grampus.ceph.reporting import Report, Watch, report_nowhere, run_reporting
 from grampus.ceph.snapshots import SUSPENDED_FACT, RbdSnapshots
 from grampus.core.errors import GrampusError
+
+# Of a change of features beside a client of which `watch` says that it is well.
+WATCHED_TIMEOUT_S = 20.0
 
 
 class RbdFlattening:
@@ -39,26 +42,27 @@ class RbdFlattening:
         name: str,
         report_copied: Report = report_nowhere,
         report_mapped: Report = report_nowhere,
+        watch: Watch | None = None,
     ) -> None:
         """Copy what the image still shares with its parent; it may be in use, grow and get
         snapshots meanwhile.
 
         Cut off, what was copied stays copied, and the image is without its object map, which only
         makes it slower to delete and to compare, until this is done again. The reports are told
-        how much is copied and how much of the object maps is made (0 to 1). Raises GrampusError
-        with code `flatten-failed`, `object-map-failed` or `timeout`.
+        how much is copied and how much of the object maps is made (0 to 1). `watch` may end each
+        part. Raises GrampusError with code `flatten-failed`, `object-map-failed` or `timeout`.
         """
         is_clone = self._snapshots.parent(pool, name) is not None
         if not is_clone and not self._suspended(pool, name):
             return
         self._images.wait_for_others(pool, name)
         if is_clone:
-            self._suspend_map(pool, name)
-            self._flatten(pool, name, report_copied)
+            self._suspend_map(pool, name, watch)
+            self._flatten(pool, name, report_copied, watch)
             self._images.wait_for_others(pool, name)
-        self._resume_map(pool, name, report_mapped)
+        self._resume_map(pool, name, report_mapped, watch)
 
-    def _flatten(self, pool: str, name: str, report: Report) -> None:
+    def _flatten(self, pool: str, name: str, report: Report, watch: Watch | None) -> None:
         try:
             run_reporting(
                 self._cluster.runner,
@@ -70,6 +74,7 @@ class RbdFlattening:
                     "then try again.",
                     code="flatten-failed",
                 ),
+                watch=watch,
             )
         except GrampusError as error:
             # The image's own client goes on with what a command asked of it that was killed since:
@@ -77,14 +82,14 @@ class RbdFlattening:
             if error.code != "flatten-failed" or self._snapshots.parent(pool, name) is not None:
                 raise
 
-    def _suspend_map(self, pool: str, name: str) -> None:
+    def _suspend_map(self, pool: str, name: str, watch: Watch | None) -> None:
         """Noted first: cut off between the two, there is a note of what was never taken away."""
         features = self._features(pool, name)
         if features:
             self._images.set_metadata(pool, name, {SUSPENDED_FACT: ",".join(features)})
-            self._change_features("disable", pool, name, features)
+            self._change_features("disable", pool, name, features, watch)
 
-    def _resume_map(self, pool: str, name: str, report: Report) -> None:
+    def _resume_map(self, pool: str, name: str, report: Report, watch: Watch | None) -> None:
         """The object maps of the image and its snapshots, where this has taken them away."""
         noted = self._suspended(pool, name)
         if not noted:
@@ -93,11 +98,11 @@ class RbdFlattening:
         absent = [one for one in noted if one not in has]
         if absent:
             # From then on each map is there and known to be wrong: nobody goes by it.
-            self._change_features("enable", pool, name, absent)
+            self._change_features("enable", pool, name, absent, watch)
         parts = 1 + len(self._snapshots.all(pool, name))
         # Its own first: a snapshot that is taken before that has been made gets a copy of a map
         # that is known to be wrong, and one that is taken afterwards gets a right one.
-        self._maps.ensure(pool, name, _part_of(report, 0, parts))
+        self._maps.ensure(pool, name, _part_of(report, 0, parts), watch)
         for index, one in enumerate(self._snapshots.all(pool, name), start=1):
             self._maps.ensure(pool, f"{name}@{one.name}", _part_of(report, index, parts))
         self._images.ensure_metadata_absent(pool, name, [SUSPENDED_FACT])
@@ -112,9 +117,14 @@ class RbdFlattening:
         found = self._images.find(pool, name)
         return [one for one in MAP_FEATURES if found is not None and one in found.features]
 
-    def _change_features(self, verb: str, pool: str, name: str, features: Sequence[str]) -> None:
+    def _change_features(
+        self, verb: str, pool: str, name: str, features: Sequence[str], watch: Watch | None
+    ) -> None:
+        why = None if watch is None else watch.look()
+        if why is not None:
+            raise why
         argv = ["rbd", "feature", verb, f"{pool}/{name}", *features]
-        self._cluster.runner.run(argv, timeout_s=120)
+        self._cluster.runner.run(argv, timeout_s=120 if watch is None else WATCHED_TIMEOUT_S)
 
 
 def _part_of(report: Report, index: int, count: int) -> Report:

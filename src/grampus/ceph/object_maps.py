@@ -11,7 +11,7 @@ import re
 
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.rbd import GENTLY, RbdImages
-from grampus.ceph.reporting import Report, report_nowhere, run_reporting
+from grampus.ceph.reporting import Report, Watch, report_nowhere, run_reporting
 from grampus.core.errors import GrampusError
 
 # fast-diff is part of the map, and goes and comes with it.
@@ -46,11 +46,17 @@ class ObjectMaps:
             result = self._cluster.runner.run(argv, timeout_s=CHECK_TIMEOUT_S)
         return len(_LACKING.findall(result.stdout + result.stderr))
 
-    def ensure(self, pool: str, name: str, report: Report = report_nowhere) -> None:
+    def ensure(
+        self,
+        pool: str,
+        name: str,
+        report: Report = report_nowhere,
+        watch: Watch | None = None,
+    ) -> None:
         """Make the map anew, unless it is right, or its snapshot was deleted in the meantime.
 
-        `report` is told how much is done (0 to 1). Raises GrampusError with code
-        `object-map-failed`.
+        `report` is told how much is done (0 to 1), and `watch` may end it. Raises GrampusError with
+        code `object-map-failed`.
         """
         found = self._images.find(pool, name)
         if found is None or _INVALID not in found.flags:
@@ -66,6 +72,7 @@ class ObjectMaps:
                     "compare. Look at `ceph health`, then try again.",
                     code="object-map-failed",
                 ),
+                watch=watch,
             )
         except GrampusError as error:
             if error.code != "object-map-failed" or self._images.find(pool, name):

@@ -184,14 +184,20 @@ class RbdImages:
             flags=tuple(document.get("flags", ())),
         )
 
-    def ensure_size(self, pool: str, name: str, size_bytes: int) -> None:
-        """Grow the image to that size. Raises GrampusError when it is bigger already."""
+    def ensure_size(
+        self, pool: str, name: str, size_bytes: int, *, limit_s: float | None = None
+    ) -> None:
+        """Grow the image to that size, within `limit_s` if given.
+
+        Raises GrampusError when it is bigger already.
+        """
         image = self.find(pool, name)
         if image is not None and image.size_bytes == size_bytes:
             return
         # Without --allow-shrink, rbd refuses to cut anything off.
         size = f"{size_bytes}B"
-        self._rbd("resize", "--no-progress", "--size", size, f"{pool}/{name}")
+        argv = ("resize", "--no-progress", "--size", size, f"{pool}/{name}")
+        self._rbd(*argv, timeout_s=limit_s or 60)
 
     def locks(self, pool: str, name: str) -> list[ImageLock]:
         """Who holds the exclusive lock of the image: one client, or none."""

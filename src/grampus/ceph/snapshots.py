@@ -188,13 +188,15 @@ class RbdSnapshots:
         argv = ["snap", "create", "--no-progress", f"{pool}/{image}@{snapshot}"]
         self._rbd(argv, accept=(EEXIST,), timeout_s=SNAPSHOT_TIMEOUT_S)
 
-    def ensure_absent(self, pool: str, image: str, snapshot: str) -> None:
-        """Remove a snapshot. Raises GrampusError when it is protected.
+    def ensure_absent(
+        self, pool: str, image: str, snapshot: str, *, limit_s: float | None = None
+    ) -> None:
+        """Remove a snapshot, within `limit_s` if given. Raises GrampusError when it is protected.
 
         The cluster keeps the data of one that has clones for as long as they stand on it.
         """
         argv = ["snap", "rm", "--no-progress", f"{pool}/{image}@{snapshot}"]
-        self._rbd(argv, accept=(ENOENT,), timeout_s=SNAPSHOT_TIMEOUT_S)
+        self._rbd(argv, accept=(ENOENT,), timeout_s=limit_s or SNAPSHOT_TIMEOUT_S)
 
     def ensure_all_absent(self, pool: str, image: str) -> None:
         """Remove every snapshot, protected or not; nothing happens when there is no image."""
@@ -203,13 +205,19 @@ class RbdSnapshots:
                 self.ensure_unprotected(pool, image, snapshot.name)
             self.ensure_absent(pool, image, snapshot.name)
 
-    def ensure_protected(self, pool: str, image: str, snapshot: str) -> None:
+    def ensure_protected(
+        self, pool: str, image: str, snapshot: str, *, limit_s: float | None = None
+    ) -> None:
         """From now on the snapshot cannot be removed, by anybody."""
-        self._rbd(["snap", "protect", f"{pool}/{image}@{snapshot}"], accept=(EBUSY,))
+        argv = ["snap", "protect", f"{pool}/{image}@{snapshot}"]
+        self._rbd(argv, accept=(EBUSY,), timeout_s=limit_s or 60)
 
-    def ensure_unprotected(self, pool: str, image: str, snapshot: str) -> None:
+    def ensure_unprotected(
+        self, pool: str, image: str, snapshot: str, *, limit_s: float | None = None
+    ) -> None:
         """The snapshot can be removed again."""
-        self._rbd(["snap", "unprotect", f"{pool}/{image}@{snapshot}"], accept=(EINVAL,))
+        argv = ["snap", "unprotect", f"{pool}/{image}@{snapshot}"]
+        self._rbd(argv, accept=(EINVAL,), timeout_s=limit_s or 60)
 
     def roll_back(
         self, pool: str, image: str, snapshot: str, report: Report = report_nowhere

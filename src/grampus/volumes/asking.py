@@ -7,21 +7,35 @@ from __future__ import annotations
 
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.rbd import RbdImages
+from grampus.ceph.reporting import Watch
+from grampus.core.clock import Clock
+from grampus.core.errors import GrampusError, RefusedError
 from grampus.hosts.port import Fleet, Host
 from grampus.volumes.attaching import Attacher
 from grampus.volumes.decide_clients import decide_silent_owner, owner_is_silent
-from grampus.volumes.drivers.port import Driver, MapRequest
+from grampus.volumes.drivers.port import ClientAnswer, Driver, MapRequest
 from grampus.volumes.live import LiveVolume, note_missing_log
 from grampus.volumes.model import VolumeRecord
+
+# A client renews its watch every 5 s, and the watch lasts 30 s: one that had an answer a moment ago
+# keeps its watch for longer than this.
+HEARD_FOR_S = 20.0
+LOOK_EVERY_S = 5.0
 
 
 class Asking:
     """Asks whoever serves a volume; nothing of it is recorded."""
 
     def __init__(
-        self, fleet: Fleet, cluster: CephCluster, images: RbdImages, attacher: Attacher
+        self,
+        fleet: Fleet,
+        cluster: CephCluster,
+        images: RbdImages,
+        attacher: Attacher,
+        clock: Clock,
     ) -> None:
         self._fleet = fleet
+        self._clock = clock
         self._cluster = cluster
         self._images = images
         self._attacher = attacher
@@ -45,25 +59,39 @@ class Asking:
             driver, request = driven
             driver.draw_down(self._fleet.host(record.host), request)
 
-    def require_heard(self, record: VolumeRecord) -> None:
-        """Raise RefusedError with code `owner-silent` if the volume's client would lose its lock.
+    def require_heard(self, record: VolumeRecord) -> float | None:
+        """How long a command may take that takes the lock of the image; None: there is no limit.
 
+        Raises RefusedError with code `owner-silent` if the volume's client would lose its lock.
         Asks the client itself where its driver can: the watch of a client that is cut off is there
         for 30 s more, and a command that began meanwhile would break the lock at the end of it.
         """
         if record.host is None:
-            return  # its own client is gone, and whoever attaches it next asks for the lock anew
+            # Its own client is gone, and whoever attaches it next asks for the lock again.
+            return None
         found = self._client_of(record)
         if found is not None:
             driver, host, request = found
             answer = driver.check_cluster(host, request)
             if answer.is_done:
-                return
+                return HEARD_FOR_S
             if answer.is_silent:
-                raise owner_is_silent(
-                    record, f"the cluster does not answer its client there ({answer.said})"
-                )
+                raise _not_answered(record, answer)
         self._require_watching(record)
+        return None
+
+    def watch(self, record: VolumeRecord) -> Watch:
+        """For a long command: it is ended before the volume's client would lose its lock."""
+        return Watch(lambda: self.find_silence(record), LOOK_EVERY_S, self._clock.monotonic_s)
+
+    def find_silence(self, record: VolumeRecord) -> GrampusError | None:
+        """The error of `require_heard` if the volume's client says that it is not heard."""
+        found = self._client_of(record)
+        if found is None:
+            return None
+        driver, host, request = found
+        answer = driver.check_cluster(host, request)
+        return _not_answered(record, answer) if answer.is_silent else None
 
     def take_snapshot(self, record: VolumeRecord, snapshot: str) -> bool:
         """A snapshot taken by the volume's own client, which holds everything flushed (INV-4).
@@ -77,9 +105,7 @@ class Asking:
         driver, host, request = found
         answer = driver.take_snapshot(host, request, snapshot)
         if answer.is_silent:
-            raise owner_is_silent(
-                record, f"the cluster does not answer its client there ({answer.said})"
-            )
+            raise _not_answered(record, answer)
         return answer.is_done
 
     def _require_watching(self, record: VolumeRecord) -> None:
@@ -105,3 +131,8 @@ class Asking:
         if driven is None or record.host is None or not self._fleet.is_reachable(record.host):
             return None
         return driven[0], self._fleet.host(record.host), driven[1]
+
+
+def _not_answered(record: VolumeRecord, answer: ClientAnswer) -> RefusedError:
+    why = f"the cluster does not answer its client there ({answer.said})"
+    return owner_is_silent(record, why)

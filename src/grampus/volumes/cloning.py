@@ -151,6 +151,7 @@ class Cloning:
             record.spec.image,
             lambda copied: self._progress.detail(f"{copied:.0%} copied", fraction=copied),
             lambda done: self._progress.detail(f"object maps {done:.0%} made", fraction=done),
+            None if record.host is None else self._asking.watch(record),
         )
 
     def needs_flattening(self, record: VolumeRecord) -> bool:

@@ -133,14 +133,15 @@ class Encrypting:
         """What an image says of its encryption; None: it has none."""
         return self._images.metadata(pool, image).get(ENCRYPTION_FACT)
 
-    def ensure_size(self, spec: VolumeSpec) -> None:
+    def ensure_size(self, spec: VolumeSpec, *, limit_s: float | None = None) -> None:
         """The volume's image at the size of the volume; it may be in use. Errors as `find_key`.
 
+        Within `limit_s`, if given, where no key has to be derived first.
         Raises GrampusError when it is bigger already.
         """
         size_bytes = image_bytes(spec)
         if spec.encryption is None:
-            self._images.ensure_size(spec.pool, spec.image, size_bytes)
+            self._images.ensure_size(spec.pool, spec.image, size_bytes, limit_s=limit_s)
             return
         if self._image_size(spec) == size_bytes:
             return

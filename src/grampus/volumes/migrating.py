@@ -247,7 +247,12 @@ class Migrating:
             copied = max(copied, done)
             self._progress.detail(f"{copied:.0%} copied", fraction=copied)
 
+        record = self._records.get(order.name)
+
         def look() -> GrampusError | None:
+            silence = self._asking.find_silence(record)
+            if silence is not None:
+                return silence
             if copied >= 1:
                 return None  # what is left takes no room, and gives back that of the former image
             try:
@@ -257,7 +262,7 @@ class Migrating:
                 self._progress.detail(f"The room cannot be seen now: {error}", fraction=copied)
                 return None
 
-        self._asking.require_heard(self._records.get(order.name))
+        self._asking.require_heard(record)
         watch = Watch(look, LOOK_EVERY_S, self._clock.monotonic_s)
         self._rbd.execute(order.to_pool, order.image, report, watch)
 

@@ -90,7 +90,7 @@ def build_parts(
     attacher = Attacher(
         tag, records, fleet, cluster, images, program, clock, progress, encrypting.find_key
     )
-    asking = Asking(fleet, cluster, images, attacher)
+    asking = Asking(fleet, cluster, images, attacher, clock)
     resizing = Resizing(records, fleet, images, attacher, encrypting, asking)
     fencing = Fencing(records, fleet, cluster, images, clock)
     journals = Journals(records, fleet, images, attacher, program)

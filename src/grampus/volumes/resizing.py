@@ -109,8 +109,8 @@ class Resizing:
             )
 
     def _grow_image(self, spec: VolumeSpec) -> None:
-        self._asking.require_heard(self._records.get(spec.name))
-        self._encrypting.ensure_size(spec)
+        limit_s = self._asking.require_heard(self._records.get(spec.name))
+        self._encrypting.ensure_size(spec, limit_s=limit_s)
 
     def _record(self, spec: VolumeSpec) -> None:
         record = self._records.find(spec.name)

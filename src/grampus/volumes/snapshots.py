@@ -142,16 +142,18 @@ class Snapshots:
         found = [] if record is None else self._list(record)
         if record is not None and any(known.name == snapshot for known in found):
             self.require_removable(name, snapshot)
-            self._asking.require_heard(record)
-            self._snapshots.ensure_absent(record.spec.pool, record.spec.image, snapshot)
+            limit_s = self._asking.require_heard(record)
+            spec = record.spec
+            self._snapshots.ensure_absent(spec.pool, spec.image, snapshot, limit_s=limit_s)
 
     def ensure_released(self, name: str, snapshot: str) -> None:
         """Remove a snapshot, also one that has clones: they keep its data until they are gone."""
         record = self._records.find(name)
         found = [] if record is None else self._list(record)
         if record is not None and any(known.name == snapshot for known in found):
-            self._asking.require_heard(record)
-            self._snapshots.ensure_absent(record.spec.pool, record.spec.image, snapshot)
+            limit_s = self._asking.require_heard(record)
+            spec = record.spec
+            self._snapshots.ensure_absent(spec.pool, spec.image, snapshot, limit_s=limit_s)
 
     def require_removable(self, name: str, snapshot: str) -> None:
         """Raise RefusedError with code `protected` or `has-clones`, NotFoundError."""
@@ -173,11 +175,11 @@ class Snapshots:
         found = self._require(record, snapshot)
         if found.is_protected == protected:
             return
-        self._asking.require_heard(record)
+        limit_s = self._asking.require_heard(record)
         change = (
             self._snapshots.ensure_protected if protected else self._snapshots.ensure_unprotected
         )
-        change(record.spec.pool, record.spec.image, snapshot)
+        change(record.spec.pool, record.spec.image, snapshot, limit_s=limit_s)
 
     def plan_rollback(self, name: str, snapshot: str) -> RollbackOrder:
         """The rollback, if it can be done now.

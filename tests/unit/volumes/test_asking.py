@@ -8,6 +8,7 @@ import pytest
 
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.units import GIB
+from grampus.volumes.asking import HEARD_FOR_S
 from grampus.volumes.model import CloneSource
 
 from .world import IMAGE, POOL, World
@@ -121,3 +122,22 @@ def test_notes_are_written_without_the_lock(attached: World, watch_has_ended: bo
     attached.service().set_metadata("demo", {"flavour": "mysql"})
     assert attached.image.metadata["grampus.flavour"] == "mysql"
     assert attached.cluster.broken_locks == []
+
+
+def test_a_command_beside_a_client_ends_before_the_watch_of_it_could(attached: World) -> None:
+    asking = attached.service()._snapshots._asking
+    record = attached.service().get("demo")
+    assert asking.require_heard(record) == HEARD_FOR_S
+    attached.cluster.are_volumeds_old = True
+    assert asking.require_heard(record) is None
+    attached.service().ensure_detached("demo")
+    assert asking.require_heard(attached.service().get("demo")) is None
+
+
+def test_a_flattening_is_ended_when_the_client_is_cut_off_meanwhile(attached: World) -> None:
+    watch = attached.service()._snapshots._asking.watch(attached.service().get("demo"))
+    assert watch.look() is None
+    cut_off(attached, watch_has_ended=False)
+    error = watch.look()
+    assert error is not None
+    assert error.code == "owner-silent"
