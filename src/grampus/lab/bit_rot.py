@@ -220,7 +220,7 @@ class BitRot:
         """
         said = []
         for host in self._fleet.lab_hosts():
-            if not self._fleet.is_reachable(host.name):
+            if host.name not in self._spec.osd_hosts or not self._fleet.is_reachable(host.name):
                 continue
             running = {s.name for s in host.observe_daemons() if s.state == "running"}
             listed = host.run(["find", str(osd_directory(host)), "-name", "rot-*.json"])

@@ -104,6 +104,7 @@ class Migrating:
         require_pool(pool, observe_image_pools(self._cluster))
         self._exchanging.require_ready(record)
         require_unfenced(record)
+        self._asking.require_heard(record)
         # Clones in use would have to open their parent in another pool, with keys of their own.
         self._creating.require_removable(name)
         there = spec.model_copy(update={"pool": pool})
@@ -250,12 +251,11 @@ class Migrating:
         record = self._records.get(order.name)
 
         def look() -> GrampusError | None:
-            silence = self._asking.find_silence(record)
-            if silence is not None:
-                return silence
-            if copied >= 1:
-                return None  # what is left takes no room, and gives back that of the former image
             try:
+                silence = self._asking.find_silence(record)
+                if silence is not None or copied >= 1:
+                    # What is left then takes no room, and gives back that of the former image.
+                    return silence
                 return self._find_filling(order, copied, others_bytes)
             except GrampusError as error:
                 # The MONs may be choosing a leader: no reason to stop a copy that goes on.

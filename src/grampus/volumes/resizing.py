@@ -37,8 +37,8 @@ class Resizing:
     def plan(self, name: str, size_bytes: int) -> VolumeSpec:
         """The volume as it shall be, its size rounded up to whole MiB.
 
-        Raises NotFoundError, HostUnreachableError, and RefusedError with code `shrink` or
-        `cannot-grow`. Whether the pool has room is for the caller to check.
+        Raises NotFoundError, HostUnreachableError, and RefusedError with code `shrink`,
+        `cannot-grow` or `owner-silent`. Whether the pool has room is for the caller to check.
         """
         record = self._records.get(name)
         spec = record.spec.model_copy(update={"size_bytes": whole_mib(size_bytes)})
@@ -54,6 +54,8 @@ class Resizing:
                 code="shrink",
             )
         self._require_growing(record)
+        # Before the operation begins: one that has begun is always finished.
+        self._asking.require_heard(record)
         return spec
 
     def steps(self, spec: VolumeSpec) -> list[Step]:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -143,6 +144,8 @@ class RottenFleet:
     def is_reachable(self, name: str) -> bool:
         return True
 
+    reaches_cluster = is_reachable
+
 
 def flip(*arguments: str) -> str:
     argv = [sys.executable, "-c", FLIP_BIT, *arguments]
@@ -200,6 +203,13 @@ def test_an_osd_that_ends_by_it_gets_its_data_back(host: RottenHost) -> None:
         rot.flip(rot.plan("databases", "shop.1/db-shop", osd=0, count=3))
     assert caught.value.code == "overwritten"
     assert (differing(host), host.osd_runs, host.files) == ([], True, {})
+
+
+def test_heal_looks_for_nothing_on_a_host_without_osds() -> None:
+    spec = SPEC.model_copy(update={"host_count": 4, "osd_host_count": 3})
+    fleet = SimpleNamespace(lab_hosts=lambda: [SimpleNamespace(name="h4")])
+    rot = BitRot(spec, cast(LabFleet, fleet), FakeClock(), SilentProgress())
+    assert rot.take_back() == []
 
 
 def test_heal_takes_back_what_an_osd_ended_by_later(host: RottenHost) -> None:

@@ -21,6 +21,7 @@ from tests.unit.mon_commands import as_ceph_command
 
 from .encryption_commands import answer_encryption
 from .fact_commands import answer_facts
+from .lock_commands import takes_lock
 from .migration_commands import (
     Moving,
     SlowCopy,
@@ -108,16 +109,6 @@ class Image:
         self.frames = self.trimmed_bytes = 0
         if self.is_journal_open:
             self.metadata["grampus.journal"] = "drained"
-
-
-def takes_lock(argv: Sequence[str]) -> bool:
-    """Whether librbd takes the image's exclusive lock for a command of `rbd`."""
-    match list(argv):
-        case ["snap", "create" | "rm" | "protect" | "unprotect" | "rollback", *_]:
-            return True
-        case ["resize" | "flatten" | "feature", *_] | ["image-meta", "set" | "remove", *_]:
-            return True
-    return False
 
 
 class FakeCluster:
