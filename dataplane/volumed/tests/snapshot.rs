@@ -1,6 +1,6 @@
 //! Snapshots that the control socket asks for: with a cluster that hangs, refuses, or is late.
 
-#![allow(clippy::unwrap_used, reason = "a test may fail loudly")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail loudly")]
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -221,11 +221,12 @@ fn one_that_is_late_is_removed_again() {
 
 #[test]
 fn one_during_which_requests_went_on_is_removed_again() {
-    for lose in [
-        (|gate: &Gate| gate.release(Hold::OwnSnapshot)) as fn(&Gate),
+    let losses: [fn(&Gate); 3] = [
+        |gate| gate.release(Hold::OwnSnapshot),
         |gate| gate.refuse(Refusal::Fenced),
         |gate| gate.refuse(Refusal::Failed),
-    ] {
+    ];
+    for lose in losses {
         let bench = bench();
         let gate = Arc::clone(&bench.gate);
         *bench.image.meanwhile.lock().unwrap() = Some(Box::new(move || lose(&gate)));

@@ -21,6 +21,7 @@ from tests.unit.mon_commands import as_ceph_command
 
 from .encryption_commands import answer_encryption
 from .fact_commands import answer_facts
+from .lock_commands import takes_lock
 from .migration_commands import (
     Moving,
     SlowCopy,
