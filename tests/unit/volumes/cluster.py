@@ -111,16 +111,6 @@ class Image:
             self.metadata["grampus.journal"] = "drained"
 
 
-def takes_lock(argv: Sequence[str]) -> bool:
-    """Whether librbd takes the image's exclusive lock for a command of `rbd`."""
-    match list(argv):
-        case ["snap", "create" | "rm" | "protect" | "unprotect" | "rollback", *_]:
-            return True
-        case ["resize" | "flatten" | "feature", *_] | ["image-meta", "set" | "remove", *_]:
-            return True
-    return False
-
-
 class FakeCluster:
     """A `CommandRunner`."""
 

@@ -31,7 +31,7 @@ from .encryption_commands import data_bytes, filesystem_bytes, opening_problem, 
 from .exchange_answers import answer_exchange, heard_loops, open_journal
 from .local_disk import Log, drain_log, list_asides, open_log, require_removable, write_log
 from .namespace_commands import split_name
-from .volumed_answers import STATISTICS, journal_status
+from .volumed_answers import STATISTICS, volumed_status
 
 Path = PurePosixPath
 
@@ -443,23 +443,13 @@ class FakeHost:
         state = "fenced" if self.cluster.is_fenced(daemon.client) else "running"
         match command:
             case "status":
-                return 0, json.dumps(
-                    {
-                        "state": state,
-                        "state_reason": None,
-                        "size_bytes": daemon.size_bytes,
-                        "client_address": daemon.client.address,
-                        "lock_owner": True,
-                        "transport": {"name": daemon.transport, "reason": "the kernel has it"},
-                        "in_flight": 2,
-                        "oldest_in_flight_ms": 1.5,
-                        "write_path": daemon.write_path,
-                        "journal": journal_status(image.frames, daemon.write_path)
-                        if daemon.write_path != "direct"
-                        else None,
-                        "a later version says more": {},
-                    }
-                )
+                facts = {
+                    "state": state,
+                    "size_bytes": daemon.size_bytes,
+                    "client_address": daemon.client.address,
+                    "write_path": daemon.write_path,
+                }
+                return 0, json.dumps(volumed_status(facts, daemon.transport, image.frames))
             case "draw-down":
                 image.apply_journal(closes=False)
                 return 0, json.dumps({"held_bytes": 0})

@@ -37,3 +37,18 @@ def journal_status(frames: int, mode: str) -> dict[str, object]:
         "max_lag_ms": 100.0 if mode == "cache" else None,
         "local_asides": [],
     }
+
+
+def volumed_status(facts: dict[str, object], transport: str, frames: int) -> dict[str, object]:
+    """What `volumed ctl status` prints of a client with these facts and a journal of `frames`."""
+    write_path = str(facts["write_path"])
+    return {
+        **facts,
+        "state_reason": None,
+        "lock_owner": True,
+        "transport": {"name": transport, "reason": "the kernel has it"},
+        "in_flight": 2,
+        "oldest_in_flight_ms": 1.5,
+        "journal": journal_status(frames, write_path) if write_path != "direct" else None,
+        "a later version says more": {},
+    }
