@@ -210,6 +210,7 @@ def test_a_journal_that_lost_an_object_is_refused_until_that_is_accepted(lab: Co
         assert "--accept-loss" in refused.stderr
         assert "slot 0000 of the journal is missing" in refused.stderr
         assert f"{prefix}.0000" not in machine.ok(*rados, "ls")
+        lab.ok("volume", "detach", name)
         refused = lab.run("volume", "replay", name)
         assert "--accept-loss" in refused.stderr
         replayed = lab.json("volume", "replay", name, "--accept-loss")

@@ -16,5 +16,6 @@ def explain_remedy(name: str) -> str:
     """What the user of the volume `name` can do."""
     return (
         "Bring the lost objects back, or restore from a backup. To give up what is lost: "
-        f"`grampus volume replay {name} --accept-loss`; then check the file system."
+        f"`grampus volume detach {name}`, then `grampus volume replay {name} --accept-loss`; "
+        "check the file system after that."
     )
