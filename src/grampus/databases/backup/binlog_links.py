@@ -17,10 +17,10 @@ from typing import Protocol
 from grampus.databases.backup.binlog_events import BinlogScanner, Previous, Transaction
 from grampus.databases.backup.binlogs import IN_USE_AT, IN_USE_BIT, Stretch
 from grampus.databases.backup.decide_schedule import BinlogPlace
-from grampus.databases.backup.gtid_tally import GtidTally, difference
+from grampus.databases.backup.gtid_tally import GtidTally
 from grampus.databases.backup.model import BackupManifest
 from grampus.databases.backup.replay_plan import to_us
-from grampus.databases.replicas.gtid_sets import GtidSet, parse_gtid_set
+from grampus.databases.replicas.gtid_sets import GtidSet, parse_gtid_set, subtract
 
 # How far the clocks of a database's host and of the cluster, which tells a backup's time, may be
 # apart.
@@ -72,11 +72,11 @@ def leads_on(
     if executed is None:
         return False
     known = parse_gtid_set("mysql", executed)
-    if difference(head.previous, known):
+    if subtract(head.previous, known):
         return False
     first = head.first
     if first is None or not GtidTally(known).has(first.source, first.number):
-        return not difference(known, head.previous)
+        return not subtract(known, head.previous)
     return first.committed_us <= to_us(taken_at + timedelta(seconds=CLOCKS_APART_S))
 
 

@@ -1,16 +1,13 @@
-"""Sets of GTIDs that grow one by one, and what one has that another lacks: pure.
+"""A set of GTIDs that grows one by one, as the events of binary logs are read: pure.
 
-Beside `replicas.gtid_sets`, which reads what a server says and counts.
+`replicas.gtid_sets` has the arithmetic of whole sets.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
 
 from grampus.databases.replicas.gtid_sets import GtidSet
-
-_SHOWN_INTERVALS = 8  # in a message
 
 
 class GtidTally:
@@ -64,61 +61,6 @@ class GtidTally:
 
 
 _ABOVE_ALL = 1 << 64  # GTID numbers have 63 bits
-
-
-def union(sets: Iterable[GtidSet]) -> GtidSet:
-    """What any of them has."""
-    tally = GtidTally()
-    for one in sets:
-        tally.add_all(one)
-    return tally.transactions
-
-
-def difference(wanted: GtidSet, there: GtidSet) -> GtidSet:
-    """What `wanted` has and `there` lacks."""
-    whole, taken = union([wanted]), union([there])
-    found: dict[str, tuple[tuple[int, int], ...]] = {}
-    for source, intervals in whole.items():
-        left = tuple(_left(intervals, taken.get(source, ())))
-        if left:
-            found[source] = left
-    return found
-
-
-def common(one: GtidSet, other: GtidSet) -> GtidSet:
-    """What both have."""
-    return difference(one, difference(one, other))
-
-
-def render_gtid_set(transactions: GtidSet) -> str:
-    """It as MySQL writes it; long ones are cut short, for a message."""
-    words = [
-        f"{source}:{first}" if first == last else f"{source}:{first}-{last}"
-        for source, intervals in sorted(transactions.items())
-        for first, last in intervals
-    ]
-    more = len(words) - _SHOWN_INTERVALS
-    shown = ", ".join(words[:_SHOWN_INTERVALS])
-    return f"{shown} and {more} more" if more > 0 else shown or "none"
-
-
-def _left(
-    intervals: Iterable[tuple[int, int]], taken: tuple[tuple[int, int], ...]
-) -> list[tuple[int, int]]:
-    left: list[tuple[int, int]] = []
-    for first, last in intervals:
-        at = first
-        for taken_first, taken_last in taken:
-            if taken_last < at:
-                continue
-            if taken_first > last:
-                break
-            if taken_first > at:
-                left.append((at, taken_first - 1))
-            at = taken_last + 1
-        if at <= last:
-            left.append((at, last))
-    return left
 
 
 def _size(interval: tuple[int, int]) -> int:

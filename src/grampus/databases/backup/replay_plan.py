@@ -19,14 +19,14 @@ from datetime import datetime, timedelta
 from grampus.core.errors import GrampusError
 from grampus.databases.backup.binlog_events import BinlogScanner, Previous, Transaction
 from grampus.databases.backup.errors import damaged
-from grampus.databases.backup.gtid_tally import (
-    GtidTally,
-    common,
-    difference,
-    render_gtid_set,
-    union,
+from grampus.databases.backup.gtid_tally import GtidTally
+from grampus.databases.replicas.gtid_sets import (
+    GtidSet,
+    describe_gtid_set,
+    intersect,
+    subtract,
+    unite,
 )
-from grampus.databases.replicas.gtid_sets import GtidSet
 
 # A clock that is set back by more is not noticed.
 LOOK_AHEAD_US = 3600 * 1_000_000
@@ -121,9 +121,9 @@ class _Reader:
                 ReplayFile(seen.name, seen.end_bytes, seen.applied.transactions) for seen in applied
             ),
             previous=self._previous or {},
-            transactions=union(seen.applied.transactions for seen in applied),
+            transactions=unite(*(seen.applied.transactions for seen in applied)),
             count=sum(seen.applied.count for seen in applied),
-            later=union(seen.later.transactions for seen in self._files),
+            later=unite(*(seen.later.transactions for seen in self._files)),
             out_of_order=self._out_of_order,
         )
 
@@ -133,12 +133,12 @@ class _Reader:
             self._previous = said
             self._known.add_all(said)
             return
-        missing, foreign = difference(known, said), difference(said, known)
+        missing, foreign = subtract(known, said), subtract(said, known)
         if missing or foreign:
             what = (
-                f"it does not know {render_gtid_set(missing)}"
+                f"it does not know {describe_gtid_set(missing)}"
                 if missing
-                else f"{render_gtid_set(foreign)} came before it"
+                else f"{describe_gtid_set(foreign)} came before it"
             )
             raise _gap(
                 self._database, f"{name} does not go on where the log before it ended: {what}"
@@ -181,34 +181,34 @@ def decide_expected(plan: ReplayPlan, executed: GtidSet, backup_id: str, databas
     `executed` is what it has executed before. Raises GrampusError with code `archive-gap` when the
     logs do not lead on from that, and `backup-too-late` when it has more than the moment allows.
     """
-    missing = difference(plan.previous, executed)
+    missing = subtract(plan.previous, executed)
     if missing:
         raise _gap(
             database,
-            f"the backup {backup_id} does not have {render_gtid_set(missing)}, which the first "
+            f"the backup {backup_id} does not have {describe_gtid_set(missing)}, which the first "
             "archived log needs",
         )
-    too_late = common(executed, plan.later)
+    too_late = intersect(executed, plan.later)
     if too_late:
         raise GrampusError(
-            f"The backup {backup_id} of {database} already has {render_gtid_set(too_late)}, which "
-            "was committed after the moment by the clock of the database's host.",
+            f"The backup {backup_id} of {database} already has {describe_gtid_set(too_late)}, "
+            "which was committed after the moment by the clock of the database's host.",
             "Restore a moment that is a few seconds later, or an earlier backup as it is: "
             f"`grampus db backup list {database} --from PLACE` shows when each was taken.",
             code="backup-too-late",
         )
-    return union([executed, plan.transactions])
+    return unite(executed, plan.transactions)
 
 
 def require_executed(expected: GtidSet, executed: GtidSet, database: str) -> None:
     """Raise GrampusError with code `replay-incomplete` unless both are the same."""
-    missing, foreign = difference(expected, executed), difference(executed, expected)
+    missing, foreign = subtract(expected, executed), subtract(executed, expected)
     if not missing and not foreign:
         return
     said = (
-        f"it lacks {render_gtid_set(missing)}"
+        f"it lacks {describe_gtid_set(missing)}"
         if missing
-        else f"it has {render_gtid_set(foreign)} besides"
+        else f"it has {describe_gtid_set(foreign)} besides"
     )
     raise GrampusError(
         f"The database {database} would not have what was committed before the moment: {said}.",
@@ -228,7 +228,7 @@ def decide_rounds(
     rounds: list[list[ReplayFile]] = []
     room_bytes = 0
     for file in files:
-        if not difference(file.transactions, executed):
+        if not subtract(file.transactions, executed):
             continue
         if not rounds or file.end_bytes > room_bytes:
             rounds.append([])

@@ -14,7 +14,6 @@ from grampus.core.clock import Clock, wait_until
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.units import MIB, format_bytes
 from grampus.databases.administrator import Administrator, StatementFailedError
-from grampus.databases.backup.gtid_tally import difference, render_gtid_set
 from grampus.databases.backup.replay_plan import ReplayFile
 from grampus.databases.backup.replay_sql import (
     DURABLE,
@@ -45,7 +44,12 @@ from grampus.databases.layout import (
     VOLUME_IN_DAEMON,
     InstancePlan,
 )
-from grampus.databases.replicas.gtid_sets import GtidSet, parse_gtid_set
+from grampus.databases.replicas.gtid_sets import (
+    GtidSet,
+    describe_gtid_set,
+    parse_gtid_set,
+    subtract,
+)
 from grampus.databases.stopping import ensure_stopping
 from grampus.hosts.port import Host, Limits
 
@@ -175,9 +179,9 @@ class ReplayServer:
                 idle_since_s, before = now_s, applying.executed
             executed = parse_gtid_set("mysql", applying.executed)
             told(executed)
-            missing = difference(wanted, executed)
+            missing = subtract(wanted, executed)
             if missing and now_s - idle_since_s > IDLE_S:
-                raise self._failed(f"the server passed over {render_gtid_set(missing)}")
+                raise self._failed(f"the server passed over {describe_gtid_set(missing)}")
             return not missing
 
         wait_until(

@@ -16,7 +16,6 @@ from grampus.databases.administrator import administrator_of
 from grampus.databases.backup.archive import BinlogArchive
 from grampus.databases.backup.binlogs import Piece, require_contiguous
 from grampus.databases.backup.catalogue import BackupCatalogue
-from grampus.databases.backup.gtid_tally import union
 from grampus.databases.backup.keys import BackupKeys
 from grampus.databases.backup.model import ReplayOrder, RestoreOrder
 from grampus.databases.backup.opening import open_target
@@ -32,7 +31,7 @@ from grampus.databases.backup.replay_server import ReplayServer
 from grampus.databases.backup.replay_sql import EXECUTED_SQL
 from grampus.databases.backup.stretch_names import owner_of_stretch
 from grampus.databases.database_work import DatabaseWork
-from grampus.databases.replicas.gtid_sets import GtidSet, count_missing, parse_gtid_set
+from grampus.databases.replicas.gtid_sets import GtidSet, count_missing, parse_gtid_set, unite
 from grampus.databases.step_ports import StepPorts
 
 # Of logs on the host's disk at a time, twice: some are fetched while others are applied.
@@ -79,7 +78,7 @@ class ReplayWork:
         over has all that was applied; its own events may have added to that."""
         rows = administrator_of(self._ports, self._order.database).query(EXECUTED_SQL)
         executed = parse_gtid_set("mysql", rows[0][0] if rows and rows[0] else "")
-        require_executed(union([self._expected, executed]), executed, self._order.database.name)
+        require_executed(unite(self._expected, executed), executed, self._order.database.name)
 
     def _decide(self, archive: BinlogArchive, logs: dict[str, list[Piece]]) -> ReplayPlan:
         progress = self._ports.progress

@@ -14,6 +14,7 @@ from grampus.databases.model import FlavourName
 
 # Intervals by source, first and last transaction both inside.
 GtidSet = Mapping[str, tuple[tuple[int, int], ...]]
+_SHOWN_INTERVALS = 8  # in a message
 
 
 def parse_gtid_set(flavour: FlavourName, text: str) -> GtidSet:
@@ -44,13 +45,19 @@ def count_missing(wanted: GtidSet, there: GtidSet) -> int:
 
 def subtract(these: GtidSet, those: GtidSet) -> GtidSet:
     """The transactions of `these` that are not in `those`."""
+    whole, taken = unite(these), unite(those)
     left = {
         source: tuple(
-            piece for interval in intervals for piece in _without(interval, those.get(source, ()))
+            piece for interval in intervals for piece in _without(interval, taken.get(source, ()))
         )
-        for source, intervals in these.items()
+        for source, intervals in whole.items()
     }
     return {source: pieces for source, pieces in left.items() if pieces}
+
+
+def intersect(one: GtidSet, other: GtidSet) -> GtidSet:
+    """The transactions that are in both."""
+    return subtract(one, subtract(one, other))
 
 
 def unite(*sets: GtidSet) -> GtidSet:
@@ -81,6 +88,18 @@ def render_gtid_set(transactions: GtidSet) -> str:
         for source, intervals in sorted(transactions.items())
         if intervals
     )
+
+
+def describe_gtid_set(transactions: GtidSet) -> str:
+    """The same for a message: cut short where there are many intervals, `none` where none."""
+    words = [
+        f"{source}:{first}" if first == last else f"{source}:{first}-{last}"
+        for source, intervals in sorted(transactions.items())
+        for first, last in intervals
+    ]
+    more = len(words) - _SHOWN_INTERVALS
+    shown = ", ".join(words[:_SHOWN_INTERVALS])
+    return f"{shown} and {more} more" if more > 0 else shown or "none"
 
 
 def parse_rendered(text: str) -> GtidSet:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from grampus.core.errors import GrampusError
-from grampus.databases.backup.gtid_tally import GtidTally, common, difference, union
+from grampus.databases.backup.gtid_tally import GtidTally
 from grampus.databases.backup.replay_plan import (
     ReplayPlan,
     decide_expected,
@@ -17,6 +17,7 @@ from grampus.databases.backup.replay_plan import (
     decide_rounds,
     require_executed,
 )
+from grampus.databases.replicas.gtid_sets import intersect, subtract, unite
 
 from .made_binlogs import SERVER, begin, transaction
 
@@ -72,7 +73,7 @@ def test_logs_are_applied_up_to_the_last_commit_before_the_moment(
     plan = decide(*logs)
     assert plan.transactions == ({SERVER: ((1, last),)} if last else {})
     assert (plan.count, plan.out_of_order) == (last, out_of_order)
-    assert not common(plan.transactions, plan.later)
+    assert not intersect(plan.transactions, plan.later)
 
 
 def test_log_ends_behind_the_last_transaction_that_counts() -> None:
@@ -150,9 +151,9 @@ def test_sets_are_as_sets_of_numbers_are(seed: int) -> None:
         numbers.append(chosen)
         sets.append(tally.transactions)
     for found, wanted in [
-        (union(sets), numbers[0] | numbers[1]),
-        (difference(*sets), numbers[0] - numbers[1]),
-        (common(*sets), numbers[0] & numbers[1]),
+        (unite(*sets), numbers[0] | numbers[1]),
+        (subtract(*sets), numbers[0] - numbers[1]),
+        (intersect(*sets), numbers[0] & numbers[1]),
     ]:
         spelled = {n for first, last in found.get("s", ()) for n in range(first, last + 1)}
         assert spelled == wanted
