@@ -16,13 +16,42 @@ from grampus.ceph.rbd import CREATE_IMAGE
 
 KEY = "grampus.identity"
 _RADOS = """
-import json, os
-class ObjectNotFound(Exception): pass
+import json, os, struct
+class Error(Exception): pass
+class ObjectNotFound(Error): pass
+class WriteOpCtx:
+    def __enter__(self):
+        self.facts = {}
+        return self
+    def __exit__(self, *_): pass
+    def execute(self, cls, method, data):
+        assert cls == "rbd"
+        if method == "get_object_prefix": return
+        assert method == "metadata_set"
+        (count,), at, texts = struct.unpack_from("<I", data), 4, []
+        while at < len(data):
+            (length,) = struct.unpack_from("<I", data, at)
+            texts.append(data[at + 4 : at + 4 + length].decode())
+            at += 4 + length
+        assert len(texts) == 2 * count
+        self.facts.update(zip(texts[::2], texts[1::2]))
 class Context:
     def __init__(self): self.namespace = ""
     def __enter__(self): return self
     def __exit__(self, *_): pass
     def set_namespace(self, namespace): self.namespace = namespace
+    def execute(self, name, cls, method, data):
+        # An image's id is its name here.
+        import rbd
+        image = name.removeprefix("rbd_id.")
+        if rbd.named(self, image) not in rbd.load().get("images", {}): raise ObjectNotFound
+        return 0, struct.pack("<I", len(image)) + image.encode()
+    def operate_write_op(self, operation, name):
+        import rbd
+        image = rbd.named(self, name.removeprefix("rbd_header."))
+        if image not in rbd.load().get("images", {}): raise ObjectNotFound
+        def put(images): images[image].update(operation.facts); return images
+        rbd.change("images", put)
 class Rados:
     def __init__(self, conffile, conf=None): pass
     def __enter__(self): return self
@@ -53,15 +82,13 @@ class RBD:
         change("images", lambda found: {**(found or {}), named(context, name): {}})
 class Image:
     def __init__(self, context, name, read_only=False):
-        self.name, self.read_only = named(context, name), read_only
+        assert read_only, "an image that can be written to takes its lock"
+        self.given, self.name = name, named(context, name)
         if self.name not in load().get("images", {}): raise ImageNotFound
     def __enter__(self): return self
     def __exit__(self, *_): pass
+    def id(self): return self.given
     def metadata_get(self, key): return load()["images"][self.name][key]
-    def metadata_set(self, key, value):
-        assert not self.read_only
-        def put(images): images[self.name][key] = value; return images
-        change("images", put)
 """
 
 

@@ -24,6 +24,18 @@ case $verb in
 esac
 """
 
+# The host has its own address and that of a database.
+IP = """#!/bin/sh
+shift 2  # -netns NAME
+case "$1" in
+    -json) echo '[{"addr_info": [
+        {"family": "inet", "local": "10.0.0.1", "prefixlen": 24},
+        {"family": "inet", "local": "10.0.0.100", "prefixlen": 24},
+        {"family": "inet6", "local": "fe80::1", "prefixlen": 64}]}]' ;;
+    *) echo "ip $*" >> "$FAKE/calls" ;;
+esac
+"""
+
 
 class Machine:
     def __init__(self, directory: Path) -> None:
@@ -61,8 +73,9 @@ class Machine:
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     programs = tmp_path / "bin"
     programs.mkdir()
-    (programs / "runc").write_text(RUNC)
-    (programs / "runc").chmod(0o755)
+    for name, script in (("runc", RUNC), ("ip", IP)):
+        (programs / name).write_text(script)
+        (programs / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:/usr/sbin:/usr/bin:/sbin:/bin")
     monkeypatch.setenv("FAKE", str(tmp_path))
     return Machine(tmp_path)
@@ -83,6 +96,7 @@ def test_power_cut_kills_the_daemons_then_the_host_and_keeps_the_data(machine: M
         "kill h1.qsd-demo KILL",
     ]
     assert kills[-1] == "kill h1.host KILL"
+    assert machine.calls("ip") == ["ip address delete 10.0.0.100/24 dev eth0"]
     assert not machine.host.is_up()
     assert data.read_text() == "precious"
     assert {status.state for status in machine.host.observe_daemons()} == {"stopped"}

@@ -193,7 +193,7 @@ def test_every_kind_that_closes_an_image_is_known_as_such() -> None:
     assert {name for name, kind in kinds.items() if kind.closes_image or kind.takes_volume} == {
         *("db.delete", "db.trash", "db.rename", "db.start", "db.stop", "db.set", "db.move"),
         *("db.migrate", "db.upgrade", "db.rollback", "db.rollback-for-good"),
-        *("db.replica-remove", "db.replica-renew"),
+        *("db.replica-remove", "db.replica-renew", "db.failover"),
     }
 
 

@@ -18,6 +18,7 @@ from grampus.databases.verify.decide_scratch import (
 )
 from grampus.databases.verify.leftovers import ScratchLeftovers
 from grampus.state.locks import hold_lock
+from grampus.volumes.model import CloneSource
 
 from ..world import LAB, World
 
@@ -112,11 +113,15 @@ def test_what_somebody_works_on_or_protects_stays(world: World) -> None:
 def test_one_that_cannot_be_deleted_keeps_no_other_from_it(world: World) -> None:
     clone(world, RESTORED, restore_test="demo")
     clone(world, CLONE, verify="demo")
-    service = world.service()
-    world.hosts[service.get(CLONE).spec.host].up = False
+    volumes = world.volumes
+    volumes.ensure_snapshot(CLONE, "before")
+    scratch = volumes.get(CLONE).spec
+    source = CloneSource(pool=scratch.pool, image=scratch.image, snapshot="before")
+    volumes.ensure_cloned(scratch.model_copy(update={"name": "kept", "image": "kept"}), source)
     events = clear_scratch(leftovers(world))
     assert {event.level for event in events} >= {"failed"}
-    world.hosts[service.get(CLONE).spec.host].up = True
+    assert set(names(world)) == {"demo", CLONE}
+    volumes.ensure_absent("kept")
     clear_scratch(leftovers(world))
     assert names(world) == ["demo"]
 
