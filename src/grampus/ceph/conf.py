@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from grampus.ceph.cluster import BLOCKLIST_EXPIRE_S
+
 
 @dataclass(frozen=True)
 class CephConf:
@@ -89,6 +91,10 @@ def render_ceph_conf(conf: CephConf) -> str:
         # wait for it too while their snapshot is taken.
         # Source: ceph.io, "Ceph paxos propose interval"; PaxosService::should_propose.
         "paxos propose interval": "0.05",
+        # A client whose exclusive lock librbd breaks is fenced for as long as one that Grampus
+        # fences, and such an entry replaces that of Grampus. The client's own option for it,
+        # `rbd_blocklist_expire_seconds`, makes Ceph 20.2's MONs refuse the command (EINVAL).
+        "mon osd blocklist default expire": str(BLOCKLIST_EXPIRE_S),
         # Otherwise each fault makes the cluster slower to notice the next one.
         "mon osd adjust heartbeat grace": "false",
         # In ms. By default a twentieth of the grace, averaged over up to 15 minutes: after a

@@ -23,7 +23,6 @@ from grampus.volumes.decide_local_log import (
     note_opened,
 )
 from grampus.volumes.drivers.volumed import (
-    CEPH_OPTIONS,
     VolumedProgram,
     key_file_options,
     last_line,
@@ -170,7 +169,6 @@ class Journals:
             *("--image", image),
             *("--user", record.ceph_user),
             *("--conf", "/etc/ceph/ceph.conf"),
-            *CEPH_OPTIONS,
             *command[1:],
         ]
         # timeout(1) ends it on the host too, with code 124.

@@ -50,6 +50,7 @@ osd heartbeat interval = 2
 osd heartbeat grace = 10
 osd mon report interval = 1
 paxos propose interval = 0.05
+mon osd blocklist default expire = 86400
 mon osd adjust heartbeat grace = false
 mon warn on slow ping time = 10000
 bluestore slow ops warn lifetime = 60

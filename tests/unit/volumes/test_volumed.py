@@ -97,7 +97,6 @@ def test_the_program_goes_to_the_host_and_serves_the_image_as_its_user(prepared:
     assert spec.argv == (
         *("/data/h1/bin/volumed", "serve"),
         *("--image", IMAGE, "--user", "u", "--conf", "/etc/ceph/ceph.conf"),
-        *("--ceph-option", "rbd_blocklist_expire_seconds=86400"),
         *("--mountpoint", str(EXPORT), "--socket", "/data/h1/exports/demo/control"),
         *("--transport", "auto", "--log-format", "text"),
     )

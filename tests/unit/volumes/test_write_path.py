@@ -203,7 +203,6 @@ def test_replay_brings_everything_into_the_image_and_leaves_nothing_on_the_host(
     assert tool == (
         *("timeout", "600", "/data/h1/bin/volumed", "replay", "--image", IMAGE),
         *("--user", "grampus.t.demo", "--conf", "/etc/ceph/ceph.conf"),
-        *("--ceph-option", "rbd_blocklist_expire_seconds=86400"),
     )
     # Again, it is not even asked for.
     commands = len(journaled.h1.commands)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path, PurePosixPath
 
-from grampus.ceph.cluster import BLOCKLIST_EXPIRE_S
 from grampus.core.errors import GrampusError
 from grampus.core.units import MIB
 from grampus.hosts.port import Bind, CommandResult, DaemonSpec, Host, Limits
@@ -45,8 +44,6 @@ MAX_SOCKET_PATH_LENGTH = 107
 # limit lies far above: it only keeps a defect from taking the host's memory.
 BASE_MEMORY_LIMIT_BYTES = 768 * MIB
 MEMORY_PER_CPU_BYTES = 2 * 32 * MIB
-# A client whose exclusive lock librbd breaks is fenced for as long as one that Grampus fences.
-CEPH_OPTIONS = ("--ceph-option", f"rbd_blocklist_expire_seconds={BLOCKLIST_EXPIRE_S}")
 # A journal holds at most 256 MiB, and as much again is on its way to the cluster.
 JOURNAL_MEMORY_BYTES = 2 * 256 * MIB
 # The index of the read cache, and what waits to be written to it and to the log on the host.
@@ -118,7 +115,6 @@ class Volumed:
                 *("--image", request.image),
                 *("--user", request.ceph_user),
                 *("--conf", "/etc/ceph/ceph.conf"),
-                *CEPH_OPTIONS,
                 *("--mountpoint", str(file)),
                 *("--socket", str(socket)),
                 *("--transport", request.transport),
