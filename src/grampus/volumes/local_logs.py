@@ -37,13 +37,22 @@ class LocalLogs:
         self._progress = progress
 
     def observe_asides(self, record: VolumeRecord) -> list[Aside]:
-        """Logs set aside on hosts that can be reached."""
-        return [
-            Aside(log.host, path)
-            for log in record.local_logs
-            if self._fleet.is_reachable(log.host)
-            for path in _observe_asides(self._fleet.host(log.host), record.spec.name)
-        ]
+        """Logs set aside on hosts that can be reached; a note names a disk that does not answer."""
+        found: list[Aside] = []
+        for log in record.local_logs:
+            if not self._fleet.is_reachable(log.host):
+                continue
+            try:
+                paths = _observe_asides(self._fleet.host(log.host), record.spec.name)
+            except CommandFailedError as error:
+                # A look shows everything else all the same: above all how the volume is.
+                self._progress.note(
+                    f"{log.host} cannot say whether it has logs of '{record.spec.name}' that were "
+                    f"set aside: {error.problem}"
+                )
+                continue
+            found += [Aside(log.host, path) for path in paths]
+        return found
 
     def ensure_drained_absent(self, record: VolumeRecord) -> None:
         """Remove drained directories, where it can be done now, and note it.

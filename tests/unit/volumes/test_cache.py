@@ -348,6 +348,15 @@ def test_a_log_set_aside_stays_while_its_host_cannot_say_whether_it_is_there(
     assert _asides(cached) == [ASIDE]
 
 
+def test_a_disk_that_does_not_answer_keeps_no_look_from_the_volume(cached: World) -> None:
+    cached.attach()
+    cached.h1.broken_programs["find"] = 1
+    assert _asides(cached) == []
+    cached.h1.broken_programs.clear()
+    cached.h1.files[cached.local_directory() / "log.aside-1-1"] = ("of before", 0o600)
+    assert _asides(cached) == [ASIDE]
+
+
 def test_a_log_that_cannot_be_looked_for_is_not_taken_for_none(cached: World) -> None:
     _leave(cached)
     record = cached.service().get("demo").model_copy(update={"local_logs": ()})
