@@ -113,7 +113,7 @@ pub enum Answer {
     Fenced {
         /// In bytes.
         size_bytes: u64,
-        /// The slots that were not as they must be, which are mended if the step said so.
+        /// The damaged slots, which are repaired if the step asked for that.
         faulty: Vec<(u32, SlotFault)>,
     },
     /// The bytes of a slot.

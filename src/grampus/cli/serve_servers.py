@@ -10,7 +10,7 @@ SERVERS_EVERY_S = 15.0
 
 
 def restart_servers(servers: FailedServers) -> list[ControllerEvent]:
-    """Start them again, with back-off; each is told of until it runs."""
+    """Start failed servers again, with back-off; warn of each server until it runs."""
     return [event for one in servers.carry_out() for event in _events_of(one)]
 
 

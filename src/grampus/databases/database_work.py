@@ -27,7 +27,7 @@ from grampus.databases.layout import (
     database_directory,
     plan_instance,
 )
-from grampus.databases.left_instances import note_left_volume
+from grampus.databases.left_instances import note_left_volume, note_lost_host
 from grampus.databases.model import DatabaseRecord, DatabaseSpec, DesiredState
 from grampus.databases.readiness import ensure_serving
 from grampus.databases.records import describe_facts, new_database_id
@@ -267,7 +267,14 @@ class DatabaseWork:
         self._ports.records.change(self._spec.name, phase="ready")
 
     def mark_deleting(self) -> None:
+        """What the database leaves on a host that is away is noted before."""
+        note_lost_host(self._ports, self._spec)
         self._ports.records.change(self._spec.name, phase="deleting", desired="stopped")
+
+    def forget(self) -> None:
+        """Remove its records, also that of a scratch instance on a host that is away."""
+        self._ports.records.remove_scratch(self._spec.name)
+        self._ports.records.remove(self._spec.name)
 
     def remove_scratch(self) -> None:
         scratch = self._ports.records.find_scratch(self._spec.name)

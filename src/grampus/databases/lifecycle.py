@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from grampus.databases.database_work import DatabaseWork
 from grampus.databases.kinds import OperationType, WhenCutOff
-from grampus.databases.left_instances import note_lost_host, unless_lost
+from grampus.databases.left_instances import unless_lost
 from grampus.databases.model import DatabaseRecord, DatabaseSpec, StartOrder
 from grampus.databases.step_ports import StepPorts
 from grampus.state.operations import Step
@@ -17,16 +17,8 @@ def _delete_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
     name = spec.name
     work = DatabaseWork(ports, spec)
 
-    def mark() -> None:
-        note_lost_host(ports, spec)
-        work.mark_deleting()
-
-    def forget() -> None:
-        ports.records.remove_scratch(name)  # of a host that is lost
-        ports.records.remove(name)
-
     return [
-        Step("mark", f"Mark {name} as deleting", mark),
+        Step("mark", f"Mark {name} as deleting", work.mark_deleting),
         Step("server", "Stop the server", unless_lost(work.remove_daemons)),
         Step("scratch", "Remove its scratch instance, if any", unless_lost(work.remove_scratch)),
         Step(
@@ -37,7 +29,7 @@ def _delete_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
         Step("volume", "Remove the volume", work.remove_volume),
         Step("files", f"Remove its files on {spec.host}", unless_lost(work.remove_files)),
         Step("secrets", "Forget passwords", lambda: ports.credentials.ensure_absent(name)),
-        Step("record", f"Forget {name}", forget),
+        Step("record", f"Forget {name}", work.forget),
     ]
 
 

@@ -31,7 +31,7 @@ impl Damages {
 }
 
 impl World {
-    /// Open, work, crash, and then damage the journal: refused; mended, nothing is lost; accepted,
+    /// Open, work, crash, and then damage the journal: refused; repaired, nothing is lost; accepted,
     /// it opens once and for all.
     pub(super) fn live_damaged(&mut self, damages: &mut Damages) {
         let Ok(()) = self.recover_once(false).map(|opened| self.open(opened)) else {
@@ -124,7 +124,7 @@ impl World {
         self.cluster.mend(before);
         match self.recover_once(false) {
             Ok(_) => self.check(promise),
-            Err(error) => self.violate(&format!("a mended journal was refused: {error}")),
+            Err(error) => self.violate(&format!("a repaired journal was refused: {error}")),
         }
     }
 

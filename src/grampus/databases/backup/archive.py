@@ -95,7 +95,7 @@ class BinlogArchive:
         `known` is where the archive ended some time ago. Where that is still there, only what came
         after it is listed, however much came before; otherwise (pieces were deleted, or another
         archive lies there now) all is, and `known` counts for nothing. A stretch of an earlier
-        release is gone on with while the database has none of its own, if it is of `server_uuid`.
+        release is continued while the database has no stretch of its id, if it is of `server_uuid`.
         Raises BackupDamagedError.
         """
         names = self._names_since(known) if known is not None else None

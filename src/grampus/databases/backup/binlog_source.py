@@ -24,7 +24,7 @@ class BinlogSource:
         if attachment is None:
             raise GrampusError(
                 f"The volume of {spec.name} is not attached.",
-                f"`grampus db start {spec.name}` mends it.",
+                f"`grampus db start {spec.name}` repairs it.",
                 code="not-running",
             )
         self._directory = PurePosixPath(attachment.mount_path) / _BINLOGS_IN_VOLUME

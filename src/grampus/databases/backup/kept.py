@@ -124,7 +124,7 @@ class KeptBackups:
             self.catalogue.remove(backup_id)
 
     def retain(self, database: BackedUpDatabase, *, keep: int) -> Retained:
-        """Delete what `decide_retention` lets go, and say what; errors as `delete`.
+        """Delete the backups that `decide_retention` chose, and answer with their ids.
 
         What is locked stays, with all that it stands on, until its lock is over.
         """

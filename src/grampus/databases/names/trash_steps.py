@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from grampus.core.errors import NotFoundError
 from grampus.databases.database_work import IMAGE_PREFIX, DatabaseWork
 from grampus.databases.kinds import OperationType
-from grampus.databases.left_instances import note_left_volume, note_lost_host, unless_lost
+from grampus.databases.left_instances import note_left_volume, unless_lost
 from grampus.databases.model import (
     DatabaseSpec,
     DesiredState,
@@ -56,14 +56,6 @@ def _trash_steps(ports: StepPorts, order: TrashOrder) -> list[Step]:
     spec, name = order.spec, order.spec.name
     work = DatabaseWork(ports, spec)
 
-    def mark() -> None:
-        note_lost_host(ports, spec)
-        work.mark_deleting()
-
-    def forget() -> None:
-        ports.records.remove_scratch(name)  # of a host that is lost
-        ports.records.remove(name)
-
     def note() -> None:
         if ports.records.find_trashed(order.key) is not None or not work.has_own_volume():
             return
@@ -90,7 +82,7 @@ def _trash_steps(ports: StepPorts, order: TrashOrder) -> list[Step]:
 
     until = f"{order.expires_at:%Y-%m-%d %H:%M} UTC"
     return [
-        Step("mark", f"Mark {name} as deleting", mark),
+        Step("mark", f"Mark {name} as deleting", work.mark_deleting),
         Step("server", "Stop the server", unless_lost(work.stop_server)),
         Step("scratch", "Remove its scratch instance, if any", unless_lost(work.remove_scratch)),
         Step(
@@ -106,7 +98,7 @@ def _trash_steps(ports: StepPorts, order: TrashOrder) -> list[Step]:
             "Put its passwords aside",
             lambda: ports.credentials.ensure_moved(name, order.key),
         ),
-        Step("record", f"Forget {name}", forget),
+        Step("record", f"Forget {name}", work.forget),
     ]
 
 
