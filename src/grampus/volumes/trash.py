@@ -11,6 +11,7 @@ from grampus.ceph.trash import RbdTrash
 from grampus.core.errors import RefusedError
 from grampus.volumes.attaching import Attacher
 from grampus.volumes.creating import Creating
+from grampus.volumes.decide_identity import is_same_volume
 from grampus.volumes.decide_namespace import decide_renamed
 from grampus.volumes.journals import Journals
 from grampus.volumes.model import VolumeRecord
@@ -77,7 +78,7 @@ class VolumeTrash:
         with self._operations.locked(spec.name):
             self._trash.ensure_trashed(spec.pool, spec.image, volume.image_id, expires_at)
             found = self._records.find(spec.name)
-            if found is not None and found.spec.image != spec.image:
+            if found is not None and not is_same_volume(found.spec, spec):
                 return  # another volume has the name by now
             self._creating.ensure_client_absent(volume.record)
             self._records.remove(spec.name)

@@ -28,13 +28,13 @@ class FakeTrash:
     def drain(self, name: str, *, leaves_lost: bool = False) -> TrashedVolume:
         self._volumes.ensure_detached(name)
         record = self._volumes.get(name)
-        return TrashedVolume(record=record, image_id=_image_id(self._volumes.images[name]))
+        return TrashedVolume(record=record, image_id=self._volumes.images[name].image_id)
 
     def ensure_trashed(self, volume: TrashedVolume, expires_at: datetime) -> None:
         self._fuse.burn()
         name = volume.record.spec.name
         image = self._volumes.images.get(name)
-        if image is not None and _image_id(image) == volume.image_id:
+        if image is not None and image.image_id == volume.image_id:
             self.images[volume.image_id] = self._volumes.images.pop(name)
             self.expiry[volume.image_id] = expires_at
         self._fuse.burn()
@@ -70,11 +70,6 @@ class FakeTrash:
         self._fuse.burn()
         self.images.pop(volume.image_id, None)
         self._fuse.burn()
-
-
-def _image_id(image: FakeImage) -> str:
-    """An image keeps it whatever it is called."""
-    return f"{id(image):x}"
 
 
 def _renamed(image: FakeImage, name: str, image_name: str) -> FakeImage:

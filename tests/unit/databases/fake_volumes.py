@@ -26,6 +26,7 @@ from grampus.volumes.model import (
 )
 from grampus.volumes.write_paths import decide_written
 from tests.unit.clock import FakeClock
+from tests.unit.image_ids import new_image_id
 
 from .fake_migrations import FakeKeyRotation, FakeMigrations
 from .fake_takeovers import FakeTakeovers
@@ -60,6 +61,7 @@ class FakeImage:
     snapshots: dict[str, FakeSnapshot] = field(default_factory=dict)
     parent: CloneSource | None = None
     sealed_key: str | None = None  # of an encrypted one
+    image_id: str = field(default_factory=new_image_id, compare=False)
 
     @property
     def lasting_facts(self) -> dict[str, str]:

@@ -16,6 +16,7 @@ from grampus.core.streams import ByteReader
 from grampus.core.units import GIB, MIB
 from grampus.hosts.port import CommandFailedError, CommandResult
 from tests.unit.clock import FakeClock as FakeClock
+from tests.unit.image_ids import new_image_id
 from tests.unit.interruption import Fuse
 from tests.unit.mon_commands import as_ceph_command
 
@@ -30,7 +31,7 @@ from .migration_commands import (
     execute,
 )
 from .namespace_commands import answer_namespaces, place_of_name, require_granted, split_name
-from .trash_commands import answer_trash, image_id
+from .trash_commands import answer_trash
 
 POOL = "databases"
 FSID = "6e1c5a52-0c0c-4f55-9d3b-7a4a5b1f6c11"
@@ -81,6 +82,7 @@ class Image:
     header_bytes: int = 16 * MIB  # of that header
     used_bytes: int = 0
     deleted_bytes: int = 0  # of those, what files that are gone once took
+    image_id: str = field(default_factory=new_image_id, compare=False)
     trimmed_bytes: int = 0  # of those, what only its journal has heard of
     features: list[str] = field(default_factory=lambda: ["exclusive-lock", "object-map"])
     flags: list[str] = field(default_factory=list)
@@ -405,7 +407,7 @@ class FakeCluster:
             case ["info", "--format", "json", _]:
                 size_bytes = self.images[name].size_bytes
                 document: dict[str, object] = {
-                    "id": image_id(self.images[name]),
+                    "id": self.images[name].image_id,
                     "size": size_bytes,
                     "object_size": 4194304,
                     "features": self.images[name].features,

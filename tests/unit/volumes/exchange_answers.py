@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from .local_disk import Log, write_log
-from .trash_commands import image_id
 
 if TYPE_CHECKING:
     from .cluster import Image
@@ -69,7 +68,7 @@ def open_journal(host: FakeHost, daemon: Daemon, image: Image) -> None:
     """As volumed marks an image before the first write can be in its journal alone."""
     if daemon.write_path != "direct":
         host.cluster.journals.add(daemon.image)
-        host.cluster.journal_ids[daemon.image] = image_id(image)
+        host.cluster.journal_ids[daemon.image] = image.image_id
         image.metadata["grampus.journal.objects"] = f"journal.{daemon.image}"
         image.metadata["grampus.journal"] = "open"
 

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 
 from grampus.ceph.image_facts import EXCHANGE_FACT, LIST_FACT
 
-from .trash_commands import image_id
-
 if TYPE_CHECKING:
     from .cluster import FakeCluster, Image
 
@@ -32,7 +30,7 @@ def answer_facts(
             change = json.loads(stdin or "")
             for _, image, _ in images:
                 is_former = image.metadata.get(change["key"]) == change["former"]
-                if image_id(image) == change["id"] and is_former:
+                if image.image_id == change["id"] and is_former:
                     image.metadata[change["key"]] = change["fact"]
             return 0, ""
     return None
@@ -40,5 +38,5 @@ def answer_facts(
 
 def _describe(name: str, image: Image, key: str, in_trash: bool) -> dict[str, object]:
     pool, _, rest = name.partition("/")
-    found = {"id": image_id(image), "in_trash": in_trash, "fact": image.metadata[key]}
+    found = {"id": image.image_id, "in_trash": in_trash, "fact": image.metadata[key]}
     return {"pool": pool, "name": rest, **found}

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from grampus.ceph.migrations import END_SOURCE, REMOVE_JOURNAL
+from tests.unit.image_ids import new_image_id
 
 from .namespace_commands import place_of_name, split_name
-from .trash_commands import image_id
 
 if TYPE_CHECKING:
     from .cluster import FakeClock, FakeCluster, Image
@@ -96,9 +96,9 @@ def describe_migration(cluster: FakeCluster, name: str) -> dict[str, object]:
     return {
         "migration": {
             "source_pool_name": source["pool"],
-            "source_image_id": image_id(moving.image),
+            "source_image_id": moving.image.image_id,
             "dest_pool_name": target["pool"],
-            "dest_image_id": image_id(cluster.images[name]),
+            "dest_image_id": cluster.images[name].image_id,
             "state": moving.state,
             "state_description": f"{moving.percent}% complete" if moving.percent else "",
         }
@@ -125,7 +125,7 @@ def _prepare(cluster: FakeCluster, source: str, target: str) -> tuple[int, str]:
     image = cluster.images.pop(source)
     assert not image.is_journal_open, "a journal does not come along"
     made = deepcopy(image)
-    made.clients, made.lock = [], None
+    made.clients, made.lock, made.image_id = [], None, new_image_id()
     cluster.images[target] = made
     cluster.moving[target] = Moving(source, image)
     return 0, ""
@@ -138,7 +138,7 @@ def _commit(cluster: FakeCluster, target: str) -> tuple[int, str]:
     del cluster.moving[target]
     if cluster.cuts_commits:
         place = place_of_name(moving.source)
-        cluster.left_sources[image_id(moving.image)] = (place, moving.image)
+        cluster.left_sources[moving.image.image_id] = (place, moving.image)
         return EINVAL, "rbd: committing migration failed: the connection broke"
     return 0, ""
 
@@ -160,4 +160,4 @@ def _abort(cluster: FakeCluster, source: str) -> tuple[int, str]:
 
 
 def _image_of(cluster: FakeCluster, known: str) -> Image | None:
-    return next((one for one in cluster.images.values() if image_id(one) == known), None)
+    return next((one for one in cluster.images.values() if one.image_id == known), None)

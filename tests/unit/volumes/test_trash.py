@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from grampus.core.errors import GrampusError, RefusedError
+from grampus.volumes.records import VolumeRecords
 from grampus.volumes.trash import TrashedVolume
 from tests.unit.interruption import Killed, burn_points, is_stopped
 
 from .cluster import POOL
-from .world import World
+from .world import LAB, World
 
 EXPIRES = datetime(2026, 11, 29, 1, 2, 3, tzinfo=UTC)
 
@@ -37,6 +38,21 @@ def test_a_trashed_volume_leaves_its_name_and_its_key_free(world: World) -> None
     }
     assert len(world.cluster.trash) == 1
     world.create()  # another one of that name
+
+
+def test_a_move_done_again_leaves_the_record_of_a_volume_that_has_the_name_by_now(
+    world: World,
+) -> None:
+    volume = trashed(world)
+    world.create()
+    records = VolumeRecords(world.store, LAB)
+    taken = records.get("demo")
+    spec = taken.spec.model_copy(update={"image": volume.record.spec.image})
+    records.put(taken.model_copy(update={"spec": spec}))
+    before = world.inventory()
+    world.service().trash.ensure_trashed(volume, EXPIRES)
+    assert world.inventory() == before
+    assert records.get("demo").spec.identity == taken.spec.identity
 
 
 def test_it_comes_back_under_another_name_with_its_data(world: World) -> None:

@@ -9,14 +9,9 @@ from typing import TYPE_CHECKING
 from .namespace_commands import place_of_name
 
 if TYPE_CHECKING:
-    from .cluster import FakeCluster, Image
+    from .cluster import FakeCluster
 
 ENOENT = 2
-
-
-def image_id(image: Image) -> str:
-    """An image keeps it whatever it is called."""
-    return f"{id(image):x}"
 
 
 def answer_trash(cluster: FakeCluster, argv: Sequence[str]) -> tuple[int, str] | None:
@@ -34,8 +29,8 @@ def answer_trash(cluster: FakeCluster, argv: Sequence[str]) -> tuple[int, str] |
                 return ENOENT, "rbd: no such image"
             assert not cluster.watchers(name), "an image moved away under its client"
             image = cluster.images.pop(name)
-            cluster.trash[image_id(image)] = (image, name in cluster.journals)
-            cluster.trash_places[image_id(image)] = place_of_name(name)
+            cluster.trash[image.image_id] = (image, name in cluster.journals)
+            cluster.trash_places[image.image_id] = place_of_name(name)
             cluster.journals.discard(name)
             return 0, ""
         case ["trash", "restore", "--image", name, entry]:
