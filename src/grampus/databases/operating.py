@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 
 from pydantic import BaseModel
 
@@ -244,27 +245,20 @@ class DatabaseOperations:
         sentences: list[str] = []
         first = {_place(operation): operation.id for operation in reversed(self._all_unfinished())}
         for (name, lane), operation in reversed(first.items()):
-            place = f"db.{name}.{lane}"
-            known = self._unsettled.find(place, operation)
-            if not self._unsettled.is_due(known, retries=retries):
-                sentences += [known.said] if known is not None and retries else []
-                continue
-            try:
-                with self.locked(name, lane=lane, timeout_s=0.0):
-                    sentences += self.settle(name, lane=lane)
-                self._unsettled.forget(place)
-            except GrampusError as error:
-                if error.code == "busy":
-                    continue
-                said = (
-                    f"Work on the database {name} that had been cut off could not be settled: "
-                    f"{error}"
-                )
-                is_cheap = isinstance(error, HostUnreachableError)
-                is_news = self._unsettled.note(place, operation, said, is_cheap=is_cheap)
-                sentences += [said] if is_news or retries else []
+            sentences += self._unsettled.attempt(
+                f"db.{name}.{lane}",
+                operation,
+                partial(self._settle_now, name, lane),
+                f"Work on the database {name} that had been cut off could not be settled",
+                retries=retries,
+                is_cheap=lambda error: isinstance(error, HostUnreachableError),
+            )
         self._ensure_ids()
         return sentences + self._end_endpoints() + self.clear_left_instances()
+
+    def _settle_now(self, name: str, lane: Lane) -> list[str]:
+        with self.locked(name, lane=lane, timeout_s=0.0):
+            return self.settle(name, lane=lane)
 
     def clear_left_instances(self) -> list[str]:
         """Clear what databases left on hosts that were lost, and are back; sentences as above."""

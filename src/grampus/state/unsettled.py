@@ -7,11 +7,13 @@ controller, which tries it again after twice the time (INV-72).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from pydantic import BaseModel, ConfigDict
 
 from grampus.core.clock import Clock
+from grampus.core.errors import GrampusError
 from grampus.state.store import Store
 
 FIRST_WAIT_S = 30.0
@@ -43,6 +45,36 @@ class UnsettledWork:
         self._store = store
         self._lab = lab
         self._clock = clock
+
+    def attempt(
+        self,
+        subject: str,
+        operation: int,
+        settle: Callable[[], list[str]],
+        cannot: str,
+        *,
+        retries: bool,
+        is_cheap: Callable[[GrampusError], bool],
+    ) -> list[str]:
+        """What `settle` did with the subject's work, whose first operation is `operation`.
+
+        A failure is said once as "CANNOT: WHY", and then only to who `retries` (the controller),
+        each time. Until the next attempt is due, `settle` is not called. Work that another process
+        has begun (code `busy`) is left to it.
+        """
+        known = self.find(subject, operation)
+        if not self.is_due(known, retries=retries):
+            return [known.said] if known is not None and retries else []
+        try:
+            done = settle()
+        except GrampusError as error:
+            if error.code == "busy":
+                return []
+            said = f"{cannot}: {error}"
+            is_news = self.note(subject, operation, said, is_cheap=is_cheap(error))
+            return [said] if is_news or retries else []
+        self.forget(subject)
+        return done
 
     def find(self, subject: str, operation: int) -> Unsettled | None:
         """What is known of the subject's work, if `operation` is still the first of it."""

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError
 from grampus.core.names import require_name
 from grampus.core.progress import Progress
+from grampus.hosts.port import HostUnreachableError
 from grampus.state.home import Home
 from grampus.state.locks import hold_lock
 from grampus.state.operations import Operation, OperationJournal, Step
+from grampus.state.unsettled import UnsettledWork
 
 OPERATION_KINDS = "volume."
 LOCK_TIMEOUT_S = 10.0
@@ -63,6 +66,7 @@ class VolumeOperations:
         journal: OperationJournal,
         clock: Clock,
         progress: Progress,
+        unsettled: UnsettledWork,
         identity_of: Callable[[str], str] = lambda _name: "",
     ) -> None:
         """`identity_of` tells the id of the volume of a name now; empty: none, or an older one."""
@@ -72,6 +76,7 @@ class VolumeOperations:
         self._journal = journal
         self._clock = clock
         self._progress = progress
+        self._unsettled = unsettled
         self._kinds: dict[str, VolumeOperation] = {}
 
     def register(self, *kinds: VolumeOperation) -> None:
@@ -155,19 +160,25 @@ class VolumeOperations:
     def converge(self, *, completes: bool = False) -> list[str]:
         """Settle every volume that no other process works on; says what it did. As `settle`.
 
-        What cannot be settled now (a host is down) is said and stays for the next time.
+        What cannot be settled now (a host is down) is said once, and stays for the commands on
+        that volume and for who `completes` (the controller), which says it each time.
         """
         done: list[str] = []
-        for name in dict.fromkeys(operation.subject for operation in self._unfinished()):
-            try:
-                with self.locked(name, timeout_s=0.0):
-                    done += self.settle(name, completes=completes)
-            except GrampusError as error:
-                if error.code != "busy":
-                    done.append(
-                        f"Interrupted work on the volume '{name}' could not be settled: {error}"
-                    )
+        first = {operation.subject: operation.id for operation in reversed(self._unfinished())}
+        for name, operation in reversed(first.items()):
+            done += self._unsettled.attempt(
+                f"volume.{name}",
+                operation,
+                partial(self._settle_now, name, completes),
+                f"Interrupted work on the volume '{name}' could not be settled",
+                retries=completes,
+                is_cheap=lambda error: isinstance(error, HostUnreachableError),
+            )
         return done
+
+    def _settle_now(self, name: str, completes: bool) -> list[str]:
+        with self.locked(name, timeout_s=0.0):
+            return self.settle(name, completes=completes)
 
     def _apply(self, operation: Operation, steps: list[Step], *, undo_on_failure: bool) -> None:
         try:

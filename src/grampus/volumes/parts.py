@@ -19,6 +19,7 @@ from grampus.hosts.port import Fleet
 from grampus.state.home import Home
 from grampus.state.operations import OperationJournal
 from grampus.state.store import Store
+from grampus.state.unsettled import UnsettledWork
 from grampus.volumes.asking import Asking
 from grampus.volumes.attaching import Attacher
 from grampus.volumes.cloning import Cloning
@@ -104,7 +105,10 @@ def build_parts(
     cloning = Cloning(
         *(records, rbd_snapshots, flattening, attacher, creating, encrypting, asking), progress
     )
-    operations = VolumeOperations(lab, home, journal, clock, progress, records.identity_of)
+    operations = VolumeOperations(
+        *(lab, home, journal, clock, progress, UnsettledWork(store, lab, clock)),
+        records.identity_of,
+    )
     exchanging = Exchanging(records, fleet, images, attacher, journals, clock)
     migrating = Migrating(
         *(records, cluster, images, rbd_snapshots, creating, exchanging, asking), clock, progress

@@ -19,6 +19,7 @@ from grampus.core.progress import Progress
 from grampus.state.home import Home
 from grampus.state.locks import hold_lock
 from grampus.state.operations import Operation, OperationJournal, Step
+from grampus.state.unsettled import UnsettledWork
 from grampus.volumes import kinds
 from grampus.volumes.decide_encryption import KEY_FACT
 from grampus.volumes.decide_sealed import SealedImages, classify_sealed
@@ -68,6 +69,7 @@ class Resealing:
         records: VolumeRecords,
         keys: MasterKeys,
         trashed: Callable[[], Sequence[TrashedVolume]],
+        unsettled: UnsettledWork,
     ) -> None:
         self._lab = lab
         self._home = home
@@ -78,7 +80,7 @@ class Resealing:
         self._records = records
         self._keys = keys
         self._trashed = trashed
-        self._operations = VolumeOperations(lab, home, journal, clock, progress)
+        self._operations = VolumeOperations(lab, home, journal, clock, progress, unsettled)
         self._resealed = 0
 
     def observe(self) -> SealedImages:

@@ -106,6 +106,7 @@ class FakeHost:
     loops: dict[str, Loop] = field(default_factory=dict)
     mappings: dict[str, Mapping] = field(default_factory=dict)
     mounts: dict[Path, str] = field(default_factory=dict)  # target -> source
+    mounts_in_use: set[Path] = field(default_factory=set)  # somebody has a file open there
     programs: dict[Path, bytes] = field(default_factory=dict)
     commands: list[tuple[str, ...]] = field(default_factory=list)
     _devices: int = 0
@@ -367,7 +368,8 @@ class FakeHost:
     def _umount(self, target: Path) -> tuple[int, str]:
         if target not in self.mounts:
             return 32, f"umount: {target}: not mounted."
-        if any(loop.file == target for loop in self.loops.values()):
+        is_exported = any(loop.file == target for loop in self.loops.values())
+        if is_exported or target in self.mounts_in_use:
             return 32, f"umount: {target}: target is busy."
         del self.mounts[target]
         return 0, ""

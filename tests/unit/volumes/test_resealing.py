@@ -13,6 +13,7 @@ from grampus.ceph.cluster import CephCluster
 from grampus.ceph.image_facts import ImageFact
 from grampus.core.errors import GrampusError, NotFoundError
 from grampus.core.progress import SilentProgress
+from grampus.state.unsettled import UnsettledWork
 from grampus.volumes.decide_sealed import classify_sealed
 from grampus.volumes.model import CloneSource
 from grampus.volumes.records import VolumeRecords
@@ -67,6 +68,7 @@ def resealing(world: World, trash: Trash) -> Resealing:
         VolumeRecords(world.store, LAB),
         master_keys(world.home),
         lambda: trash.volumes,
+        UnsettledWork(world.store, LAB, world.clock),
     )
 
 

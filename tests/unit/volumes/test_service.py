@@ -467,6 +467,28 @@ def test_volumes_of_another_process_at_work_are_left_to_it(world: World) -> None
     assert world.cluster.images == {}
 
 
+def test_what_failed_on_a_host_that_answers_is_left_to_the_controller(world: World) -> None:
+    """INV-72, of volumes: commands on other volumes neither try it again nor wait for it."""
+    world.create("away")
+    world.attach("away")
+    world.h1.up = False
+    with pytest.raises(HostUnreachableError):
+        world.service().delete("away")
+    world.h1.up = True
+    world.h1.mounts_in_use = set(world.h1.mounts)
+    (said,) = world.service().converge()
+    assert "'away' could not be settled" in said
+    asked = len(world.h1.commands)
+    assert world.service().converge() == []
+    assert world.service().converge(completes=True) == [said], "before its time"
+    assert len(world.h1.commands) == asked
+    world.h1.mounts_in_use.clear()
+    world.clock.sleep(3600)
+    assert world.service().converge(completes=True) == [
+        "The interrupted deletion of volume 'away' was finished."
+    ]
+
+
 def test_what_cannot_be_settled_now_is_said_and_does_not_stop_the_rest(world: World) -> None:
     world.create("away")
     world.attach("away")
@@ -480,6 +502,8 @@ def test_what_cannot_be_settled_now_is_said_and_does_not_stop_the_rest(world: Wo
     assert "'away' could not be settled: The host h1 cannot be reached." in sentences[0]
     assert "'half' was undone" in sentences[1]
     world.create("demo")  # other volumes go on
+    assert world.service().converge() == [], "every command says it again"
+    assert world.service().converge(completes=True) == sentences[:1], "the controller does not"
     world.h1.up = True
     assert world.service().converge() == ["The interrupted deletion of volume 'away' was finished."]
     assert list(world.cluster.images) == [IMAGE]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from grampus.cli.composition.session import Session
 from grampus.databases.records import DatabaseRecords
+from grampus.state.unsettled import UnsettledWork
 from grampus.volumes.records import VolumeRecords
 from grampus.volumes.resealing import Resealing
 
@@ -20,4 +21,5 @@ def volume_resealing(session: Session) -> Resealing:
         VolumeRecords(session.store, session.lab_name),
         session.master_keys(),
         lambda: [trashed.volume for trashed in databases.all_trashed().values()],
+        UnsettledWork(session.store, session.lab_name, session.clock),
     )
