@@ -102,6 +102,21 @@ def test_other_commands_go_on_and_what_is_read_stays(
     assert snapshots(lab)[taken] is False
 
 
+def _require_locked(lab: CommandLine, source: str, gateway: dict[str, str]) -> None:
+    """A backup in the bucket with object lock, which nobody can delete; in the other, a refusal."""
+    keys = ("--credentials", gateway["credentials"])
+    create = ("db", "backup", "create", source, "--object-lock", "1", *keys)
+    refused = lab.run(*create, "--to", f"{gateway['bucket']}/two")
+    assert refused.code == 4, refused.stderr
+    assert "has no object lock" in refused.stderr
+    url = f"{gateway['locked_bucket']}/two"
+    backup = lab.json(*create, "--to", url)["id"]
+    kept = lab.run("db", "backup", "delete", backup, "--from", url, *keys, "--yes")
+    assert kept.code == 4, kept.stderr
+    assert "is locked until" in kept.stderr
+    lab.ok("db", "backup", "verify", "--from", url, *keys)
+
+
 @pytest.mark.exhaustive
 def test_bucket_of_the_labs_own_gateway(lab: CommandLine, source: str) -> None:
     gateway = lab.json("lab", "gateway", "up")
@@ -136,6 +151,7 @@ def test_bucket_of_the_labs_own_gateway(lab: CommandLine, source: str) -> None:
         assert lab.sql(RESTORED, SUM) == backed_up
         tested = lab.json("db", "backup", "test", source, "--from", url, *keys)["tested"]
         assert [(one["compared"], one["problem"]) for one in tested] == [(True, None)]
+        _require_locked(lab, source, gateway)
         assert lab.json("lab", "status")["health"] == "HEALTH_OK"
     finally:
         lab.ok("lab", "gateway", "down", "--yes")

@@ -21,7 +21,7 @@ from grampus.cli.options import (
 from grampus.cli.output import make_output, show_plan
 from grampus.databases.backup.opening import ensure_bucket
 from grampus.databases.backup.places import TargetPlace
-from grampus.lab.gateway import DEFAULT_BUCKET, credentials_file
+from grampus.lab.gateway import DEFAULT_BUCKET, LOCKED_BUCKET, credentials_file
 
 gateway_app = make_noun("gateway", "Ceph's own S3 service on one host, for backups.", under=lab_app)
 
@@ -35,32 +35,37 @@ def gateway_up(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Start the gateway, with a user and a bucket for backups; `lab up` brings it back."""
+    """Start the gateway, with a user and buckets for backups; `lab up` brings it back."""
     session = LabSession(lab)
     with session.breaking_lab(), session.progress:
         service = lab_gateway(session)
         spec = service.plan_up(host, build_image=not dry_run)
         if dry_run:
-            plan = [*service.describe_up(spec), f"Make the bucket {DEFAULT_BUCKET}"]
+            buckets = f"Make the buckets {DEFAULT_BUCKET} and {LOCKED_BUCKET}"
+            plan = [*service.describe_up(spec), buckets]
             show_plan(output_format, plan)
             return
         gateway = service.up(spec)
         file = str(credentials_file(session.home, lab))
         place = TargetPlace(url=f"s3://{DEFAULT_BUCKET}", credentials=file)
-        session.progress.phase(f"Make the bucket {DEFAULT_BUCKET}")
+        locked = place.model_copy(update={"url": f"s3://{LOCKED_BUCKET}"})
+        session.progress.phase(f"Make the buckets {DEFAULT_BUCKET} and {LOCKED_BUCKET}")
         ensure_bucket(place)
+        ensure_bucket(locked, object_lock=True)
     make_output(output_format).details(
         {
             "lab": lab,
             "host": spec.host,
             "endpoint": gateway.endpoint,
             "bucket": place.url,
+            "locked_bucket": locked.url,
             "credentials": file,
         },
         {
             "gateway": f"running on {spec.host}",
             "endpoint": gateway.endpoint,
             "bucket": place.url,
+            "object lock": locked.url,
             "credentials": file,
             "use": f"grampus db backup create NAME {place.options('--to')}",
         },

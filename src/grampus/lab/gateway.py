@@ -29,6 +29,7 @@ GATEWAY_RECORD = "lab-gateway"
 GATEWAY_PORT = 8443
 GATEWAY_USER = "grampus-backups"
 DEFAULT_BUCKET = "backups"
+LOCKED_BUCKET = "locked"  # with object lock: `--object-lock DAYS`
 CREDENTIALS_FILE = "object-store.credentials"
 CA_FILE = "object-store-ca.pem"
 # What a gateway without zones of its own looks for, and how many placement groups each has: few,

@@ -21,9 +21,13 @@ def open_target(place: TargetPlace) -> BackupTarget:
     return target
 
 
-def ensure_bucket(place: TargetPlace) -> None:
-    """The bucket of a place, made if there is none. Raises TargetError."""
-    _s3().ensure_bucket(place)
+def ensure_bucket(place: TargetPlace, *, object_lock: bool = False) -> None:
+    """The bucket of a place, made if there is none. Raises TargetError.
+
+    With `object_lock` it is made so that backups in it can be locked; a bucket cannot be changed
+    to that later.
+    """
+    _s3().ensure_bucket(place, object_lock=object_lock)
 
 
 def _s3() -> ModuleType:

@@ -103,7 +103,7 @@ def open_bucket(place: TargetPlace) -> S3Target:
     return S3Target(make_client(place), place)
 
 
-def ensure_bucket(place: TargetPlace) -> None:
+def ensure_bucket(place: TargetPlace, *, object_lock: bool = False) -> None:
     """The bucket of the place, made if there is none. Raises TargetError."""
     client, (bucket, _) = make_client(place), split_s3_url(place.url)
     with _explaining(place.url):
@@ -112,7 +112,7 @@ def ensure_bucket(place: TargetPlace) -> None:
         except botocore.exceptions.ClientError as error:
             if _code(error) not in (*_MISSING, "NoSuchBucket"):
                 raise
-            client.create_bucket(Bucket=bucket)
+            client.create_bucket(Bucket=bucket, ObjectLockEnabledForBucket=object_lock)
 
 
 class S3Target:

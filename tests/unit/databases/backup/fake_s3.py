@@ -33,7 +33,14 @@ class FakeS3:
     now: str = "2000-01-01T00:00:00Z"  # locks until later hold
 
     def answer(
-        self, method: str, path: str, query: dict[str, str], body: bytes, if_none_match: str | None
+        self,
+        method: str,
+        path: str,
+        query: dict[str, str],
+        body: bytes,
+        if_none_match: str | None,
+        *,
+        locks: bool = False,
     ) -> tuple[int, bytes, dict[str, str]]:
         """Status, content and headers of the answer."""
         bucket, _, key = path.lstrip("/").partition("/")
@@ -43,6 +50,7 @@ class FakeS3:
             return self._error(*self.refused[verb])
         if verb == "create-bucket":
             self.buckets.add(bucket)
+            self.locking |= {bucket} if locks else set()
             return 200, b"", {}
         if bucket not in self.buckets:
             return self._error(404, "NoSuchBucket")
@@ -215,6 +223,7 @@ def serving(service: FakeS3) -> Iterator[FakeS3]:
                 query,
                 body,
                 self.headers.get("If-None-Match"),
+                locks=self.headers.get("x-amz-bucket-object-lock-enabled", "").lower() == "true",
             )
             self.send_response(status)
             for name, value in headers.items():

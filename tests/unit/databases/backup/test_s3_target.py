@@ -202,6 +202,12 @@ def test_bucket_is_made_once(service: FakeS3, credentials: Path) -> None:
     ensure_bucket(there)
     assert service.buckets == {"backups", "others"}
     assert service.seen.count("create-bucket") == 1
+    assert service.locking == set()
+
+
+def test_bucket_is_made_with_object_lock(service: FakeS3, credentials: Path) -> None:
+    ensure_bucket(place(service, credentials, "s3://locked"), object_lock=True)
+    assert service.locking == {"locked"}
 
 
 def test_one_content_is_taken_away(target: BackupTarget) -> None:
