@@ -305,6 +305,9 @@ def _common_options(
         "table_definition_cache": settings.table_open_cache,
         "performance_schema": _switch(settings.performance_schema),
         "tmp_table_size": _clamp(settings.temporary_tables_bytes, 8 * MIB, 16 * MIB),
+        # Else triggers and functions of users need SUPER (error 1419). It is safe because the
+        # binary log has rows, not the statements that call a function (`binlog_format`).
+        "log_bin_trust_function_creators": "ON",
         "sync_binlog": 1,
         "max_binlog_size": settings.binlog_file_bytes,
         "innodb_buffer_pool_size": settings.buffer_pool_bytes,

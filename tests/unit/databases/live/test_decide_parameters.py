@@ -187,6 +187,11 @@ ADJUSTED = (
 )
 UNKNOWN = "2026-11-22T00:58:20.76Z 0 [ERROR] [MY-000067] [Server] unknown variable 'innodb_x=4'."
 
+DEPRECATED = (
+    "2026-11-27T07:20:00.76Z 0 [Warning] [MY-011068] [Server] The syntax "
+    "'log_bin_trust_function_creators' is deprecated and will be removed in a future release."
+)
+
 
 @pytest.mark.parametrize(
     ("name", "log", "said"),
@@ -200,6 +205,7 @@ UNKNOWN = "2026-11-22T00:58:20.76Z 0 [ERROR] [MY-000067] [Server] unknown variab
         ("innodb_io_capacity", ADJUSTED, None),
         ("innodb_page_cleaners", "[Note] innodb_page_cleaners is fine", None),
         ("innodb_page_cleaners", "", None),
+        ("log_bin_trust_function_creators", DEPRECATED, None),
     ],
 )
 def test_what_the_servers_check_says(name: str, log: str, said: str | None) -> None:
