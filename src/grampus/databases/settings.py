@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from grampus.core.errors import RefusedError
 from grampus.core.units import GIB, KIB, MIB, format_bytes
 from grampus.databases.model import FlavourName
+from grampus.databases.option_names import option_of
 from grampus.databases.quiet_servers import QUIET_PARAMETERS
 from grampus.volumes.model import WritePath
 
@@ -244,7 +245,8 @@ def render_my_cnf(
     )
     kept_so = _replica_options(flavour, places) if is_replica else {}
     quiet = QUIET_PARAMETERS if is_internal else {}
-    options = {**own, **(parameters or {}), **kept_so, **quiet}
+    users = {option_of(name): value for name, value in (parameters or {}).items()}
+    options = {**own, **users, **kept_so, **quiet}
     lines = [
         f"{_LOOSE if name in _NOT_IN_ALL else ''}{name} = {value}"
         for name, value in options.items()
