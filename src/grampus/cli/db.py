@@ -62,6 +62,7 @@ db_app = make_noun(
         "resize": "grampus.cli.db_growth",
         "set": "grampus.cli.db_resources",
         "restart": "grampus.cli.db_resources",
+        "time-zones": "grampus.cli.db_time_zones",
         "delete": "grampus.cli.db_trash",
         "undelete": "grampus.cli.db_trash",
         "parameter": "grampus.cli.db_resources",

@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from grampus.core.errors import GrampusError, NotFoundError
 from grampus.databases.accounts import decide_user_name
 from grampus.databases.administrator import administrator_of
+from grampus.databases.application_support import support_applications
 from grampus.databases.certificates import AUTHORITIES
 from grampus.databases.clones.identity import begin_serving_as_new, finish_serving_as_new
 from grampus.databases.credentials import Authority, render_option_file
@@ -224,6 +225,7 @@ class DatabaseWork:
         self._note_start(plan)
         password = self._ports.credentials.load(self._spec.name).admin_password
         version = ensure_serving(self.host(), plan, password, self._ports.clock)
+        support_applications(self._ports, self._spec)
         self._note_served(plan, version)
 
     def begin_serving_as_new(self, *, makes_accounts: bool) -> None:
@@ -242,6 +244,7 @@ class DatabaseWork:
         plan = self.plan()
         password = self._ports.credentials.load(self._spec.name).admin_password
         version = finish_serving_as_new(self.host(), plan, password, self._ports.clock)
+        support_applications(self._ports, self._spec)
         if plan.cpus < SWITCH_CPUS and not plan.is_bare:
             limits = Limits(cpus=plan.cpus, memory_bytes=plan.memory_bytes)
             self.host().set_limits(plan.daemon, limits)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
 from grampus.core.units import GIB
+from grampus.databases.first_tables import render_first_statements
 from grampus.databases.model import DatabaseSpec, FlavourName, ScratchSpec
 from grampus.databases.settings import (
     ServerPlaces,
@@ -276,13 +277,16 @@ def render_init_script(plan: InstancePlan) -> str:
     A directory without its marker is the rest of an initialisation that was cut off: it is made
     anew. No server listens while the accounts are made, so none is ever reachable without them.
     """
-    server = _SERVER_PROGRAMS[plan.flavour]
-    defaults = f"--defaults-file={plan.config_file}"
+    # The user's time zone may be one by name, which needs the tables that are made here.
+    server = f"{_SERVER_PROGRAMS[plan.flavour]} --defaults-file={plan.config_file}"
+    zone = "--default-time-zone=+00:00"
+    statements = render_first_statements(plan.flavour, plan.accounts_file)
     if plan.flavour == "mysql":
         # Nothing here need survive a crash: what was cut off is made anew, and the script's own
         # sync comes before the marker. So no flushing meanwhile, and a small redo log.
         make = [
-            f"{server} {defaults} --initialize --init-file={plan.accounts_file} "
+            *statements,
+            f"{server} --initialize --init-file=/dev/stdin {zone} "
             "--innodb-flush-method=nosync --innodb-doublewrite=OFF --skip-log-bin "
             "--innodb-redo-log-capacity=8M --innodb-flush-log-at-trx-commit=0",
             # Spare files of that small size: the first start would remove each with a sync of its
@@ -292,9 +296,11 @@ def render_init_script(plan: InstancePlan) -> str:
     else:
         make = [
             # --force: the host's name need not be in any DNS.
-            f"mariadb-install-db {defaults} --force --skip-test-db --skip-name-resolve "
-            "--auth-root-authentication-method=socket --auth-root-socket-user=root",
-            f"{server} {defaults} --bootstrap --skip-log-bin < {plan.accounts_file}",
+            f"mariadb-install-db --defaults-file={plan.config_file} --force --skip-test-db "
+            "--skip-name-resolve --auth-root-authentication-method=socket "
+            "--auth-root-socket-user=root",
+            *statements,
+            f"{server} --bootstrap --skip-log-bin {zone}",
         ]
     return "\n".join(
         [

@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from grampus.core.errors import RefusedError
 from grampus.core.units import GIB, KIB, MIB, format_bytes
 from grampus.databases.model import FlavourName
+from grampus.databases.option_names import option_of
 from grampus.databases.quiet_servers import QUIET_PARAMETERS
 from grampus.volumes.model import WritePath
 
@@ -244,7 +245,8 @@ def render_my_cnf(
     )
     kept_so = _replica_options(flavour, places) if is_replica else {}
     quiet = QUIET_PARAMETERS if is_internal else {}
-    options = {**own, **(parameters or {}), **kept_so, **quiet}
+    users = {option_of(name): value for name, value in (parameters or {}).items()}
+    options = {**own, **users, **kept_so, **quiet}
     lines = [
         f"{_LOOSE if name in _NOT_IN_ALL else ''}{name} = {value}"
         for name, value in options.items()
@@ -305,6 +307,9 @@ def _common_options(
         "table_definition_cache": settings.table_open_cache,
         "performance_schema": _switch(settings.performance_schema),
         "tmp_table_size": _clamp(settings.temporary_tables_bytes, 8 * MIB, 16 * MIB),
+        # Else triggers and functions of users need SUPER (error 1419). It is safe because the
+        # binary log has rows, not the statements that call a function (`binlog_format`).
+        "log_bin_trust_function_creators": "ON",
         "sync_binlog": 1,
         "max_binlog_size": settings.binlog_file_bytes,
         "innodb_buffer_pool_size": settings.buffer_pool_bytes,

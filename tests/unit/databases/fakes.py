@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import PurePosixPath
 
-from grampus.core.errors import GrampusError, NotFoundError, RefusedError
+from grampus.core.errors import GrampusError, NotFoundError
 from grampus.databases.endpoints.endpoint_work import HAPROXY
 from grampus.databases.layout import VOLUME_IN_DAEMON
 from grampus.databases.model import FlavourName
@@ -36,13 +36,15 @@ from grampus.hosts.port import (
     RunningCommand,
     Usage,
 )
-from grampus.volumes.decide_pool import require_pool
 from tests.unit.clock import FakeClock as FakeClock
 from tests.unit.interruption import Fuse as Fuse
 
 from .fake_accounts import accounts_of, answer
+from .fake_cluster import FakeCluster as FakeCluster
 from .fake_haproxy import FakeHaproxy
+from .fake_progress import RecordingProgress as RecordingProgress
 from .fake_roles import answer_on_roles, refusal, roles_of
+from .fake_support import Tables
 
 _CHANGES = ("CREATE", "ALTER", "DROP", "GRANT", "REVOKE", "SET DEFAULT ROLE")
 BEGIN, END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
@@ -69,6 +71,7 @@ class FakeDaemon:
     is_offline: bool = False  # it lets nobody in but the administrator
     shown: str = ""  # the certificate that it has read
     proxy: FakeHaproxy | None = None
+    super_read_only: bool | None = None  # as a statement set it; None: as in its option file
 
     def is_trusted_by(self, authorities: str) -> bool:
         """Whether who trusts these authorities takes the server for what it is."""
@@ -101,6 +104,7 @@ class FakeHost:
         self.certificates_end = "2035-12-30 00:00:00Z"
         self.reload_failure = ""  # what a server says that keeps its certificate
         self.lacks_haproxy = False
+        self.zones_failure = ""  # what the client says that loads time zones
         self.answering: set[str] = set()  # addresses where somebody listens, as seen from here
         self._certificates = 0
 
@@ -150,6 +154,9 @@ class FakeHost:
                 return self._answer(argv, code, text, check=check)
             if self.refusal and _DEFAULTS_ON_STDIN in argv:
                 return self._answer(argv, 1, self.refusal, check=check)
+            found = self._tables_answer(argv, self.daemons.get(daemon))
+            if found is not None:
+                return self._answer(argv, *found, check=check)
             client = self._administrator if _DEFAULTS_ON_STDIN in argv else self._client
             code, text = client(argv, self.daemons.get(daemon))
             return self._answer(argv, code, text, check=check)
@@ -356,6 +363,7 @@ class FakeHost:
         accounts = self.files[directory / "accounts.sql"].content
         self.files[volume / "data" / "accounts"] = FakeFile(accounts)
         self.files[volume / "initialised"] = FakeFile("1")
+        self._tables(volume).note_first(self.files[PurePosixPath(daemon.spec.argv[-1])].content)
 
     def _serve(self, daemon: FakeDaemon) -> None:
         volume, directory = _binds(daemon.spec)
@@ -368,6 +376,7 @@ class FakeHost:
                 "marker": volume / "initialised" in self.files,
                 "address": address in self.addresses or _is_unreachable(daemon),
                 "certificate": daemon.shown,
+                "time zone": self._tables(volume).know_zone(config, daemon.spec.argv),
             }.items()
             if not there
         ]
@@ -437,6 +446,18 @@ class FakeHost:
         daemon.state = "stopped"  # told so whatever the client said
         self._fuse.burn()
         return code, text
+
+    def _tables(self, volume: PurePosixPath) -> Tables:
+        return Tables(self.files, volume, FakeFile, self._fuse.burn, self.zones_failure)
+
+    def _tables_answer(
+        self, argv: Sequence[str], daemon: FakeDaemon | None
+    ) -> tuple[int, str] | None:
+        if daemon is None or daemon.state != "running":
+            return None
+        if all(bind.target != str(VOLUME_IN_DAEMON) for bind in daemon.spec.binds):
+            return None  # not a server
+        return self._tables(_binds(daemon.spec)[0]).answer(argv, daemon, _version(daemon))
 
     def _administrator(self, argv: Sequence[str], daemon: FakeDaemon | None) -> tuple[int, str]:
         if daemon is None or daemon.state != "running":
@@ -562,35 +583,3 @@ class FakeImages:
 
     def own_image(self) -> str:
         return "sid-4567"
-
-
-class FakeCluster:
-    """A `ClusterPort`."""
-
-    def __init__(self) -> None:
-        self.full = False
-
-    def volume_pool(self) -> str:
-        return "databases"
-
-    def check_room(self, pool: str, size_bytes: int) -> None:
-        require_pool(pool, ["databases", "databases-disks"])
-        if self.full:
-            raise RefusedError(f"The pool {pool} is full.", code="pool-full")
-
-
-class RecordingProgress:
-    """Keeps what was said."""
-
-    def __init__(self) -> None:
-        self.phases: list[str] = []
-        self.notes: list[str] = []
-
-    def phase(self, name: str) -> None:
-        self.phases.append(name)
-
-    def detail(self, text: str, *, fraction: float | None = None) -> None:
-        pass
-
-    def note(self, text: str) -> None:
-        self.notes.append(text)

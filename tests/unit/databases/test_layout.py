@@ -99,9 +99,25 @@ class InitScript:
         stub = directory / "mysqld"
         stub.write_text(f"#!/bin/sh\n{server}\n")
         stub.chmod(stub.stat().st_mode | stat.S_IXUSR)
-        text = render_init_script(plan()).replace(str(VOLUME_IN_DAEMON), str(self.volume))
+        self.accounts = directory / "accounts.sql"
+        self.accounts.write_text("CREATE USER 'demo';\n")
+        zones = directory / "zones"
+        zones.write_text("#!/bin/sh\necho \"INSERT INTO time_zone_name VALUES ('$1');\"\n")
+        zones.chmod(zones.stat().st_mode | stat.S_IXUSR)
+        component = directory / "component.so"
+        component.write_text("")
+        text = render_init_script(plan())
+        for there, here in (
+            (VOLUME_IN_DAEMON, self.volume),
+            ("/usr/sbin/mysqld", stub),
+            (plan().accounts_file, self.accounts),
+            ("mysql_tzinfo_to_sql", zones),
+            ("/usr/lib/mysql/plugin/component_classic_hashing.so", component),
+        ):
+            text = text.replace(str(there), str(here))
         self.file = directory / "initialise.sh"
-        self.file.write_text(text.replace("/usr/sbin/mysqld", str(stub)))
+        self.file.write_text(text)
+        self.zones, self.component = zones, component
 
     def run(self) -> int:
         return subprocess.run(
@@ -144,11 +160,58 @@ def test_a_server_that_fails_leaves_no_marker(tmp_path: Path) -> None:
     assert not (script.volume / "initialised").exists()
 
 
+def test_a_new_data_directory_has_time_zones_and_hashes_and_its_accounts_last(
+    tmp_path: Path,
+) -> None:
+    script = InitScript(tmp_path, server=f"cat > {tmp_path}/sql")
+    assert script.run() == 0
+    statements = (tmp_path / "sql").read_text().splitlines()
+    # Nothing of it may become a transaction of the server's own.
+    assert statements == [
+        "SET SESSION sql_log_bin = 0;",
+        "USE mysql;",
+        "INSERT INTO time_zone_name VALUES ('/usr/share/zoneinfo');",
+        "INSERT INTO component (component_group_id, component_urn) "
+        "VALUES (1, 'file://component_classic_hashing');",
+        "CREATE USER 'demo';",
+    ]
+
+
+def test_a_server_without_zoneinfo_and_component_is_made_all_the_same(tmp_path: Path) -> None:
+    script = InitScript(tmp_path, server=f"cat > {tmp_path}/sql")
+    script.zones.write_text("#!/bin/sh\necho 'TRUNCATE TABLE time_zone;'; exit 1\n")
+    script.component.unlink()
+    assert script.run() == 0
+    statements = (tmp_path / "sql").read_text().split("\n")
+    assert [line for line in statements if line] == [
+        "SET SESSION sql_log_bin = 0;",
+        "USE mysql;",
+        "CREATE USER 'demo';",
+    ]
+
+
+def test_no_data_directory_is_made_without_its_accounts(tmp_path: Path) -> None:
+    script = InitScript(tmp_path, server="cat > /dev/null")
+    script.accounts.unlink()
+    assert script.run() != 0
+    assert not (script.volume / "initialised").exists()
+
+
+@pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
+def test_a_data_directory_is_made_whatever_time_zone_its_user_wants(flavour: FlavourName) -> None:
+    """Its option file may name a zone whose tables are made only here."""
+    last = [
+        line for line in render_init_script(plan(flavour)).splitlines() if "skip-log-bin" in line
+    ]
+    assert all("--default-time-zone=+00:00" in line for line in last)
+    assert last
+
+
 @pytest.mark.parametrize(
     ("flavour", "words"),
     [
-        ("mysql", ["--initialize --init-file=/data/databases/demo/accounts.sql"]),
-        ("mariadb", ["mariadb-install-db", "--bootstrap", "< /data/databases/demo/accounts.sql"]),
+        ("mysql", ["cat /data/databases/demo/accounts.sql", "--initialize --init-file=/dev/stdin"]),
+        ("mariadb", ["mariadb-install-db", "--bootstrap", "cat /data/databases/demo/accounts.sql"]),
     ],
 )
 def test_accounts_are_made_while_nothing_listens(flavour: FlavourName, words: list[str]) -> None:

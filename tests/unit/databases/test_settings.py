@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import PurePosixPath
 
 import pytest
@@ -176,6 +177,22 @@ def test_no_parameter_opens_a_replica(flavour: FlavourName, kept: str, never: st
     lines = text.splitlines()
     assert {kept, "read_only = ON", "event_scheduler = OFF", "relay_log_recovery = ON"} <= {*lines}
     assert not any(line.startswith(never) for line in lines)
+
+
+@pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
+@pytest.mark.parametrize(("wanted", "written"), [(None, "ON"), ("OFF", "OFF")])
+def test_users_may_make_triggers_and_functions_unless_theirs_say_otherwise(
+    flavour: FlavourName, wanted: str | None, written: str
+) -> None:
+    settings = decide_server_settings(flavour, 10 * GIB, GIB, 2)
+    name = "log_bin_trust_function_creators"
+    parameters = {} if wanted is None else {name: wanted}
+    text = render_my_cnf(
+        flavour, settings, PLACES, address="a", port=1, server_id=1, parameters=parameters
+    )
+    assert re.findall(rf"^{name} = (.*)$", text, re.MULTILINE) == [written]
+    # It is safe with rows in the binary log: MySQL has nothing else, MariaDB is told to.
+    assert ("binlog_format = ROW" in text) is (flavour == "mariadb")
 
 
 @pytest.mark.parametrize(("cpus", "segments"), [(0.5, 32), (2, 32), (2.5, 48), (4, 64), (64, 128)])

@@ -9,6 +9,7 @@ from grampus.databases.live.live_settings import LiveSettings
 from grampus.databases.live.migrating import DatabaseMigrations
 from grampus.databases.live.moving import DatabaseMoves
 from grampus.databases.live.parameters import DatabaseParameters
+from grampus.databases.live.zone_loading import TimeZoneTables
 from grampus.databases.upgrades.upgrading import DatabaseUpgrades
 
 
@@ -30,6 +31,10 @@ def live_settings(session: Session) -> LiveSettings:
 
 def database_parameters(session: Session) -> DatabaseParameters:
     return DatabaseParameters(session.databases().operations)
+
+
+def time_zone_tables(session: Session) -> TimeZoneTables:
+    return TimeZoneTables(session.databases().operations)
 
 
 def database_growth(session: Session) -> DatabaseGrowth:

@@ -13,7 +13,8 @@ GOLDEN_PREFIX = "golden-"
 GOLDEN_SNAPSHOT = "golden"
 # Changed when what is on a golden volume changes: it is part of their names.
 # 3: they have RBD namespaces of their own, so that a clone's key reads no other volume.
-_LAYOUT = 3
+# 4: time zones, and MySQL's component for MD5() and SHA1().
+_LAYOUT = 4
 # XFS keeps the size of its allocation groups while it grows: a quarter of the size it was made
 # with. Eight times as big it has 32 groups, within what mkfs.xfs itself chooses for big volumes.
 _SIZE_CLASSES: tuple[tuple[int, str], ...] = (

@@ -18,7 +18,8 @@ from pydantic import SecretStr
 from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError
 from grampus.databases.accounts import ADMIN_GRANT, ADMIN_GUARD, ADMIN_USER, owner_grants
-from grampus.databases.administrator import StatementFailedError
+from grampus.databases.administrator import Administrator, StatementFailedError
+from grampus.databases.application_support import support_in_copy
 from grampus.databases.credentials import Credentials
 from grampus.databases.instance import (
     LOGIN_TIMEOUT_S,
@@ -44,6 +45,7 @@ from grampus.databases.readiness import (
     server_administrator,
 )
 from grampus.databases.session_settings import render_session_sql
+from grampus.databases.time_zones import has_zone_name
 from grampus.hosts.port import DaemonSpec, Host, Limits
 
 # What names a server or is a secret of its own: each server makes new ones, or needs none.
@@ -128,6 +130,10 @@ def begin_serving_as_new(
     if observe_daemon_state(host, plan.daemon) == "running":
         return
     if plan.flavour == "mysql":
+        if has_zone_name(plan.parameters):
+            # A data directory of an older moment may lack the tables, and it would not start.
+            serve_closed(host, plan, credentials, clock, makes_accounts=makes_accounts)
+            host.ensure_daemon_absent(plan.init_daemon)
         # A replica's events are its primary's.
         quiet = plan.is_replica or plan.is_internal
         sql = render_identity_sql(
@@ -179,6 +185,9 @@ def serve_closed(
     await_server(clock, host, plan, answered, listens=False)
     if plan.flavour == "mariadb" and _try_login(host, plan, credentials.user, credentials.password):
         raise _failed(host, plan, plan.init_daemon)
+    password = credentials.admin_password
+    administrator = Administrator(host, plan.init_daemon, plan.flavour, password)
+    support_in_copy(administrator, is_replica=plan.is_replica)
 
 
 def _prepare(host: Host, plan: InstancePlan, sql: str) -> None:

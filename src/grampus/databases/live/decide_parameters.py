@@ -9,6 +9,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Literal
 
 from grampus.core.errors import NotFoundError, RefusedError, UsageError, closest_name
+from grampus.databases.option_names import FACTS, TIME_ZONE, is_session_variable, variable_of
 
 ParameterKind = Literal["number", "switch", "words"]
 # `adjusted`: the server was started with it, and took another value.
@@ -22,6 +23,8 @@ _SAFETY = "another value could lose or tear what was committed"
 _LIMITS = "it follows from the database's limits: `grampus db set NAME --memory SIZE`"
 _REPLICATION = "snapshots, clones and restores count on Grampus's own"
 _STATE = "Grampus's own operations set it"
+_CORES = "a core dump would hold the rows and passwords that are in the server's memory"
+_FACT = "it is what the server says about itself"
 
 # What nobody but Grampus sets, and why. Beside its own options, those that would undo them.
 OWN_PARAMETERS: Mapping[str, str] = {
@@ -49,6 +52,7 @@ OWN_PARAMETERS: Mapping[str, str] = {
             "pid_file",
             "plugin_dir",
             "relay_log",
+            "relay_log_basename",
             "secure_file_priv",
             "slow_query_log_file",
             "socket",
@@ -120,6 +124,12 @@ OWN_PARAMETERS: Mapping[str, str] = {
             "binlog_format",
             "enforce_gtid_consistency",
             "gtid_mode",
+            "gtid_binlog_pos",
+            "gtid_binlog_state",
+            "gtid_current_pos",
+            "gtid_executed",
+            "gtid_owned",
+            "gtid_slave_pos",
             "gtid_strict_mode",
             "log_replica_updates",
             "log_slave_updates",
@@ -133,10 +143,14 @@ OWN_PARAMETERS: Mapping[str, str] = {
             "offline_mode",
             "persisted_globals_load",
             "read_only",
+            "sql_replica_skip_counter",
+            "sql_slave_skip_counter",
             "super_read_only",
         ),
         _STATE,
     ),
+    "core_file": _CORES,
+    **dict.fromkeys(FACTS, _FACT),
 }
 
 # Allowed, and told of: with the value 1 alone every acknowledged commit outlives a crash.
@@ -145,6 +159,8 @@ _DURABILITY = ("innodb_flush_log_at_trx_commit", "sync_binlog")
 _FACTORS = {letter: 1024**power for power, letter in enumerate("KMGTPE", start=1)}
 _NUMBER = re.compile(r"(?P<number>[+-]?\d+(?:\.\d+)?)(?P<unit>[KMGTPE]?)(?:iB|B)?", re.IGNORECASE)
 _SWITCH = {"on": "ON", "1": "ON", "true": "ON", "off": "OFF", "0": "OFF", "false": "OFF"}
+# In a line of the server's log about an option: it does not take it as it is.
+_REFUSING = ("[ERROR]", "adjusted to", "unknown variable", "ignoring option", "does nothing now")
 # What an option file would read as something else, or SQL would.
 _UNWRITABLE = re.compile(r"[\x00-\x1f\x7f#\\'\"]|^\s|\s$")
 
@@ -194,8 +210,8 @@ def parse_assignment(text: str) -> tuple[str, str]:
 
 
 def normalise_name(name: str) -> str:
-    """The name as the server's variables spell it."""
-    return name.strip().lower().replace("-", "_")
+    """The name as the server's variables spell it, also of an option that sets one."""
+    return variable_of(name.strip().lower().replace("-", "_"))
 
 
 def find_variable(name: str, variables: Mapping[str, Variable]) -> Variable:
@@ -221,6 +237,18 @@ def require_users_own(name: str) -> None:
             f"The parameter {name} cannot be set: {reason}.",
             "Leave it as it is.",
             code="own-parameter",
+        )
+
+
+def require_option(name: str, *, is_mysql: bool) -> None:
+    """Raise RefusedError with code `session-parameter` for one that no option file can set."""
+    if is_session_variable(name, is_mysql=is_mysql):
+        raise RefusedError(
+            f"The parameter {name} cannot be kept for the whole server: its option file has no "
+            "such option.",
+            f"Set it in each session (`SET SESSION {name} = ...`), or for each new session of "
+            f'users: `grampus db parameter set NAME init_connect "SET {name} = ..."`.',
+            code="session-parameter",
         )
 
 
@@ -292,6 +320,8 @@ def explain_risk(name: str, value: str) -> str | None:
 
 def decide_reset_statement(name: str, own: Mapping[str, str | int], kind: ParameterKind) -> str:
     """What follows `SET GLOBAL name =` to have it as Grampus, or else the server, has it."""
+    if name == TIME_ZONE:  # its DEFAULT is what the option file said at the start
+        return "'SYSTEM'"
     if name not in own:
         return "DEFAULT"
     return f"'{own[name]}'" if kind == "words" else str(own[name])
@@ -357,6 +387,6 @@ def classify_check(name: str, log: str) -> str | None:
     for line in log.splitlines():
         if name not in line.replace("-", "_"):
             continue
-        if "[ERROR]" in line or "adjusted to" in line or "unknown variable" in line:
+        if any(word in line for word in _REFUSING):
             return re.sub(r"^.*?\](?= [^\[]*$)", "", line).strip().rstrip(".")
     return None

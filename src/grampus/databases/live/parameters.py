@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from grampus.core.errors import NotFoundError, RefusedError
-from grampus.databases.administrator import administrator_of, observer_of, passing_over_refusals
+from grampus.databases.administrator import (
+    Administrator,
+    administrator_of,
+    observer_of,
+    passing_over_refusals,
+)
 from grampus.databases.database_work import DatabaseWork
 from grampus.databases.instance import observe_daemon_state
 from grampus.databases.kinds import DocumentT, OperationType
 from grampus.databases.layout import own_options, server_daemon_name
 from grampus.databases.live.decide_parameters import (
+    ParameterValue,
     ParameterView,
     Variable,
     decide_reset_statement,
@@ -16,6 +22,7 @@ from grampus.databases.live.decide_parameters import (
     decide_views,
     find_variable,
     normalise_name,
+    require_option,
     require_users_own,
 )
 from grampus.databases.live.live_changes import (
@@ -25,7 +32,9 @@ from grampus.databases.live.live_changes import (
 from grampus.databases.live.server_variables import is_read_only, observe_variables
 from grampus.databases.model import DatabaseRecord, DatabaseSpec
 from grampus.databases.operating import DatabaseOperations
+from grampus.databases.option_names import TIME_ZONE
 from grampus.databases.settings import require_packet_fits
+from grampus.databases.time_zones import decide_time_zone, observe_time_zones
 
 PACKET_PARAMETER = "max_allowed_packet"
 # `list` is a method of the service: inside it, the type goes by these names.
@@ -70,12 +79,13 @@ class DatabaseParameters:
         """What it takes to have the server's parameter at `value`; None when it was set so.
 
         Raises NotFoundError with code `unknown-parameter`, UsageError with code `invalid-value`,
-        RefusedError with code `own-parameter`, `packet-too-big`, `not-running` or `not-ready`, and
-        HostUnreachableError.
+        RefusedError with code `own-parameter`, `session-parameter`, `no-time-zones`,
+        `packet-too-big`, `not-running` or `not-ready`, and HostUnreachableError.
         """
         record = self._operations.ready(name)
         spec, parameter = record.spec, normalise_name(parameter)
         require_users_own(parameter)
+        require_option(parameter, is_mysql=spec.flavour == "mysql")
         if not self._is_running(record):
             raise RefusedError(
                 f"The database {name} does not run, and its server alone knows its parameters.",
@@ -84,7 +94,7 @@ class DatabaseParameters:
             )
         administrator = administrator_of(self._operations.ports, spec)
         variable = find_variable(parameter, observe_variables(administrator))
-        decided = decide_value(variable, value)
+        decided = self._decide_value(administrator, spec, variable, value)
         if parameter == PACKET_PARAMETER:
             require_packet_fits(int(decided.option), spec.memory_bytes)
         if spec.parameters.get(parameter) == decided.option:
@@ -174,6 +184,14 @@ class DatabaseParameters:
         self._operations.require_reachable(spec.host, spec.name)
         host = self._operations.fleet.host(spec.host)
         return observe_daemon_state(host, server_daemon_name(spec.name)) == "running"
+
+    def _decide_value(
+        self, administrator: Administrator, spec: DatabaseSpec, variable: Variable, value: str
+    ) -> ParameterValue:
+        if variable.name == TIME_ZONE:
+            known = observe_time_zones(administrator)
+            value = decide_time_zone(spec.name, value, known)
+        return decide_value(variable, value)
 
     def _own_options(self, spec: DatabaseSpec) -> dict[str, str | int]:
         return own_options(DatabaseWork(self._operations.ports, spec).plan())

@@ -17,6 +17,7 @@ from grampus.databases.administrator import (
     StatementFailedError,
     render_admin_options,
 )
+from grampus.databases.application_support import support_in_upgrade
 from grampus.databases.instance import last_words, observe_daemon_state
 from grampus.databases.layout import InstancePlan, server_daemon
 from grampus.databases.quiet_servers import quiet_options
@@ -75,6 +76,8 @@ class UpgradeServer:
         )
         if self.plan.flavour == "mariadb":
             self._upgrade_tables(daemon.name)
+        administrator = Administrator(self.host, daemon.name, self.plan.flavour, self.password)
+        support_in_upgrade(administrator, is_replica=self.plan.is_replica)
         self.host.ensure_daemon_absent(daemon.name)
         return answers[0]
 

@@ -43,6 +43,8 @@ CATALOGUE = {
     "innodb_redo_log_capacity": ("Integer", "8388608", "0", "104857600"),
     "binlog_transaction_dependency_history_size": ("Integer", "1", "1000000", "25000"),
     "performance_schema": ("Boolean", "0", "0", "OFF"),
+    "time_zone": ("String", "0", "0", "SYSTEM"),
+    "sql_select_limit": ("Integer", "0", "0", "18446744073709551615"),
 }
 READ_ONLY = {"innodb_page_cleaners", "performance_schema"}
 WORDS = {"binlog_row_image": ("FULL", "MINIMAL", "NOBLOB")}
@@ -62,6 +64,8 @@ class LiveServer:
         self._fuse = fuse
         given = dict(re.findall(r"^(\w+) = (.*)$", config, re.MULTILINE))
         self.from_file = set(given)
+        self.default_zone = given.pop("default_time_zone", "SYSTEM")
+        given["time_zone"] = self.default_zone
         self.values = {name: given.get(name, row[3]) for name, row in CATALOGUE.items()}
         self.dirty_pages = 500
         self.sizes: list[int] = []  # of the buffer pool, as it was changed
@@ -97,7 +101,8 @@ class LiveServer:
                 return 1, f"ERROR 1238 (HY000) at line 1: Variable '{name}' is a read only variable"
             if value.startswith("@@GLOBAL."):
                 continue
-            value = CATALOGUE[name][3] if value == "DEFAULT" else value.strip("'")
+            default = self.default_zone if name == "time_zone" else CATALOGUE[name][3]
+            value = default if value == "DEFAULT" else value.strip("'")
             if name in WORDS and value not in WORDS[name]:
                 return 1, f"ERROR 1231 (42000): Variable '{name}' can't be set to that"
             self._fuse.burn()

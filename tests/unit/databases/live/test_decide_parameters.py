@@ -187,6 +187,21 @@ ADJUSTED = (
 )
 UNKNOWN = "2026-11-22T00:58:20.76Z 0 [ERROR] [MY-000067] [Server] unknown variable 'innodb_x=4'."
 
+DEPRECATED = (
+    "2026-11-27T07:20:00.76Z 0 [Warning] [MY-011068] [Server] The syntax "
+    "'log_bin_trust_function_creators' is deprecated and will be removed in a future release."
+)
+
+# As mariadbd 11.8.9 wrote them.
+IGNORED = (
+    "2026-11-27  7:20:00 0 [Warning] mariadbd: ignoring option '--character-set-client-handshake' "
+    "due to invalid value 'latin1'"
+)
+REMOVED = (
+    "2026-11-27  7:20:00 0 [Warning] 'innodb-lru-flush-size' was removed. It does nothing now and "
+    "exists only for compatibility with old my.cnf files."
+)
+
 
 @pytest.mark.parametrize(
     ("name", "log", "said"),
@@ -200,6 +215,19 @@ UNKNOWN = "2026-11-22T00:58:20.76Z 0 [ERROR] [MY-000067] [Server] unknown variab
         ("innodb_io_capacity", ADJUSTED, None),
         ("innodb_page_cleaners", "[Note] innodb_page_cleaners is fine", None),
         ("innodb_page_cleaners", "", None),
+        ("log_bin_trust_function_creators", DEPRECATED, None),
+        (
+            "character_set_client",
+            IGNORED,
+            "mariadbd: ignoring option '--character-set-client-handshake' due to invalid value "
+            "'latin1'",
+        ),
+        (
+            "innodb_lru_flush_size",
+            REMOVED,
+            "'innodb-lru-flush-size' was removed. It does nothing now and exists only for "
+            "compatibility with old my.cnf files",
+        ),
     ],
 )
 def test_what_the_servers_check_says(name: str, log: str, said: str | None) -> None:

@@ -93,6 +93,9 @@ def test_what_a_newer_server_ignores_is_shown_and_reset(world: LiveWorld) -> Non
         ("innodb_io_capacity", "5", UsageError, "invalid-value"),
         ("binlog_row_image", "NONSENSE", UsageError, "invalid-value"),
         ("datadir", "/x", RefusedError, "own-parameter"),
+        ("version_compile_os", "Linux", RefusedError, "own-parameter"),
+        ("sql_select_limit", "1000", RefusedError, "session-parameter"),
+        ("time_zone", "Europe/Berlim", UsageError, "invalid-value"),
     ],
 )
 def test_refused_parameter_changes_nothing(
@@ -103,6 +106,35 @@ def test_refused_parameter_changes_nothing(
         world.parameters().set("demo", name, value)
     assert caught.value.code == code
     assert world.inventory() == before
+
+
+def test_time_zone_is_kept_under_its_options_name(world: LiveWorld) -> None:
+    change = world.parameters().set("demo", "default-time-zone", "europe/berlin")
+    assert change is not None
+    assert not change.waits_for_restart
+    assert world.server().values["time_zone"] == "Europe/Berlin"
+    assert "\ndefault_time_zone = Europe/Berlin\n" in _config(world)
+    assert "\ntime_zone" not in _config(world)
+    assert _states(world) == {"time_zone": ("Europe/Berlin", "in effect")}
+    world.live().restart("demo")
+    assert _states(world) == {"time_zone": ("Europe/Berlin", "in effect")}
+    # DEFAULT would be what the server was started with.
+    world.parameters().reset("demo", "time_zone")
+    assert world.server().values["time_zone"] == "SYSTEM"
+    assert "time_zone" not in _config(world)
+    assert _states(world) == {}
+
+
+def test_a_name_without_tables_says_how_to_load_them(world: LiveWorld) -> None:
+    for path in [path for path in world.hosts["h1"].files if path.name == "zones"]:
+        del world.hosts["h1"].files[path]
+    before = world.inventory()
+    with pytest.raises(RefusedError) as caught:
+        world.parameters().set("demo", "time_zone", "Europe/Berlin")
+    assert caught.value.code == "no-time-zones"
+    assert world.inventory() == before
+    world.parameters().set("demo", "time_zone", "+02:00")
+    assert _states(world) == {"time_zone": ("+02:00", "in effect")}
 
 
 def test_same_value_changes_nothing(world: LiveWorld) -> None:

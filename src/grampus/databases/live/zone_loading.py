@@ -1,0 +1,70 @@
+"""Time zone tables of a running database, and of its replicas, loaded on request.
+
+No operation of the journal: what was cut off left MySQL's tables as they were, and is repeated by
+the same command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from grampus.core.errors import RefusedError
+from grampus.databases.administrator import administrator_of
+from grampus.databases.instance import observe_daemon_state
+from grampus.databases.layout import server_daemon_name
+from grampus.databases.operating import DatabaseOperations
+from grampus.databases.replicas.replica_rules import replicas_of
+from grampus.databases.time_zones import load_time_zones, observe_time_zones
+
+
+class TimeZoneTables:
+    """Time zone tables of the servers of databases."""
+
+    def __init__(self, operations: DatabaseOperations) -> None:
+        self._operations = operations
+
+    def plan(self, name: str) -> list[str]:
+        """The databases whose servers are loaded: the replicas first, which apply what uses a name.
+
+        Raises NotFoundError, RefusedError with code `not-ready` or `not-running`, also of a
+        replica, and HostUnreachableError.
+        """
+        self._operations.ready(name)
+        followers = replicas_of(self._operations.records.all(), name)
+        for follower in followers:
+            self._require_running(
+                follower,
+                f"The replica needs the zones before {name}: `grampus db start {follower}`, or "
+                f"`grampus db replica remove {follower}`.",
+            )
+        self._require_running(name, f"`grampus db start {name}` starts it.")
+        return [*followers, name]
+
+    def describe(self, names: Sequence[str]) -> list[str]:
+        """One line a server, for `--dry-run`."""
+        return [f"Load the time zone tables of the server of {name}" for name in names]
+
+    def load(self, name: str) -> int:
+        """Load them, also where there are some; how many names the server has then.
+
+        Raises what `plan` and `load_time_zones` raise.
+        """
+        for each in self.plan(name):
+            with self._operations.locked(each):
+                self._operations.settle(each)
+                spec = self._operations.ready(each).spec
+                is_replica = spec.replica_of is not None
+                administrator = administrator_of(self._operations.ports, spec)
+                load_time_zones(administrator, is_replica=is_replica)
+        return len(observe_time_zones(administrator))
+
+    def _require_running(self, name: str, remedy: str) -> None:
+        spec = self._operations.ready(name).spec
+        self._operations.require_reachable(spec.host, name)
+        host = self._operations.fleet.host(spec.host)
+        if observe_daemon_state(host, server_daemon_name(name)) != "running":
+            raise RefusedError(
+                f"The server of {name} does not run, and it is the server that loads time zones.",
+                remedy,
+                code="not-running",
+            )
