@@ -217,6 +217,10 @@ class DatabaseRecords:
         """Databases in the trash by their keys, which sort by name, then by age."""
         return self._store.all(TRASHED_KIND, self._lab, TrashedDatabase)
 
+    def trashed_names(self) -> set[str]:
+        """The names that databases in the trash had."""
+        return set(self._store.field(TRASHED_KIND, self._lab, "$.record.spec.name").values())
+
     def find_trashed(self, key: str) -> TrashedDatabase | None:
         return self._store.get(TRASHED_KIND, self._lab, key, TrashedDatabase)
 

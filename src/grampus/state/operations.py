@@ -28,14 +28,15 @@ _BEGIN = (
     "takes) VALUES (?, ?, ?, ?, 'running', '', '', ?, ?, ?, ?, ?)"
 )
 UNFINISHED: tuple[OperationStatus, ...] = ("running", "undoing")
-# As in the index of unfinished operations (`schema.py`), or SQLite reads all that there ever were.
-UNFINISHED_CONDITION = "status IN ('running', 'undoing')"
+# The condition on the status is that of the index of unfinished operations, word for word
+# (`schema.py`): SQLite would read all that there ever were otherwise.
 _HOLDER = (
-    f"SELECT kind, subject, started_at FROM operations WHERE lab = ? AND {UNFINISHED_CONDITION} "  # noqa: S608
+    "SELECT kind, subject, started_at FROM operations "
+    "WHERE lab = ? AND status IN ('running', 'undoing') "
     "AND (subject = ? OR takes = ?) ORDER BY id LIMIT 1"
 )
-_UNFINISHED_OF_LAB = (
-    f"SELECT * FROM operations WHERE lab = ? AND {UNFINISHED_CONDITION} ORDER BY id"  # noqa: S608
+UNFINISHED_OF_LAB = (
+    "SELECT * FROM operations WHERE lab = ? AND status IN ('running', 'undoing') ORDER BY id"
 )
 _MARK = "UPDATE operations SET status = ?, step = ?, error = ?, changed_at = ? WHERE id = ?"
 
@@ -124,7 +125,7 @@ class OperationJournal:
     def unfinished(self, lab: str, *, kind_prefix: str = "") -> list[Operation]:
         """Operations of `lab` that neither ended nor were undone, oldest first."""
         with self._store.transaction() as connection:
-            rows = connection.execute(_UNFINISHED_OF_LAB, (lab,)).fetchall()
+            rows = connection.execute(UNFINISHED_OF_LAB, (lab,)).fetchall()
         found = [
             Operation(
                 row["id"],

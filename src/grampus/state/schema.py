@@ -64,6 +64,14 @@ _TABLES = (
         number INTEGER NOT NULL
     )
     """,
+    # How far the removal of old operations has come, see `retention.py`.
+    """
+    CREATE TABLE IF NOT EXISTS pruned (
+        lab VARCHAR NOT NULL PRIMARY KEY,
+        at_id INTEGER NOT NULL,
+        ended_at VARCHAR NOT NULL
+    )
+    """,
     """
     CREATE TABLE IF NOT EXISTS confirmed (
         lab VARCHAR NOT NULL PRIMARY KEY,
@@ -82,7 +90,7 @@ _LATER_COLUMNS = tuple(
 )
 _COLUMNS = "SELECT name FROM pragma_table_info(?)"
 # `operations_unfinished` is small however many operations there were. A query uses it only if it
-# has the same condition, word for word (`operations.UNFINISHED_CONDITION`).
+# has the same condition, word for word (`operations.py`).
 _INDEXES = {
     "operations_unfinished": (
         "CREATE INDEX IF NOT EXISTS operations_unfinished ON operations (lab, id) "

@@ -20,6 +20,10 @@ class VolumeRecords:
         """Every record, by name."""
         return list(self._store.all(VOLUME_RECORD, self._lab, VolumeRecord).values())
 
+    def names(self) -> list[str]:
+        """The names of all volumes, sorted; no record is parsed."""
+        return self._store.names(VOLUME_RECORD, self._lab)
+
     def find(self, name: str) -> VolumeRecord | None:
         return self._store.get(VOLUME_RECORD, self._lab, name, VolumeRecord)
 
@@ -27,8 +31,7 @@ class VolumeRecords:
         """The record. Raises NotFoundError with the closest name there is."""
         record = self.find(name)
         if record is None:
-            names = self._store.names(VOLUME_RECORD, self._lab)
-            raise not_found("volume", name, names, list_command="grampus volume list")
+            raise not_found("volume", name, self.names(), list_command="grampus volume list")
         return record
 
     def names_of_images(self) -> dict[tuple[str, str], str]:
