@@ -169,7 +169,11 @@ class DatabaseRecords:
         return found if found is not None and found.created_at == record.created_at else None
 
     def put_backup_state(self, name: str, state: BackupState) -> None:
-        self._store.put(BACKUP_STATE_KIND, self._lab, name, state)
+        """What moves with every look at the binary logs, the place itself says: a rebuilt state
+        has it again after the first look, so it is not noted on the image each time."""
+        former = self._store.get(BACKUP_STATE_KIND, self._lab, name, BackupState)
+        is_noted = former is None or former.without_looks() != state.without_looks()
+        self._store.put(BACKUP_STATE_KIND, self._lab, name, state, is_noted=is_noted)
 
     def all_read_endpoints(self) -> dict[str, ReadEndpoint]:
         """Read-only endpoints by their database's name."""

@@ -20,6 +20,8 @@ _PUT = (
     "INSERT INTO records (kind, lab, name, body) VALUES (?, ?, ?, ?) "
     "ON CONFLICT (kind, lab, name) DO UPDATE SET body = excluded.body"
 )
+_IS_MARKED = "SELECT 1 FROM unnoted WHERE lab = ? AND name = ?"
+_UNMARK = "DELETE FROM unnoted WHERE lab = ? AND name = ?"
 _GET = "SELECT body FROM records WHERE kind = ? AND lab = ? AND name = ?"
 _ALL = "SELECT name, body FROM records WHERE kind = ? ORDER BY name"
 _ALL_OF_LAB = "SELECT name, body FROM records WHERE kind = ? AND lab = ? ORDER BY name"
@@ -34,6 +36,11 @@ _REMOVE_LAB = (
 )
 # Another process holds the file for the time of one statement.
 _BUSY_TIMEOUT_S = 30.0
+
+# Records as they were parsed, by their text: `grampus serve` reads all of them every few seconds,
+# and nearly none has changed. They are frozen, so whoever has one cannot change another's.
+_parsed: dict[tuple[type[BaseModel], str], BaseModel] = {}
+_MOST_PARSED = 20_000
 
 RecordT = TypeVar("RecordT", bound=BaseModel)
 
@@ -97,10 +104,23 @@ class Store:
         with self._lock:
             self._connection.close()
 
-    def put(self, kind: str, lab: str, name: str, record: BaseModel) -> None:
-        """Write the record of `kind` named `name` in `lab`, replacing an older one."""
+    def put(
+        self, kind: str, lab: str, name: str, record: BaseModel, *, is_noted: bool = True
+    ) -> None:
+        """Write the record of `kind` named `name` in `lab`, replacing an older one.
+
+        Without `is_noted`, the change alone is no reason to note the records of that name again
+        (`unnoted.py`): a lost state can do without it.
+        """
         with self.transaction() as connection:
+            if is_noted:
+                connection.execute(_PUT, (kind, lab, name, record.model_dump_json()))
+                return
+            connection.execute("BEGIN IMMEDIATE")
+            is_marked = connection.execute(_IS_MARKED, (lab, name)).fetchone() is not None
             connection.execute(_PUT, (kind, lab, name, record.model_dump_json()))
+            if not is_marked:
+                connection.execute(_UNMARK, (lab, name))
 
     def get(self, kind: str, lab: str, name: str, model: type[RecordT]) -> RecordT | None:
         """The record, or None. Raises GrampusError with code `state-unreadable`."""
@@ -146,12 +166,19 @@ class Store:
                 connection.execute(statement, (lab,))
 
     def _parse(self, kind: str, name: str, body: str, model: type[RecordT]) -> RecordT:
+        known = _parsed.get((model, body))
+        if isinstance(known, model):
+            return known
         try:
-            return model.model_validate_json(body)
+            record = model.model_validate_json(body)
         except ValidationError as error:
             first = error.errors()[0]
             place = ".".join(str(part) for part in first["loc"]) or "its text"
             raise self._unreadable(kind, name, f"{place}: {first['msg']}") from error
+        if len(_parsed) >= _MOST_PARSED:
+            _parsed.clear()
+        _parsed[model, body] = record
+        return record
 
     def _unreadable(self, kind: str, name: str, why: str) -> GrampusError:
         return GrampusError(
