@@ -24,8 +24,8 @@ PASS_EVERY = timedelta(days=1)
 # A command looks at so many, in some milliseconds.
 ROWS_OF_A_COMMAND = 200
 
-_PASS = "SELECT at_id, ended_at FROM pruned WHERE lab = ?"
-_NOTE_PASS = "INSERT OR REPLACE INTO pruned (lab, at_id, ended_at) VALUES (?, ?, ?)"
+_PLACE = "SELECT at_id, ended_at FROM pruned WHERE lab = ?"
+_NOTE_PLACE = "INSERT OR REPLACE INTO pruned (lab, at_id, ended_at) VALUES (?, ?, ?)"
 # The unary plus keeps SQLite from reading, and sorting, all operations of the lab by another index.
 _OLD = (
     "SELECT id, kind, subject FROM operations "
@@ -96,11 +96,11 @@ class OperationRetention:
             connection.executemany(_FORGET, gone)
             is_over = len(rows) < most
             place = (0, now.isoformat()) if is_over else (rows[-1]["id"], "")
-            connection.execute(_NOTE_PASS, (self._lab, *place))
+            connection.execute(_NOTE_PLACE, (self._lab, *place))
         return len(gone), is_over
 
     def _pass(self, connection: sqlite3.Connection) -> tuple[int, str]:
-        row = connection.execute(_PASS, (self._lab,)).fetchone()
+        row = connection.execute(_PLACE, (self._lab,)).fetchone()
         return (0, "") if row is None else (row["at_id"], row["ended_at"])
 
     def _is_kept(
