@@ -10,6 +10,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
+from functools import partial
 
 Transaction = Callable[[], AbstractContextManager[sqlite3.Connection]]
 
@@ -158,10 +159,10 @@ def ensure_schema(connection: sqlite3.Connection, transaction: Transaction) -> N
         for table in _TABLES:
             connection.execute(table)
     for table, column, statement in _LATER_COLUMNS:
-        _ensure(transaction, lambda t=table, c=column: _has_column(connection, t, c), [statement])
+        _ensure(transaction, partial(_has_column, connection, table, column), [statement])
     for index, statement in _INDEXES.items():
-        _ensure(transaction, lambda name=index: _has(connection, name), [statement])
-    _ensure(transaction, lambda: _has(connection, "unnoted"), _UNNOTED)
+        _ensure(transaction, partial(_has, connection, index), [statement])
+    _ensure(transaction, partial(_has, connection, "unnoted"), _UNNOTED)
 
 
 def _ensure(
