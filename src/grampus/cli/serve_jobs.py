@@ -38,7 +38,7 @@ from grampus.databases.controller.due_jobs import ControllerEvent, DueJob
 from grampus.databases.failed_servers import FailedServers
 from grampus.databases.growth.decide_growth import LOOK_EVERY_S
 from grampus.databases.growth.guard import GrowthGuard
-from grampus.databases.snapshots.snapshot_schedules import SnapshotSchedules
+from grampus.databases.snapshots.snapshot_schedules import Rest, SnapshotSchedules
 
 NOTE_EVERY_S = 30.0
 # In what `converge` says of work that must wait, such as for a host that is down.
@@ -51,6 +51,7 @@ def due_jobs(open_session: OpenSession, *, once: bool = False) -> tuple[DueJob[S
     `open_session` makes the sessions of what outlasts a run of its job; `once`, nothing does.
     """
     guard = GrowthGuard()
+    rests: dict[str, Rest] = {}
     watch = BinlogWatch(open_session, patience_s=None if once else LOOK_PATIENCE_S)
     return (
         DueJob("growth", LOOK_EVERY_S, lambda session: guard.run(database_growth(session))),
@@ -60,7 +61,11 @@ def due_jobs(open_session: OpenSession, *, once: bool = False) -> tuple[DueJob[S
             SERVERS_EVERY_S,
             lambda session: restart_servers(FailedServers(session.databases())),
         ),
-        DueJob("snapshots", 60.0, lambda session: take_snapshots(snapshot_schedules(session))),
+        DueJob(
+            "snapshots",
+            60.0,
+            lambda session: take_snapshots(snapshot_schedules(session, rests)),
+        ),
         DueJob("backups", BACKUPS_EVERY_S, take_backups),
         DueJob("restore-tests", TESTS_EVERY_S, carry_out_tests),
         DueJob("binlogs", ARCHIVE_EVERY_S, watch.run),

@@ -10,7 +10,7 @@ import pytest
 
 from grampus.databases.names.naming import DatabaseNames
 from grampus.databases.snapshots.snapshots import DatabaseSnapshots
-from tests.unit.crowd import counting, put_crowd
+from tests.system.crowd import counting, put_crowd
 from tests.unit.databases.names.test_histories import histories
 from tests.unit.databases.world import LAB, World, database_events
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from grampus.core.units import GIB
-from tests.unit.crowd import counting, put_crowd
+from tests.system.crowd import counting, put_crowd
 
 from .world import LAB, World
 

@@ -9,7 +9,7 @@ import pytest
 from grampus.databases.backup.decide_schedule import BackupState
 from grampus.state.store import Store
 from grampus.state.unnoted import UnnotedNames
-from tests.unit.crowd import counting, put_crowd
+from tests.system.crowd import counting, put_crowd
 from tests.unit.databases.backup.existing import place
 
 from .test_rebuilding import LAB, NOW, Grampus

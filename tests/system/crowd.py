@@ -38,13 +38,18 @@ def put_crowd(
         for number, name in enumerate(names):
             further = f"10.77.{number // 250}.{number % 250}"
             values = (name, f'"{model}"', f'"{name}"', f'"{address}"', f'"{further}"')
-            connection.execute(f"{_RECORD} WHERE lab = ? AND name = ?", (*values, lab, model))
+            connection.execute(
+                f"{_RECORD} WHERE lab = ? AND name = ? AND kind <> 'noted-records'",
+                (*values, lab, model),
+            )
         connection.execute(
             "UPDATE records SET body = json_set(body, '$.desired', 'stopped', "
             "'$.id', lower(hex(randomblob(16)))) WHERE kind = 'database' AND name LIKE 'crowd%'"
         )
         connection.execute(
-            "UPDATE records SET body = json_set(body, '$.attachment', NULL) "
+            "UPDATE records SET body = json_set(body, '$.attachment', NULL, "
+            "'$.spec.identity', lower(hex(randomblob(16))), "
+            "'$.spec.image', name || '.1/db-' || name) "
             "WHERE kind = 'volume' AND name LIKE 'crowd%'"
         )
         connection.executemany(
@@ -54,7 +59,19 @@ def put_crowd(
                 for number in range(operations)
             ),
         )
-        connection.execute("DELETE FROM unnoted")
+        # They have no images that could be told anything.
+        connection.execute("DELETE FROM unnoted WHERE name LIKE 'crowd%'")
+
+
+def ensure_no_crowd(store: Store, lab: str) -> None:
+    """Without what `put_crowd` made."""
+    with store.transaction() as connection:
+        for statement in (
+            "DELETE FROM records WHERE lab = ? AND name LIKE 'crowd%'",
+            "DELETE FROM operations WHERE lab = ? AND subject LIKE 'crowd%'",
+            "DELETE FROM unnoted WHERE lab = ? AND name LIKE 'crowd%'",
+        ):
+            connection.execute(statement, (lab,))
 
 
 @contextmanager
