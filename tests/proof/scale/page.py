@@ -86,8 +86,8 @@ this size cannot run a thousand servers. What a thousand running servers, volume
 is not measured here.
 - Unit tests count what a command takes of the state, of hosts and of the cluster, and hold it to \
 be the same with many databases (`tests/unit/databases/test_scale.py`, \
-`tests/unit/volumes/test_scale.py`, `tests/unit/databases/rebuild/test_noting_scale.py`). Others hold \
-that `serve` looks at attached volumes, and at binary logs that did not change, by one \
+`tests/unit/volumes/test_scale.py`, `tests/unit/databases/rebuild/test_noting_scale.py`). Others \
+hold that `serve` looks at attached volumes, and at binary logs that did not change, by one \
 command for each host (`tests/unit/volumes/test_states.py`, \
 `tests/unit/databases/backup/test_quiet_logs.py`).
 
