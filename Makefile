@@ -89,6 +89,10 @@ crashes: setup ## Real crashes of volumes and databases, into docs/proof (root; 
 harness-cost: setup ## What watching takes of a benchmark's throughput, into docs/proof (root; 40 minutes)
 	$(VENV)/python -m tests.proof.harness_cost
 
+.PHONY: scale
+scale: setup ## Commands and serve with a thousand databases in the state, into docs/proof (root; 15 minutes)
+	$(VENV)/python -m tests.proof.scale
+
 .PHONY: operations
 operations: setup ## Each operation on a database under load, 200 MB and 5 GB, into docs/proof (root; an hour)
 	$(VENV)/python -m tests.proof.operations

@@ -50,6 +50,7 @@ not know are explained on stderr alone. `--help` works after every word.
 | `GRAMPUS_HOME` | where everything is kept (default `/var/lib/grampus`) |
 | `GRAMPUS_LAB` | the lab to work in, when `--lab` is not given |
 | `GRAMPUS_DEBUG` | if set, as `--debug` |
+| `GRAMPUS_KEEP_OPERATIONS_DAYS` | how many days operations that ended stay in the history (default 90) |
 """
 
 

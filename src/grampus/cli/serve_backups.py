@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 
 from grampus.cli.composition.backups import backup_schedules
 from grampus.cli.composition.session import Session
 from grampus.cli.due_backups import carry_out_due_tests, take_due_backups
 from grampus.databases.backup.backup_schedules import CarriedBackup
+from grampus.databases.backup.quiet_logs import QuietLogs
 from grampus.databases.controller.due_jobs import ControllerEvent, failure_of
 from grampus.databases.controller.side_by_side import SideBySide
 
@@ -48,6 +50,7 @@ class BinlogWatch:
     def __init__(self, open_session: OpenSession, *, patience_s: float | None) -> None:
         """`patience_s`: what a call waits for looks; those that take longer are met by the next."""
         self._looks = SideBySide[Session, Look](lambda: _prepared(open_session), most=LOOKS_AT_ONCE)
+        self._quiet = QuietLogs()
         self._patience_s = patience_s
         self._copied_until: dict[str, datetime] = {}  # by database, by the looks before
         self._lasting: dict[str, list[ControllerEvent]] = {}
@@ -61,14 +64,29 @@ class BinlogWatch:
         schedules = backup_schedules(session).archiving()
         for name in schedules:
             self._copied_until.setdefault(name, began_at)
-        lanes = {name: schedule.place.url for name, schedule in schedules.items()}
+        operations = session.databases().operations
+        quiet = self._quiet.observe(operations, schedules) if schedules else set()
+        lanes = {
+            name: schedule.place.url for name, schedule in schedules.items() if name not in quiet
+        }
         looks = self._looks.run(lanes, _look, patience_s=self._patience_s)
-        return self.events_of(list(schedules), looks, session.clock.now())
+        for name, look in looks.items():
+            carried = look.carried
+            is_archived = carried.archived_until is not None and not carried.problems
+            self._quiet.ended(name, is_archived=is_archived, at=look.ended_at)
+        unchanged = dict.fromkeys(quiet, began_at)
+        return self.events_of(list(schedules), looks, session.clock.now(), unchanged)
 
     def events_of(
-        self, databases: Sequence[str], looks: Mapping[str, Look], now: datetime
+        self,
+        databases: Sequence[str],
+        looks: Mapping[str, Look],
+        now: datetime,
+        unchanged: Mapping[str, datetime] = MappingProxyType({}),
     ) -> list[ControllerEvent]:
         """What is to be told now that these looks are over, and remembered for the next.
+
+        All is copied that `unchanged` databases had at these moments: they needed no look.
 
         The longest that a commit had to wait is as long as the look before is ago: what was
         committed right after that waited until this one was over, or waits still.
@@ -79,7 +97,9 @@ class BinlogWatch:
         for name in databases:
             since, at = known.get(name, now), now
             look = looks.get(name)
-            if look is None:  # at it, or waiting for its turn: what was so, is so
+            if look is None and name in unchanged:
+                self._copied_until[name] = at = since = unchanged[name]
+            elif look is None:  # at it, or waiting for its turn: what was so, is so
                 events += lasting.get(name, [])
                 self._lasting[name] = lasting.get(name, [])
                 self._copied_until[name] = since

@@ -28,6 +28,7 @@ from grampus.cli.serve_backups import (
 from grampus.cli.serve_certificates import CERTIFICATES_EVERY_S, warn_of_expiry
 from grampus.cli.serve_endpoints import ENDPOINTS_EVERY_S, keep_endpoints
 from grampus.cli.serve_flattening import FLATTEN_EVERY_S, flatten_due
+from grampus.cli.serve_history import HISTORY_EVERY_S, forget_all_operations
 from grampus.cli.serve_replicas import REPLICAS_EVERY_S, renew_replicas
 from grampus.cli.serve_scratch import SCRATCH_EVERY_S, clear_scratch
 from grampus.cli.serve_servers import SERVERS_EVERY_S, restart_servers
@@ -37,7 +38,7 @@ from grampus.databases.controller.due_jobs import ControllerEvent, DueJob
 from grampus.databases.failed_servers import FailedServers
 from grampus.databases.growth.decide_growth import LOOK_EVERY_S
 from grampus.databases.growth.guard import GrowthGuard
-from grampus.databases.snapshots.snapshot_schedules import SnapshotSchedules
+from grampus.databases.snapshots.snapshot_schedules import Rest, SnapshotSchedules
 
 NOTE_EVERY_S = 30.0
 # In what `converge` says of work that must wait, such as for a host that is down.
@@ -50,6 +51,7 @@ def due_jobs(open_session: OpenSession, *, once: bool = False) -> tuple[DueJob[S
     `open_session` makes the sessions of what outlasts a run of its job; `once`, nothing does.
     """
     guard = GrowthGuard()
+    rests: dict[str, Rest] = {}
     watch = BinlogWatch(open_session, patience_s=None if once else LOOK_PATIENCE_S)
     return (
         DueJob("growth", LOOK_EVERY_S, lambda session: guard.run(database_growth(session))),
@@ -59,7 +61,11 @@ def due_jobs(open_session: OpenSession, *, once: bool = False) -> tuple[DueJob[S
             SERVERS_EVERY_S,
             lambda session: restart_servers(FailedServers(session.databases())),
         ),
-        DueJob("snapshots", 60.0, lambda session: take_snapshots(snapshot_schedules(session))),
+        DueJob(
+            "snapshots",
+            60.0,
+            lambda session: take_snapshots(snapshot_schedules(session, rests)),
+        ),
         DueJob("backups", BACKUPS_EVERY_S, take_backups),
         DueJob("restore-tests", TESTS_EVERY_S, carry_out_tests),
         DueJob("binlogs", ARCHIVE_EVERY_S, watch.run),
@@ -84,6 +90,7 @@ def due_jobs(open_session: OpenSession, *, once: bool = False) -> tuple[DueJob[S
             lambda session: warn_of_expiry(certificate_rotation(session), session.clock.now()),
         ),
         DueJob("facts", NOTE_EVERY_S, note_due),
+        DueJob("history", HISTORY_EVERY_S, forget_all_operations),
     )
 
 

@@ -12,17 +12,12 @@ VOLUMES_EVERY_S = 60.0
 
 def warn_of_silence(session: Session) -> list[ControllerEvent]:
     """Warn of each attached volume whose requests wait for the cluster, as long as they do."""
-    events = []
-    volumes = session.volumes()
-    for record in volumes.all():
-        if record.attachment is None:
-            continue
-        name = record.spec.name
-        try:
-            event = decide_warning(name, volumes.observe_live(name))
-        except (GrampusError, OSError) as error:
-            event = failure_of(name, error)
-        events += [] if event is None else [event]
+    events, volumes = [], session.volumes()
+    for name, live in volumes.observe_states(volumes.all()).items():
+        if isinstance(live, GrampusError):
+            events.append(failure_of(name, live))
+        elif (event := decide_warning(name, live)) is not None:
+            events.append(event)
     return events
 
 

@@ -525,9 +525,8 @@ def _fence_question(session: Session, order: FenceOrder, record: VolumeRecord) -
 
 def _require_free_of_database(session: Session, name: str, *, to_host: str | None) -> None:
     """A database's volume is moved and stopped through the database alone."""
-    for view in session.databases().list():
-        if view.record.spec.name != name:
-            continue
+    if _holds_database(session, name):
+        view = session.databases().show(name)
         if view.status == "running" and to_host != view.record.spec.host:
             raise RefusedError(
                 f"The database '{name}' is running on this volume.",

@@ -8,6 +8,7 @@ from importlib import import_module
 
 from grampus.cli.composition.session import Session
 from grampus.cli.noting import note_records
+from grampus.cli.old_operations import forget_operations
 from grampus.core.errors import GrampusError
 from grampus.databases.service import DatabaseService
 from grampus.volumes.service import VolumeService
@@ -23,6 +24,7 @@ def work_on_volumes(lab: str, *, settles: bool = True) -> Iterator[tuple[Session
             yield session, settle_volumes(session) if settles else session.volumes()
         finally:
             note_records(session)
+            forget_operations(session)
 
 
 @contextmanager
@@ -37,6 +39,7 @@ def work_on_databases(
             yield session, settle_databases(session) if settles else session.databases()
         finally:
             note_records(session)
+            forget_operations(session)
 
 
 def is_older(session: Session) -> bool:

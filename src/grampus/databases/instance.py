@@ -205,8 +205,8 @@ def ensure_instance_absent(
 
 def observe_daemon_state(host: Host, daemon: str) -> DaemonState:
     """The daemon's state on its host."""
-    states = {status.name: status.state for status in host.observe_daemons()}
-    return states.get(daemon, "absent")
+    status = host.observe_daemon(daemon)
+    return "absent" if status is None else status.state
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ from grampus.databases.left_instances import clear_left
 from grampus.databases.model import DatabaseRecord
 from grampus.databases.ports import VolumePort
 from grampus.databases.records import DatabaseRecords
-from grampus.databases.replicas.replica_rules import replicas_of, require_allowed
+from grampus.databases.replicas.replica_rules import require_allowed
 from grampus.databases.step_ports import StepPorts
 from grampus.hosts.port import Fleet, HostUnreachableError
 from grampus.state.home import Home
@@ -122,7 +122,7 @@ class DatabaseOperations:
         `require_allowed` and, if it opens the volume, `require_openable` raise.
         """
         subject = kind.subject(document)
-        require_allowed(kind.kind, subject, self.records.all())
+        require_allowed(kind.kind, subject, self.records.family(subject))
         if kind.takes_volume:
             self._require_idle(subject, "backup")
         if kind.takes_volume or kind.closes_image:
@@ -277,7 +277,7 @@ class DatabaseOperations:
 
     def _ensure_ids(self) -> None:
         """Records of older releases get their ids, and note them on their images at the end."""
-        for name in [name for name, record in self.records.all().items() if not record.id]:
+        for name in self.records.names_without_id():
             try:
                 with self.locked(name, timeout_s=0.0):
                     self.records.ensure_id(name)
@@ -291,16 +291,17 @@ class DatabaseOperations:
         The command that took it away sees to that, unless it was cut off. Known here by its kind
         alone: every command settles first, and few need to load what endpoints are made of.
         """
-        sentences, records = [], self.records.all()
-        for name, endpoint in self.records.all_read_endpoints().items():
-            if endpoint.host is None or name not in records or replicas_of(records, name):
+        sentences: list[str] = []
+        for name in self.records.idle_endpoints():
+            record, endpoint = self.records.find(name), self.records.find_read_endpoint(name)
+            if record is None or endpoint is None or self.records.followers(name):
                 continue
             kind = operation_type(READ_ENDPOINT)
             ended = endpoint.model_copy(update={"host": None, "members": ()})
             order = kind.parse(
                 {
                     "database": name,
-                    "port": records[name].spec.port,
+                    "port": record.spec.port,
                     "endpoint": ended,
                     "members": (),
                 }

@@ -148,7 +148,7 @@ class CreatePlanner:
                     "Choose another with --host, or leave it out.",
                 )
             return host
-        databases = Counter(record.spec.host for record in self._records.all().values())
+        databases = Counter(self._records.hosts().values())
         return self._fleet.host(
             decide_placement(
                 [

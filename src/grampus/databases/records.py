@@ -54,6 +54,45 @@ class DatabaseRecords:
         """Every record by name, also of databases being made or removed."""
         return self._store.all(DATABASE_KIND, self._lab, DatabaseRecord)
 
+    def names(self) -> list[str]:
+        """The names of all databases, sorted; no record is parsed."""
+        return self._store.names(DATABASE_KIND, self._lab)
+
+    def hosts(self) -> dict[str, str]:
+        """The host of each database by name; no record is parsed."""
+        return self._store.field(DATABASE_KIND, self._lab, "$.spec.host")
+
+    def followers(self, name: str) -> dict[str, DatabaseRecord]:
+        """The replicas of a database by name."""
+        primaries = self._store.field(DATABASE_KIND, self._lab, "$.spec.replica_of")
+        found = {one: self.find(one) for one, primary in primaries.items() if primary == name}
+        return {one: record for one, record in found.items() if record is not None}
+
+    def family(self, name: str) -> dict[str, DatabaseRecord]:
+        """The database, if there is one, and its replicas, by name.
+
+        What forbids an operation on a database is decided from these alone, so that it takes no
+        longer the more other databases there are.
+        """
+        record = self.find(name)
+        return self.followers(name) | ({} if record is None else {name: record})
+
+    def replica_names(self) -> list[str]:
+        """The names of all databases that follow another one."""
+        primaries = self._store.field(DATABASE_KIND, self._lab, "$.spec.replica_of")
+        return [name for name, primary in primaries.items() if primary]
+
+    def idle_endpoints(self) -> list[str]:
+        """The databases whose read-only endpoint is served though no replica follows them."""
+        hosts = self._store.field(READ_ENDPOINT_KIND, self._lab, "$.host")
+        primaries = set(self._store.field(DATABASE_KIND, self._lab, "$.spec.replica_of").values())
+        return [name for name, host in hosts.items() if host is not None and name not in primaries]
+
+    def names_without_id(self) -> list[str]:
+        """The databases of an older release that have no id yet."""
+        ids = self._store.field(DATABASE_KIND, self._lab, "$.id")
+        return [name for name, known in ids.items() if not known]
+
     def find(self, name: str) -> DatabaseRecord | None:
         return self._store.get(DATABASE_KIND, self._lab, name, DatabaseRecord)
 
@@ -61,7 +100,7 @@ class DatabaseRecords:
         """The record. Raises NotFoundError with the closest name there is."""
         record = self.find(name)
         if record is None:
-            raise not_found("database", name, self.all(), list_command="grampus db list")
+            raise not_found("database", name, self.names(), list_command="grampus db list")
         return record
 
     def put(self, record: DatabaseRecord) -> None:
@@ -130,7 +169,11 @@ class DatabaseRecords:
         return found if found is not None and found.created_at == record.created_at else None
 
     def put_backup_state(self, name: str, state: BackupState) -> None:
-        self._store.put(BACKUP_STATE_KIND, self._lab, name, state)
+        """What moves with every look at the binary logs, the place itself says: a rebuilt state
+        has it again after the first look, so it is not noted on the image each time."""
+        former = self._store.get(BACKUP_STATE_KIND, self._lab, name, BackupState)
+        is_noted = former is None or former.without_looks() != state.without_looks()
+        self._store.put(BACKUP_STATE_KIND, self._lab, name, state, is_noted=is_noted)
 
     def all_read_endpoints(self) -> dict[str, ReadEndpoint]:
         """Read-only endpoints by their database's name."""
@@ -178,6 +221,10 @@ class DatabaseRecords:
         """Databases in the trash by their keys, which sort by name, then by age."""
         return self._store.all(TRASHED_KIND, self._lab, TrashedDatabase)
 
+    def trashed_names(self) -> set[str]:
+        """The names that databases in the trash had."""
+        return set(self._store.field(TRASHED_KIND, self._lab, "$.record.spec.name").values())
+
     def find_trashed(self, key: str) -> TrashedDatabase | None:
         return self._store.get(TRASHED_KIND, self._lab, key, TrashedDatabase)
 
@@ -200,11 +247,16 @@ class DatabaseRecords:
     def addresses(self) -> set[str]:
         """Addresses that a database, an endpoint of one or a scratch instance holds, whether it
         runs or not."""
-        return (
-            {record.spec.address for record in self.all().values()}
-            | {endpoint.address for endpoint in self.all_read_endpoints().values()}
-            | {scratch.address for scratch in self.all_scratch().values()}
+        places = (
+            (DATABASE_KIND, "$.spec.address"),
+            (READ_ENDPOINT_KIND, "$.address"),
+            (SCRATCH_KIND, "$.address"),
         )
+        return {
+            address
+            for kind, path in places
+            for address in self._store.field(kind, self._lab, path).values()
+        }
 
 
 def _filled(record: DatabaseRecord) -> str:

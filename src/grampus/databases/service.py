@@ -196,8 +196,7 @@ class DatabaseService:
             if clock.monotonic_s() >= deadline_s:
                 return
             clock.sleep(0.2)
-        found = {status.name: status for status in host.observe_daemons()}
-        end = observe_end(host, name, found.get(daemon))
+        end = observe_end(host, name, host.observe_daemon(daemon))
         raise GrampusError(
             f"The server of {name} ended: {explain_end(end)}.",
             f"`grampus db start {name}` starts it, and `grampus db verify {name}` checks its "
@@ -497,8 +496,7 @@ class DatabaseService:
         at_work = self._operations.names_at_work()
         for host in {record.spec.host for record in records}:
             if self._fleet.is_reachable(host):
-                daemons = self._fleet.host(host).observe_daemons()
-                states[host] = {daemon.name: daemon for daemon in daemons}
+                states[host] = {daemon.name: daemon for daemon in self._daemons(host, records)}
 
         def view(record: DatabaseRecord) -> DatabaseView:
             daemons = states.get(record.spec.host)
@@ -508,6 +506,13 @@ class DatabaseService:
             return [view(record) for record in records]
         with ThreadPoolExecutor(max_workers=min(len(records), _LOOKS_AT_ONCE)) as pool:
             return list(pool.map(view, records))
+
+    def _daemons(self, host: str, records: Sequence[DatabaseRecord]) -> Sequence[DaemonStatus]:
+        """The host's daemons, as far as they are of interest."""
+        if len(records) > 1:
+            return self._fleet.host(host).observe_daemons()
+        found = self._fleet.host(host).observe_daemon(server_daemon_name(records[0].spec.name))
+        return [] if found is None else [found]
 
     def _view(
         self,

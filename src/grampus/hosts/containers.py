@@ -98,14 +98,17 @@ class Containers:
         """Every container that was started here and not removed, sorted by name."""
         # One after the other: `runc list` fails as a whole when a container that it has just read
         # the name of is removed meanwhile (seen with runc 1.1.5).
-        statuses = []
-        for path in sorted(self._directory.glob("*")):
-            if path.is_dir():
-                pid = self._running_pid(path.name)
-                state: DaemonState = "stopped" if pid is None else "running"
-                killed = 0 if pid is not None else self._observe_out_of_memory(path.name)
-                statuses.append(DaemonStatus(path.name, state, pid, killed))
-        return statuses
+        found = (self.observe_one(path.name) for path in sorted(self._directory.glob("*")))
+        return [status for status in found if status is not None]
+
+    def observe_one(self, name: str) -> DaemonStatus | None:
+        """One of them, whatever else there is; None: it was never started here, or is removed."""
+        if not (self._directory / name).is_dir():
+            return None
+        pid = self._running_pid(name)
+        state: DaemonState = "stopped" if pid is None else "running"
+        killed = 0 if pid is not None else self._observe_out_of_memory(name)
+        return DaemonStatus(name, state, pid, killed)
 
     def _observe_out_of_memory(self, name: str) -> int:
         return Cgroups(self._cgroup_path).observe_out_of_memory(name)

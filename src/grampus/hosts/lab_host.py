@@ -272,6 +272,9 @@ class LabHost:
     def observe_daemons(self) -> list[DaemonStatus]:
         return [status for status in self._containers.observe() if status.name != HOST_CONTAINER]
 
+    def observe_daemon(self, name: str) -> DaemonStatus | None:
+        return self._containers.observe_one(name)
+
     def daemon_log(self, name: str, *, last_lines: int = 20) -> str:
         return self._containers.log(name, last_lines=last_lines)
 

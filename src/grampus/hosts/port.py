@@ -239,6 +239,10 @@ class Host(Protocol):
         """The daemons that were started here and not removed, sorted by name."""
         ...
 
+    def observe_daemon(self, name: str) -> DaemonStatus | None:
+        """One of them, without a look at the others; None: it is not there."""
+        ...
+
     def daemon_log(self, name: str, *, last_lines: int = 20) -> str:
         """The end of what the daemon wrote to stdout and stderr."""
         ...

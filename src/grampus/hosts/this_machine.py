@@ -94,6 +94,9 @@ class ThisMachine:
     def observe_daemons(self) -> list[DaemonStatus]:
         return []
 
+    def observe_daemon(self, name: str) -> DaemonStatus | None:
+        return None
+
     def daemon_log(self, name: str, *, last_lines: int = 20) -> str:
         return ""
 

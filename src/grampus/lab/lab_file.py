@@ -66,4 +66,4 @@ def restore_lab(store: Store, lab: str, records: list[StoredRecord]) -> None:
 
 
 def _records_of(store: Store, lab: str) -> list[StoredRecord]:
-    return [record for record in records_of_lab(store, lab) if record.kind in _KINDS]
+    return records_of_lab(store, lab, kinds=_KINDS)

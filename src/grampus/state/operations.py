@@ -22,20 +22,21 @@ from grampus.core.progress import Progress
 from grampus.state.store import Store
 
 OperationStatus = Literal["running", "undoing", "done", "undone"]
-UNFINISHED: tuple[OperationStatus, ...] = ("running", "undoing")
 _BEGIN = (
     "INSERT INTO operations "
     "(kind, lab, subject, spec, status, step, error, started_at, changed_at, actor, identity, "
     "takes) VALUES (?, ?, ?, ?, 'running', '', '', ?, ?, ?, ?, ?)"
 )
+UNFINISHED: tuple[OperationStatus, ...] = ("running", "undoing")
+# The condition on the status is that of the index of unfinished operations, word for word
+# (`schema.py`): SQLite would read all that there ever were otherwise.
 _HOLDER = (
     "SELECT kind, subject, started_at FROM operations "
-    "WHERE lab = ? AND status IN (SELECT value FROM json_each(?)) "
+    "WHERE lab = ? AND status IN ('running', 'undoing') "
     "AND (subject = ? OR takes = ?) ORDER BY id LIMIT 1"
 )
-_UNFINISHED_OF_LAB = (
-    "SELECT * FROM operations WHERE lab = ? AND status IN (SELECT value FROM json_each(?)) "
-    "ORDER BY id"
+UNFINISHED_OF_LAB = (
+    "SELECT * FROM operations WHERE lab = ? AND status IN ('running', 'undoing') ORDER BY id"
 )
 _MARK = "UPDATE operations SET status = ?, step = ?, error = ?, changed_at = ? WHERE id = ?"
 
@@ -111,8 +112,7 @@ class OperationJournal:
             if takes:
                 # From here on no other process can begin one: looking and taking are one step.
                 connection.execute("BEGIN IMMEDIATE")
-                held = (lab, json.dumps(UNFINISHED), takes, takes)
-                holder = connection.execute(_HOLDER, held).fetchone()
+                holder = connection.execute(_HOLDER, (lab, takes, takes)).fetchone()
                 if holder is not None:
                     raise _name_held(takes, holder["kind"], holder["subject"], holder["started_at"])
             values = (kind, lab, subject, json.dumps(spec), now, now, self._actor, identity, takes)
@@ -125,7 +125,7 @@ class OperationJournal:
     def unfinished(self, lab: str, *, kind_prefix: str = "") -> list[Operation]:
         """Operations of `lab` that neither ended nor were undone, oldest first."""
         with self._store.transaction() as connection:
-            rows = connection.execute(_UNFINISHED_OF_LAB, (lab, json.dumps(UNFINISHED))).fetchall()
+            rows = connection.execute(UNFINISHED_OF_LAB, (lab,)).fetchall()
         found = [
             Operation(
                 row["id"],

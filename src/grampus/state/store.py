@@ -9,91 +9,38 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from grampus.core.errors import GrampusError
+from grampus.state.schema import ensure_schema
 
-_TABLES = (
-    """
-    CREATE TABLE IF NOT EXISTS records (
-        kind VARCHAR NOT NULL,
-        lab VARCHAR NOT NULL,
-        name VARCHAR NOT NULL,
-        body VARCHAR NOT NULL,
-        PRIMARY KEY (kind, lab, name)
-    )
-    """,
-    """
-    CREATE TABLE IF NOT EXISTS operations (
-        id INTEGER NOT NULL PRIMARY KEY,
-        kind VARCHAR NOT NULL,
-        lab VARCHAR NOT NULL,
-        subject VARCHAR NOT NULL,
-        spec VARCHAR NOT NULL,
-        status VARCHAR NOT NULL,
-        step VARCHAR NOT NULL,
-        error VARCHAR NOT NULL,
-        started_at VARCHAR NOT NULL,
-        changed_at VARCHAR NOT NULL,
-        actor VARCHAR NOT NULL DEFAULT '',
-        identity VARCHAR NOT NULL DEFAULT '',
-        takes VARCHAR NOT NULL DEFAULT ''
-    )
-    """,
-    """
-    CREATE TABLE IF NOT EXISTS warnings (
-        id INTEGER NOT NULL PRIMARY KEY,
-        lab VARCHAR NOT NULL,
-        subject VARCHAR NOT NULL,
-        job VARCHAR NOT NULL,
-        kind VARCHAR NOT NULL,
-        level VARCHAR NOT NULL,
-        text VARCHAR NOT NULL,
-        remedy VARCHAR NOT NULL,
-        times INTEGER NOT NULL,
-        began_at VARCHAR NOT NULL,
-        began_last_at VARCHAR NOT NULL,
-        ended_at VARCHAR NOT NULL
-    )
-    """,
-    # See `generation.py`.
-    """
-    CREATE TABLE IF NOT EXISTS generation (
-        one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
-        state VARCHAR NOT NULL,
-        number INTEGER NOT NULL
-    )
-    """,
-    """
-    CREATE TABLE IF NOT EXISTS confirmed (
-        lab VARCHAR NOT NULL PRIMARY KEY,
-        place VARCHAR NOT NULL
-    )
-    """,
-)
-# Columns that older files lack: table, column, and how it is added.
-_LATER_COLUMNS = tuple(
-    (
-        "operations",
-        column,
-        f"ALTER TABLE operations ADD COLUMN {column} VARCHAR NOT NULL DEFAULT ''",
-    )
-    for column in ("actor", "identity", "takes")
-)
-_COLUMNS = "SELECT name FROM pragma_table_info(?)"
 _PUT = (
     "INSERT INTO records (kind, lab, name, body) VALUES (?, ?, ?, ?) "
     "ON CONFLICT (kind, lab, name) DO UPDATE SET body = excluded.body"
 )
+_IS_MARKED = "SELECT 1 FROM unnoted WHERE lab = ? AND name = ?"
+_UNMARK = "DELETE FROM unnoted WHERE lab = ? AND name = ?"
 _GET = "SELECT body FROM records WHERE kind = ? AND lab = ? AND name = ?"
 _ALL = "SELECT name, body FROM records WHERE kind = ? ORDER BY name"
 _ALL_OF_LAB = "SELECT name, body FROM records WHERE kind = ? AND lab = ? ORDER BY name"
+_NAMES = "SELECT name FROM records WHERE kind = ? AND lab = ? ORDER BY name"
+_FIELD = "SELECT name, json_extract(body, ?) FROM records WHERE kind = ? AND lab = ? ORDER BY name"
+_DAMAGED = "SELECT name FROM records WHERE kind = ? AND lab = ? AND NOT json_valid(body) LIMIT 1"
 _REMOVE = "DELETE FROM records WHERE kind = ? AND lab = ? AND name = ?"
-_REMOVE_LAB = ("DELETE FROM records WHERE lab = ?", "DELETE FROM warnings WHERE lab = ?")
+_REMOVE_LAB = (
+    "DELETE FROM records WHERE lab = ?",
+    "DELETE FROM warnings WHERE lab = ?",
+    "DELETE FROM unnoted WHERE lab = ?",
+)
 # Another process holds the file for the time of one statement.
 _BUSY_TIMEOUT_S = 30.0
+
+# Records as they were parsed, by their text: `grampus serve` reads all of them every few seconds,
+# and nearly none has changed. They are frozen, so whoever has one cannot change another's.
+_parsed: dict[tuple[type[BaseModel], str], BaseModel] = {}
+_MOST_PARSED = 20_000
 
 RecordT = TypeVar("RecordT", bound=BaseModel)
 
@@ -120,10 +67,7 @@ class Store:
             with self._errors_explained():
                 self._connection.execute("PRAGMA journal_mode=WAL").close()
                 self._connection.execute("PRAGMA synchronous=FULL").close()
-            with self.transaction() as connection:
-                for table in _TABLES:
-                    connection.execute(table)
-            self._add_columns()
+            ensure_schema(self._connection, self.transaction)
         except GrampusError:
             self.close()
             raise
@@ -138,21 +82,6 @@ class Store:
         """The connection in a transaction, committed at the end of the block."""
         with self._lock, self._errors_explained(), self._connection:
             yield self._connection
-
-    def _add_columns(self) -> None:
-        for table, column, statement in _LATER_COLUMNS:
-            if self._has(table, column):
-                continue
-            with self.transaction() as connection:
-                # Another process may be doing the same: it is looked at again under the lock.
-                connection.execute("BEGIN IMMEDIATE")
-                if not self._has(table, column):
-                    connection.execute(statement)
-
-    def _has(self, table: str, column: str) -> bool:
-        with self._errors_explained():
-            rows = self._connection.execute(_COLUMNS, (table,)).fetchall()
-        return any(row["name"] == column for row in rows)
 
     @contextmanager
     def _errors_explained(self) -> Iterator[None]:
@@ -175,10 +104,23 @@ class Store:
         with self._lock:
             self._connection.close()
 
-    def put(self, kind: str, lab: str, name: str, record: BaseModel) -> None:
-        """Write the record of `kind` named `name` in `lab`, replacing an older one."""
+    def put(
+        self, kind: str, lab: str, name: str, record: BaseModel, *, is_noted: bool = True
+    ) -> None:
+        """Write the record of `kind` named `name` in `lab`, replacing an older one.
+
+        Without `is_noted`, the change alone is no reason to note the records of that name again
+        (`unnoted.py`): a lost state can do without it.
+        """
         with self.transaction() as connection:
+            if is_noted:
+                connection.execute(_PUT, (kind, lab, name, record.model_dump_json()))
+                return
+            connection.execute("BEGIN IMMEDIATE")
+            is_marked = connection.execute(_IS_MARKED, (lab, name)).fetchone() is not None
             connection.execute(_PUT, (kind, lab, name, record.model_dump_json()))
+            if not is_marked:
+                connection.execute(_UNMARK, (lab, name))
 
     def get(self, kind: str, lab: str, name: str, model: type[RecordT]) -> RecordT | None:
         """The record, or None. Raises GrampusError with code `state-unreadable`."""
@@ -193,6 +135,25 @@ class Store:
             rows = connection.execute(query, values).fetchall()
         return {name: self._parse(kind, name, body, model) for name, body in rows}
 
+    def names(self, kind: str, lab: str) -> list[str]:
+        """The names of all records of `kind` in `lab`, sorted; no record is parsed."""
+        with self.transaction() as connection:
+            rows = connection.execute(_NAMES, (kind, lab)).fetchall()
+        return [row["name"] for row in rows]
+
+    def field(self, kind: str, lab: str, path: str) -> dict[str, Any]:
+        """One field of all records of `kind` by name, such as of `$.spec.host`.
+
+        Parsing a thousand records takes ten times as long. The value is what JSON has there, None
+        also where there is no such field. Raises GrampusError with code `state-unreadable`.
+        """
+        with self.transaction() as connection:
+            damaged = connection.execute(_DAMAGED, (kind, lab)).fetchone()
+            if damaged is None:
+                rows = connection.execute(_FIELD, (path, kind, lab)).fetchall()
+                return dict(map(tuple, rows))
+        raise self._unreadable(kind, damaged["name"], "its text: it is no JSON")
+
     def remove(self, kind: str, lab: str, name: str) -> None:
         """Forget the record; nothing happens when there is none."""
         with self.transaction() as connection:
@@ -205,16 +166,26 @@ class Store:
                 connection.execute(statement, (lab,))
 
     def _parse(self, kind: str, name: str, body: str, model: type[RecordT]) -> RecordT:
+        known = _parsed.get((model, body))
+        if isinstance(known, model):
+            return known
         try:
-            return model.model_validate_json(body)
+            record = model.model_validate_json(body)
         except ValidationError as error:
             first = error.errors()[0]
             place = ".".join(str(part) for part in first["loc"]) or "its text"
-            raise GrampusError(
-                f"The {kind} '{name}' in {self._file} cannot be read: {place}: {first['msg']}.",
-                "Use the version of Grampus that wrote it.",
-                code="state-unreadable",
-            ) from error
+            raise self._unreadable(kind, name, f"{place}: {first['msg']}") from error
+        if len(_parsed) >= _MOST_PARSED:
+            _parsed.clear()
+        _parsed[model, body] = record
+        return record
+
+    def _unreadable(self, kind: str, name: str, why: str) -> GrampusError:
+        return GrampusError(
+            f"The {kind} '{name}' in {self._file} cannot be read: {why}.",
+            "Use the version of Grampus that wrote it.",
+            code="state-unreadable",
+        )
 
 
 def _ensure_file(file: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,10 @@ from pydantic import BaseModel, ConfigDict, RootModel
 from grampus.state.store import Store
 
 _OF_LAB = "SELECT kind, name, body FROM records WHERE lab = ? ORDER BY kind, name"
+_OF_KINDS = (
+    "SELECT kind, name, body FROM records WHERE lab = ? "
+    "AND kind IN (SELECT value FROM json_each(?)) ORDER BY kind, name"
+)
 
 
 class StoredRecord(BaseModel):
@@ -27,11 +33,21 @@ class _Body(RootModel[dict[str, Any]]):
     """The body of any kind of record."""
 
 
-def records_of_lab(store: Store, lab: str) -> list[StoredRecord]:
-    """Every record of the lab, by kind and name."""
+def records_of_lab(
+    store: Store, lab: str, *, kinds: Collection[str] | None = None
+) -> list[StoredRecord]:
+    """Every record of the lab, or those of some kinds, by kind and name."""
     with store.transaction() as connection:
-        rows = connection.execute(_OF_LAB, (lab,)).fetchall()
-    return [StoredRecord(kind=kind, name=name, body=json.loads(body)) for kind, name, body in rows]
+        if kinds is None:
+            rows = connection.execute(_OF_LAB, (lab,)).fetchall()
+        else:
+            rows = connection.execute(_OF_KINDS, (lab, json.dumps(sorted(kinds)))).fetchall()
+    return [parse_stored(row) for row in rows]
+
+
+def parse_stored(row: sqlite3.Row) -> StoredRecord:
+    """The record of a row with its `kind`, `name` and `body`."""
+    return StoredRecord(kind=row["kind"], name=row["name"], body=json.loads(row["body"]))
 
 
 def put_record(store: Store, lab: str, record: StoredRecord) -> None:

@@ -5,6 +5,10 @@ Also before each command that takes the exclusive lock of the volume's image (IN
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any
+
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.rbd import RbdImages
 from grampus.ceph.reporting import Watch
@@ -14,7 +18,8 @@ from grampus.hosts.port import Fleet, Host
 from grampus.volumes.attaching import Attacher
 from grampus.volumes.decide_clients import decide_silent_owner, owner_is_silent
 from grampus.volumes.drivers.port import ClientAnswer, Driver, MapRequest
-from grampus.volumes.live import LiveVolume, note_missing_log
+from grampus.volumes.drivers.volumed_states import observe_states, status_socket
+from grampus.volumes.live import LiveVolume, note_missing_log, parse_status
 from grampus.volumes.model import VolumeRecord
 
 # A client renews its watch every 5 s, and the watch lasts 30 s: one that had an answer a moment ago
@@ -51,6 +56,48 @@ class Asking:
         driver, request = driven
         live = driver.observe_live(self._fleet.host(host), request)
         return note_missing_log(live, record.spec.write_path)
+
+    def observe_states(
+        self, records: Iterable[VolumeRecord]
+    ) -> dict[str, LiveVolume | GrampusError | None]:
+        """As `observe_live` without statistics, of many: one look by host, not by volume.
+
+        Who gives no answer to that look is asked alone, as `observe_live` does; the error is that
+        of a volume which cannot be asked.
+        """
+        found: dict[str, LiveVolume | GrampusError | None] = {}
+        by_host: dict[str, dict[PurePosixPath, VolumeRecord]] = {}
+        for record in records:
+            driven = self._attacher.driver_of(record)
+            if driven is None or record.attachment is None:
+                continue
+            if record.attachment.driver != "volumed":
+                found[record.spec.name] = None  # no other driver can say
+            else:
+                host = self._fleet.host(record.attachment.host)
+                socket = status_socket(host, driven[1])
+                by_host.setdefault(host.name, {})[socket] = record
+        for name, asked in by_host.items():
+            answers = self._ask_all(name, list(asked))
+            for socket, record in asked.items():
+                found[record.spec.name] = self._read(record, answers.get(socket))
+        return found
+
+    def _ask_all(self, name: str, sockets: Sequence[PurePosixPath]) -> Mapping[PurePosixPath, Any]:
+        if not self._fleet.is_reachable(name):
+            return {}
+        try:
+            return observe_states(self._fleet.host(name), sockets)
+        except GrampusError:
+            return {}  # each is asked alone, and says why
+
+    def _read(self, record: VolumeRecord, answer: Any) -> LiveVolume | GrampusError | None:
+        try:
+            if answer is None:
+                return self.observe_live(record)
+            return note_missing_log(parse_status(answer), record.spec.write_path)
+        except GrampusError as error:
+            return error
 
     def draw_down(self, record: VolumeRecord) -> None:
         """Leave little of its journal to apply; nothing when there is nobody to ask."""

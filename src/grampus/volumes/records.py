@@ -20,6 +20,10 @@ class VolumeRecords:
         """Every record, by name."""
         return list(self._store.all(VOLUME_RECORD, self._lab, VolumeRecord).values())
 
+    def names(self) -> list[str]:
+        """The names of all volumes, sorted; no record is parsed."""
+        return self._store.names(VOLUME_RECORD, self._lab)
+
     def find(self, name: str) -> VolumeRecord | None:
         return self._store.get(VOLUME_RECORD, self._lab, name, VolumeRecord)
 
@@ -27,13 +31,14 @@ class VolumeRecords:
         """The record. Raises NotFoundError with the closest name there is."""
         record = self.find(name)
         if record is None:
-            names = [volume.spec.name for volume in self.all()]
-            raise not_found("volume", name, names, list_command="grampus volume list")
+            raise not_found("volume", name, self.names(), list_command="grampus volume list")
         return record
 
     def names_of_images(self) -> dict[tuple[str, str], str]:
         """The volumes' names by pool and image."""
-        return {(v.spec.pool, v.spec.image): v.spec.name for v in self.all()}
+        pools = self._store.field(VOLUME_RECORD, self._lab, "$.spec.pool")
+        images = self._store.field(VOLUME_RECORD, self._lab, "$.spec.image")
+        return {(pools[name], image): name for name, image in images.items() if name in pools}
 
     def identity_of(self, name: str) -> str:
         """The id of the volume; empty: there is none, or it is an older release's."""

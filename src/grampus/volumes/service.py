@@ -91,6 +91,7 @@ class VolumeService:
         self.exporting, self.importing = parts.transfers.exporting, parts.transfers.importing
         self.require_writable = parts.creating.require_writable
         self.measure_snapshots = parts.snapshots.measured
+        self.observe_states = parts.asking.observe_states
         self.trash, self.encryption = parts.trash, parts.encrypting
         self.migrations, self.key_rotation = parts.migrations, parts.key_rotation
         self.lending, self.takeovers = parts.lending, parts.takeovers

@@ -312,6 +312,9 @@ class FakeHost:
     def observe_daemons(self) -> list[DaemonStatus]:
         return []
 
+    def observe_daemon(self, name: str) -> DaemonStatus | None:
+        return next((one for one in self.observe_daemons() if one.name == name), None)
+
     def daemon_log(self, name: str, *, last_lines: int = 20) -> str:
         return ""
 

@@ -241,6 +241,9 @@ class FakeHost:
             for name, daemon in sorted(self.daemons.items())
         ]
 
+    def observe_daemon(self, name: str) -> DaemonStatus | None:
+        return next((one for one in self.observe_daemons() if one.name == name), None)
+
     def daemon_log(self, name: str, *, last_lines: int = 20) -> str:
         return self.daemons[name].log
 

@@ -281,6 +281,9 @@ class FakeLabHost:
     def observe_daemons(self) -> list[DaemonStatus]:
         return self.statuses()
 
+    def observe_daemon(self, name: str) -> DaemonStatus | None:
+        return next((one for one in self.observe_daemons() if one.name == name), None)
+
     def daemon_log(self, name: str, *, last_lines: int = 20) -> str:
         return f"{name} found no store"
 

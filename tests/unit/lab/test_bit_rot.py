@@ -110,6 +110,9 @@ class RottenHost:
     def observe_daemons(self) -> list[DaemonStatus]:
         return [DaemonStatus("osd-0", "running" if self.osd_runs else "stopped")]
 
+    def observe_daemon(self, name: str) -> DaemonStatus | None:
+        return next((one for one in self.observe_daemons() if one.name == name), None)
+
     def ensure_daemon(self, spec: DaemonSpec) -> None:
         assert spec.name == "osd-0"
         self.starts += 1

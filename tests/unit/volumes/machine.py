@@ -25,13 +25,14 @@ from grampus.hosts.port import (
     RunningCommand,
     Usage,
 )
+from grampus.volumes.drivers.volumed_states import ASK_STATES
 
 from .cluster import FSID, Client, FakeCluster, Fuse, Image
 from .encryption_commands import data_bytes, filesystem_bytes, opening_problem, write_key
 from .exchange_answers import answer_exchange, heard_loops, open_journal
 from .local_disk import Log, drain_log, list_asides, open_log, require_removable, write_log
 from .namespace_commands import split_name
-from .volumed_answers import STATISTICS, volumed_status
+from .volumed_answers import STATISTICS, answer_states, volumed_status
 
 Path = PurePosixPath
 
@@ -92,7 +93,6 @@ class FakeHost:
     has_exports: bool = True  # False: the daemon runs, its export never appears
     daemon_failure: str = ""  # what the daemon says as it ends at once
     volumed_failure: str = ""  # the same, of volumed alone
-    # What `volumed probe` prints.
     probe: str = '{"fuse": true, "uring": true, "reason": "", "librbd_version": "1.20.0"}'
     is_volumed_mute: bool = False  # its control socket does not answer
     volumed_answers: str = ""  # what it says instead of status and statistics
@@ -182,6 +182,9 @@ class FakeHost:
         self.fuse.burn()
         return [DaemonStatus(name, daemon.state) for name, daemon in sorted(self.daemons.items())]
 
+    def observe_daemon(self, name: str) -> DaemonStatus | None:
+        return next((one for one in self.observe_daemons() if one.name == name), None)
+
     def daemon_log(self, name: str, *, last_lines: int = 20) -> str:
         return self.daemons[name].log
 
@@ -235,6 +238,8 @@ class FakeHost:
                 return self._losetup(options)
             case ["python3", "-c", script, where] if script == LIST_LOOPS:
                 return self._list_loops(where)
+            case ["python3", "-c", script, _, _] if script == ASK_STATES:
+                return answer_states(self.daemons.values(), self._volumed_ctl)
             case ["findmnt", *_, "--mountpoint", target]:
                 source = self.mounts.get(Path(target))
                 return (1, "") if source is None else (0, f"{source}\n")
@@ -427,9 +432,9 @@ class FakeHost:
     def _volumed_ctl(self, words: list[str]) -> tuple[int, str]:
         match words:
             case ["ctl", "--socket", socket, command, *options]:
-                for daemon in self.daemons.values():
-                    if daemon.socket == Path(socket) and daemon.state == "running":
-                        return self._volumed_answer(daemon, command, options)
+                running = (one for one in self.daemons.values() if one.state == "running")
+                if daemon := next((one for one in running if one.socket == Path(socket)), None):
+                    return self._volumed_answer(daemon, command, options)
                 return 3, "volumed: no daemon there"
         raise AssertionError(f"volumed {words}")
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import MutableMapping
+
 from grampus.cli.composition.session import Session
 from grampus.databases.clones.cloning import DatabaseClones
 from grampus.databases.clones.due_flattening import DueFlattening
 from grampus.databases.replicas.extracting import ErrantTransactions
 from grampus.databases.replicas.renewals import ReplicaRenewals
 from grampus.databases.replicas.replicas import DatabaseReplicas
-from grampus.databases.snapshots.snapshot_schedules import SnapshotSchedules
+from grampus.databases.snapshots.snapshot_schedules import Rest, SnapshotSchedules
 from grampus.databases.snapshots.snapshots import DatabaseSnapshots
 from grampus.lab.copies_pools import CopiesPools
 
@@ -39,5 +41,7 @@ def database_snapshots(session: Session) -> DatabaseSnapshots:
     return DatabaseSnapshots(session.databases().operations)
 
 
-def snapshot_schedules(session: Session) -> SnapshotSchedules:
-    return SnapshotSchedules(session.databases().operations)
+def snapshot_schedules(
+    session: Session, rests: MutableMapping[str, Rest] | None = None
+) -> SnapshotSchedules:
+    return SnapshotSchedules(session.databases().operations, rests)

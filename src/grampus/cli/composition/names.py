@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from grampus.cli.composition.session import Session
 from grampus.databases.names.events import DatabaseEvents
+from grampus.databases.names.histories import Histories
 from grampus.databases.names.naming import DatabaseNames
 from grampus.databases.names.trash import DatabaseTrash
+from grampus.databases.records import DatabaseRecords
 from grampus.databases.tls.certificate_rotation import CertificateRotation
 from grampus.databases.users.roles import DatabaseRoles
 from grampus.databases.users.rotation import DatabaseRotation
 from grampus.databases.users.users import DatabaseUsers
 from grampus.state.history import OperationHistory
+from grampus.state.retention import OperationRetention
 from grampus.state.warnings import WarningHistory
+from grampus.volumes.records import VolumeRecords
 
 
 def database_users(session: Session) -> DatabaseUsers:
@@ -38,6 +42,19 @@ def database_events(session: Session) -> DatabaseEvents:
     history = OperationHistory(session.store, session.lab_name)
     records = session.databases().operations.records
     return DatabaseEvents(records, history, warning_history(session))
+
+
+def operation_retention(session: Session) -> OperationRetention:
+    return OperationRetention(session.store, session.lab_name, session.clock)
+
+
+def histories(session: Session) -> Histories:
+    return Histories(
+        DatabaseRecords(session.store, session.lab_name),
+        OperationHistory(session.store, session.lab_name),
+        operation_retention(session),
+        volumes=VolumeRecords(session.store, session.lab_name).names(),
+    )
 
 
 def warning_history(session: Session) -> WarningHistory:

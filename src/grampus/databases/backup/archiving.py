@@ -53,6 +53,8 @@ class Archived:
     until: datetime  # all that was committed before is in the archive
     restorable_until: datetime | None = None  # the latest moment to which a backup leads
     problem: GrampusError | None = None  # why that is not `until`, where it should be
+    # What the archive itself says of `until`; earlier where nothing was committed since.
+    covered_until: datetime | None = None
 
 
 class BinlogArchiver:
@@ -61,8 +63,18 @@ class BinlogArchiver:
     def __init__(self, operations: DatabaseOperations) -> None:
         self._operations = operations
 
-    def archive(self, name: str, place: TargetPlace, *, new_stretch: bool = False) -> Archived:
+    def archive(
+        self,
+        name: str,
+        place: TargetPlace,
+        *,
+        new_stretch: bool = False,
+        covers_every: timedelta = timedelta(0),
+    ) -> Archived:
         """Copy what the archive does not have yet, the part of the open file included.
+
+        As long as there is nothing to copy, the archive is told only so often up to when nothing
+        is missing; until then, no later moment is shown as restorable.
 
         A gap is never skipped: only `new_stretch` goes on after one. A server that is another one
         than before (its volume was rolled back), or whose binary logs were reset, begins a stretch
@@ -71,8 +83,11 @@ class BinlogArchiver:
         with code `archive-gap` or `binlog-encrypted`.
         """
         states = BackupStates(self._operations)
-        archived, end = self._archive(name, place, states, new_stretch=new_stretch)
-        copied = Copied(archived.until, end.remembered)
+        archived, end = self._archive(
+            name, place, states, new_stretch=new_stretch, covers_every=covers_every
+        )
+        covered_until = archived.covered_until or archived.until
+        copied = Copied(covered_until, end.remembered)
         state = self._known(name, place, states)
         leading = state.leading if state is not None else None
         leads_from = leading.binlog if leading is not None else None
@@ -80,7 +95,7 @@ class BinlogArchiver:
         if problem is None and state is not None and not self._is_linked(name, place, state, end):
             problem = unreachable(name, "since the last one its binary logs were reset")
         if problem is None and leading is not None:
-            if archived.until > earliest_after(leading.taken_at):
+            if covered_until > earliest_after(leading.taken_at):
                 states.note_archived(name, place, copied, leading.id)
             else:
                 states.note_copied(name, place, copied)
@@ -159,7 +174,13 @@ class BinlogArchiver:
         return KeptBackups(self._operations.home, self._operations.clock, place)
 
     def _archive(
-        self, name: str, place: TargetPlace, states: BackupStates, *, new_stretch: bool
+        self,
+        name: str,
+        place: TargetPlace,
+        states: BackupStates,
+        *,
+        new_stretch: bool,
+        covers_every: timedelta,
     ) -> tuple[Archived, StretchEnd]:
         """What was done, and where the archive ends now."""
         operations = self._operations
@@ -208,8 +229,11 @@ class BinlogArchiver:
                 added.append(archive.add(known.id, piece, content))
                 copied_bytes += len(content)
                 operations.progress.detail(f"{format_bytes(copied_bytes)} copied")
-            archive.cover(known.id, Coverage(until=until))
-        return Archived(known.id, copied_bytes, until), known.followed_by(added)
+            end = known.followed_by(added)
+            covered_until = _still_covered(state, end, until, covers_every)
+            if covered_until is None:
+                archive.cover(known.id, Coverage(until=until))
+        return Archived(known.id, copied_bytes, until, covered_until=covered_until or until), end
 
     def _require_running(self, spec: DatabaseSpec) -> None:
         self.require_flavour(spec.flavour)
@@ -221,6 +245,19 @@ class BinlogArchiver:
                 f"`grampus db start {spec.name}` starts it.",
                 code="not-running",
             )
+
+
+def _still_covered(
+    state: BackupState | None, end: StretchEnd, until: datetime, covers_every: timedelta
+) -> datetime | None:
+    """Up to when the archive says that nothing is missing, if that will do; None: say it again.
+
+    What it says is noted in the state after it was written, so the state never says more.
+    """
+    if state is None or state.copied_until is None or state.archive_end != end.remembered:
+        return None
+    is_late = not timedelta(0) <= until - state.copied_until < covers_every
+    return None if is_late or state.archive_problem is not None else state.copied_until
 
 
 def _decide_copies(

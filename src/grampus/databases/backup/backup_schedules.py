@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from grampus.core.errors import GrampusError
 from grampus.databases.backup.archive import BinlogArchive
@@ -27,6 +27,9 @@ from grampus.databases.backup.states import BackupStates
 from grampus.databases.backup.stretch_names import owner_of_stretch
 from grampus.databases.model import DatabaseRecord
 from grampus.databases.operating import DatabaseOperations
+
+# Of a database that nothing is written to: an object each time would be 43,200 a day.
+COVERS_EVERY = timedelta(seconds=60)
 
 
 @dataclass
@@ -94,10 +97,12 @@ class BackupSchedules:
 
     def archive(self, name: str) -> CarriedBackup:
         """What `carry_out` does for the binary logs of one database, by its schedule."""
-        one, schedule = CarriedBackup(name), self.archiving().get(name)
-        if schedule is not None:  # it may have been stopped or deleted since it was asked for
+        one, record = CarriedBackup(name), self._operations.records.find(name)
+        schedule = record.backup_schedule if record is not None else None
+        # It may have been stopped or deleted since it was asked for.
+        if record is not None and schedule is not None and _has_logs(record, schedule):
             with _told(one):
-                self._archive(one, schedule)
+                self._archive(one, schedule, covers_every=COVERS_EVERY)
         return one
 
     def join_logs(self) -> list[CarriedBackup]:
@@ -189,8 +194,16 @@ class BackupSchedules:
         )
         one.taken, one.why, one.key_id = taken.manifest.id, taken.why, taken.manifest.key_id
 
-    def _archive(self, one: CarriedBackup, schedule: BackupSchedule) -> None:
-        archived = BinlogArchiver(self._operations).archive(one.database, schedule.place)
+    def _archive(
+        self,
+        one: CarriedBackup,
+        schedule: BackupSchedule,
+        *,
+        covers_every: timedelta = timedelta(0),
+    ) -> None:
+        archived = BinlogArchiver(self._operations).archive(
+            one.database, schedule.place, covers_every=covers_every
+        )
         one.archived_bytes, one.archived_until = archived.copied_bytes, archived.until
         if archived.problem is not None:
             one.problems.append(archived.problem)

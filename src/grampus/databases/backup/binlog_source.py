@@ -20,14 +20,7 @@ class BinlogSource:
 
     def __init__(self, ports: StepPorts, spec: DatabaseSpec) -> None:
         self._host: Host = ports.fleet.host(spec.host)
-        attachment = ports.volumes.get(spec.name).attachment
-        if attachment is None:
-            raise GrampusError(
-                f"The volume of {spec.name} is not attached.",
-                f"`grampus db start {spec.name}` repairs it.",
-                code="not-running",
-            )
-        self._directory = PurePosixPath(attachment.mount_path) / _BINLOGS_IN_VOLUME
+        self._directory = binlog_directory(ports, spec)
 
     def head(self, file: BinlogFile) -> LogHead:
         """What the log begins with, without its transactions.
@@ -73,3 +66,15 @@ class BinlogSource:
                 code="archive-short",
             )
         return content
+
+
+def binlog_directory(ports: StepPorts, spec: DatabaseSpec) -> PurePosixPath:
+    """Where they are on the host. Raises GrampusError with code `not-running`."""
+    attachment = ports.volumes.get(spec.name).attachment
+    if attachment is None:
+        raise GrampusError(
+            f"The volume of {spec.name} is not attached.",
+            f"`grampus db start {spec.name}` repairs it.",
+            code="not-running",
+        )
+    return PurePosixPath(attachment.mount_path) / _BINLOGS_IN_VOLUME

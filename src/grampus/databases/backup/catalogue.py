@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -26,6 +27,8 @@ from grampus.databases.backup.target import BackupTarget
 MANIFEST = "manifest.json"
 DATA = "image.sealed"
 TESTED = "tested.json"
+# A place far away answers each read after some milliseconds; an S3 client keeps ten connections.
+_READS_AT_ONCE = 8
 # Whose directory it is: two labs may begin backups of one name in the same second.
 CLAIM = "claim"
 
@@ -61,15 +64,20 @@ class BackupCatalogue:
         backups: dict[str, BackupManifest] = {}
         unreadable: dict[str, str] = {}
         tests: dict[str, RestoreTest] = {}
-        for backup_id, there in sorted(files.items()):
-            if MANIFEST not in there:
-                continue
-            try:
-                backups[backup_id] = parse_manifest(self._read_manifest(backup_id), backup_id)
-            except BackupDamagedError as error:
-                unreadable[backup_id] = error.problem
-            if TESTED in there and (test := self._read_test(backup_id)) is not None:
-                tests[backup_id] = test
+        whole = [backup_id for backup_id, there in sorted(files.items()) if MANIFEST in there]
+        tested = [backup_id for backup_id in whole if TESTED in files[backup_id]]
+        with ThreadPoolExecutor(max_workers=_READS_AT_ONCE) as pool:
+            # What fails is raised below: a manifest that cannot be read is not one that is absent.
+            manifests = pool.map(self._read_manifest, whole)
+            results = pool.map(self._read_test, tested)
+            for backup_id, content in zip(whole, manifests, strict=True):
+                try:
+                    backups[backup_id] = parse_manifest(content, backup_id)
+                except BackupDamagedError as error:
+                    unreadable[backup_id] = error.problem
+            for backup_id, test in zip(tested, results, strict=True):
+                if test is not None:
+                    tests[backup_id] = test
         incomplete = tuple(sorted(set(files) - set(backups) - set(unreadable)))
         return Contents(backups, incomplete, unreadable, tests)
 

@@ -93,6 +93,11 @@ class BackupState(BaseModel):
     last_tested_at: datetime | None = None
     test_problem: str | None = None  # what the last restore test found wrong
 
+    def without_looks(self) -> BackupState:
+        """What remains the same while nothing but binary logs are copied."""
+        moving = dict.fromkeys(("copied_until", "archived_until", "archive_end", "read_at"))
+        return self.model_copy(update=moving)
+
 
 def require_backup_schedule(schedule: BackupSchedule) -> BackupSchedule:
     """The schedule if it can be carried out. Raises UsageError with code `invalid-schedule`."""

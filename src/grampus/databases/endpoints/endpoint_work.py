@@ -19,7 +19,6 @@ from grampus.databases.endpoints.haproxy import (
 from grampus.databases.instance import last_words, observe_daemon_state
 from grampus.databases.layout import MYSQL_GID, MYSQL_UID, RUN_IN_DAEMON
 from grampus.databases.model import ReadEndpoint
-from grampus.databases.replicas.replica_rules import replicas_of
 from grampus.databases.step_ports import StepPorts
 from grampus.hosts.port import Bind, DaemonSpec, Host, HostUnreachableError, Limits
 
@@ -158,7 +157,7 @@ class EndpointWork:
 
     def _led_to(self) -> list[Member]:
         """The members, but for one that became a database of its own in the meantime (INV-56)."""
-        replicas = replicas_of(self._ports.records.all(), self._database)
+        replicas = self._ports.records.followers(self._database)
         return [one for one in self._members if one.name in replicas]
 
     def _leave(self, host: Host, address: str) -> None:

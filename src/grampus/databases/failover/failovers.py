@@ -183,7 +183,7 @@ class DatabaseFailovers:
     def _choose(self, spec: DatabaseSpec, to: str | None) -> Host:
         """The first host that can run it. Raises what `plan` raises."""
         fleet = self._operations.fleet
-        counts = Counter(record.spec.host for record in self._operations.records.all().values())
+        counts = Counter(self._operations.records.hosts().values())
         loads = [
             HostLoad(host.name, fleet.is_reachable(host.name), counts[host.name])
             for host in fleet.hosts()

@@ -83,7 +83,7 @@ def decide_former_names(name: str, operations: Sequence[JournaledOperation]) -> 
     """`name` and what the database was called before, the newest first."""
     names = [name]
     for operation in reversed(operations):
-        former, new = _names_in(operation.spec)
+        former, new = names_in(operation.spec)
         if operation.status == "done" and new == names[-1] and former not in names:
             names.append(former)
     return names
@@ -134,7 +134,7 @@ def classify_warning(warning: KeptWarning) -> DatabaseEvent:
     )
 
 
-def _names_in(spec: Mapping[str, Any]) -> tuple[str, str]:
+def names_in(spec: Mapping[str, Any]) -> tuple[str, str]:
     """What a database was called before and after a renaming, or a way through the trash."""
     if "trashed" in spec:
         return spec["trashed"]["record"]["spec"]["name"], spec["spec"]["name"]

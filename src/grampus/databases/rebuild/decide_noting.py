@@ -37,9 +37,14 @@ def decide_notes(lab: str, records: Sequence[StoredRecord]) -> dict[str, ImageNo
     """What is to stand on each image, by the name that the digest of it is kept under.
 
     Records of every kind belong to the volume whose name they have; one of a deleted database to
-    its image, which is known by its id.
+    its image, which is known by its id. What is to stand on an image depends on the records of its
+    name alone: `records` may be those of some names.
     """
     notes: dict[str, ImageNote] = {}
+    by_name: dict[str, list[StoredRecord]] = {}
+    for one in records:
+        if one.kind not in (NOTED_KIND, TRASHED_KIND):
+            by_name.setdefault(one.name, []).append(one)
     for one in records:
         if one.kind == TRASHED_KIND:
             volume = one.body["volume"]
@@ -51,12 +56,7 @@ def decide_notes(lab: str, records: Sequence[StoredRecord]) -> dict[str, ImageNo
             )
         elif one.kind == VOLUME_RECORD:
             spec = one.body["spec"]
-            of_it = [
-                other
-                for other in records
-                if other.name == one.name and other.kind not in (NOTED_KIND, TRASHED_KIND)
-            ]
-            text = _render(lab, of_it)
+            text = _render(lab, by_name[one.name])
             namespace, name = split_image(spec["image"])
             notes[one.name] = ImageNote(
                 pool=spec["pool"], namespace=namespace, name=name, text=text

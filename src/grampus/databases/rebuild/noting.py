@@ -19,7 +19,7 @@ from grampus.databases.rebuild.decide_noting import (
 )
 from grampus.state.generation import StateGeneration
 from grampus.state.store import Store
-from grampus.state.stored import records_of_lab
+from grampus.state.unnoted import UnnotedNames
 
 
 class RecordsNoting:
@@ -39,17 +39,31 @@ class RecordsNoting:
         Two commands at once may note the older of two records last: the digest then says so to
         the next one. Raises GrampusError when the cluster does not answer.
         """
-        notes = decide_notes(self._lab, records_of_lab(self._store, self._lab))
-        noted = self._store.all(NOTED_KIND, self._lab, NotedDigest)
+        unnoted = UnnotedNames(self._store, self._lab)
+        marks = unnoted.find()
+        if not marks:
+            return 0
+        records = unnoted.records(marks)
+        notes = decide_notes(self._lab, records)
+        noted = {
+            record.name: NotedDigest.model_validate(record.body)
+            for record in records
+            if record.kind == NOTED_KIND
+        }
         unwritten = decide_unwritten(notes, noted)
         names = {digest_of(note): name for name, note in unwritten.items()}
         written = []
         if unwritten:
             generation = generation_key(self._lab), self._generation.advance().model_dump_json()
             written = write_notes(self._cluster, list(unwritten.values()), generation)
+        done = set()
         for note in written:
             digest = digest_of(note)
             self._store.put(NOTED_KIND, self._lab, names[digest], NotedDigest(digest=digest))
+            done.add(names[digest])
         for name in noted.keys() - notes.keys():
             self._store.remove(NOTED_KIND, self._lab, name)
+        # An image that was not there keeps its name marked: it is told by a later command.
+        left = unwritten.keys() - done
+        unnoted.settle({name: mark for name, mark in marks.items() if name not in left})
         return len(written)

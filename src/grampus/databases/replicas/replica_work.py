@@ -25,7 +25,6 @@ from grampus.databases.layout import (
 from grampus.databases.model import DatabaseSpec, PromotedEvents, ReadEndpoint
 from grampus.databases.replicas.events import enable_events
 from grampus.databases.replicas.gtid_sets import count_missing, parse_gtid_set
-from grampus.databases.replicas.replica_rules import replicas_of
 from grampus.databases.replicas.replication_sql import (
     Position,
     Replication,
@@ -77,7 +76,7 @@ class ReplicaWork:
 
     def remove_endpoint(self) -> None:
         """As if it had never been made, unless another replica uses it by now."""
-        if set(replicas_of(self._ports.records.all(), self._primary)) - {self._spec.name}:
+        if self._ports.records.followers(self._primary).keys() - {self._spec.name}:
             return
         self._host().run(["rm", "-rf", str(self._making_place())])
         self._ports.credentials.ensure_replica_authority_absent(self._primary)
@@ -271,8 +270,7 @@ class ReplicaWork:
 
     def _drop_accounts(self, primary: DatabaseSpec, *, keeps_own: bool) -> None:
         """The replica's own, and those of replicas that are gone."""
-        records = self._ports.records.all()
-        followers = (records[name].spec for name in replicas_of(records, self._primary))
+        followers = [one.spec for one in self._ports.records.followers(self._primary).values()]
         kept = {account_of(spec.server_id) for spec in followers} - {self._account}
         if keeps_own:
             kept.add(self._account)

@@ -30,7 +30,7 @@ from grampus.databases.replicas.decide_replicas import (
     decide_replica_name,
 )
 from grampus.databases.replicas.replica_looks import ReplicaLooks, ReplicaView
-from grampus.databases.replicas.replica_rules import replicas_of, require_allowed
+from grampus.databases.replicas.replica_rules import require_allowed
 from grampus.databases.replicas.replica_steps import (
     ADD_REPLICA,
     PROMOTE_REPLICA,
@@ -74,18 +74,16 @@ class DatabaseReplicas:
         replica there is none), `not-running`, `no-other-host` or `too-many-copies`.
         """
         primary = self._running_primary(request.primary)
-        records = self._operations.records.all()
-        spec = primary.spec
+        spec, records = primary.spec, self._operations.records
         order = self._clones.plan(
             CloneRequest(
                 source=spec.name,
-                name=request.name or decide_replica_name(spec.name, records),
+                name=request.name or decide_replica_name(spec.name, records.names()),
                 snapshot=request.snapshot,
                 size_bytes=spec.size_bytes,
                 memory_bytes=request.memory_bytes,
                 cpus=request.cpus,
-                host=request.host
-                or decide_replica_host(self._loads(records), spec.host, spec.name),
+                host=request.host or decide_replica_host(self._loads(), spec.host, spec.name),
             )
         )
         pool = spec.pool if request.copies is None else self._copies.pool_of(request.copies)
@@ -97,7 +95,7 @@ class DatabaseReplicas:
         replica = order.spec.model_copy(update=changes)
         return AddOrder(
             clone=order.model_copy(update={"spec": replica}),
-            makes_endpoint=self._operations.records.find_read_endpoint(spec.name) is None,
+            makes_endpoint=records.find_read_endpoint(spec.name) is None,
         )
 
     def add(self, request: ReplicaRequest) -> ReplicaView:
@@ -125,7 +123,7 @@ class DatabaseReplicas:
 
     def names(self, primary: str) -> list[str]:
         """The replicas of a database, by name."""
-        return replicas_of(self._operations.records.all(), primary)
+        return sorted(self._operations.records.followers(primary))
 
     def of(self, primary: str, *, asks_primary: bool = True) -> list[ReplicaView]:
         """The replicas of a database and how far each is behind or ahead. Raises NotFoundError.
@@ -148,10 +146,10 @@ class DatabaseReplicas:
         """The record of a replica. Raises NotFoundError, RefusedError with code `no-replica`."""
         records = self._operations.records
         record = records.find(name)
-        replicas = [known for known, entry in records.all().items() if entry.spec.replica_of]
         if record is None:
             command = "grampus db list"
-            raise not_found("replica", name, replicas or records.all(), list_command=command)
+            known = records.replica_names() or records.names()
+            raise not_found("replica", name, known, list_command=command)
         if record.spec.replica_of is None:
             raise RefusedError(
                 f"The database {name} is no replica.",
@@ -224,7 +222,7 @@ class DatabaseReplicas:
 
     def require_none(self, kind: OperationType[DocumentT], name: str) -> None:
         """Raise RefusedError when replicas forbid an operation: before anybody is asked."""
-        require_allowed(kind.kind, name, self._operations.records.all())
+        require_allowed(kind.kind, name, self._operations.records.family(name))
 
     def describe_remove_all(
         self, primary: str, kind: OperationType[DocumentT], document: DocumentT
@@ -444,9 +442,9 @@ class DatabaseReplicas:
                 code="not-running",
             )
 
-    def _loads(self, records: dict[str, DatabaseRecord]) -> list[HostLoad]:
+    def _loads(self) -> list[HostLoad]:
         fleet = self._operations.fleet
-        counts = Counter(record.spec.host for record in records.values())
+        counts = Counter(self._operations.records.hosts().values())
         return [
             HostLoad(host.name, fleet.is_reachable(host.name), counts[host.name])
             for host in fleet.hosts()

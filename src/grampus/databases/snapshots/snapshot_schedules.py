@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
 from grampus.core.errors import GrampusError, RefusedError
+from grampus.databases.model import DatabaseRecord
 from grampus.databases.operating import DatabaseOperations
 from grampus.databases.snapshots.decide_retention import (
     SCHEDULED_PREFIX,
     SnapshotSchedule,
     decide_due,
     decide_let_go,
+    decide_next,
     name_at,
     require_schedule,
 )
@@ -21,6 +25,10 @@ from grampus.databases.snapshots.snapshot_steps import (
     ScheduleChange,
     SnapshotOrder,
 )
+from grampus.volumes.model import SnapshotInfo
+
+# Snapshots may be deleted by hand meanwhile.
+LONGEST_REST = timedelta(hours=1)
 
 
 @dataclass
@@ -40,11 +48,26 @@ class Carried:
         return not (self.taken or self.deleted or self.kept or self.problem)
 
 
+@dataclass(frozen=True)
+class Rest:
+    """A database whose schedule wants nothing until then, as its snapshots were at that time."""
+
+    id: str
+    schedule: SnapshotSchedule
+    since: datetime
+    until: datetime
+
+
 class SnapshotSchedules:
     """The snapshot schedules of the databases of one lab or cluster."""
 
-    def __init__(self, operations: DatabaseOperations) -> None:
+    def __init__(
+        self, operations: DatabaseOperations, rests: MutableMapping[str, Rest] | None = None
+    ) -> None:
+        """`rests` is what whoever looks again and again remembers from one time to the next: the
+        cluster is then not asked each time for the snapshots of each database."""
         self._operations = operations
+        self._rests = {} if rests is None else rests
 
     def get(self, name: str) -> SnapshotSchedule | None:
         """The database's schedule. Raises NotFoundError."""
@@ -75,8 +98,16 @@ class SnapshotSchedules:
         return [
             self._carry_out(name, record.snapshot_schedule, changes_nothing=changes_nothing)
             for name, record in self._operations.records.all().items()
-            if record.phase == "ready" and record.snapshot_schedule is not None
+            if record.phase == "ready"
+            and record.snapshot_schedule is not None
+            and not self._rests_now(record)
         ]
+
+    def _rests_now(self, record: DatabaseRecord) -> bool:
+        rest, now = self._rests.get(record.spec.name), self._operations.clock.now()
+        if rest is None or (rest.id, rest.schedule) != (record.id, record.snapshot_schedule):
+            return False
+        return rest.since <= now < rest.until
 
     def _carry_out(
         self, name: str, schedule: SnapshotSchedule, *, changes_nothing: bool
@@ -90,8 +121,9 @@ class SnapshotSchedules:
                 self._operations.settle(name)
                 record = self._operations.records.find(name)
                 if record is not None and record.snapshot_schedule == schedule:
-                    self._take(carried, schedule)
-                    self._let_go(carried, schedule)
+                    found = self._take(carried, schedule)
+                    self._let_go(carried, schedule, found)
+                    self._note_rest(record, carried, schedule, found)
         except GrampusError as error:
             carried.problem = str(error)
         return carried
@@ -103,18 +135,36 @@ class SnapshotSchedules:
             carried.taken = name_at(SCHEDULED_PREFIX, now)
         carried.deleted = [snapshot.name for snapshot in decide_let_go(schedule, found)]
 
-    def _take(self, carried: Carried, schedule: SnapshotSchedule) -> None:
+    def _note_rest(
+        self,
+        record: DatabaseRecord,
+        carried: Carried,
+        schedule: SnapshotSchedule,
+        found: Sequence[SnapshotInfo],
+    ) -> None:
         name, now = carried.database, self._operations.clock.now()
-        if not decide_due(schedule, self._operations.volumes.snapshots(name), now):
-            return
+        self._rests.pop(name, None)
+        if not carried.kept:  # what could not be let go is tried, and told, each time
+            until = min(decide_next(schedule, found, now), now + LONGEST_REST)
+            self._rests[name] = Rest(record.id, schedule, now, until)
+
+    def _take(self, carried: Carried, schedule: SnapshotSchedule) -> Sequence[SnapshotInfo]:
+        """The snapshots that there are then."""
+        name, now = carried.database, self._operations.clock.now()
+        found = self._operations.volumes.snapshots(name)
+        if not decide_due(schedule, found, now):
+            return found
         snapshot = name_at(SCHEDULED_PREFIX, now)
         self._operations.progress.phase(f"Take the snapshot {snapshot} of {name}")
         self._operations.run(TAKE_SNAPSHOT, SnapshotOrder(database=name, snapshot=snapshot))
         carried.taken = snapshot
+        return self._operations.volumes.snapshots(name)
 
-    def _let_go(self, carried: Carried, schedule: SnapshotSchedule) -> None:
+    def _let_go(
+        self, carried: Carried, schedule: SnapshotSchedule, found: Sequence[SnapshotInfo]
+    ) -> None:
         name, volumes = carried.database, self._operations.volumes
-        for snapshot in decide_let_go(schedule, volumes.snapshots(name)):
+        for snapshot in decide_let_go(schedule, found):
             try:
                 volumes.require_snapshot_removable(name, snapshot.name)
             except RefusedError as error:

@@ -9,7 +9,6 @@ from grampus.databases.certificates import SERVER_CERTIFICATE, name_authority
 from grampus.databases.kept_certificates import keep_certificates
 from grampus.databases.model import DatabaseRecord
 from grampus.databases.operating import DatabaseOperations
-from grampus.databases.replicas.replica_rules import replicas_of
 from grampus.databases.tls.certificate_steps import (
     RETIRE_CERTIFICATES,
     ROTATE_CERTIFICATES,
@@ -72,10 +71,9 @@ class CertificateRotation:
                 f"`grampus db certificate rotate {name}` makes new ones first.",
                 code="not-rotated",
             )
-        records = self._operations.records.all()
-        for follower in replicas_of(records, name):
-            if records[follower].desired == "running":
-                self._operations.require_reachable(records[follower].spec.host, follower)
+        for follower, record in self._operations.records.followers(name).items():
+            if record.desired == "running":
+                self._operations.require_reachable(record.spec.host, follower)
         return RetireCertificatesOrder(database=name)
 
     def describe_retire(self, order: RetireCertificatesOrder) -> Sentences:

@@ -36,7 +36,6 @@ from grampus.databases.layout import (
     server_daemon_name,
 )
 from grampus.databases.model import DatabaseSpec, FlavourName
-from grampus.databases.replicas.replica_rules import replicas_of
 from grampus.databases.step_ports import StepPorts
 from grampus.hosts.port import Host, HostUnreachableError
 from grampus.state.operations import Step
@@ -97,10 +96,9 @@ class CertificateWork:
 
         They look when they next connect. One that does not run looks when it starts.
         """
-        records = self._ports.records.all()
-        for name in replicas_of(records, self._database):
+        for record in self._ports.records.followers(self._database).values():
             with contextlib.suppress(HostUnreachableError):
-                spec = records[name].spec
+                spec = record.spec
                 if self._is_running(spec):
                     DatabaseWork(self._ports, spec).trust_primary()
 

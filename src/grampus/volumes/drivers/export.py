@@ -224,6 +224,5 @@ def export_file(host: Host, request: MapRequest) -> PurePosixPath:
 
 def is_daemon_running(host: Host, name: str) -> bool:
     """Whether the daemon's first process is alive."""
-    return any(
-        status.name == name and status.state == "running" for status in host.observe_daemons()
-    )
+    status = host.observe_daemon(name)
+    return status is not None and status.state == "running"

@@ -274,7 +274,7 @@ class Volumed:
     ) -> CommandResult:
         # A path that no socket can have is nobody's, and refused as one is made: whoever undoes
         # that finds no daemon here.
-        argv = [str(self._program.path(host)), "ctl", "--socket", str(_socket_path(file))]
+        argv = [str(self._program.path(host)), "ctl", "--socket", str(socket_path(file))]
         # timeout(1) ends it on the host too, with code 124.
         limited = ["timeout", f"{timeout_s:g}", *argv, *command]
         return host.run(limited, check=check, timeout_s=timeout_s + 10)
@@ -296,7 +296,8 @@ def classify_answer(returncode: int, said: str) -> ClientAnswer:
     return ClientAnswer()
 
 
-def _socket_path(file: PurePosixPath) -> PurePosixPath:
+def socket_path(file: PurePosixPath) -> PurePosixPath:
+    """The control socket of the volumed that exports `file`, however long its path is."""
     return file.parent / "control"
 
 
@@ -305,7 +306,7 @@ def control_socket(file: PurePosixPath) -> PurePosixPath:
 
     Raises GrampusError when its path is longer than a socket's may be.
     """
-    socket = _socket_path(file)
+    socket = socket_path(file)
     if len(str(socket)) > MAX_SOCKET_PATH_LENGTH:
         raise GrampusError(
             f"The path {socket} is too long for a socket.",

@@ -101,6 +101,9 @@ class GuestHost(FakeHost):
     def observe_daemons(self) -> list[DaemonStatus]:
         return [DaemonStatus(name, state) for name, (_, state) in sorted(self.daemons.items())]
 
+    def observe_daemon(self, name: str) -> DaemonStatus | None:
+        return next((one for one in self.observe_daemons() if one.name == name), None)
+
     def daemon_log(self, name: str, *, last_lines: int = 20) -> str:
         return "the server ended with code 1\n"
 

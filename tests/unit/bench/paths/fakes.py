@@ -197,6 +197,9 @@ class PathsHost(FakeHost):
     def observe_daemons(self) -> list[DaemonStatus]:
         return [DaemonStatus(name, "running", 1) for name in sorted(self.daemons)]
 
+    def observe_daemon(self, name: str) -> DaemonStatus | None:
+        return next((one for one in self.observe_daemons() if one.name == name), None)
+
     def observe_usage(self) -> dict[str, Usage]:
         assert self.clock is not None
         used = Usage(int(self.clock.monotonic_s() * 1e6), 0, 0, 0, 0, 0)

@@ -115,6 +115,9 @@ class StandHost(CountingHost):
     def observe_daemons(self) -> list[DaemonStatus]:
         return [DaemonStatus(name, "running") for name in self.daemons]
 
+    def observe_daemon(self, name: str) -> DaemonStatus | None:
+        return next((one for one in self.observe_daemons() if one.name == name), None)
+
     def _run_here(self, argv: list[str]) -> CommandResult | None:
         done = CommandResult(tuple(argv), 0, "", "")
         if argv[0] == "getconf":

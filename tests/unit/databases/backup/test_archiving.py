@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import pytest
 
@@ -69,11 +70,11 @@ class Server:
         name = f"binlog.{number:06d}"
         self.logs[name] = self.logs.get(name, b"") + content
 
-    def archive(self, **wishes: bool) -> Archived:
+    def archive(self, **wishes: Any) -> Archived:
         self.tell()
         return self.look(**wishes)
 
-    def look(self, **wishes: bool) -> Archived:
+    def look(self, **wishes: Any) -> Archived:
         """Archive at this very moment."""
         self._answer()
         archiver = BinlogArchiver(self.world.service().operations)
@@ -556,3 +557,32 @@ def test_password_is_on_no_command_line(server: Server) -> None:
     password = server.world.service().operations.credentials.load("demo").admin_password
     said = [word for command in server.host.commands for word in command]
     assert not any(password.get_secret_value() in word for word in said)
+
+
+def test_an_idle_archive_is_covered_once_a_minute_and_nothing_later_is_promised(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path)
+    server = Server(world, tmp_path / "shelf")
+    server.step_s = 10.0
+    server.write(1, b"first")
+    server.back_up()
+    covers: list[datetime] = []
+    for number in range(30):
+        if number == 20:
+            server.write(1, b"more")
+        archived = server.archive(covers_every=timedelta(seconds=60))
+        kept = KeptBackups(world.home, world.clock, server.place)
+        archive = BinlogArchive(kept.target, kept.keys.ensure_current(), "demo")
+        (stretch,) = archive.stretches()
+        assert stretch.until is not None
+        # What was committed at any time is in it, and what is shown is what the archive says.
+        assert archived.until >= stretch.until == archived.restorable_until
+        if stretch.until not in covers:
+            covers.append(stretch.until)
+        if number == 20:
+            assert stretch.until == archived.until, "what was written can be restored at once"
+    gaps = [(b - a).total_seconds() for a, b in itertools.pairwise(covers)]
+    assert len(covers) < 10
+    assert max(gaps) <= 60
+    world.close()

@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from grampus.core.errors import GrampusError, NotFoundError
 from grampus.databases.backup.catalogue import DATA, MANIFEST, BackupCatalogue
 from grampus.databases.backup.directory_target import DirectoryTarget
-from grampus.databases.backup.errors import BackupDamagedError
+from grampus.databases.backup.errors import BackupDamagedError, TargetError
 from grampus.databases.backup.keys import BackupKey, BackupKeys
 from grampus.databases.backup.manifest_file import (
     parse_manifest,
@@ -189,3 +190,31 @@ def test_manifest_is_authentic_with_its_key_alone() -> None:
     require_authentic(content, manifest, KEY)
     with pytest.raises(BackupDamagedError):
         require_authentic(content, manifest, BackupKey(bytes(32)))
+
+
+class _Far(DirectoryTarget):
+    """A place whose answers come only once four are waited for; some of them are errors."""
+
+    def __init__(self, root: Path, *, fails: str = "") -> None:
+        super().__init__(root)
+        self._barrier = threading.Barrier(4, timeout=20)
+        self._fails = fails
+
+    def read(self, name: str) -> bytes | None:
+        if name.endswith(MANIFEST):
+            self._barrier.wait()
+            if self._fails and name.startswith(self._fails):
+                raise TargetError("The place does not answer.", "Wait.")
+        return super().read(name)
+
+
+def test_manifests_are_read_side_by_side(
+    target: DirectoryTarget, catalogue: BackupCatalogue, keys: BackupKeys, tmp_path: Path
+) -> None:
+    made = [kept(target, catalogue, number) for number in range(1, 9)]
+    far = BackupCatalogue(_Far(tmp_path / "backups"), keys)
+    assert list(far.observe().backups) == [manifest.id for manifest in made]
+    # One that cannot be read now is not one that is gone.
+    broken = BackupCatalogue(_Far(tmp_path / "backups", fails=made[5].id), keys)
+    with pytest.raises(TargetError, match="does not answer"):
+        broken.observe()

@@ -9,7 +9,7 @@ import pytest
 
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError, UsageError
 from grampus.databases.snapshots.decide_retention import SnapshotSchedule
-from grampus.databases.snapshots.snapshot_schedules import SnapshotSchedules
+from grampus.databases.snapshots.snapshot_schedules import Rest, SnapshotSchedules
 from grampus.databases.snapshots.snapshot_steps import TAKE_SNAPSHOT
 from grampus.databases.snapshots.snapshots import DatabaseSnapshots, rollback_type
 from grampus.hosts.port import HostUnreachableError
@@ -280,6 +280,41 @@ def test_due_takes_and_lets_go(world: World) -> None:
     kept = [info.name for info in _snapshots(world).measured("demo").snapshots]
     assert kept == ["by-hand", "auto-20260101-020000", "auto-20260101-030000"]
     assert world.volumes.images["plain"].snapshots == {}
+
+
+def test_who_looks_again_and_again_asks_for_snapshots_when_one_is_due(world: World) -> None:
+    for name in ("demo", "store"):
+        world.create(name)
+        _schedules(world).put(name, HOURLY)
+    rests: dict[str, Rest] = {}
+    asked: list[str] = []
+    found = world.volumes.snapshots
+    world.volumes.snapshots = lambda name: (asked.append(name), found(name))[1]  # type: ignore[method-assign]
+
+    def carry_out() -> list[str | None]:
+        asked.clear()
+        schedules = SnapshotSchedules(world.service().operations, rests)
+        return [one.taken for one in schedules.carry_out()]
+
+    assert carry_out() == ["auto-20260101-000000"] * 2
+    assert (carry_out(), asked) == ([], [])
+    world.clock.sleep(3599)
+    assert (carry_out(), asked) == ([], [])
+    world.clock.sleep(1)
+    assert carry_out() == ["auto-20260101-010000"] * 2
+    # Another schedule is looked at at once, and so is another database of that name.
+    _schedules(world).put("demo", HOURLY.model_copy(update={"every_s": 300}))
+    assert (carry_out(), set(asked)) == ([None], {"demo"})
+    world.clock.sleep(300)
+    assert carry_out() == ["auto-20260101-010500"]
+    world.service().delete("store")
+    world.create("store")
+    _schedules(world).put("store", HOURLY)
+    assert carry_out() == ["auto-20260101-010500"]
+    # After a clock was put back too.
+    world.clock.sleep(-400)
+    carry_out()
+    assert set(asked) == {"demo", "store"}
 
 
 def test_due_keeps_what_is_protected_or_cloned(world: World) -> None:

@@ -1,0 +1,1 @@
+"""What commands and `grampus serve` take with a thousand databases in the state."""
