@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from grampus.core.errors import GrampusError, NotFoundError
 from grampus.databases.accounts import decide_user_name
 from grampus.databases.administrator import administrator_of
+from grampus.databases.binlog_keeping.expiry import ensure_started_expiry
 from grampus.databases.certificates import AUTHORITIES
 from grampus.databases.clones.identity import begin_serving_as_new, finish_serving_as_new
 from grampus.databases.credentials import Authority, render_option_file
@@ -225,6 +226,7 @@ class DatabaseWork:
         password = self._ports.credentials.load(self._spec.name).admin_password
         version = ensure_serving(self.host(), plan, password, self._ports.clock)
         self._note_served(plan, version)
+        ensure_started_expiry(self._ports, self._spec)
 
     def begin_serving_as_new(self, *, makes_accounts: bool) -> None:
         """Start the server of a copied data directory, which takes new passwords first."""
@@ -246,6 +248,7 @@ class DatabaseWork:
             limits = Limits(cpus=plan.cpus, memory_bytes=plan.memory_bytes)
             self.host().set_limits(plan.daemon, limits)
         self._note_served(plan, version)
+        ensure_started_expiry(self._ports, self._spec)
 
     def stop_server(self) -> None:
         try:
