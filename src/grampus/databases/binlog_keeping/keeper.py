@@ -23,9 +23,8 @@ from grampus.databases.binlog_keeping.expiry import apply_expiry, retention_of
 from grampus.databases.binlog_keeping.needs import observe_needs
 from grampus.databases.binlog_keeping.observing import observe_logs, possible_needs
 from grampus.databases.controller.due_jobs import ControllerEvent, failure_of
-from grampus.databases.growth.decide_growth import decide_bare_reserve_bytes
 from grampus.databases.growth.file_systems import Mount, observe_mounts
-from grampus.databases.growth.growth import find_mount, settings_of
+from grampus.databases.growth.growth import find_mount, reserve_of, settings_of
 from grampus.databases.model import DatabaseRecord
 from grampus.databases.operating import DatabaseOperations
 
@@ -176,9 +175,7 @@ def _observe(
 
 def _room(record: DatabaseRecord, mount: Mount) -> LogRoom:
     settings, file_system = settings_of(record), mount.file_system
-    low_bytes = min(
-        2 * decide_bare_reserve_bytes(settings), int(file_system.size_bytes * _MAX_LOW_RATIO)
-    )
+    low_bytes = min(2 * reserve_of(record).bare_bytes, int(file_system.size_bytes * _MAX_LOW_RATIO))
     return LogRoom(settings.binlog_total_bytes, file_system.free_bytes, low_bytes)
 
 

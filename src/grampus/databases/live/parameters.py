@@ -5,6 +5,7 @@ from __future__ import annotations
 from grampus.core.errors import NotFoundError, RefusedError
 from grampus.databases.administrator import administrator_of, observer_of, passing_over_refusals
 from grampus.databases.database_work import DatabaseWork
+from grampus.databases.growth.decide_reserve import require_fits_volume
 from grampus.databases.instance import observe_daemon_state
 from grampus.databases.kinds import DocumentT, OperationType
 from grampus.databases.layout import own_options, server_daemon_name
@@ -70,8 +71,8 @@ class DatabaseParameters:
         """What it takes to have the server's parameter at `value`; None when it was set so.
 
         Raises NotFoundError with code `unknown-parameter`, UsageError with code `invalid-value`,
-        RefusedError with code `own-parameter`, `packet-too-big`, `not-running` or `not-ready`, and
-        HostUnreachableError.
+        RefusedError with code `own-parameter`, `packet-too-big`, `too-big-for-volume`,
+        `not-running` or `not-ready`, and HostUnreachableError.
         """
         record = self._operations.ready(name)
         spec, parameter = record.spec, normalise_name(parameter)
@@ -87,6 +88,7 @@ class DatabaseParameters:
         decided = decide_value(variable, value)
         if parameter == PACKET_PARAMETER:
             require_packet_fits(int(decided.option), spec.memory_bytes)
+        require_fits_volume(spec, parameter, decided.option)
         if spec.parameters.get(parameter) == decided.option:
             return None
         parameters = {**spec.parameters, parameter: decided.option}
