@@ -28,6 +28,7 @@ from grampus.cli.serve_backups import (
 from grampus.cli.serve_certificates import CERTIFICATES_EVERY_S, warn_of_expiry
 from grampus.cli.serve_endpoints import ENDPOINTS_EVERY_S, keep_endpoints
 from grampus.cli.serve_flattening import FLATTEN_EVERY_S, flatten_due
+from grampus.cli.serve_home import HOME_EVERY_S, warn_of_home
 from grampus.cli.serve_replicas import REPLICAS_EVERY_S, renew_replicas
 from grampus.cli.serve_scratch import SCRATCH_EVERY_S, clear_scratch
 from grampus.cli.serve_servers import SERVERS_EVERY_S, restart_servers
@@ -90,6 +91,7 @@ def due_jobs(open_session: OpenSession, *, once: bool = False) -> tuple[DueJob[S
             CERTIFICATES_EVERY_S,
             lambda session: warn_of_expiry(certificate_rotation(session), session.clock.now()),
         ),
+        DueJob("home", HOME_EVERY_S, warn_of_home),
         DueJob("facts", NOTE_EVERY_S, note_due),
     )
 
