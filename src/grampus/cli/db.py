@@ -12,6 +12,7 @@ from grampus.cli.nouns import app
 from grampus.cli.options import (
     FORMAT_DEFAULT,
     LAB_DEFAULT,
+    BinlogRetentionOption,
     DryRunOption,
     EncryptOption,
     FormatOption,
@@ -23,6 +24,8 @@ from grampus.cli.options import (
 from grampus.cli.output import make_output, show_plan
 from grampus.cli.work import work_on_databases
 from grampus.core.units import format_bytes, parse_bytes
+from grampus.databases.binlog_keeping.decide_purge import LOGS_HELD
+from grampus.databases.binlog_keeping.expiry import parse_retention_s
 from grampus.databases.changes import PROTECT
 from grampus.databases.lifecycle import START, STOP, make_start_order
 from grampus.databases.model import DatabaseRecord, DatabaseSpec
@@ -31,6 +34,7 @@ from grampus.databases.request import CreateRequest, require_request
 from grampus.databases.server_end import ServerEnd, explain_end
 from grampus.databases.view import CreatedDatabase, DatabaseView, explain_lost_hosts
 from grampus.lab.model import DATABASE_POOL
+from grampus.state.warnings import WarningHistory
 from grampus.volumes.write_paths import describe_write_path, explain_losses, parse_write_options
 
 db_app = make_noun(
@@ -121,6 +125,7 @@ def db_create(
     write_path: WritePathOption = None,
     max_lag: MaxLagOption = None,
     encrypt: EncryptOption = False,
+    binlog_retention: BinlogRetentionOption = None,
     show_password: ShowPasswordOption = False,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
@@ -141,6 +146,9 @@ def db_create(
         max_lag_ms=max_lag_ms,
         version=version,
         encrypt=encrypt,
+        binlog_retention_s=None
+        if binlog_retention is None
+        else parse_retention_s(binlog_retention),
     )
     require_request(request)
     with work_on_databases(lab) as (_, databases):
@@ -187,7 +195,11 @@ def db_list(
     wanted = parse_selectors(label or [])
     with work_on_databases(lab) as (session, databases):
         views = [v for v in databases.list() if has_labels(v.record.spec.labels, wanted)]
-    for sentence in explain_lost_hosts(views):
+        warnings = WarningHistory(session.store, session.lab_name, session.clock)
+        held = warnings.lasting_of_kind(LOGS_HELD)
+    shown = {view.record.spec.name for view in views}
+    crowded = [one.warned.text for one in held if one.warned.subject in shown]
+    for sentence in [*explain_lost_hosts(views), *crowded]:
         session.progress.note(sentence)
     make_output(output_format).table(
         {"databases": [database_document(view) for view in views]},

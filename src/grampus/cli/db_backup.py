@@ -21,6 +21,7 @@ from grampus.cli.backup_documents import (
     describe_test,
     place_of,
 )
+from grampus.cli.binlog_documents import keep_binlogs
 from grampus.cli.composition.backups import backup_states, binlog_archiver, database_backups
 from grampus.cli.composition.session import Session
 from grampus.cli.db import db_app
@@ -239,6 +240,7 @@ def backup_archive(
         archived = binlog_archiver(session).archive(name, place, new_stretch=new_stretch)
         if archived.problem is not None:
             session.progress.note(f"{archived.problem.problem} {archived.problem.remedy}")
+        keep_binlogs(session, [name])
     restorable = archived.restorable_until
     make_output(output_format).details(
         {

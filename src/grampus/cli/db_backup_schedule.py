@@ -16,6 +16,7 @@ from grampus.cli.backup_documents import (
     describe_schedule,
     place_of,
 )
+from grampus.cli.binlog_documents import keep_binlogs
 from grampus.cli.composition.backups import backup_schedules, scheduled_tests
 from grampus.cli.db_backup import backup_app
 from grampus.cli.due_backups import carry_out_due_tests, take_due_backups
@@ -135,6 +136,7 @@ def backup_due(
             tests = scheduled_tests(session).plan_all()
         else:
             carried = take_due_backups(session, with_logs=True)
+            keep_binlogs(session, list(backup_schedules(session).archiving()))
             tests = carry_out_due_tests(session)
     if dry_run:
         plan = [f"Take the backup {one.taken}: {one.why}" for one in carried if one.taken]

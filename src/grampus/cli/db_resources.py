@@ -13,6 +13,7 @@ from grampus.cli.db import NameArgument, database_document, db_app, explain_choi
 from grampus.cli.options import (
     FORMAT_DEFAULT,
     LAB_DEFAULT,
+    BinlogRetentionOption,
     DryRunOption,
     FormatOption,
     LabOption,
@@ -22,8 +23,10 @@ from grampus.cli.options import (
 from grampus.cli.output import make_output, show_plan
 from grampus.cli.work import work_on_databases
 from grampus.core.errors import UsageError
+from grampus.core.intervals import format_interval
 from grampus.core.units import format_bytes, parse_bytes
-from grampus.databases.changes import SET_WRITE_PATH
+from grampus.databases.binlog_keeping.expiry import parse_retention_s
+from grampus.databases.changes import SET_RETENTION, SET_WRITE_PATH
 from grampus.databases.live.decide_parameters import ParameterView, explain_risk, parse_assignment
 from grampus.databases.live.live_changes import RESTART, SET_LIMITS, SET_PARAMETER, ParameterChange
 from grampus.databases.service import DatabaseService
@@ -52,6 +55,7 @@ def db_set(
     ] = None,
     write_path: WritePathOption = None,
     max_lag: MaxLagOption = None,
+    binlog_retention: BinlogRetentionOption = None,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
@@ -61,10 +65,12 @@ def db_set(
     memory_bytes = None if memory is None else parse_bytes(memory, what="memory size")
     assignments = [parse_assignment(text) for text in parameter or []]
     sets_path = path is not None or max_lag_ms is not None
-    if memory_bytes is None and cpus is None and not assignments and not sets_path:
+    retention_s = None if binlog_retention is None else parse_retention_s(binlog_retention)
+    asked = (memory_bytes, cpus, *assignments, retention_s, path, max_lag_ms)
+    if all(one is None for one in asked):
         raise UsageError(
             "Nothing was said to be set.",
-            "Give --memory, --cpus, --parameter, --write-path or --max-lag.",
+            "Give --memory, --cpus, --parameter, --write-path, --max-lag or --binlog-retention.",
         )
     with work_on_databases(lab) as (session, databases):
         live, parameters = live_settings(session), database_parameters(session)
@@ -72,6 +78,9 @@ def db_set(
         limits = live.plan_limits(name, memory_bytes=memory_bytes, cpus=cpus)
         changes = [parameters.plan_set(name, key, value) for key, value in assignments]
         plan: list[str] = []
+        if retention_s is not None:
+            kept = databases.plan_retention(name, retention_s)
+            plan += databases.describe(SET_RETENTION, kept) if kept is not None else []
         if limits is not None:
             plan += live.describe(SET_LIMITS, limits)
         for change in changes:
@@ -82,6 +91,8 @@ def db_set(
         if dry_run:
             show_plan(output_format, plan)
             return
+        if retention_s is not None:
+            databases.set_retention(name, retention_s)
         if limits is not None:
             live.set_limits(name, memory_bytes=memory_bytes, cpus=cpus)
         done = [parameters.set(name, key, value) for key, value in assignments]
@@ -91,6 +102,9 @@ def db_set(
         # A write path was changed with a stop and a start: nothing waits for one any more.
         waiting = [] if sets_path else _waiting(done)
     sentences = [_describe_state(view)]
+    if retention_s is not None:
+        kept_for = format_interval(retention_s)
+        sentences.append(f"Its binary logs are kept for at least {kept_for}, if they have room.")
     if sets_path:
         chosen, loss = explain_choice(view.record.spec)
         sentences += [f"Its write path is {chosen}.", f"Lost if its host fails: {loss}."]

@@ -6,6 +6,7 @@ import contextlib
 
 from grampus.cli.app import command
 from grampus.cli.backup_documents import pairs_of_state, state_document
+from grampus.cli.binlog_documents import binlogs_document, observe_binlogs, pairs_of_binlogs
 from grampus.cli.composition.copies import database_replicas
 from grampus.cli.composition.live import database_growth
 from grampus.cli.composition.names import certificate_rotation, database_events
@@ -55,6 +56,7 @@ def db_show(
         backed_up = BackupStates(operations).find(name)
         now = session.clock.now()
         room = database_growth(session).show(name).file_system if view.volume else None
+        binlogs = observe_binlogs(session, view)
         certificate = None
         with contextlib.suppress(GrampusError):  # `grampus serve` says why it cannot be read
             certificate = certificate_rotation(session).observe(view.record)
@@ -64,6 +66,7 @@ def db_show(
         **losses_document(spec.write_path, spec.max_lag_ms),
         **{key: said.get(key) for key in ("journal", "journal_counts", "read_cache")},
         "file_system": file_system_document(room),
+        "binary_logs": binlogs_document(view, binlogs),
         "local_asides": [aside.path for aside in asides],
         **lineage_document(view, seen.lineage),
         "flatten_due": record.flatten_due,
@@ -76,6 +79,7 @@ def db_show(
         pairs_of_server(view, pairs_of_condition(view, seen), pairs_of_reading(view, seen))
         | ({"certificate": describe_state(certificate)} if certificate else {}),
         pairs_of_volume(view, live, room)
+        | pairs_of_binlogs(view, binlogs)
         | details_of_asides(asides)
         | details_of_due_flatten(record),
         pairs_of_copies(view, seen)

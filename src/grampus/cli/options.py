@@ -107,6 +107,16 @@ MaxLagOption = Annotated[
         "to 60s (default 100ms).",
     ),
 ]
+BinlogRetentionOption = Annotated[
+    str | None,
+    typer.Option(
+        "--binlog-retention",
+        metavar="TIME",
+        help="Keep binary logs for at least so long, such as 12h or 1d, for readers that Grampus "
+        "does not know, as far as their room allows (default 1h). What the archive or a replica "
+        "needs is kept anyway.",
+    ),
+]
 EncryptOption = Annotated[
     bool,
     typer.Option(

@@ -29,11 +29,13 @@ from grampus.cli.serve_certificates import CERTIFICATES_EVERY_S, warn_of_expiry
 from grampus.cli.serve_endpoints import ENDPOINTS_EVERY_S, keep_endpoints
 from grampus.cli.serve_flattening import FLATTEN_EVERY_S, flatten_due
 from grampus.cli.serve_history import HISTORY_EVERY_S, forget_all_operations
+from grampus.cli.serve_home import HOME_EVERY_S, warn_of_home
 from grampus.cli.serve_replicas import REPLICAS_EVERY_S, renew_replicas
 from grampus.cli.serve_scratch import SCRATCH_EVERY_S, clear_scratch
 from grampus.cli.serve_servers import SERVERS_EVERY_S, restart_servers
 from grampus.cli.serve_trash import TRASH_EVERY_S, empty_trash
 from grampus.cli.serve_volumes import VOLUMES_EVERY_S, warn_of_silence
+from grampus.databases.binlog_keeping.keeper import RETENTION_EVERY_S, BinlogKeeper
 from grampus.databases.controller.due_jobs import ControllerEvent, DueJob
 from grampus.databases.failed_servers import FailedServers
 from grampus.databases.growth.decide_growth import LOOK_EVERY_S
@@ -52,6 +54,7 @@ def due_jobs(open_session: OpenSession, *, once: bool = False) -> tuple[DueJob[S
     """
     guard = GrowthGuard()
     rests: dict[str, Rest] = {}
+    keeper = BinlogKeeper()
     watch = BinlogWatch(open_session, patience_s=None if once else LOOK_PATIENCE_S)
     return (
         DueJob("growth", LOOK_EVERY_S, lambda session: guard.run(database_growth(session))),
@@ -69,6 +72,11 @@ def due_jobs(open_session: OpenSession, *, once: bool = False) -> tuple[DueJob[S
         DueJob("backups", BACKUPS_EVERY_S, take_backups),
         DueJob("restore-tests", TESTS_EVERY_S, carry_out_tests),
         DueJob("binlogs", ARCHIVE_EVERY_S, watch.run),
+        DueJob(
+            "binlog-retention",
+            RETENTION_EVERY_S,
+            lambda session: keeper.run(session.databases().operations),
+        ),
         DueJob("binlog-joins", JOIN_EVERY_S, join_logs),
         DueJob(
             "replicas", REPLICAS_EVERY_S, lambda session: renew_replicas(replica_renewals(session))
@@ -89,6 +97,7 @@ def due_jobs(open_session: OpenSession, *, once: bool = False) -> tuple[DueJob[S
             CERTIFICATES_EVERY_S,
             lambda session: warn_of_expiry(certificate_rotation(session), session.clock.now()),
         ),
+        DueJob("home", HOME_EVERY_S, warn_of_home),
         DueJob("facts", NOTE_EVERY_S, note_due),
         DueJob("history", HISTORY_EVERY_S, forget_all_operations),
     )

@@ -31,6 +31,7 @@ KINDS: Mapping[str, str] = {
     "db.stop": "lifecycle:STOP",
     "db.protect": "changes:PROTECT",
     "db.resize": "changes:RESIZE",
+    "db.binlog-retention": "changes:SET_RETENTION",
     "db.growth": "growth.growth_steps:SET_RULE",
     "db.grow": "growth.growth_steps:GROW",
     "db.close": "growth.growth_steps:CLOSE",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from grampus.core.intervals import format_interval
 from grampus.core.units import format_bytes
+from grampus.databases.binlog_keeping.expiry import ensure_running_expiry
 from grampus.databases.database_work import DatabaseWork
 from grampus.databases.kinds import OperationType
 from grampus.databases.lifecycle import bring_up, bring_up_steps
@@ -82,6 +84,23 @@ def _set_steps(ports: StepPorts, change: WritePathChange) -> list[Step]:
     return [stop, *change_steps, *bring_up_steps(ports, spec)]
 
 
+def _retention_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
+    kept = spec.binlog_retention_s
+    said = "as long as by default" if kept is None else f"for {format_interval(kept)}"
+    return [
+        Step(
+            "record",
+            f"Record that {spec.name} keeps binary logs {said}",
+            lambda: ports.records.change(spec.name, spec=spec),
+        ),
+        Step(
+            "server",
+            "Tell the server when it may delete them by itself",
+            lambda: ensure_running_expiry(ports, spec),
+        ),
+    ]
+
+
 PROTECT = OperationType(
     kind="db.protect",
     what="change of protection of the database",
@@ -89,6 +108,15 @@ PROTECT = OperationType(
     build=_protect_steps,
     subject=lambda spec: spec.name,
     when_cut_off="finish",
+)
+SET_RETENTION = OperationType(
+    kind="db.binlog-retention",
+    what="change of the retention of binary logs of the database",
+    document=DatabaseSpec,
+    build=_retention_steps,
+    subject=lambda spec: spec.name,
+    when_cut_off="finish",
+    goes_with_database=True,
 )
 RESIZE = OperationType(
     kind="db.resize",

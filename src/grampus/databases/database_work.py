@@ -11,6 +11,7 @@ from grampus.core.errors import GrampusError, NotFoundError
 from grampus.databases.accounts import decide_user_name
 from grampus.databases.administrator import administrator_of
 from grampus.databases.application_support import support_applications
+from grampus.databases.binlog_keeping.expiry import ensure_started_expiry
 from grampus.databases.certificates import AUTHORITIES
 from grampus.databases.clones.identity import begin_serving_as_new, finish_serving_as_new
 from grampus.databases.credentials import Authority, render_option_file
@@ -227,6 +228,7 @@ class DatabaseWork:
         version = ensure_serving(self.host(), plan, password, self._ports.clock)
         support_applications(self._ports, self._spec)
         self._note_served(plan, version)
+        ensure_started_expiry(self._ports, self._spec)
 
     def begin_serving_as_new(self, *, makes_accounts: bool) -> None:
         """Start the server of a copied data directory, which takes new passwords first."""
@@ -249,6 +251,7 @@ class DatabaseWork:
             limits = Limits(cpus=plan.cpus, memory_bytes=plan.memory_bytes)
             self.host().set_limits(plan.daemon, limits)
         self._note_served(plan, version)
+        ensure_started_expiry(self._ports, self._spec)
 
     def stop_server(self) -> None:
         try:

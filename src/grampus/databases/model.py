@@ -64,6 +64,8 @@ class DatabaseSpec(BaseModel):
     # certificate names as well.
     endpoint_address: str | None = None
     runtime: ServerRuntime = "container"  # what its server runs in
+    # For how long its binary logs are kept for readers; None: as long as Grampus chooses.
+    binlog_retention_s: int | None = None
 
 
 class ReadEndpoint(BaseModel):

@@ -91,6 +91,7 @@ class CreatePlanner:
             max_lag_ms=decide_max_lag_ms(write_path, request.max_lag_ms),
             encryption=encryption,
             parameters=like.parameters if like else {},
+            binlog_retention_s=like.binlog_retention_s if like else request.binlog_retention_s,
         )
 
     def settle_address(self, spec: DatabaseSpec, used_addresses: Collection[str]) -> DatabaseSpec:

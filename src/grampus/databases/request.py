@@ -41,6 +41,7 @@ class CreateRequest:
     version: str | None = None  # of the server, such as `10.11`; None: the newest there is
     pool: str | None = None  # None: where new volumes go; a clone is in its source's
     encrypt: bool = False  # its volume, at rest; a clone is as its source
+    binlog_retention_s: int | None = None  # None: the default; a clone is as its source
 
 
 @dataclass(frozen=True)

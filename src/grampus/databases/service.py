@@ -14,7 +14,7 @@ from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.core.progress import Progress
 from grampus.databases.administrator import REFUSALS
-from grampus.databases.changes import PROTECT, RESIZE, SET_WRITE_PATH
+from grampus.databases.changes import PROTECT, RESIZE, SET_RETENTION, SET_WRITE_PATH
 from grampus.databases.clones.decide_golden import GoldenSpec
 from grampus.databases.clones.golden import GoldenVolumes
 from grampus.databases.creating import CREATE, CreateOrder
@@ -267,6 +267,23 @@ class DatabaseService:
             self._operations.settle(name)
             spec = self._operations.ready(name).spec.model_copy(update={"protected": protected})
             self._operations.run(PROTECT, spec)
+
+    def plan_retention(self, name: str, retention_s: int) -> DatabaseSpec | None:
+        """The database as it keeps binary logs for so long; None: it does so already.
+
+        Raises NotFoundError, RefusedError with code `not-ready`.
+        """
+        spec = self._operations.ready(name).spec
+        changed = spec.model_copy(update={"binlog_retention_s": retention_s})
+        return None if changed == spec else changed
+
+    def set_retention(self, name: str, retention_s: int) -> None:
+        """Keep binary logs for so long. Raises what `plan_retention` raises."""
+        with self._operations.locked(name):
+            self._operations.settle(name)
+            changed = self.plan_retention(name, retention_s)
+            if changed is not None:
+                self._operations.run(SET_RETENTION, changed)
 
     def plan_resize(self, name: str, size_bytes: int) -> DatabaseSpec:
         """The database as it shall be, on a bigger volume.

@@ -37,7 +37,8 @@ BUFFER_POOL_OVERHEAD = 1.03  # control blocks and hash tables beside the pages
 MIN_PACKET_BYTES, MAX_PACKET_BYTES = 8 * MIB, 64 * MIB  # at most as the server by itself
 MIN_BUFFER_POOL_BYTES = 32 * MIB
 PERFORMANCE_SCHEMA_FROM_BYTES = 2 * GIB
-ASSUMED_BINLOG_BYTES_PER_S = 2 * MIB
+# For a server that nobody looks after and whose binary logs nobody needs; see `binlog_keeping`.
+UNATTENDED_BINLOG_BYTES_PER_S = 2 * MIB
 SURE_ADDRESSES_BYTES = 2 * GIB
 
 
@@ -62,7 +63,7 @@ class ServerSettings:
     dependency_history_rows: int
     binlog_total_bytes: int
     binlog_file_bytes: int
-    binlog_expire_s: int
+    binlog_expire_s: int  # of logs that nobody needs, when nobody looks after the server
     flush_method: str
     rollback_segments: int
 
@@ -94,8 +95,9 @@ def decide_server_settings(
       buffers take 58 MiB (measured), hence fewer pages when memory is short.
     - Dependency history of the binlog: MySQL 9.7 keeps up to 10 million rows in memory by
       default, which a hard memory limit does not survive.
-    - Binlogs: about an eighth of the volume. MySQL bounds them by age alone: that age is how long
-      2 MiB/s take to write an eighth; MariaDB bounds their total size itself.
+    - Binlogs: about an eighth of the volume, twice that at most for whoever still needs them
+      (`binlog_keeping`). A server that nobody looks after deletes those that nobody needs by age
+      (MySQL knows no other bound): how long 2 MiB/s take to write an eighth.
     - Connections: what is left of the memory, at 1.5 MiB each (measured, rounded up).
     - Packets: the longest statement or row that the memory holds, see MIN_PACKET_BYTES.
     - Prepared statements of all connections together: 16 for each. One more is refused to its
@@ -134,7 +136,7 @@ def decide_server_settings(
         binlog_total_bytes=binlog_total_bytes,
         binlog_file_bytes=_clamp(_whole_mib(size_bytes // 128), 8 * MIB, 256 * MIB),
         binlog_expire_s=_clamp(
-            binlog_total_bytes // ASSUMED_BINLOG_BYTES_PER_S, 300, 7 * 24 * 3600
+            binlog_total_bytes // UNATTENDED_BINLOG_BYTES_PER_S, 300, 7 * 24 * 3600
         ),
         flush_method=_decide_flush_method(flavour, write_path),
         rollback_segments=_clamp(16 * math.ceil(cpus), 32, 128),
@@ -246,7 +248,9 @@ def render_my_cnf(
     kept_so = _replica_options(flavour, places) if is_replica else {}
     quiet = QUIET_PARAMETERS if is_internal else {}
     users = {option_of(name): value for name, value in (parameters or {}).items()}
-    options = {**own, **users, **kept_so, **quiet}
+    # No start deletes a log: who needs it is asked afterwards (`binlog_keeping`).
+    keeps_logs = {} if is_internal else {"binlog_expire_logs_seconds": 0}
+    options = {**own, **keeps_logs, **users, **kept_so, **quiet}
     lines = [
         f"{_LOOSE if name in _NOT_IN_ALL else ''}{name} = {value}"
         for name, value in options.items()
@@ -357,9 +361,10 @@ def _mariadb_options(settings: ServerSettings, places: ServerPlaces) -> dict[str
         "innodb_buffer_pool_size_max": _decide_pool_room(settings.buffer_pool_bytes),
         # MariaDB cannot forbid it altogether; nobody but the locked root has FILE anyway.
         "secure_file_priv": str(places.volume / "tmp"),
-        "max_binlog_total_size": settings.binlog_total_bytes,
+        # The server's own bound, past those that `binlog_keeping` holds to.
+        "max_binlog_total_size": 2 * settings.binlog_total_bytes,
         "slave_connections_needed_for_purge": 0,  # else nothing is purged without a replica
-        "binlog_expire_logs_seconds": 7 * 24 * 3600,
+        "binlog_expire_logs_seconds": settings.binlog_expire_s,
     }
 
 

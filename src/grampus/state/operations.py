@@ -10,10 +10,12 @@ reverse: an undo is right whether its step ran wholly, partly or not at all).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError, RefusedError
@@ -70,6 +72,27 @@ class Operation:
     is_found: bool = False
 
 
+class JournalRoom(Protocol):
+    """The room in which operations are recorded."""
+
+    def require_room(self, kind: str) -> None:
+        """Raise RefusedError when no new operation of that kind may begin."""
+        ...
+
+    def release_if_full(self) -> None:
+        """Give what was kept back to the operations that have begun, if there is no other room."""
+        ...
+
+
+class _AtWork(threading.local):
+    """How deep this thread is in steps of operations: one may begin within another one."""
+
+    depth = 0
+
+
+_at_work = _AtWork()
+
+
 class OperationJournal:
     """Runs operations and remembers how far each has come."""
 
@@ -80,6 +103,7 @@ class OperationJournal:
         *,
         actor: str = "",
         require_current: Callable[[Operation], None] = lambda _: None,
+        room: JournalRoom | None = None,
     ) -> None:
         """`actor` is who asks for the operations that are begun here; empty: nobody knows.
 
@@ -87,6 +111,7 @@ class OperationJournal:
         raises when the state may be a copy of an earlier time (INV-58).
         """
         self._require_current = require_current
+        self._room = room
         self._store = store
         self._clock = clock
         self._actor = actor
@@ -105,8 +130,12 @@ class OperationJournal:
 
         `identity` is kept with it. `takes` is a name that the operation gives to something new:
         it stays reserved until the operation ends. Raises RefusedError with code `name-held` when
-        another operation, on a volume or on a database, is on that name or takes it.
+        another operation, on a volume or on a database, is on that name or takes it, and with code
+        `home-full` when there is no room to record it. What an operation that has begun begins
+        itself is never refused for that.
         """
+        if self._room is not None and not _at_work.depth:
+            self._room.require_room(kind)
         now = self._clock.now().isoformat()
         with self._store.transaction() as connection:
             if takes:
@@ -171,10 +200,13 @@ class OperationJournal:
                 undo_on_failure = undo_on_failure and step.name != no_way_back
                 self._mark(operation, "running", step.name)
                 failpoint(f"{operation.kind}/{step.name}/before")
-                step.apply()
+                with _within_operation():
+                    step.apply()
                 failpoint(f"{operation.kind}/{step.name}/after")
             self._mark(operation, "done", "")
         except (Exception, KeyboardInterrupt) as error:
+            if self._room is not None:  # to undo it, and to record that, takes room
+                self._room.release_if_full()
             if undo_on_failure:
                 progress.note(f"Undoing: {_sentence(error)}")
                 self.undo(operation, steps, progress, error=_sentence(error))
@@ -192,7 +224,8 @@ class OperationJournal:
             progress.phase(f"Undo: {step.title}")
             self._mark(operation, "undoing", step.name, error)
             failpoint(f"{operation.kind}/{step.name}/undo")
-            step.undo()
+            with _within_operation():
+                step.undo()
         self._mark(operation, "undone", "", error)
 
     def close_unapplied(self, operation: Operation, why: str) -> None:
@@ -205,6 +238,15 @@ class OperationJournal:
         with self._store.transaction() as connection:
             now = self._clock.now().isoformat()
             connection.execute(_MARK, (status, step, error, now, operation.id))
+
+
+@contextmanager
+def _within_operation() -> Iterator[None]:
+    _at_work.depth += 1
+    try:
+        yield
+    finally:
+        _at_work.depth -= 1
 
 
 def _name_held(name: str, kind: str, subject: str, started_at: str) -> RefusedError:

@@ -31,6 +31,9 @@ _OF_SUBJECTS = (
     "ORDER BY began_at DESC, id DESC LIMIT ?) ORDER BY began_at, id"
 )
 _LASTING = "SELECT * FROM warnings WHERE lab = ? AND subject = ? AND ended_at = '' ORDER BY id"
+_LASTING_KINDS = (
+    "SELECT * FROM warnings WHERE lab = ? AND kind GLOB ? AND ended_at = '' ORDER BY id"
+)
 _BEGIN = (
     "INSERT INTO warnings (lab, subject, job, kind, level, text, remedy, times, began_at, "
     "began_last_at, ended_at) VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?, ?, '')"
@@ -91,6 +94,10 @@ class WarningHistory:
     def lasting(self, subject: str) -> list[KeptWarning]:
         """What lasts about the subject."""
         return self._select(_LASTING, self._lab, subject)
+
+    def lasting_of_kind(self, beginning: str) -> list[KeptWarning]:
+        """What lasts about any subject, of the kinds whose words begin so."""
+        return self._select(_LASTING_KINDS, self._lab, f"{beginning}*")
 
     def change(
         self,

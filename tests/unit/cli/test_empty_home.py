@@ -158,8 +158,9 @@ def test_lab_that_cannot_be_is_not_begun(home: Path, line: str, sentence: str) -
     assert sentence in result.stderr
     listed = CliRunner().invoke(app, ["lab", "list", "--format", "json"])
     assert json.loads(listed.stdout) == {"labs": []}
-    # State and locks alone: no image, no lab, no run.
-    assert {path.name.partition("-")[0] for path in home.iterdir()} <= {"locks", "state.db"}
+    # State, locks and a reserve of room alone: no image, no lab, no run.
+    left = {path.name.partition("-")[0] for path in home.iterdir()}
+    assert left <= {"locks", "state.db", ".reserve"}
 
 
 def test_damaged_state_is_two_sentences_and_stays_as_it_is(home: Path) -> None:

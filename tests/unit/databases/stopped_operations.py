@@ -285,6 +285,9 @@ CASES: list[Case] = [
     make_case("start", _stopped, lambda w: w.service().start("demo"), "done"),
     make_case("stop", _created, lambda w: w.service().stop("demo"), "done"),
     make_case("protect", _created, lambda w: w.service().protect("demo", True), "done"),
+    make_case(
+        "binlog-retention", _created, lambda w: w.service().set_retention("demo", 86400), "done"
+    ),
     make_case("resize", _created, lambda w: w.service().resize("demo", 20 * GIB), "done"),
     make_case("set", _created, _set, "done"),
     make_case("set-stopped", _stopped, _set, "done", kind="set"),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 
 import pytest
@@ -203,3 +204,32 @@ def test_rollback_segments_follow_the_cpus(cpus: float, segments: int) -> None:
     for flavour, has_it in known:
         text = render_my_cnf(flavour, settings, PLACES, address="a", port=1, server_id=1)
         assert (f"innodb_rollback_segments = {segments}" in text) is has_it
+
+
+@pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
+def test_no_start_deletes_a_binary_log_that_somebody_may_need(flavour: FlavourName) -> None:
+    """INV-80: who needs it is asked afterwards, however long the server was stopped."""
+    settings = decide_server_settings(flavour, GIB, 512 * MIB, 1.0)
+
+    def rendered(
+        *, parameters: Mapping[str, str] | None = None, is_internal: bool = False
+    ) -> list[str]:
+        text = render_my_cnf(
+            flavour,
+            settings,
+            PLACES,
+            address="10.213.0.100",
+            port=3306,
+            server_id=7,
+            parameters=parameters,
+            is_internal=is_internal,
+        )
+        return text.splitlines()
+
+    config = rendered()
+    assert "binlog_expire_logs_seconds = 0" in config
+    chosen = rendered(parameters={"binlog_expire_logs_seconds": "60"})
+    assert "binlog_expire_logs_seconds = 60" in chosen
+    # A copy that replays logs has none that anybody needs, and no room for all of them.
+    internal = rendered(is_internal=True)
+    assert f"binlog_expire_logs_seconds = {settings.binlog_expire_s}" in internal

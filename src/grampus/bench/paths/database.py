@@ -291,6 +291,9 @@ def decide_instance(place: DatabasePlace, scale: Scale, write_path: WritePath) -
 
     Later on it has its data elsewhere, and the settings that suit the write path there.
     """
+    settings = decide_server_settings(
+        FLAVOUR, scale.filesystem_bytes, scale.memory_bytes, CPUS, write_path=write_path
+    )
     return InstancePlan(
         database="bench",
         daemon=DATABASE_DAEMON,
@@ -304,9 +307,9 @@ def decide_instance(place: DatabasePlace, scale: Scale, write_path: WritePath) -
         server_id=1,
         memory_bytes=scale.memory_bytes,
         cpus=CPUS,
-        settings=decide_server_settings(
-            FLAVOUR, scale.filesystem_bytes, scale.memory_bytes, CPUS, write_path=write_path
-        ),
+        settings=settings,
+        # Nobody tells this server later when to delete binary logs.
+        parameters={"binlog_expire_logs_seconds": str(settings.binlog_expire_s)},
     )
 
 

@@ -19,6 +19,7 @@ from grampus.lab.model import LabSpec
 from grampus.lab.service import LabService
 from grampus.state.generation import StateGeneration
 from grampus.state.home import Home
+from grampus.state.home_space import HomeSpace
 from grampus.state.locks import hold_lock
 from grampus.state.operations import Operation, OperationJournal
 from grampus.state.store import Store
@@ -56,11 +57,14 @@ class LabSession:
         self._store: Store | None = None
         self._fleet: tuple[LabSpec, LabFleet] | None = None
         self._watch: StateWatch | None = None
+        self._space_warning = ""
 
     @property
     def store(self) -> Store:
         if self._store is None:
             file = self.home.store_file
+            # A full file system does not let the state be opened.
+            self.space.release_if_full()
             try:
                 if self._on_copy:
                     self._store = copy_of_lab(file, self.lab_name)
@@ -68,7 +72,20 @@ class LabSession:
                     self._store = Store(file if self._makes_lab or file.exists() else None)
             except OSError as error:
                 raise self.home.unusable(error) from error
+            if self._store.is_file:
+                self._space_warning = self.space.keep()
         return self._store
+
+    @property
+    def space(self) -> HomeSpace:
+        """The room under GRAMPUS_HOME."""
+        return HomeSpace(self.home)
+
+    def warn_of_space(self) -> None:
+        """Say, once for each session, that GRAMPUS_HOME has little room left."""
+        if self._space_warning:
+            self.progress.note(self._space_warning)
+            self._space_warning = ""
 
     def close(self) -> None:
         """Release the store and what waits on the hosts, for whoever makes many sessions."""
@@ -87,6 +104,7 @@ class LabSession:
             self.clock,
             actor=observe_actor(),
             require_current=self._require_current,
+            room=self.space,
         )
 
     def state_watch(self) -> StateWatch:

@@ -15,17 +15,10 @@ from datetime import datetime
 
 from grampus.ceph.fullness import PoolRoom
 from grampus.core.units import MIB, format_bytes
+from grampus.databases.growth.decide_reserve import Reserve
 from grampus.databases.growth.growth_rule import GrowthRule, GuardState
-from grampus.databases.settings import ServerSettings
 
 LOOK_EVERY_S = 5.0
-# The largest step by which a file of InnoDB's grows at once: `innodb_autoextend_increment`, 64 MiB
-# by default, of the system and the temporary tablespaces (MySQL 9.7 manual; MariaDB the same). A
-# table's own file grows by 4 MiB. The redo log needs none: its files are made in full size at
-# start (seen: 32 files of 4 MiB for a capacity of 128 MiB).
-EXTENSION_BYTES = 64 * MIB
-# Of a file system; small volumes would otherwise be all reserve.
-MAX_RESERVE_RATIO = 0.25
 # While its user makes room, writers get all but this part of the reserve.
 RELEASED_RATIO = 0.25
 # Less than this is no growth worth an operation.
@@ -61,7 +54,7 @@ class Look:
     file_system: FileSystem
     volume_bytes: int
     written_bytes_per_s: float  # since the look before; 0 when it is not known
-    settings: ServerSettings
+    reserve: Reserve
     rule: GrowthRule | None
     guard: GuardState | None
     # None: the pool was not looked at; then nothing grows.
@@ -84,13 +77,8 @@ class Guarding:
     opens: bool = False
 
 
-def decide_bare_reserve_bytes(settings: ServerSettings) -> int:
-    """What InnoDB needs to finish what is under way, in bytes: see `decide_reserve_bytes`."""
-    return EXTENSION_BYTES + settings.binlog_file_bytes
-
-
 def decide_reserve_bytes(
-    settings: ServerSettings,
+    reserve: Reserve,
     file_system: FileSystem,
     written_bytes_per_s: float = 0.0,
     *,
@@ -98,24 +86,23 @@ def decide_reserve_bytes(
 ) -> int:
     """Room in bytes below which a database is made read-only.
 
-    So much lets InnoDB finish what is under way: one extension of a tablespace, and the binary log
-    that a transaction is being written to, in full (`max_binlog_size`); of that a quarter when its
-    user `is_released` to make room. To that comes what writers write, as fast as they did last,
-    until the next look has been acted on: two intervals. At most a quarter of the file system.
+    What the server needs to finish what is under way (`decide_reserve`), and a quarter of that when
+    its user `is_released` to make room. To that comes what writers write, as fast as they did last,
+    until the next look has been acted on: two intervals. At most a share of the file system.
     """
-    base_bytes = decide_bare_reserve_bytes(settings)
+    base_bytes = reserve.bare_bytes
     if is_released:
         base_bytes = int(base_bytes * RELEASED_RATIO)
     running_bytes = int(max(0.0, written_bytes_per_s) * 2 * LOOK_EVERY_S)
-    return min(base_bytes + running_bytes, int(file_system.size_bytes * MAX_RESERVE_RATIO))
+    return min(base_bytes + running_bytes, int(file_system.size_bytes * reserve.max_ratio))
 
 
-def decide_release_bytes(settings: ServerSettings, reserve_bytes: int) -> int:
+def decide_release_bytes(reserve: Reserve, reserve_bytes: int) -> int:
     """Room in bytes from which a database that was made read-only is opened again.
 
     More than the reserve by the bare reserve's half, so that it is not closed again at once.
     """
-    return reserve_bytes + decide_bare_reserve_bytes(settings) // 2
+    return reserve_bytes + reserve.bare_bytes // 2
 
 
 def is_growth_due(rule: GrowthRule | None, file_system: FileSystem) -> bool:
@@ -165,7 +152,7 @@ def decide_guarding(look: Look) -> Guarding:
         return Guarding()
     is_released = guard is not None and guard.until is not None and look.now < guard.until
     reserve_bytes = decide_reserve_bytes(
-        look.settings, look.file_system, look.written_bytes_per_s, is_released=is_released
+        look.reserve, look.file_system, look.written_bytes_per_s, is_released=is_released
     )
     if free_bytes >= reserve_bytes:
         return Guarding(opens=guard is not None and not is_released)
@@ -178,7 +165,7 @@ def decide_guarding(look: Look) -> Guarding:
             state="closed",
             since=look.now,
             reason=reason,
-            release_bytes=decide_release_bytes(look.settings, reserve_bytes),
+            release_bytes=decide_release_bytes(look.reserve, reserve_bytes),
         )
     )
 

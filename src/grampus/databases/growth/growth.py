@@ -11,11 +11,11 @@ from grampus.core.errors import NotFoundError, RefusedError
 from grampus.databases.growth.decide_growth import (
     FileSystem,
     Look,
-    decide_bare_reserve_bytes,
     decide_guarding,
     decide_release_bytes,
     decide_reserve_bytes,
 )
+from grampus.databases.growth.decide_reserve import Reserve, decide_reserve
 from grampus.databases.growth.file_systems import Mount, observe_mounts
 from grampus.databases.growth.growth_rule import GrowthRule, GuardState, require_rule
 from grampus.databases.growth.growth_steps import (
@@ -82,7 +82,7 @@ class DatabaseGrowth:
         mount = self._find_mount(record)
         if mount is None:
             return GrowthView(record, None, None)
-        reserve_bytes = decide_reserve_bytes(settings_of(record), mount.file_system)
+        reserve_bytes = decide_reserve_bytes(reserve_of(record), mount.file_system)
         return GrowthView(record, mount.file_system, reserve_bytes)
 
     def describe(self, kind: OperationType[DocumentT], document: DocumentT) -> list[str]:
@@ -189,7 +189,7 @@ class DatabaseGrowth:
             file_system=mount.file_system,
             volume_bytes=record.spec.size_bytes,
             written_bytes_per_s=written_bytes_per_s,
-            settings=settings_of(record),
+            reserve=reserve_of(record),
             rule=record.growth,
             guard=record.guard,
             room=room,
@@ -210,12 +210,12 @@ class DatabaseGrowth:
         administrator = running_administrator(self.operations.ports, record.spec)
         if record.spec.replica_of or not administrator or not observe_read_only(administrator):
             return None
-        settings = settings_of(record)
+        reserve = reserve_of(record)
         return GuardState(
             state="closed",
             since=self.operations.clock.now(),
             reason="it was read-only",
-            release_bytes=decide_release_bytes(settings, decide_bare_reserve_bytes(settings)),
+            release_bytes=decide_release_bytes(reserve, reserve.bare_bytes),
         )
 
     def _open(self, record: DatabaseRecord, guard: GuardState | None) -> None:
@@ -255,6 +255,16 @@ def settings_of(record: DatabaseRecord) -> ServerSettings:
         spec.memory_bytes,
         spec.cpus,
         write_path=spec.write_path,
+    )
+
+
+def reserve_of(record: DatabaseRecord) -> Reserve:
+    """What its server needs to finish what is under way."""
+    spec = record.spec
+    return decide_reserve(
+        settings_of(record),
+        (spec.parameters, record.started_parameters),
+        is_replica=spec.replica_of is not None,
     )
 
 

@@ -10,6 +10,7 @@ from grampus.databases.administrator import (
     passing_over_refusals,
 )
 from grampus.databases.database_work import DatabaseWork
+from grampus.databases.growth.decide_reserve import require_fits_volume
 from grampus.databases.instance import observe_daemon_state
 from grampus.databases.kinds import DocumentT, OperationType
 from grampus.databases.layout import own_options, server_daemon_name
@@ -80,7 +81,8 @@ class DatabaseParameters:
 
         Raises NotFoundError with code `unknown-parameter`, UsageError with code `invalid-value`,
         RefusedError with code `own-parameter`, `session-parameter`, `no-time-zones`,
-        `packet-too-big`, `not-running` or `not-ready`, and HostUnreachableError.
+        `packet-too-big`, `too-big-for-volume`, `not-running` or `not-ready`, and
+        HostUnreachableError.
         """
         record = self._operations.ready(name)
         spec, parameter = record.spec, normalise_name(parameter)
@@ -97,6 +99,7 @@ class DatabaseParameters:
         decided = self._decide_value(administrator, spec, variable, value)
         if parameter == PACKET_PARAMETER:
             require_packet_fits(int(decided.option), spec.memory_bytes)
+        require_fits_volume(spec, parameter, decided.option)
         if spec.parameters.get(parameter) == decided.option:
             return None
         parameters = {**spec.parameters, parameter: decided.option}

@@ -20,11 +20,12 @@ from grampus.databases.growth.decide_growth import (
     decide_release_bytes,
     decide_reserve_bytes,
 )
+from grampus.databases.growth.decide_reserve import decide_reserve
 from grampus.databases.growth.growth_rule import GrowthRule, GuardState
 from grampus.databases.settings import decide_server_settings
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-SETTINGS = decide_server_settings("mysql", 10 * GIB, 512 * MIB, 1.0)
+RESERVE = decide_reserve(decide_server_settings("mysql", 10 * GIB, 512 * MIB, 1.0))
 ROOM = PoolRoom("databases", available_bytes=100 * GIB, until_nearly_full_bytes=90 * GIB)
 BY_PERCENT = GrowthRule(when_percent=80, step_percent=25, up_to_bytes=40 * GIB)
 BY_BYTES = GrowthRule(when_percent=90, step_bytes=2 * GIB, up_to_bytes=13 * GIB)
@@ -39,7 +40,7 @@ def look(free_bytes: int, **changes: object) -> Look:
         file_system=FileSystem(10 * GIB, free_bytes),
         volume_bytes=10 * GIB,
         written_bytes_per_s=0.0,
-        settings=SETTINGS,
+        reserve=RESERVE,
         rule=BY_PERCENT,
         guard=None,
         room=ROOM,
@@ -134,7 +135,7 @@ def test_growth_is_within_every_bound(
 def test_reserve(written_bytes_per_s: float, is_released: bool, reserve_bytes: int) -> None:
     file_system = FileSystem(10 * GIB, GIB)
     assert reserve_bytes == decide_reserve_bytes(
-        SETTINGS, file_system, written_bytes_per_s, is_released=is_released
+        RESERVE, file_system, written_bytes_per_s, is_released=is_released
     )
 
 
@@ -144,7 +145,7 @@ def test_closed_below_the_reserve_alone() -> None:
     assert closed is not None
     assert closed.state == "closed"
     assert closed.reason == "its volume has 144.0 MiB left"
-    assert closed.release_bytes == decide_release_bytes(SETTINGS, RESERVE_BYTES) > RESERVE_BYTES
+    assert closed.release_bytes == decide_release_bytes(RESERVE, RESERVE_BYTES) > RESERVE_BYTES
 
 
 def test_closed_when_the_pool_is_about_to_hold_up_writes() -> None:

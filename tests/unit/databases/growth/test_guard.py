@@ -315,7 +315,7 @@ def test_mariadb_has_read_only_alone(world: GrowthWorld) -> None:
     world.use(NEARLY_FULL)
     world.look(after_s=3600)
     assert world.is_read_only()
-    said = [command[-1] for command in world.filling["h1"].commands if "SET GLOBAL" in command[-1]]
+    said = [command[-1] for command in world.filling["h1"].commands if "read_only =" in command[-1]]
     assert said == ["SET SESSION lock_wait_timeout = 5; SET GLOBAL read_only = ON"]
 
 
