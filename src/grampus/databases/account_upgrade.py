@@ -7,8 +7,13 @@ accounts back. A start does not fail because of it (INV-72): the next one tries 
 from __future__ import annotations
 
 from grampus.core.errors import GrampusError
-from grampus.databases.accounts import ACCOUNTS_SQL, render_account_upgrade_sql
+from grampus.databases.accounts import (
+    ACCOUNTS_SQL,
+    render_account_upgrade_sql,
+    render_upgraded_accounts_sql,
+)
 from grampus.databases.administrator import REFUSALS, administrator_of
+from grampus.databases.credentials import Credentials
 from grampus.databases.model import DatabaseSpec
 from grampus.databases.step_ports import StepPorts
 from grampus.databases.users.secret_statements import (
@@ -33,7 +38,7 @@ def ensure_accounts(ports: StepPorts, spec: DatabaseSpec) -> None:
     try:
         if administrator_of(ports, spec).query(ACCOUNTS_SQL) == [("1",)]:
             return
-        _bring_up_to_date(secret_statements(ports, spec), ports, spec)
+        bring_up_to_date(secret_statements(ports, spec), spec, ports.credentials.load(spec.name))
     except GrampusError as error:
         if error.code not in _PASSED_OVER:
             raise
@@ -43,10 +48,14 @@ def ensure_accounts(ports: StepPorts, spec: DatabaseSpec) -> None:
         )
 
 
-def _bring_up_to_date(server: SecretStatements, ports: StepPorts, spec: DatabaseSpec) -> None:
-    credentials = ports.credentials.load(spec.name)
+def bring_up_to_date(
+    server: SecretStatements, spec: DatabaseSpec, credentials: Credentials
+) -> None:
+    """The accounts of a server of an earlier release changed. Raises what `server.run` raises."""
     sql = render_account_upgrade_sql(
-        spec.flavour, admin_password=credentials.admin_password.get_secret_value()
+        spec.flavour,
+        admin_password=credentials.admin_password.get_secret_value(),
+        found=server.run(render_upgraded_accounts_sql(credentials.user)),
     )
     is_closed = spec.flavour == "mysql" and spec.replica_of is not None
     if not is_closed:
