@@ -19,7 +19,6 @@ from grampus.hosts.port import (
     CommandFailedError,
     CommandResult,
     DaemonSpec,
-    DaemonState,
     DaemonStatus,
     HostUnreachableError,
     RunningCommand,
@@ -27,7 +26,10 @@ from grampus.hosts.port import (
 )
 from grampus.volumes.drivers.volumed_states import ASK_STATES
 
-from .cluster import FSID, Client, FakeCluster, Fuse, Image
+from .block_devices import Daemon as Daemon
+from .block_devices import Loop as Loop
+from .block_devices import Mapping as Mapping
+from .cluster import FSID, FakeCluster, Fuse, Image
 from .encryption_commands import data_bytes, filesystem_bytes, opening_problem, write_key
 from .exchange_answers import answer_exchange, heard_loops, open_journal
 from .local_disk import Log, drain_log, list_asides, open_log, require_removable, write_log
@@ -40,42 +42,6 @@ _NO_RBD_NBD = """\
 /usr/bin/rbd-nbd: exec failed: (2) No such file or directory
 rbd: rbd-nbd failed with error: /usr/bin/rbd-nbd: exit status: 1
 """
-
-
-@dataclass
-class Daemon:
-    """A qemu-storage-daemon or a volumed: one image, exported as one file."""
-
-    spec: DaemonSpec
-    image: str
-    export: Path
-    size_bytes: int = 0  # as it serves it
-    socket: Path | None = None  # of a volumed
-    transport: str = ""
-    write_path: str = "direct"
-    local: Path | None = None  # a volumed's directory on the host
-    state: DaemonState = "running"
-    client: Client | None = None
-    log: str = ""
-
-
-@dataclass
-class Loop:
-    file: Path
-    reference: str
-    server: Daemon
-    size_bytes: int = 0
-
-
-@dataclass
-class Mapping:
-    """A krbd or nbd device."""
-
-    kind: str
-    number: int
-    image: str
-    fsid: str = FSID
-    client: Client | None = None
 
 
 @dataclass

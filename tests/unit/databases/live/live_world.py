@@ -44,6 +44,7 @@ CATALOGUE = {
     "binlog_transaction_dependency_history_size": ("Integer", "1", "1000000", "25000"),
     "performance_schema": ("Boolean", "0", "0", "OFF"),
     "time_zone": ("String", "0", "0", "SYSTEM"),
+    "binlog_expire_logs_seconds": ("Integer", "0", "4294967295", "0"),
     "sql_select_limit": ("Integer", "0", "0", "18446744073709551615"),
 }
 READ_ONLY = {"innodb_page_cleaners", "performance_schema"}

@@ -1,0 +1,46 @@
+"""What a host in memory has of block devices: who serves images, and what leads to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePosixPath as Path
+
+from grampus.hosts.port import DaemonSpec, DaemonState
+
+from .cluster import FSID, Client
+
+
+@dataclass
+class Daemon:
+    """A qemu-storage-daemon or a volumed: one image, exported as one file."""
+
+    spec: DaemonSpec
+    image: str
+    export: Path
+    size_bytes: int = 0  # as it serves it
+    socket: Path | None = None  # of a volumed
+    transport: str = ""
+    write_path: str = "direct"
+    local: Path | None = None  # a volumed's directory on the host
+    state: DaemonState = "running"
+    client: Client | None = None
+    log: str = ""
+
+
+@dataclass
+class Loop:
+    file: Path
+    reference: str
+    server: Daemon
+    size_bytes: int = 0
+
+
+@dataclass
+class Mapping:
+    """A krbd or nbd device."""
+
+    kind: str
+    number: int
+    image: str
+    fsid: str = FSID
+    client: Client | None = None
