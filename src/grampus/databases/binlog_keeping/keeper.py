@@ -232,7 +232,7 @@ def _given_up_event(database: str, need: Need) -> ControllerEvent:
         "their room."
     )
     remedy = (
-        f"`grampus db replica show {need.name}` says whether it can catch up; `grampus serve` "
+        f"`grampus db replica list {database}` says whether it can catch up; `grampus serve` "
         f"renews it if not, and so does `grampus db replica renew {need.name}`."
     )
     return ControllerEvent(database, f"replica-gave-way-{need.name}", text, "warning", {}, remedy)
