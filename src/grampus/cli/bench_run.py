@@ -297,5 +297,6 @@ def _require_unused(suite: str, options: Mapping[str, object]) -> None:
         if value is not None:
             raise UsageError(
                 f"{name} has no meaning for the suite {suite}.",
-                "Leave it out; `grampus bench run --help` says which option is for which suite.",
+                "Leave it out; `grampus bench run ... --help` says which option is for which "
+                "suite.",
             )

@@ -11,15 +11,23 @@ from grampus.core.intervals import format_interval
 from grampus.core.units import format_bytes
 from grampus.databases.binlog_keeping.expiry import retention_of
 from grampus.databases.binlog_keeping.keeper import BinlogKeeper, LogsView
+from grampus.databases.overview import Overview
 from grampus.databases.view import DatabaseView
 
 
-def observe_binlogs(session: Session, view: DatabaseView) -> LogsView | GrampusError | None:
-    """The binary logs of a running database, or why nobody knows; None: it does not run."""
-    if view.status != "running":
+def observe_binlogs(
+    session: Session, view: DatabaseView, seen: Overview
+) -> LogsView | GrampusError | None:
+    """The binary logs of a running database, or why nobody knows; None: it does not run.
+
+    Servers that have just given no answer are not asked again.
+    """
+    if view.status != "running" or seen.server is None:
         return None
+    standings = {one.record.spec.name: one.standing for one in seen.replicas}
+    silent = [name for name, standing in standings.items() if standing.state == "no-answer"]
     try:
-        return BinlogKeeper().view(session.databases().operations, view.record)
+        return BinlogKeeper().view(session.databases().operations, view.record, silent=silent)
     except GrampusError as error:
         return error
 
@@ -49,6 +57,8 @@ def binlogs_document(view: DatabaseView, seen: LogsView | GrampusError | None) -
 def pairs_of_binlogs(view: DatabaseView, seen: LogsView | GrampusError | None) -> dict[str, str]:
     """For people: how much there is, for how long it is kept, and for whom."""
     kept = f"kept for {format_interval(retention_of(view.record.spec))} at least"
+    if view.record.spec.replica_of is not None:
+        kept = "kept while they have room"
     if isinstance(seen, GrampusError):
         return {"binary logs": f"{kept}; not known: {seen.problem}"}
     if seen is None:

@@ -56,7 +56,7 @@ def db_show(
         backed_up = BackupStates(operations).find(name)
         now = session.clock.now()
         room = database_growth(session).show(name).file_system if view.volume else None
-        binlogs = observe_binlogs(session, view)
+        binlogs = observe_binlogs(session, view, seen)
         certificate = None
         with contextlib.suppress(GrampusError):  # `grampus serve` says why it cannot be read
             certificate = certificate_rotation(session).observe(view.record)

@@ -17,7 +17,7 @@ from grampus.databases.admin_client import AdminClient, AdminPort, database_admi
 from grampus.databases.layout import server_daemon_name
 from grampus.databases.model import DatabaseSpec, FlavourName
 from grampus.databases.step_ports import StepPorts
-from grampus.hosts.port import CommandResult, Host
+from grampus.hosts.port import CommandResult, Host, explain_code
 
 Row = tuple[str, ...]
 
@@ -38,10 +38,16 @@ class StatementFailedError(GrampusError):
 
     default_code = "statement-failed"
 
-    def __init__(self, statement: str, number: int | None, said: str) -> None:
+    def __init__(
+        self, statement: str, number: int | None, said: str, *, database: str = ""
+    ) -> None:
+        name = database or "NAME"
         super().__init__(
-            f"The server refused `{statement[:_SHOWN_LENGTH]}`: {said.rstrip('.')}.",
-            "Mend what the message says, then try again.",
+            f"The server{f' of {database}' if database else ''} refused "
+            f"`{statement[:_SHOWN_LENGTH]}`: {said.rstrip('.')}.",
+            f"Correct what the message says, then try again. `grampus db show {name}` shows how "
+            "the "
+            "server is.",
         )
         self.number = number
         self.said = said.rstrip(".")
@@ -52,11 +58,13 @@ class NoAnswerError(GrampusError):
 
     default_code = "no-answer"
 
-    def __init__(self) -> None:
+    def __init__(self, database: str = "") -> None:
+        name = database or "NAME"
         super().__init__(
             f"No answer within {LOOK_TIMEOUT_S:g} s.",
             "See whether its host is overloaded (`grampus lab status`) or its volume waits "
-            "(`grampus volume show`); `grampus db restart` ends a server that hangs.",
+            f"(`grampus volume show {name}`); `grampus db restart {name}` ends a server that "
+            "hangs.",
         )
 
 
@@ -94,7 +102,7 @@ class Administrator:
         """
         result = self._ask(statements, timeout_s)
         if result.returncode != 0:
-            raise classify_failure(statements, result)
+            raise classify_failure(statements, result, self.database)
         return [tuple(line.split("\t")) for line in result.stdout.splitlines()]
 
     def _ask(self, statements: str, timeout_s: float) -> CommandResult:
@@ -104,8 +112,13 @@ class Administrator:
             return client.run(statements, what="statements", timeout_s=limit_s)
         except GrampusError as error:
             if self.only_looks and error.code == "timeout":
-                raise NoAnswerError from error
+                raise NoAnswerError(self.database) from error
             raise
+
+    @property
+    def database(self) -> str:
+        """The name of the database whose server it is, for messages."""
+        return self.daemon.removeprefix(server_daemon_name(""))
 
     def value(self, expression: str) -> str:
         """One value, as text."""
@@ -136,10 +149,13 @@ def observer_of(ports: StepPorts, spec: DatabaseSpec) -> Administrator:
     return replace(administrator_of(ports, spec), only_looks=True)
 
 
-def classify_failure(statements: str, result: CommandResult) -> StatementFailedError:
+def classify_failure(
+    statements: str, result: CommandResult, database: str = ""
+) -> StatementFailedError:
     """What the client wrote to stderr, as an error with the server's number when it has one."""
-    said = result.stderr.strip() or result.stdout.strip() or f"code {result.returncode}"
+    said = result.stderr.strip() or result.stdout.strip() or explain_code(result.returncode)
     match = _ERROR.search(said)
     if match is None:
-        return StatementFailedError(statements, None, said.splitlines()[-1])
-    return StatementFailedError(statements, int(match["number"]), match["text"])
+        return StatementFailedError(statements, None, said.splitlines()[-1], database=database)
+    number, text = int(match["number"]), match["text"]
+    return StatementFailedError(statements, number, text, database=database)

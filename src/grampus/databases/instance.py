@@ -121,7 +121,8 @@ def _initialise(host: Host, plan: InstancePlan, accounts_sql: str, clock: Clock)
         raise GrampusError(
             f"The data directory of {plan.database} could not be made: "
             f"{last_words(host, plan.init_daemon)}",
-            "Mend what the message says, then try again.",
+            "Correct what the message says, then try again. `grampus lab status` shows whether the "
+            "hosts and the cluster are well.",
             code="initialise-failed",
         )
     host.ensure_daemon_absent(plan.init_daemon)
@@ -132,7 +133,10 @@ def require_running(host: Host, plan: InstancePlan, daemon: str) -> None:
     if observe_daemon_state(host, daemon) != "running":
         raise GrampusError(
             f"The server of {plan.database} ended: {last_words(host, daemon)}",
-            "Mend what the message says, then try again.",
+            f"Correct what the message says, then start it: `grampus db start {plan.database}`. "
+            "If a "
+            f"parameter is the cause, reset it first: `grampus db parameter reset {plan.database} "
+            "PARAMETER`.",
             code="server-stopped",
         )
 

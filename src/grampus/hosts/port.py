@@ -6,6 +6,8 @@ elsewhere; nothing above this package may know which. All paths are paths on tha
 
 from __future__ import annotations
 
+import re
+import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -16,6 +18,8 @@ from grampus.core.errors import GrampusError
 from grampus.core.streams import ByteReader, ByteWriter
 
 DaemonState = Literal["running", "stopped", "absent"]
+# Such as `snap` of `rbd snap create`; a path or a value says nothing.
+_VERB = re.compile(r"[a-z][a-z-]*", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,55 @@ class CommandResult:
     stderr: str
 
 
+_SHELLS = ("bash", "sh")
+_INTERPRETERS = (*_SHELLS, "python3")
+_WRAPPERS = ("timeout", "env")
+_SIGNALS = {
+    signal.SIGKILL: "it was killed, probably because it needed more memory than it may have",
+    signal.SIGTERM: "it was told to end",
+    signal.SIGSEGV: "it crashed",
+    signal.SIGABRT: "it crashed",
+    signal.SIGPIPE: "what read its output has ended",
+    signal.SIGXFSZ: "a file became too large",
+}
+_CODES = {
+    124: "it took too long and was ended",
+    126: "the program cannot be run",
+    127: "the program is not installed there",
+}
+
+
+def describe_command(argv: Sequence[str]) -> str:
+    """A command in a message: its program and what it is to do there, never a script.
+
+    A script is told of by the name that it is run under (`bash -c SCRIPT NAME ...`).
+    """
+    words = list(argv)
+    while words and words[0] in _WRAPPERS:  # `timeout 5 bash ...`, `env NAME=VALUE ...`
+        wrapper = words.pop(0)
+        while words and ("=" in words[0] or (wrapper == "timeout" and words[0][:1].isdigit())):
+            words.pop(0)
+    program, rest = PurePosixPath(words[0]).name if words else "a command", words[1:]
+    if program in _INTERPRETERS:
+        script = next((i for i, word in enumerate(rest) if " " in word or "\n" in word), None)
+        named = rest[script + 1 :] if script is not None and program in _SHELLS else []
+        if not named or named[0] in _SHELLS:
+            return "A script of Grampus"
+        if "-" in named[0]:
+            return f"The script '{named[0]}' of Grampus"
+        program, rest = PurePosixPath(named[0]).name, named[1:]
+    verb = next((word for word in rest if not word.startswith("-")), "")
+    return f"`{program} {verb}`" if _VERB.fullmatch(verb) else f"`{program}`"
+
+
+def explain_code(code: int) -> str:
+    """What the code with which a command ended means, in words."""
+    number = -code if code < 0 else code - 128
+    if (code < 0 or code > 128) and number in _SIGNALS:
+        return _SIGNALS[signal.Signals(number)]
+    return _CODES.get(code, f"it ended with code {code}")
+
+
 class CommandFailedError(GrampusError):
     """A command on a host ended with a non-zero code."""
 
@@ -35,9 +88,14 @@ class CommandFailedError(GrampusError):
 
     def __init__(self, where: str, result: CommandResult) -> None:
         last_lines = (result.stderr.strip() or result.stdout.strip()).splitlines()[-3:]
+        said = " ".join(last_lines).rstrip(".")
+        why = explain_code(result.returncode)
+        reason = f"{said} ({why})" if said else why
         super().__init__(
-            f"`{' '.join(result.argv[:4])}` failed on {where} with code {result.returncode}: "
-            f"{' '.join(last_lines).rstrip('.') or 'no message'}."
+            f"{describe_command(result.argv)} failed on {where}: {reason}.",
+            "`grampus lab status` shows whether hosts and cluster are well. Correct what the "
+            "message "
+            "says, then try again.",
         )
         self.result = result
 

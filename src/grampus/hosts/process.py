@@ -23,7 +23,7 @@ from typing import IO
 
 from grampus.core.errors import GrampusError
 from grampus.core.streams import ByteReader, ByteWriter
-from grampus.hosts.port import CommandFailedError, CommandResult
+from grampus.hosts.port import CommandFailedError, CommandResult, describe_command
 
 # After TERM a command gets this long to tidy up before KILL.
 TERM_GRACE_S = 5.0
@@ -101,9 +101,10 @@ def run_command(
 def did_not_end(argv: Sequence[str], timeout_s: float, where: str) -> GrampusError:
     """The error of a command that was stopped after `timeout_s` seconds."""
     return GrampusError(
-        f"`{_shown(argv)}` did not end within {timeout_s:g} s on {where} and was stopped.",
-        "See whether that machine is overloaded or what the command waits for is gone, "
-        "then try again.",
+        f"{describe_command(argv)} did not end within {timeout_s:g} s on {where} and was stopped.",
+        "`grampus lab status` shows whether that host and the cluster answer, and `uptime` there "
+        "how "
+        "loaded it is. Then try again.",
         code="timeout",
     )
 
@@ -175,7 +176,7 @@ def write_command(
         except BrokenPipeError:
             _require_success(words, shown or argv, where)
             raise GrampusError(
-                f"`{_shown(shown or argv)}` ended on {where} before it had read all.",
+                f"{describe_command(shown or argv)} ended on {where} before it had read all.",
                 "Try again.",
                 code="command-failed",
             ) from None
@@ -477,7 +478,3 @@ def _close_pipes(process: subprocess.Popen[bytes]) -> None:
         if pipe is not None:
             with contextlib.suppress(BrokenPipeError):
                 pipe.close()
-
-
-def _shown(argv: Sequence[str]) -> str:
-    return " ".join(argv[:4])

@@ -250,7 +250,7 @@ class LabGateway:
         if states.get(name) != "running":
             raise GrampusError(
                 f"The gateway on {host.name} ended: {host.daemon_log(name, last_lines=3)}",
-                "Mend what it says, then `grampus lab gateway up`.",
+                "Correct what it says, then run `grampus lab gateway up`.",
                 code="gateway-ended",
             )
         address, port = self._lab.host_address(host.name), self._gateway.port

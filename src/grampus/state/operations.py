@@ -24,12 +24,14 @@ from grampus.core.progress import Progress
 from grampus.state.store import Store
 
 OperationStatus = Literal["running", "undoing", "done", "undone"]
+# Codes of errors that name a program and a host, and not what they worked for.
+_OF_COMMANDS = frozenset({"command-failed", "timeout"})
+UNFINISHED: tuple[OperationStatus, ...] = ("running", "undoing")
 _BEGIN = (
     "INSERT INTO operations "
     "(kind, lab, subject, spec, status, step, error, started_at, changed_at, actor, identity, "
     "takes) VALUES (?, ?, ?, ?, 'running', '', '', ?, ?, ?, ?, ?)"
 )
-UNFINISHED: tuple[OperationStatus, ...] = ("running", "undoing")
 # The condition on the status is that of the index of unfinished operations, word for word
 # (`schema.py`): SQLite would read all that there ever were otherwise.
 _HOLDER = (
@@ -191,8 +193,10 @@ class OperationJournal:
         """
         if operation.is_found:
             self._require_current(operation)
+        title = ""
         try:
             for step in steps:
+                title = step.title
                 if step.name == until:
                     self._mark(operation, "running", step.name)
                     return
@@ -205,6 +209,7 @@ class OperationJournal:
                 failpoint(f"{operation.kind}/{step.name}/after")
             self._mark(operation, "done", "")
         except (Exception, KeyboardInterrupt) as error:
+            _name_subject(error, operation.subject, title)
             if self._room is not None:  # to undo it, and to record that, takes room
                 self._room.release_if_full()
             if undo_on_failure:
@@ -258,6 +263,14 @@ def _name_held(name: str, kind: str, subject: str, started_at: str) -> RefusedEr
         "undoes the operation. Then try again, or choose another name.",
         code="name-held",
     )
+
+
+def _name_subject(error: BaseException, subject: str, title: str) -> None:
+    """Have the error of a command on a host say what it was for."""
+    if not isinstance(error, GrampusError) or error.code not in _OF_COMMANDS:
+        return
+    if f"'{subject}'" not in error.problem:
+        error.problem += f" This was the step \"{title}\" for '{subject}'."
 
 
 def _sentence(error: BaseException) -> str:

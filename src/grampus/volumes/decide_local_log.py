@@ -79,7 +79,8 @@ def local_log_is_broken(record: VolumeRecord, host: str, *, why: str) -> Refused
     return RefusedError(
         f"The log of the volume '{name}' on {host} may hold commits that the cluster lacks, and "
         f"its disk does not work. {why}",
-        f"Mend the disk, then attach the volume again; if it is lost, give the commits up: "
-        f"`grampus volume fence {name}`.",
+        f"Repair the disk, then attach the volume again: `grampus volume attach {name} --host "
+        f"{host}`. "
+        f"If the disk is lost, give the commits up: `grampus volume fence {name}`.",
         code="local-log",
     )

@@ -170,6 +170,7 @@ def not_migrating(name: str) -> RefusedError:
     """There is no migration of the volume that could be aborted."""
     return RefusedError(
         f"The volume '{name}' is not on its way to another pool.",
-        f"`grampus volume show {name}` says where it is; `grampus volume migrate` moves it.",
+        f"`grampus volume show {name}` says where it is; `grampus volume migrate "
+        f"{name} --pool POOL` moves it.",
         code="not-migrating",
     )

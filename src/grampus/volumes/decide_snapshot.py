@@ -38,7 +38,8 @@ def decide_before_snapshot(
     raise RefusedError(
         f"The journal of the volume '{name}' holds what its image does not, and what served it on "
         f"{record.host} has ended.",
-        f"Mend it: `grampus volume attach {name} --host {record.host}`; of a database: `grampus db "
+        f"Attach it again: `grampus volume attach {name} --host {record.host}`; of a database: "
+        "`grampus db "
         f"start {name}`.",
         code="attachment-lost",
     )

@@ -202,7 +202,8 @@ class VolumeService:
             self._operations.settle(spec.name)
             if spec.size_bytes < self.get(spec.name).spec.size_bytes:
                 raise RefusedError(
-                    f"The volume '{spec.name}' has grown meanwhile.", "Look at it, then decide."
+                    f"The volume '{spec.name}' has grown meanwhile.",
+                    f"`grampus volume show {spec.name}` shows its size now.",
                 )
             self._operations.run(kinds.RESIZE, spec)
             return self.get(spec.name)

@@ -18,7 +18,7 @@ from grampus.hosts.port import CommandResult
         ),
         ("ERROR 2002 (HY000): Can't connect (111)", 2002, "Can't connect (111)"),
         ("warning\nexec failed: no such file.\n", None, "exec failed: no such file"),
-        ("", None, "code 1"),
+        ("", None, "it ended with code 1"),
     ],
 )
 def test_failures(stderr: str, number: int | None, said: str) -> None:

@@ -83,7 +83,7 @@ def test_a_command_ends_as_if_it_had_been_started_alone(
 
 
 def test_a_failure_names_the_host_and_the_last_words(host: Host) -> None:
-    with pytest.raises(CommandFailedError, match="on h1 with code 7: no room"):
+    with pytest.raises(CommandFailedError, match=r"on h1: no room \(it ended with code 7\)"):
         host.run("sh", "-c", "echo no room >&2; exit 7", check=True)
     assert host.run("echo", "on").stdout == "on\n"
     assert host.started == 1

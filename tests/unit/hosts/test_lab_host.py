@@ -218,14 +218,17 @@ def test_only_block_devices_are_block_devices(tmp_path: Path) -> None:
             observe_block_device(str(path))
 
 
+ENDED = "it ended with code 2"
+
+
 @pytest.mark.parametrize(
     ("stdout", "stderr", "said"),
     [
-        ("", "no such pool\n", "no such pool"),
-        ("only stdout\n", "", "only stdout"),
-        ("", "", "no message"),
-        ("", "1\n2\n3\n4\n", "2 3 4"),
-        ("", "It is a sentence.\n", "It is a sentence"),
+        ("", "no such pool\n", f"no such pool ({ENDED})"),
+        ("only stdout\n", "", f"only stdout ({ENDED})"),
+        ("", "", ENDED),
+        ("", "1\n2\n3\n4\n", f"2 3 4 ({ENDED})"),
+        ("", "It is a sentence.\n", f"It is a sentence ({ENDED})"),
     ],
 )
 def test_failed_command_says_the_last_words_and_not_all_its_arguments(
@@ -233,7 +236,8 @@ def test_failed_command_says_the_last_words_and_not_all_its_arguments(
 ) -> None:
     result = CommandResult(("rbd", "map", "pool/image", "--id", "user"), 2, stdout, stderr)
     error = CommandFailedError("h1", result)
-    assert error.problem == f"`rbd map pool/image --id` failed on h1 with code 2: {said}."
+    assert error.problem == f"`rbd map` failed on h1: {said}."
+    assert "`grampus lab status`" in error.remedy
     assert error.result is result
 
 

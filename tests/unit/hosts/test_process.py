@@ -49,7 +49,9 @@ def test_result_holds_both_streams_and_the_code() -> None:
 
 
 def test_failure_names_the_host_and_the_last_words() -> None:
-    with pytest.raises(CommandFailedError, match=r"on host-2 with code 7: no room") as caught:
+    with pytest.raises(
+        CommandFailedError, match=r"on host-2: no room \(it ended with code 7\)"
+    ) as caught:
         run_command(["sh", "-c", "echo no room >&2; exit 7"], timeout_s=LONG_S, where="host-2")
     assert caught.value.result.returncode == 7
 

@@ -18,6 +18,7 @@ import pytest
 
 from grampus.core.errors import GrampusError
 from grampus.core.failpoints import VARIABLE, FailpointError
+from grampus.core.progress import SilentProgress
 from grampus.state.operations import Operation, OperationJournal, Step
 from grampus.state.store import Store
 
@@ -290,3 +291,21 @@ def test_numbers_are_never_given_twice(store: Store) -> None:
     numbers = [journal.begin(KIND, LAB, SUBJECT, SPEC).id for _ in range(3)]
     assert numbers == sorted(set(numbers))
     assert journal.begin(KIND, LAB, SUBJECT, SPEC).started_at == "2026-01-01T00:00:00+00:00"
+
+
+def test_the_error_of_a_command_names_what_it_was_for(tmp_path: Path) -> None:
+    store = Store(tmp_path / "state.db")
+    journal = OperationJournal(store, FakeClock())
+
+    def fail() -> None:
+        raise GrampusError("`rbd snap` failed on h1: no.", code="command-failed")
+
+    operation = journal.begin("db.snapshot", LAB, "shop", {})
+    with pytest.raises(GrampusError) as caught:
+        journal.apply(
+            operation, [Step("take", "Take it", fail)], SilentProgress(), undo_on_failure=True
+        )
+    assert caught.value.problem == (
+        "`rbd snap` failed on h1: no. This was the step \"Take it\" for 'shop'."
+    )
+    store.close()

@@ -382,7 +382,7 @@ def _require_way(block: Block, attachment: Attachment) -> None:
         raise GrampusError(
             f"{block.name} was asked for, and the volume is attached through "
             f"{attachment.driver}, transport {attachment.transport}.",
-            "See `grampus volume show` for the reason.",
+            "`grampus volume show NAME` says why, for a volume that is attached so.",
             code="no-driver",
         )
 

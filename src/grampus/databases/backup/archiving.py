@@ -116,7 +116,7 @@ class BinlogArchiver:
         if flavour != "mysql":
             raise RefusedError(
                 f"Binary logs of {flavour} are not archived yet, only those of mysql.",
-                "Take backups of it: `grampus db backup create`.",
+                "Take backups of it: `grampus db backup create NAME --to PLACE`.",
                 code="flavour",
             )
 

@@ -62,7 +62,7 @@ class BinlogSource:
         if len(content) != size_bytes:
             raise GrampusError(
                 f"{file} has {len(content)} bytes after byte {start_bytes}, not {size_bytes}.",
-                "Try again; if it stays so, the server's files were changed by hand.",
+                "Try again. If it fails again, somebody changed the server's files by hand.",
                 code="archive-short",
             )
         return content

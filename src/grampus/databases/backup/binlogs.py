@@ -165,7 +165,9 @@ def decide_until(now: datetime, server_time: str) -> datetime:
     except ValueError:
         raise GrampusError(
             f"The server's answer about its time cannot be read: {server_time!r}.",
-            "Try again; if it stays so, report it.",
+            "Try again. If it fails again, run the command as `grampus --debug ...` and report "
+            "what that "
+            "shows.",
         ) from None
     return min(now, told)
 
@@ -227,14 +229,16 @@ def require_contiguous(pieces: Sequence[Piece], first_file: str) -> tuple[Piece,
         if not (follows or (begins and at.end_bytes > 0)):
             raise GrampusError(
                 f"The archive lacks what comes after byte {at.end_bytes} of {at.file}.",
-                "Restore a backup as it is, or bring the missing files back.",
+                "Restore the backup itself: `grampus db restore NAME --from PLACE --backup ID`. "
+                "Or put the "
+                "missing files back.",
                 code="archive-gap",
             )
         at = piece
     if not wanted:
         raise GrampusError(
             f"The archive does not have {first_file}, which was written when the backup was taken.",
-            "Restore a backup as it is.",
+            "Restore the backup itself: `grampus db restore NAME --from PLACE --backup ID`.",
             code="archive-gap",
         )
     return tuple(wanted)

@@ -63,7 +63,9 @@ def require_whole(backups: Backups, incomplete: Collection[str], backup_id: str)
     if backup_id in incomplete:
         raise RefusedError(
             f"The backup {backup_id} is not whole: it was cut off, or is being taken now.",
-            "Choose another one; `grampus db backup delete` takes away what is left of it.",
+            f"Choose another one. `grampus db backup delete {backup_id} --from PLACE` deletes "
+            "what is left "
+            "of it.",
             code="incomplete",
         )
     return require_known(backups, backup_id)

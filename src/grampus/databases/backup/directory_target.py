@@ -33,7 +33,8 @@ def explain(error: OSError, place: str) -> TargetError:
         case errno.ENOSPC | errno.EDQUOT | errno.EFBIG:
             return TargetError(
                 f"There is no room left in {place} {said}.",
-                "Free space there, or let old backups go (`--keep`, `grampus db backup delete`); "
+                "Free space there, or let old backups go (`--keep`, `grampus db backup delete "
+                "BACKUP --from PLACE`); "
                 "then try again.",
                 code="target-full",
             )

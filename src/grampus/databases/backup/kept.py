@@ -168,7 +168,8 @@ class KeptBackups:
         if target_id is None:
             raise NotFoundError(
                 f"There are no backups in {self.target.place}.",
-                "Name the place that `grampus db backup create --to` was given.",
+                "Name the place that backups were written to: `grampus db backup create NAME --to "
+                "PLACE`.",
                 code="no-target",
             )
         return target_id

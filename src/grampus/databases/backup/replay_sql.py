@@ -148,7 +148,9 @@ def parse_applying(rows: Sequence[tuple[str, ...]]) -> Applying:
     except ValueError:
         raise GrampusError(
             "The server's answer about the applied binary logs cannot be read.",
-            "Try again; if it stays so, report it.",
+            "Try again. If it fails again, run the command as `grampus --debug ...` and report "
+            "what that "
+            "shows.",
         ) from None
     return Applying(state == "ON", said.strip(), executed, busy != "0")
 

@@ -398,7 +398,8 @@ def _explain(url: str, code: str, said: str) -> TargetError:
     if code in _FULL:
         return TargetError(
             f"There is no room left in {url} ({code}).",
-            "Raise the quota, or let old backups go (`--keep`, `grampus db backup delete`); then "
+            "Raise the quota, or let old backups go (`--keep`, `grampus db backup delete BACKUP "
+            "--from PLACE`); then "
             "try again.",
             code="target-full",
         )

@@ -53,7 +53,7 @@ class Need:
         """Who it is, in a sentence."""
         if self.who == "archive":
             return "the archive"
-        return f"the replica {self.name}" + (", which does not answer" if self.is_away else "")
+        return f"the replica {self.name}" + (" (it does not answer)" if self.is_away else "")
 
 
 @dataclass(frozen=True)

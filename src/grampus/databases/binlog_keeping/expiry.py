@@ -92,8 +92,12 @@ def parse_retention_s(text: str) -> int:
 def retention_of(spec: DatabaseSpec) -> int:
     """For how long a database keeps its binary logs for readers, in seconds.
 
-    As its user said: with `--binlog-retention`, or by the server's own parameter.
+    As its user said: with `--binlog-retention`, or by the server's own parameter. A replica keeps
+    its own as long as they have room: they tell which transactions its primary lost in a crash, and
+    may be the only copy of these.
     """
+    if spec.replica_of is not None:
+        return MAX_RETENTION_S
     if spec.binlog_retention_s is not None:
         return spec.binlog_retention_s
     parameter = spec.parameters.get(EXPIRY, "")

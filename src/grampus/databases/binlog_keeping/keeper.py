@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import PurePosixPath
 
 from grampus.core.errors import GrampusError
 from grampus.core.units import format_bytes
-from grampus.databases.administrator import Administrator, administrator_of
+from grampus.databases.administrator import Administrator, administrator_of, observer_of
 from grampus.databases.binlog_keeping.decide_purge import (
     LOGS_HELD,
     Held,
@@ -95,17 +95,25 @@ class BinlogKeeper:
             self._told = {name: told for name, told in self._told.items() if name in records}
         return events
 
-    def view(self, operations: DatabaseOperations, record: DatabaseRecord) -> LogsView | None:
-        """What a database keeps; None: it is not running here. Raises what a look raises."""
+    def view(
+        self,
+        operations: DatabaseOperations,
+        record: DatabaseRecord,
+        *,
+        silent: Collection[str] = (),
+    ) -> LogsView | None:
+        """What a database keeps; None: it is not running here. Raises what a look raises.
+
+        `silent` as in `observe_needs`.
+        """
         name = record.spec.name
         found = _observe(operations, record.spec.host, {name: record})
         if name not in found:
             return None
         mount, logs = found[name]
-        administrator = administrator_of(operations.ports, record.spec)
-        needs = observe_needs(
-            operations.ports, operations.records.all(), record, logs, administrator
-        )
+        administrator = observer_of(operations.ports, record.spec)
+        every = operations.records.all()
+        needs = observe_needs(operations.ports, every, record, logs, administrator, silent=silent)
         room = _room(record, mount)
         purge = _decide(operations, record, logs, needs, room)
         return LogsView(logs, retention_of(record.spec), room, purge.held)
@@ -135,7 +143,7 @@ class BinlogKeeper:
         if purge.keep_from is not None:
             _ensure_purged(administrator, purge.keep_from)
             events += [_given_up_event(name, need) for need in purge.given_up]
-            if purge.is_retention_cut and record.spec.binlog_retention_s is not None:
+            if purge.is_retention_cut and _is_asked_for(record):
                 events.append(_cut_event(name))
         return events
 
@@ -171,6 +179,11 @@ def _observe(
             found[name] = PurePosixPath(attachment.mount_path), mount
     logs = observe_logs(port, [path for path, _ in found.values()])
     return {name: (mount, logs.get(path, ())) for name, (path, mount) in found.items()}
+
+
+def _is_asked_for(record: DatabaseRecord) -> bool:
+    """Whether its user said for how long its binary logs are kept, and it is no replica."""
+    return record.spec.binlog_retention_s is not None and record.spec.replica_of is None
 
 
 def _room(record: DatabaseRecord, mount: Mount) -> LogRoom:
@@ -232,7 +245,7 @@ def _given_up_event(database: str, need: Need) -> ControllerEvent:
         "their room."
     )
     remedy = (
-        f"`grampus db replica show {need.name}` says whether it can catch up; `grampus serve` "
+        f"`grampus db replica list {database}` says whether it can catch up; `grampus serve` "
         f"renews it if not, and so does `grampus db replica renew {need.name}`."
     )
     return ControllerEvent(database, f"replica-gave-way-{need.name}", text, "warning", {}, remedy)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from grampus.core.errors import GrampusError
 from grampus.databases.administrator import Administrator, observer_of
@@ -24,8 +24,13 @@ def observe_needs(
     record: DatabaseRecord,
     logs: Sequence[KeptLog],
     administrator: Administrator,
+    *,
+    silent: Collection[str] = (),
 ) -> list[Need]:
-    """Who needs which logs now. What cannot be found out is not known, and keeps all of them."""
+    """Who needs which logs now. What cannot be found out is not known, and keeps all of them.
+
+    `silent` are replicas that have just given no answer, and are not asked again.
+    """
     needs = []
     previous: dict[str, GtidSet] = {}
 
@@ -38,7 +43,7 @@ def observe_needs(
         needs.append(Need("archive", first_log=_archived_log(ports, record, logs)))
     for name in replicas_of(every, record.spec.name):
         needs.append(Need("replica", name, is_away=True))
-        executed = _observe_executed(ports, every[name])
+        executed = None if name in silent else _observe_executed(ports, every[name])
         if executed is not None:
             names = [log.name for log in logs]
             first = find_first_needed(names, executed, previous_of)

@@ -20,7 +20,7 @@ LOGS_IN_VOLUME = "binlog"
 # MariaDB keeps an index of GTIDs beside each log, whose name begins with the log's.
 _LOG = re.compile(r"binlog\.\d+", re.ASCII)
 _PREVIOUS = ("Previous_gtids", "Gtid_list")
-_TIMEOUT_S = 10.0
+_TIMEOUT_S = 5.0
 # Who archives by hand, or by cron, and not by schedule: after so long it counts as given up.
 ARCHIVED_LATELY = timedelta(days=7)
 

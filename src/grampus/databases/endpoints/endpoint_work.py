@@ -169,8 +169,11 @@ class EndpointWork:
         def answered() -> bool:
             if observe_daemon_state(host, self._daemon) != "running":
                 raise GrampusError(
-                    f"HAProxy ended on {host.name}: {last_words(host, self._daemon)}",
-                    "Mend what the message says, then try again.",
+                    f"HAProxy of the read-only endpoint of {self._database} ended on {host.name}: "
+                    f"{last_words(host, self._daemon)}",
+                    "Correct what the message says. `grampus serve` starts HAProxy again, and so "
+                    "does "
+                    "`grampus db replica due`.",
                     code="endpoint-stopped",
                 )
             return self._asked(host, render_look()) is not None

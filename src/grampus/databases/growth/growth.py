@@ -227,7 +227,7 @@ class DatabaseGrowth:
         if record.guard is None and administrator and observe_read_only(administrator):
             raise RefusedError(
                 f"The database {record.spec.name} is read-only already, not by the guard.",
-                "Give it room: `grampus db resize`.",
+                f"Give it room: `grampus db resize {record.spec.name} --size SIZE`.",
                 code="read-only",
             )
 

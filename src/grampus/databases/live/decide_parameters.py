@@ -247,7 +247,8 @@ def require_users_own(name: str) -> None:
     if reason is not None:
         raise RefusedError(
             f"The parameter {name} cannot be set: {reason}.",
-            "Leave it as it is.",
+            "`grampus db parameter list NAME --all` shows the parameters of a server and their "
+            "values.",
             code="own-parameter",
         )
 

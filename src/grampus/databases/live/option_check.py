@@ -40,8 +40,11 @@ def check_option_file(host: Host, plan: InstancePlan, parameter: str, clock: Clo
     said = classify_check(parameter, log)
     if said is not None:
         raise UsageError(
-            f"The server refuses the parameter {parameter} = {plan.parameters[parameter]}: {said}.",
-            "Choose a value that it takes as it is.",
+            f"The server of {plan.database} refuses the parameter {parameter} = "
+            f"{plan.parameters[parameter]}: {said}.",
+            "Choose a value within what the message says. Nothing was changed: `grampus db "
+            "parameter "
+            f"list {plan.database} --all` shows the value now.",
             code="invalid-value",
         )
     if CHECKED not in log:

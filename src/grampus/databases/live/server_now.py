@@ -41,5 +41,5 @@ def parse_server_now(rows: Sequence[Row]) -> ServerNow:
     except (KeyError, ValueError):
         raise GrampusError(
             f"The server says of itself what cannot be read: {rows!r:.120}.",
-            "Look at it with `grampus db connect`.",
+            "Try again. `grampus db connect NAME -e 'SHOW GLOBAL STATUS'` shows what it says.",
         ) from None

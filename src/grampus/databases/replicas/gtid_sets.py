@@ -29,7 +29,9 @@ def parse_gtid_set(flavour: FlavourName, text: str) -> GtidSet:
     except ValueError:
         raise GrampusError(
             f"The server names its transactions in a way that cannot be read: {text[:120]!r}.",
-            "Look at its GTIDs with `grampus db connect`.",
+            "Its GTIDs are shown by `grampus db connect NAME -e 'SELECT @@gtid_executed'`, of "
+            "MariaDB "
+            "`grampus db connect NAME -e 'SELECT @@gtid_current_pos'`.",
         ) from None
     return {source: _merged(intervals) for source, intervals in found.items()}
 

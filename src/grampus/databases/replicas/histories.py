@@ -68,7 +68,8 @@ def parse_log(file: str, text: str) -> LogHead:
     if not (is_whole and begun):
         raise GrampusError(
             f"The binary log {file} could not be read to its end.",
-            "Look at the server's log, then try again.",
+            "Try again. If it fails again, `grampus db verify NAME` checks the volume that holds "
+            "it.",
             code="unreadable-log",
         )
     return LogHead(file, begun, is_start, tuple(commits))

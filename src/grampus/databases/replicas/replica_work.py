@@ -240,7 +240,8 @@ class ReplicaWork:
             raise GrampusError(
                 f"The replica {self._spec.name} cannot follow {self._primary}: "
                 f"{replication.receive_error.rstrip('.') or 'its server does not say why'}.",
-                "Mend what the message says, then try again.",
+                f"Correct what the message says, then renew it: `grampus db replica renew "
+                f"{self._spec.name}`.",
                 code="cannot-follow",
             )
         return True

@@ -281,5 +281,5 @@ def _script(*statements: str) -> str:
 def _unreadable() -> GrampusError:
     return GrampusError(
         "The server's answer about its replication cannot be read.",
-        "Look at it with `grampus db connect`.",
+        "Try again. `grampus db connect NAME -e 'SHOW REPLICA STATUS'` shows what it says.",
     )

@@ -126,7 +126,8 @@ def parse_given(flavour: FlavourName, lines: Iterable[str], *, role: str) -> lis
         if grant is None:
             raise RefusedError(
                 f"The role '{role}' was given in SQL what `--grant` cannot say: {line:.120}.",
-                "Take that from it in SQL first (`grampus db connect`), or change the role there.",
+                "Take that from it in SQL first (`grampus db connect NAME`), or change the role "
+                "there.",
                 code="given-in-sql",
             )
         given.append(grant)
@@ -168,7 +169,7 @@ def require_closed(flavour: FlavourName, added: Iterable[RoleGrant]) -> None:
             raise RefusedError(
                 f"{', '.join(reaching)} ON *.* would reach into the schema mysql for a moment, "
                 "for all who have the role.",
-                "Make another role with it (`grampus db role add`), and give that one.",
+                "Make another role with it (`grampus db role add NAME ROLE`), and give that one.",
                 code="not-closed",
             )
 

@@ -122,7 +122,8 @@ def require_plain(name: str) -> None:
     if _ROLE_NAME.fullmatch(name) is None:
         raise RefusedError(
             f"The role '{name}' was made in SQL, under a name that no user is made with.",
-            "Make the user with another role, then give it this one: `grampus db role grant`.",
+            "Make the user with another role, then give it this one: `grampus db role grant NAME "
+            "ROLE --to USER`.",
             code="role-name",
         )
 
@@ -300,7 +301,7 @@ def parse_roles(rows: Sequence[tuple[str, ...]]) -> list[DatabaseRole]:
     except (IndexError, ValueError) as error:
         raise GrampusError(
             "The server's answer about its roles cannot be read.",
-            "Look at them with `grampus db connect`.",
+            "Look at them yourself: `grampus db connect NAME`.",
         ) from error
     return [
         role.model_copy(update={"holders": tuple(holders.get(account, ()))})

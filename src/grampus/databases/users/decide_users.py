@@ -223,7 +223,7 @@ def parse_users(rows: Sequence[tuple[str, ...]], *, owner: str) -> list[Database
         if len(row) != 7:
             raise GrampusError(
                 "The server's answer about its users cannot be read.",
-                "Look at them with `grampus db connect`.",
+                "Look at them yourself: `grampus db connect NAME`.",
             )
         name, host, locked, tls, roles, changed_at, former = row
         users.append(

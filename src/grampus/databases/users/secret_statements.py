@@ -89,5 +89,7 @@ def explain_refusal(daemon: str, said: str) -> SqlError:
     shown = number if " near '" in message and colon else message
     return SqlError(
         f"The server {daemon} refused a statement of Grampus: {shown.rstrip('.')}.",
-        "Look at the server's log, then try again.",
+        "Try again. If it fails again, run the command as `grampus --debug ...` and report what "
+        "that "
+        "shows.",
     )

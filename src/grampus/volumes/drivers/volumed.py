@@ -322,12 +322,12 @@ def _exchange_failed(daemon: str, host: Host, result: CommandResult) -> GrampusE
     if "unknown-command" in said:
         return GrampusError(
             f"{daemon} on {host.name} is of a release that cannot let go of an open image.",
-            "Detach the volume and attach it again (a database: `grampus db restart`).",
+            "Detach the volume and attach it again (a database: `grampus db restart NAME`).",
             code="exchange-failed",
         )
     return GrampusError(
         f"{daemon} on {host.name} could not exchange its image: {said}",
-        "`grampus volume show` says how it is now; the next command goes on with it.",
+        "`grampus volume show NAME` says how it is now; the next command goes on with it.",
         code="exchange-failed",
     )
 

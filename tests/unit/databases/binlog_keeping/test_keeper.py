@@ -88,6 +88,19 @@ def test_replicas_keep_what_they_lack_also_while_they_do_not_answer(world: Keepi
     assert world.server.purged == ["binlog.000005"]
 
 
+def test_a_replica_keeps_its_own_logs_while_they_have_room(world: KeepingWorld) -> None:
+    """They may hold the only copy of what its primary lost in a crash."""
+    record = world.records.get("demo")
+    spec = record.spec.model_copy(update={"replica_of": "lost", "binlog_retention_s": 0})
+    world.records.put(record.model_copy(update={"spec": spec}))
+    world.write_logs(10, size=8 * MIB, apart_s=6000)
+    assert world.keep() == []
+    assert world.server.purged == []
+    world.write_logs(11, size=140 * MIB, apart_s=6000)
+    assert world.keep() == []
+    assert world.server.purged == ["binlog.000003"]
+
+
 def test_a_replica_that_is_away_is_warned_of_then_gives_way(world: KeepingWorld) -> None:
     world.add_replica("demo-r1", None)
     world.write_logs(9, size=140 * MIB, apart_s=6000)

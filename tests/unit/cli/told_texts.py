@@ -1,0 +1,147 @@
+"""Texts that users read, found in the source and in the guide, and the commands in them."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+SOURCE = CHECKOUT / "src" / "grampus"
+GUIDE = CHECKOUT / "docs" / "guide"
+# What stands for a value that is put in.
+VALUE = "VALUE"
+_BACKTICKS = re.compile(r"`([^`]+)`")
+_PROMPT = re.compile(r"^(?:\$ |# )?((?:[A-Z_]+=\S+ )*grampus .*)$")
+
+
+@dataclass(frozen=True)
+class Told:
+    """A text, and where it is."""
+
+    place: str
+    text: str
+
+
+def texts_in_source() -> Iterator[Told]:
+    """Every string constant of the source but docstrings, with VALUE for what is put in."""
+    for file in sorted(SOURCE.rglob("*.py")):
+        tree = ast.parse(file.read_text())
+        skipped = _parts_of_others(tree)
+        for node in ast.walk(tree):
+            if id(node) in skipped:
+                continue
+            text = text_of(node)
+            if text:
+                yield Told(f"{file.relative_to(CHECKOUT)}:{node.lineno}", text)  # type: ignore[attr-defined]
+
+
+def errors_in_source() -> Iterator[Told]:
+    """The sentences that errors are raised with."""
+    for file in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and _name(node.func).endswith("Error"):
+                for argument in node.args:
+                    text = text_of(argument)
+                    if text:
+                        yield Told(f"{file.relative_to(CHECKOUT)}:{node.lineno}", text)
+
+
+def text_of(node: ast.AST) -> str:
+    """The text of a string constant, also one that values are put into; else nothing."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        return "".join(
+            part.value if isinstance(part, ast.Constant) and isinstance(part.value, str) else VALUE
+            for part in node.values
+        )
+    return ""
+
+
+def commands_in(text: str) -> list[str]:
+    """What is in backticks and begins with `grampus`."""
+    flat = " ".join(text.split())
+    return [found for found in _BACKTICKS.findall(flat) if found.startswith("grampus ")]
+
+
+def commands_in_guide() -> Iterator[Told]:
+    """Commands of the guide: in backticks, and on lines of their own in blocks."""
+    for file in sorted(GUIDE.glob("*.md")):
+        in_block = False
+        for number, line in enumerate(file.read_text().splitlines(), 1):
+            place = f"{file.relative_to(CHECKOUT)}:{number}"
+            if line.startswith("```"):
+                in_block = not in_block
+            elif in_block:
+                found = _PROMPT.match(line)
+                if found:
+                    yield Told(place, found[1])
+            else:
+                for command in _BACKTICKS.findall(line):
+                    if command.startswith("grampus "):
+                        yield Told(place, command)
+
+
+def what_is_wrong(line: str, root: Any, *, wants_arguments: bool = False) -> str:
+    """Why no such command can be typed; empty: it can.
+
+    With `wants_arguments` it must also name what it is about.
+    """
+    is_cut = "..." in line
+    line = re.split(r"\s(?:\||>|2>|&&|;|#)\s?", line)[0]
+    try:
+        words = shlex.split(line.replace("...", " "))
+    except ValueError:
+        words = line.replace("...", " ").split()
+    words = words[words.index("grampus") + 1 :]
+    command = root
+    path: list[str] = []
+    while words and hasattr(command, "commands"):
+        word = words.pop(0)
+        word = word if word == VALUE else word.removesuffix(VALUE)  # such as ` --lab NAME`, or not
+        if word.startswith("-"):
+            if word not in _options(command) and word != "--help":
+                return f"`{' '.join(path) or 'grampus'}` has no option {word}"
+            continue
+        if word.startswith(VALUE) or word.isupper():
+            return ""  # any of them
+        if word.strip("[]") not in command.commands:
+            return f"there is no `{' '.join([*path, word])}`"
+        command = command.commands[word.strip("[]")]
+        path.append(word)
+    needed = sum(one.required for one in command.params if one.param_type_name == "argument")
+    plain = [word for word in words if not word.startswith("-")]
+    if wants_arguments and not is_cut and len(plain) < needed:
+        return f"`{' '.join(path)}` does not say what it is about"
+    options = _options(command)
+    for word in words:
+        name = word.strip("[]").partition("=")[0]
+        if name.startswith("--") and name not in {*options, "--help", "--"}:
+            return f"`{' '.join(path)}` has no option {name}"
+    return ""
+
+
+def _options(command: Any) -> set[str]:
+    return {name for one in command.params for name in (*one.opts, *one.secondary_opts)}
+
+
+def _parts_of_others(tree: ast.AST) -> set[int]:
+    """Constants that are a part of another text, and docstrings."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            found |= {id(part) for part in node.values}
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            found.add(id(node.value))
+    return found
+
+
+def _name(node: ast.AST) -> str:
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
