@@ -89,6 +89,7 @@ class VolumeService:
         self._operations = parts.operations
         # They change nothing that others use: they need no lock, and nothing else of this service.
         self.exporting, self.importing = parts.transfers.exporting, parts.transfers.importing
+        self.check_room = parts.creating.check_room
         self.require_writable = parts.creating.require_writable
         self.measure_snapshots = parts.snapshots.measured
         self.observe_states = parts.asking.observe_states
@@ -106,10 +107,6 @@ class VolumeService:
     def get(self, name: str) -> VolumeRecord:
         """The volume named `name`. Raises NotFoundError."""
         return self._records.get(name)
-
-    def check_room(self, pool: str, size_bytes: int) -> None:
-        """Raise RefusedError or NotFoundError unless the pool can take a volume of that size."""
-        self._creating.check_room(pool, size_bytes)
 
     def plan_create(
         self,
