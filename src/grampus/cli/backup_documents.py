@@ -140,7 +140,11 @@ def describe_schedule(schedule: BackupSchedule) -> str:
 
 
 def state_document(
-    record: DatabaseRecord, state: BackupState | None, now: datetime
+    record: DatabaseRecord,
+    state: BackupState | None,
+    now: datetime,
+    *,
+    checked_until: datetime | None = None,
 ) -> dict[str, Any]:
     """What `db show` tells of backups, for programs."""
     schedule = record.backup_schedule
@@ -149,23 +153,38 @@ def state_document(
         "schedule": schedule.model_dump(mode="json") if schedule else None,
         "last": state.model_dump(mode="json", exclude=_OWN_MEMORY) if state else None,
         "restorable_until": until.isoformat() if until else None,
-        "archive_lag_s": _archive_lag_s(record, state, now),
+        "archive_lag_s": _archive_lag_s(record, state, now, checked_until),
     }
 
 
 def _archive_lag_s(
-    record: DatabaseRecord, state: BackupState | None, now: datetime
+    record: DatabaseRecord,
+    state: BackupState | None,
+    now: datetime,
+    checked_until: datetime | None,
 ) -> float | None:
-    """How long ago all binary logs were copied; None: nobody is to do it, or it never was done."""
+    """How long ago all binary logs were copied; None: nobody is to do it, or it never was done.
+
+    `checked_until`: up to then nothing was committed that the archive lacks. While nothing is
+    written, the archive itself is told less often.
+    """
     schedule = record.backup_schedule
     is_wanted = schedule is not None and schedule.archives and record.desired == "running"
     if not is_wanted or state is None or state.copied_until is None:
         return None
-    return round(max(0.0, (now - state.copied_until).total_seconds()), 1)
+    copied_until = state.copied_until
+    # What was seen of a former database of that name counts for nothing.
+    if checked_until is not None and checked_until > record.created_at:
+        copied_until = max(copied_until, checked_until)
+    return round(max(0.0, (now - copied_until).total_seconds()), 1)
 
 
 def pairs_of_state(
-    record: DatabaseRecord, state: BackupState | None, now: datetime
+    record: DatabaseRecord,
+    state: BackupState | None,
+    now: datetime,
+    *,
+    checked_until: datetime | None = None,
 ) -> dict[str, str]:
     """What `db show` tells of backups, for people."""
     schedule = record.backup_schedule
@@ -185,7 +204,7 @@ def pairs_of_state(
     if state.last_tested_at is not None:
         found = "good" if state.test_problem is None else state.test_problem
         pairs["restore test"] = f"{found}, {state.last_tested_at:%Y-%m-%d %H:%M:%S} UTC"
-    lag_s = _archive_lag_s(record, state, now)
+    lag_s = _archive_lag_s(record, state, now, checked_until)
     if lag_s is not None:
         pairs["archive"] = f"{lag_s:,.0f} s behind"
     if state.archive_problem is not None:

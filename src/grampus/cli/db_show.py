@@ -54,6 +54,7 @@ def db_show(
         replicas, events = database_replicas(session), database_events(session)
         seen = DatabaseOverviews(operations, replicas, events).observe(view)
         backed_up = BackupStates(operations).find(name)
+        checked_until = operations.records.archive_checks().until.get(name)
         now = session.clock.now()
         room = database_growth(session).show(name).file_system if view.volume else None
         binlogs = observe_binlogs(session, view, seen)
@@ -72,7 +73,7 @@ def db_show(
         "flatten_due": record.flatten_due,
         "replicas": [replica.record.spec.name for replica in seen.replicas],
         "certificate": certificate_document(certificate),
-        "backups": state_document(record, backed_up, now),
+        "backups": state_document(record, backed_up, now, checked_until=checked_until),
         **overview_document(view, seen, now),
     }
     groups = [
@@ -85,7 +86,7 @@ def db_show(
         pairs_of_copies(view, seen)
         | details_of_lineage(view, seen.lineage)
         | pairs_of_snapshots(view, seen, now),
-        pairs_of_state(record, backed_up, now),
+        pairs_of_state(record, backed_up, now, checked_until=checked_until),
         pairs_of_history(seen),
     ]
     make_output(output_format).groups(document, groups)

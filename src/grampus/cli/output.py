@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Literal, Protocol
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -51,6 +52,9 @@ class Output(Protocol):
         ...
 
 
+Side = Literal["left", "right"]
+
+
 class PlainConsole(Console):
     """A console that shows text as it is: no markup, no emoji codes, nothing cut off."""
 
@@ -78,11 +82,15 @@ class HumanOutput:
         if not rows:
             self._console.print(empty)
             return
+        sides = [_side_of(column) for column in columns]
+        lines = render_rows([[column.upper() for column in columns], *rows], sides)
+        if lines is not None and cell_len(lines[0]) <= self._console.width:
+            self._console.print(Text(lines[0], "bold"))
+            self._console.print("\n".join(lines[1:]))
+            return
         table = Table(box=None, pad_edge=False, header_style="bold")
-        for column in columns:
-            is_number = column.endswith((" tps", " ms", "x")) or column in _RIGHT_ALIGNED
-            justify: Literal["right", "left"] = "right" if is_number else "left"
-            table.add_column(column.upper(), justify=justify, overflow="fold")
+        for column, side in zip(columns, sides, strict=True):
+            table.add_column(column.upper(), justify=side, overflow="fold")
         for row in rows:
             table.add_row(*row)
         self._console.print(table)
@@ -140,6 +148,29 @@ class JsonOutput:
 # A file or a pipe has no width: a table there is as wide as what it holds.
 _WIDTH_OFF_TERMINAL = 10_000
 _RIGHT_ALIGNED = frozenset({"size", "memory", "cpus", "tps", "qps", "used", "free"})
+
+
+def _side_of(column: str) -> Side:
+    is_number = column.endswith((" tps", " ms", "x")) or column in _RIGHT_ALIGNED
+    return "right" if is_number else "left"
+
+
+def render_rows(rows: Sequence[Sequence[str]], sides: Sequence[Side]) -> list[str] | None:
+    """The lines of a table where nothing is folded, as Rich draws them in fifty times the time.
+
+    None: a cell has a line break, or begins or ends with a space, which Rich may drop.
+    """
+    if any(not cell.isprintable() or cell != cell.strip() for row in rows for cell in row):
+        return None
+    sizes = [[cell_len(cell) for cell in row] for row in rows]
+    widths = [max(column) for column in zip(*sizes, strict=True)]
+    return [
+        "  ".join(
+            " " * (width - size) + cell if side == "right" else cell + " " * (width - size)
+            for cell, size, width, side in zip(row, row_sizes, widths, sides, strict=True)
+        )
+        for row, row_sizes in zip(rows, sizes, strict=True)
+    ]
 
 
 def make_output(output_format: OutputFormat) -> Output:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import Annotated
 
 import typer
 
 from grampus.cli.app import EXIT_FAILED, command
+from grampus.cli.composition.lab import KeptFleet
 from grampus.cli.composition.names import warning_history
 from grampus.cli.composition.session import Session
 from grampus.cli.nouns import app
@@ -43,15 +44,16 @@ def serve(
     """
     session = Session(lab)
     session.require_lab()
+    fleet = KeptFleet()
     clock, printer = SystemClock(), EventPrinter(output_format, SystemClock())
-    jobs = due_jobs(lambda: _sharing(lab), once=once)
+    jobs = due_jobs(lambda: _sharing(lab, fleet), once=once)
     if dry_run:
         when = "Once" if once else "Every {:g} s"
         show_plan(output_format, [f"{when.format(job.every_s)}: {job.name}" for job in jobs])
         return
     kept = [keep_warnings(job, warning_history) for job in jobs]
-    controller = Controller(kept, lambda: _sharing(lab), clock, printer.tell)
-    with _alone(session):
+    controller = Controller(kept, lambda: _sharing(lab, fleet), clock, printer.tell)
+    with _alone(session), closing(fleet):
         if once:
             events = controller.run_once()
             if any(event.level == "failed" for event in events):
@@ -136,9 +138,9 @@ class _Quiet(PlainProgress):
 
 
 @contextmanager
-def _sharing(lab: str) -> Iterator[Session]:
+def _sharing(lab: str, fleet: KeptFleet) -> Iterator[Session]:
     """A session for one run of one job, that shares the lab with other commands."""
-    session = Session(lab, progress=_Quiet())
+    session = Session(lab, progress=_Quiet(), kept_fleet=fleet)
     try:
         with session.sharing_lab():
             if not session.state_watch().is_known():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,9 +12,11 @@ from grampus.cli.composition.backups import backup_schedules
 from grampus.cli.composition.session import Session
 from grampus.cli.due_backups import carry_out_due_tests, take_due_backups
 from grampus.databases.backup.backup_schedules import CarriedBackup
+from grampus.databases.backup.decide_schedule import ArchiveChecks
 from grampus.databases.backup.quiet_logs import QuietLogs
 from grampus.databases.controller.due_jobs import ControllerEvent, failure_of
 from grampus.databases.controller.side_by_side import SideBySide
+from grampus.databases.records import DatabaseRecords
 
 # What is lost with a server and its volume is at most so old; a look takes up to some seconds.
 ARCHIVE_EVERY_S = 2.0
@@ -51,6 +53,7 @@ class BinlogWatch:
         """`patience_s`: what a call waits for looks; those that take longer are met by the next."""
         self._looks = SideBySide[Session, Look](lambda: _prepared(open_session), most=LOOKS_AT_ONCE)
         self._quiet = QuietLogs()
+        self._checked: dict[str, datetime] = {}
         self._patience_s = patience_s
         self._copied_until: dict[str, datetime] = {}  # by database, by the looks before
         self._lasting: dict[str, list[ControllerEvent]] = {}
@@ -70,12 +73,28 @@ class BinlogWatch:
             name: schedule.place.url for name, schedule in schedules.items() if name not in quiet
         }
         looks = self._looks.run(lanes, _look, patience_s=self._patience_s)
-        for name, look in looks.items():
-            carried = look.carried
-            is_archived = carried.archived_until is not None and not carried.problems
-            self._quiet.ended(name, is_archived=is_archived, at=look.ended_at)
         unchanged = dict.fromkeys(quiet, began_at)
+        self._note_looks(operations.records, schedules.keys(), looks, unchanged)
         return self.events_of(list(schedules), looks, session.clock.now(), unchanged)
+
+    def _note_looks(
+        self,
+        records: DatabaseRecords,
+        databases: Collection[str],
+        looks: Mapping[str, Look],
+        unchanged: Mapping[str, datetime],
+    ) -> None:
+        checked = {name: at for name, at in self._checked.items() if name in databases}
+        for name, look in looks.items():
+            until, problems = look.carried.archived_until, look.carried.problems
+            is_archived = until is not None and not problems
+            self._quiet.ended(name, is_archived=is_archived, at=look.ended_at)
+            if until is not None and is_archived:
+                checked[name] = until
+        checked |= unchanged
+        if checked != self._checked:
+            self._checked = checked
+            records.put_archive_checks(ArchiveChecks(until=checked))
 
     def events_of(
         self,

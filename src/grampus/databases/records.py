@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Mapping
 
 from grampus.core.errors import not_found
-from grampus.databases.backup.decide_schedule import BackupState
+from grampus.databases.backup.decide_schedule import ArchiveChecks, BackupState
 from grampus.databases.model import (
     DatabaseRecord,
     DatabaseSpec,
@@ -30,6 +30,8 @@ REPLICA_HISTORY_KIND = "replica-history"
 LEFT_KIND = "left-instance"
 PROMOTED_EVENTS_KIND = "promoted-events"
 FAILURE_KIND = "server-failure"
+ARCHIVE_CHECKS_KIND = "archive-checks"
+_OF_ALL = "serve"
 # What is kept beside the record of a database, under its name, and goes where that goes: to
 # another name, and with the database. `tests/unit/databases/names/test_carried.py` has a word on
 # every kind of record that there is.
@@ -174,6 +176,14 @@ class DatabaseRecords:
         former = self._store.get(BACKUP_STATE_KIND, self._lab, name, BackupState)
         is_noted = former is None or former.without_looks() != state.without_looks()
         self._store.put(BACKUP_STATE_KIND, self._lab, name, state, is_noted=is_noted)
+
+    def archive_checks(self) -> ArchiveChecks:
+        """When the binary logs of each database were last seen to be archived."""
+        found = self._store.get(ARCHIVE_CHECKS_KIND, self._lab, _OF_ALL, ArchiveChecks)
+        return found or ArchiveChecks(until={})
+
+    def put_archive_checks(self, checks: ArchiveChecks) -> None:
+        self._store.put(ARCHIVE_CHECKS_KIND, self._lab, _OF_ALL, checks, is_noted=False)
 
     def all_read_endpoints(self) -> dict[str, ReadEndpoint]:
         """Read-only endpoints by their database's name."""

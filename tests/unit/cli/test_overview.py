@@ -6,7 +6,9 @@ import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from grampus.cli.backup_documents import pairs_of_state
+import pytest
+
+from grampus.cli.backup_documents import pairs_of_state, state_document
 from grampus.cli.overview import (
     overview_document,
     pairs_of_condition,
@@ -15,7 +17,8 @@ from grampus.cli.overview import (
     pairs_of_reading,
     pairs_of_snapshots,
 )
-from grampus.databases.backup.decide_schedule import BackupState
+from grampus.databases.backup.decide_schedule import BackupSchedule, BackupState
+from grampus.databases.backup.places import TargetPlace
 from grampus.databases.live.server_now import ServerNow
 from grampus.databases.model import DatabaseRecord, DatabaseSpec, ReadEndpoint
 from grampus.databases.names.events import DatabaseEvent
@@ -85,6 +88,25 @@ def test_a_database_with_nothing_more_to_tell() -> None:
     assert pairs_of_history(NOTHING) == {}
     state = BackupState(created_at=NOW, place="/srv", last_id="shop/1", last_taken_at=NOW)
     assert pairs_of_state(SHOP.record, state, NOW)["backups"] == "by hand alone"
+
+
+@pytest.mark.parametrize(
+    ("checked_s", "lag_s"),
+    [
+        (None, 60.0),  # `grampus serve` has not looked
+        (-2.0, 2.0),  # nothing was written since, and the archive is told once a minute
+        (-90.0, 60.0),
+        (-7200.0, 60.0),  # a former database of that name
+    ],
+)
+def test_archive_is_as_late_as_what_was_seen_last(checked_s: float | None, lag_s: float) -> None:
+    schedule = BackupSchedule(place=TargetPlace(url="/srv"), every_s=3600, archives=True)
+    made = {"backup_schedule": schedule, "created_at": NOW - timedelta(hours=1)}
+    record = SHOP.record.model_copy(update=made)
+    copied_until = NOW - timedelta(seconds=60)
+    state = BackupState(created_at=NOW, place="/srv", copied_until=copied_until)
+    checked = None if checked_s is None else NOW + timedelta(seconds=checked_s)
+    assert state_document(record, state, NOW, checked_until=checked)["archive_lag_s"] == lag_s
 
 
 def test_a_replica_has_no_snapshots_and_backups_of_its_own() -> None:

@@ -161,6 +161,14 @@ def test_lag_is_told_as_a_state_that_lasts() -> None:
     assert (late[0].details, later[0].details) == ({"lag_s": 6.0}, {"lag_s": 60.0})
 
 
+def test_what_needed_no_look_is_copied() -> None:
+    watch = watched()
+    assert watch.events_of(["shop"], {}, at(60), {"shop": at(59)}) == []
+    # What is committed after that waits for the next look.
+    (late,) = watch.events_of(["shop"], look(70, 71), at(72))
+    assert late.details == {"lag_s": 12.0}
+
+
 def test_what_a_look_met_is_so_until_the_next_is_over() -> None:
     watch = watched()
     gap = GrampusError("There is a gap.", code="archive-gap")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -32,12 +33,39 @@ IMAGE_DEFINITIONS = CHECKOUT / "images"
 LAB_LOCK_TIMEOUT_S = 15.0
 
 
+class KeptFleet:
+    """The hosts of a lab for who makes many sessions, one after the other or beside one another.
+
+    What waits on a host for the next command is kept from one session to the next: to start it
+    takes more of a CPU than most commands.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._fleet: tuple[LabSpec, LabFleet] | None = None
+
+    def of(self, spec: LabSpec, make: Callable[[LabSpec], LabFleet]) -> LabFleet:
+        """The hosts of the lab; `make` is called when it is another one than before."""
+        with self._lock:
+            if self._fleet is None or self._fleet[0] != spec:
+                former, self._fleet = self._fleet, (spec, make(spec))
+                if former is not None:
+                    former[1].close()
+            return self._fleet[1]
+
+    def close(self) -> None:
+        """End what waits on the hosts."""
+        with self._lock:
+            if self._fleet is not None:
+                self._fleet[1].close()
+
+
 class LabSession:
     """What one command needs of the lab, made when first asked for.
 
     Only a command that `makes_lab` creates GRAMPUS_HOME: the others find nothing in an absent
     one, and leave it absent. With `on_copy` the state is a copy in memory, whatever is written to
-    it. Raises UsageError when `lab` is no name.
+    it. `kept_fleet` is not closed with it. Raises UsageError when `lab` is no name.
     """
 
     def __init__(
@@ -47,7 +75,9 @@ class LabSession:
         makes_lab: bool = False,
         on_copy: bool = False,
         progress: TerminalProgress | PlainProgress | None = None,
+        kept_fleet: KeptFleet | None = None,
     ) -> None:
+        self._kept_fleet = kept_fleet
         self.lab_name = require_name("lab", lab)
         self._makes_lab = makes_lab
         self._on_copy = on_copy
@@ -147,6 +177,8 @@ class LabSession:
     def fleet(self) -> LabFleet:
         """The lab's hosts: always the same ones, which keep processes for further commands."""
         spec = self.require_lab()
+        if self._kept_fleet is not None:
+            return self._kept_fleet.of(spec, self.lab().fleet)
         if self._fleet is None or self._fleet[0] != spec:
             self._fleet = (spec, self.lab().fleet(spec))
         return self._fleet[1]

@@ -99,6 +99,17 @@ class BackupState(BaseModel):
         return self.model_copy(update=moving)
 
 
+class ArchiveChecks(BaseModel):
+    """Up to when all was archived of each database, as `grampus serve` saw it last.
+
+    Kept for all of them at once, since it moves every two seconds: nothing is restored by it.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    until: dict[str, datetime]
+
+
 def require_backup_schedule(schedule: BackupSchedule) -> BackupSchedule:
     """The schedule if it can be carried out. Raises UsageError with code `invalid-schedule`."""
     require_interval("A backup", schedule.every_s, least_s=MIN_EVERY_S, most_s=MAX_EVERY_S)
