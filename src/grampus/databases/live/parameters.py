@@ -88,7 +88,7 @@ class DatabaseParameters:
         record = self._operations.ready(name)
         spec, parameter = record.spec, normalise_name(parameter)
         require_users_own(parameter)
-        require_option(parameter, is_mysql=spec.flavour == "mysql")
+        require_option(name, parameter, is_mysql=spec.flavour == "mysql")
         if not self._is_running(record):
             raise RefusedError(
                 f"The database {name} does not run, and its server alone knows its parameters.",
