@@ -106,6 +106,34 @@ def test_parameters_take_effect_at_once_or_at_the_next_start(
     lab.ok("db", "parameter", "reset", database, "innodb_ft_max_token_size")
 
 
+def test_statements_of_ordinary_applications_work(lab: CommandLine, database: str) -> None:
+    """INV-76: triggers, functions, zones by name and MD5(), and none of it in the binary log."""
+    lab.sql(database, "create database apps; create table apps.t (x char(40))")
+    lab.sql(database, "create function apps.f() returns char(40) no sql return md5('a')")
+    lab.sql(
+        database, "create trigger apps.r before insert on apps.t for each row set new.x = sha('a')"
+    )
+    lab.sql(database, "insert into apps.t values ('')")
+    asked = "select apps.f(), (select x from apps.t), convert_tz('2026-01-01', 'UTC', 'Asia/Tokyo')"
+    answer = [
+        "0cc175b9c0f1b6a831c399e269772661",
+        "86f7e437faa5a7fce15d1ddcb9eaeaea377667b8",
+        "2026-01-01 09:00:00",
+    ]
+    assert lab.sql(database, asked) == [answer]
+    before = lab.sql(database, "select @@gtid_executed")
+    assert lab.json("db", "time-zones", database)["time_zones"] > 300
+    lab.ok("db", "set", database, "--parameter", "time_zone=asia/tokyo")
+    assert lab.sql(database, "select @@gtid_executed") == before
+    lab.ok("db", "restart", database)
+    zone = "select @@global.time_zone, timestampdiff(hour, utc_timestamp(), now())"
+    assert lab.sql(database, zone) == [["Asia/Tokyo", "9"]]
+    assert lab.sql(database, asked) == [answer]
+    lab.ok("db", "parameter", "reset", database, "time_zone")
+    assert lab.sql(database, "select @@global.time_zone") == [["SYSTEM"]]
+    lab.sql(database, "drop database apps")
+
+
 @pytest.mark.parametrize(
     ("name", "value", "code", "said"),
     [

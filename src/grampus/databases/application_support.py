@@ -1,8 +1,19 @@
-"""What applications need of a server that is there already, and that its data directory may lack.
+"""What applications need of a server, and its data directory may lack: zones by name, and MD5().
 
-New data directories have all of it (`layout.render_init_script`). Those of older releases get it as
-their servers start, as they are copied, and as they are upgraded. None of it keeps a server from
-serving: what a server refuses here, it lacks as before.
+New data directories have both (`first_tables`). Those of older releases get them as their servers
+start, as they are copied, and as they are upgraded. Neither keeps a server from serving: what a
+server refuses here, it lacks as before.
+
+**Time zones.** Without its tables a server answers NULL to `CONVERT_TZ` with a name, and refuses
+`SET time_zone` (error 1298). A load takes 1 to 2 s.
+
+**MD5() and SHA1()** of MySQL 9 are in a component, which users cannot install; without it both fail
+with `No database selected` (1046). It is recorded in `mysql.component`, so it is there again after
+each start and in each copy of the data directory.
+
+No binary log has any of it (of `INSTALL COMPONENT` tried with MySQL 9.7.4): on a replica it would
+be a transaction that its primary lacks. So every server is given it for itself, and a replica
+before its primary: a transaction names the zone of its session, and fails where that is unknown.
 """
 
 from __future__ import annotations
@@ -11,13 +22,29 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from grampus.core.errors import GrampusError
-from grampus.databases.administrator import REFUSALS, Administrator, administrator_of
-from grampus.databases.hashing import install_hashing, lacks_hashing
+from grampus.databases.admin_client import render_admin_options
+from grampus.databases.administrator import (
+    REFUSALS,
+    Administrator,
+    administrator_of,
+    classify_failure,
+)
+from grampus.databases.first_tables import HASHING_COMPONENT, NO_ZONES_CODE, render_load_script
+from grampus.databases.layout import CLIENT_PROGRAMS
 from grampus.databases.model import DatabaseSpec
 from grampus.databases.replicas.replica_rules import replicas_of
 from grampus.databases.step_ports import StepPorts
-from grampus.databases.time_zones import NO_ZONEINFO, ensure_time_zones, load_time_zones
 
+LOAD_TIMEOUT_S = 300.0  # 1 to 2 s; a busy pool of hard disks takes longer
+NO_ZONEINFO = "no-zoneinfo"
+NAMES_SQL = "SELECT Name FROM mysql.time_zone_name"
+OBSERVE_SQL = (
+    "SELECT VERSION(), COUNT(*) FROM mysql.component "
+    "WHERE component_urn = 'file://component_classic_hashing'"
+)
+INSTALL_SQL = f"SET SESSION sql_log_bin = 0; INSTALL COMPONENT '{HASHING_COMPONENT}'"
+INSTALL_TIMEOUT_S = 15.0  # it waits for nobody: the disk may be full
+_SINCE = 9  # older servers have both functions built in
 # A replica that is away gets it at its own next start.
 _AWAY = {"daemon-absent", "host-unreachable", "secrets-missing"}
 
@@ -35,12 +62,12 @@ def support_applications(ports: StepPorts, spec: DatabaseSpec) -> None:
     """A server that has started has the hashing component, and its replicas have it before."""
     administrator = administrator_of(ports, spec)
     with _passing_over(REFUSALS):
-        if not lacks_hashing(administrator):
+        if not _lacks_hashing(administrator):
             return
         records = ports.records.all()
         for name in replicas_of(records, spec.name):
             _install_in_replica(ports, records[name].spec)
-        install_hashing(administrator, is_replica=spec.replica_of is not None)
+        _install_hashing(administrator, is_replica=spec.replica_of is not None)
 
 
 def support_in_copy(administrator: Administrator, *, is_replica: bool) -> None:
@@ -55,15 +82,84 @@ def support_in_upgrade(administrator: Administrator, *, is_replica: bool) -> Non
 
 def _support_closed(administrator: Administrator, *, is_replica: bool, again: bool) -> None:
     with _passing_over(REFUSALS):
-        if lacks_hashing(administrator):
-            install_hashing(administrator, is_replica=is_replica)
+        if _lacks_hashing(administrator):
+            _install_hashing(administrator, is_replica=is_replica)
     with _passing_over({*REFUSALS, NO_ZONEINFO}):
-        load = load_time_zones if again else ensure_time_zones
+        load = load_time_zones if again else _ensure_time_zones
         load(administrator, is_replica=is_replica)
 
 
 def _install_in_replica(ports: StepPorts, spec: DatabaseSpec) -> None:
     with _passing_over({*REFUSALS, *_AWAY}):
         administrator = administrator_of(ports, spec)
-        if lacks_hashing(administrator):
-            install_hashing(administrator, is_replica=True)
+        if _lacks_hashing(administrator):
+            _install_hashing(administrator, is_replica=True)
+
+
+def observe_time_zones(administrator: Administrator) -> list[str]:
+    """The names in the server's tables."""
+    return [row[0] for row in administrator.query(NAMES_SQL)]
+
+
+def _ensure_time_zones(administrator: Administrator, *, is_replica: bool) -> None:
+    """The tables loaded, if they are empty. Raises what `load_time_zones` raises."""
+    if not observe_time_zones(administrator):
+        load_time_zones(administrator, is_replica=is_replica)
+
+
+def load_time_zones(administrator: Administrator, *, is_replica: bool) -> None:
+    """The tables as the zoneinfo of the server's image has them now.
+
+    MySQL's clients see the former rows until all new ones are there. MariaDB empties its tables
+    first, so that a name may be unknown for a second. Raises GrampusError with code `no-zoneinfo`,
+    and what `Administrator.query` raises.
+    """
+    flavour = administrator.flavour
+    with _writing_to_replica(administrator, is_replica=is_replica):
+        result = administrator.host.run(
+            ["sh", "-c", render_load_script(flavour, CLIENT_PROGRAMS[flavour])],
+            stdin=render_admin_options(administrator.password, flavour),
+            timeout_s=LOAD_TIMEOUT_S,
+            check=False,
+            daemon=administrator.daemon,
+        )
+    if result.returncode == NO_ZONES_CODE:
+        raise GrampusError(
+            f"The image of the server {administrator.daemon} has no zoneinfo to load.",
+            "Upgrade the database to an image with the package tzdata: `grampus db upgrade NAME`.",
+            code=NO_ZONEINFO,
+        )
+    if result.returncode != 0:
+        raise classify_failure("load the time zone tables", result)
+
+
+def _lacks_hashing(administrator: Administrator) -> bool:
+    """Whether the server has such a component and has not installed it."""
+    if administrator.flavour != "mysql":
+        return False
+    [(version, installed)] = administrator.query(OBSERVE_SQL)
+    return installed == "0" and int(version.partition(".")[0]) >= _SINCE
+
+
+def _install_hashing(administrator: Administrator, *, is_replica: bool) -> None:
+    """To be asked of a server that lacks it."""
+    with _writing_to_replica(administrator, is_replica=is_replica):
+        administrator.query(INSTALL_SQL, timeout_s=INSTALL_TIMEOUT_S)
+
+
+@contextmanager
+def _writing_to_replica(administrator: Administrator, *, is_replica: bool) -> Iterator[None]:
+    """Meanwhile the administrator may write to a replica; still nobody else may (INV-40).
+
+    `read_only` stays on, which holds for all users without CONNECTION_ADMIN. MariaDB's
+    administrator may write past it anyway. One that was cut off is followed by another, or by a
+    start, which sets both.
+    """
+    if not is_replica or administrator.flavour != "mysql":
+        yield
+        return
+    administrator.query("SET GLOBAL super_read_only = OFF")
+    try:
+        yield
+    finally:
+        administrator.query("SET GLOBAL super_read_only = ON")

@@ -1,4 +1,7 @@
-"""What a new data directory has in its tables for applications, as lines of shell (pure)."""
+"""Tables of a server that applications need: time zones and MySQL's component for MD5() (pure).
+
+As lines of shell, since the server's own program makes the SQL of the zones of its image.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,9 @@ _ZONE_PROGRAMS: Mapping[FlavourName, str] = {
     "mysql": "mysql_tzinfo_to_sql",
     "mariadb": "mariadb-tzinfo-to-sql",
 }
-# MD5() and SHA1() of MySQL 9 (see `hashing`).
+# Of a script that finds no zones.
+NO_ZONES_CODE = 3
+# MD5() and SHA1() of MySQL 9 (see `application_support`).
 HASHING_COMPONENT = "file://component_classic_hashing"
 _HASHING_ROW = (
     "INSERT INTO component (component_group_id, component_urn) "
@@ -51,3 +56,25 @@ def render_first_statements(flavour: FlavourName, accounts_file: PurePosixPath) 
         f"  cat {accounts_file}",
         "} |",
     ]
+
+
+def render_load_script(flavour: FlavourName, client: str) -> str:
+    """A POSIX shell script for the server's container; its stdin is the option file of `client`.
+
+    MySQL's program empties the tables before its transaction, each with a commit of its own: here
+    it happens within the transaction.
+    """
+    first, change = ["SET SESSION sql_log_bin = 0;", "USE mysql;"], ""
+    if flavour == "mysql":
+        first.append("BEGIN;")
+        change = "sed -e 's/^TRUNCATE TABLE/DELETE FROM/' -e '/^START TRANSACTION;$/d' | "
+    statements = " ".join(f"'{statement}'" for statement in first)
+    return "\n".join(
+        [
+            "exec 3<&0",
+            render_reading_zones(flavour),
+            f'if [ -z "$zones" ]; then exit {NO_ZONES_CODE}; fi',
+            f"printf '%s\\n' {statements} \"$zones\" | {change}"
+            f"{client} --defaults-file=/dev/fd/3 --batch",
+        ]
+    )

@@ -10,12 +10,10 @@ from pathlib import Path
 import pytest
 
 from grampus.core.errors import GrampusError, RefusedError, UsageError
+from grampus.databases.first_tables import render_load_script
+from grampus.databases.layout import CLIENT_PROGRAMS
 from grampus.databases.model import FlavourName
-from grampus.databases.time_zones import (
-    decide_time_zone,
-    has_zone_name,
-    render_load_script,
-)
+from grampus.databases.time_zones import decide_time_zone, has_zone_name
 
 KNOWN = ("Europe/Berlin", "Europe/London", "UTC")
 
@@ -76,7 +74,7 @@ def _load(directory: Path, flavour: FlavourName, program: str) -> tuple[int, lis
         file.write_text(f"#!/bin/sh\n{text}\n")
         file.chmod(file.stat().st_mode | stat.S_IXUSR)
     done = subprocess.run(
-        ["sh", "-c", render_load_script(flavour)],
+        ["sh", "-c", render_load_script(flavour, CLIENT_PROGRAMS[flavour])],
         input="[client]\npassword=secret\n",
         env={**os.environ, "PATH": f"{directory}:{os.environ['PATH']}"},
         capture_output=True,

@@ -253,14 +253,14 @@ def require_users_own(name: str) -> None:
         )
 
 
-def require_option(name: str, *, is_mysql: bool) -> None:
+def require_option(database: str, name: str, *, is_mysql: bool) -> None:
     """Raise RefusedError with code `session-parameter` for one that no option file can set."""
     if is_session_variable(name, is_mysql=is_mysql):
         raise RefusedError(
             f"The parameter {name} cannot be kept for the whole server: its option file has no "
             "such option.",
             f"Set it in each session (`SET SESSION {name} = ...`), or for each new session of "
-            f'users: `grampus db parameter set NAME init_connect "SET {name} = ..."`.',
+            f'users: `grampus db parameter set {database} init_connect "SET {name} = ..."`.',
             code="session-parameter",
         )
 

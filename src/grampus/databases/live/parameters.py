@@ -9,6 +9,7 @@ from grampus.databases.administrator import (
     observer_of,
     passing_over_refusals,
 )
+from grampus.databases.application_support import observe_time_zones
 from grampus.databases.database_work import DatabaseWork
 from grampus.databases.growth.decide_reserve import require_fits_volume
 from grampus.databases.instance import observe_daemon_state
@@ -35,7 +36,7 @@ from grampus.databases.model import DatabaseRecord, DatabaseSpec
 from grampus.databases.operating import DatabaseOperations
 from grampus.databases.option_names import TIME_ZONE
 from grampus.databases.settings import require_packet_fits
-from grampus.databases.time_zones import decide_time_zone, observe_time_zones
+from grampus.databases.time_zones import decide_time_zone
 
 PACKET_PARAMETER = "max_allowed_packet"
 # `list` is a method of the service: inside it, the type goes by these names.
@@ -87,7 +88,7 @@ class DatabaseParameters:
         record = self._operations.ready(name)
         spec, parameter = record.spec, normalise_name(parameter)
         require_users_own(parameter)
-        require_option(parameter, is_mysql=spec.flavour == "mysql")
+        require_option(name, parameter, is_mysql=spec.flavour == "mysql")
         if not self._is_running(record):
             raise RefusedError(
                 f"The database {name} does not run, and its server alone knows its parameters.",

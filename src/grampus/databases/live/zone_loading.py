@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 from grampus.core.errors import RefusedError
 from grampus.databases.administrator import administrator_of
+from grampus.databases.application_support import load_time_zones, observe_time_zones
 from grampus.databases.instance import observe_daemon_state
 from grampus.databases.layout import server_daemon_name
 from grampus.databases.operating import DatabaseOperations
 from grampus.databases.replicas.replica_rules import replicas_of
-from grampus.databases.time_zones import load_time_zones, observe_time_zones
 
 
 class TimeZoneTables:

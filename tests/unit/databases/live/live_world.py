@@ -102,8 +102,9 @@ class LiveServer:
                 return 1, f"ERROR 1238 (HY000) at line 1: Variable '{name}' is a read only variable"
             if value.startswith("@@GLOBAL."):
                 continue
-            default = self.default_zone if name == "time_zone" else CATALOGUE[name][3]
-            value = default if value == "DEFAULT" else value.strip("'")
+            if value == "DEFAULT":
+                value = self.default_zone if name == "time_zone" else CATALOGUE[name][3]
+            value = value.strip("'")
             if name in WORDS and value not in WORDS[name]:
                 return 1, f"ERROR 1231 (42000): Variable '{name}' can't be set to that"
             self._fuse.burn()
