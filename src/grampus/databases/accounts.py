@@ -6,6 +6,9 @@ from grampus.databases.model import FlavourName
 
 # Names cannot hold a dot (core.names), so no database's own user can ever be called this.
 ADMIN_USER = "grampus.admin"
+# It is two accounts: one for the server's socket, and one for its administrative port, whose
+# sessions come from this address (`admin_client`).
+SOCKET_HOST, PORT_HOST = "localhost", "127.0.0.1"
 # Names that a flavour keeps for itself, in any case.
 TAKEN_USER_NAMES = frozenset({"public", "current_role", "current_user", "event_scheduler"})
 
@@ -23,12 +26,20 @@ SYSTEM_SCHEMA_RIGHTS = (
     "LOCK TABLES, EXECUTE, CREATE VIEW, CREATE ROUTINE, ALTER ROUTINE, EVENT, TRIGGER"
 )
 
-ADMIN_GRANT = f"GRANT ALL PRIVILEGES ON *.* TO '{ADMIN_USER}'@'localhost' WITH GRANT OPTION;"
+_ADMINS = f"'{ADMIN_USER}'@'{SOCKET_HOST}', '{ADMIN_USER}'@'{PORT_HOST}'"
+ADMIN_GRANT = f"GRANT ALL PRIVILEGES ON *.* TO {_ADMINS} WITH GRANT OPTION;"
 # What users set for all accounts (`default_password_lifetime`, `max_user_connections`) holds for
-# one that has no such values of its own. The highest number that both flavours take.
+# one that has no such values of its own. The highest number that both flavours take. A copy of a
+# database of an earlier release has one of the accounts alone.
 ADMIN_GUARD = (
-    f"ALTER USER '{ADMIN_USER}'@'localhost' WITH MAX_USER_CONNECTIONS 2147483647 "
-    "PASSWORD EXPIRE NEVER;"
+    f"ALTER USER IF EXISTS {_ADMINS} WITH MAX_USER_CONNECTIONS 2147483647 PASSWORD EXPIRE NEVER;"
+)
+
+
+# Answers with 1 if the accounts are those that this release makes.
+ACCOUNTS_SQL = (
+    f"SELECT COUNT(*) FROM mysql.user WHERE User = '{ADMIN_USER}' AND Host = '{PORT_HOST}' "  # noqa: S608
+    "AND Super_priv = 'Y'"
 )
 
 
@@ -50,6 +61,24 @@ def owner_grants(flavour: FlavourName, user: str) -> list[str]:
         f"GRANT {OWNER_RIGHTS}, SLAVE MONITOR, BINLOG MONITOR ON *.* TO '{user}'@'%' "
         "WITH GRANT OPTION;",
     ]
+
+
+def render_account_upgrade_sql(flavour: FlavourName, *, admin_password: str) -> str:
+    """What makes the accounts of an earlier release those of this one; it may be repeated.
+
+    Somebody else may have made an account of that name, which must not get these rights. One
+    statement a line, in no binary log; the password must need no quoting.
+    """
+    del flavour
+    at_port = f"'{ADMIN_USER}'@'{PORT_HOST}'"
+    statements = [
+        "SET SESSION sql_log_bin = 0;",
+        f"DROP USER IF EXISTS {at_port};",
+        f"CREATE USER {at_port} IDENTIFIED BY '{admin_password}';",
+        ADMIN_GUARD,
+        ADMIN_GRANT,
+    ]
+    return "\n".join([*statements, ""])
 
 
 def render_golden_accounts_sql(flavour: FlavourName, *, root_password: str) -> str:
@@ -76,13 +105,14 @@ def render_accounts_sql(
 ) -> str:
     """One statement a line; the passwords must need no quoting (see `credentials`).
 
-    The admin can log in through the socket alone, for health checks and maintenance. root is
+    The admin can log in on the server's host alone, for health checks and maintenance. root is
     locked: nothing of Grampus uses it. A MySQL user is kept out of the schema `mysql` by partial
     revokes; MariaDB has none, so there the user can make itself an administrator of its instance,
     as on managed MariaDB services.
     """
     common = [
-        f"CREATE USER '{ADMIN_USER}'@'localhost' IDENTIFIED BY '{admin_password}';",
+        f"CREATE USER '{ADMIN_USER}'@'{SOCKET_HOST}' IDENTIFIED BY '{admin_password}';",
+        f"CREATE USER '{ADMIN_USER}'@'{PORT_HOST}' IDENTIFIED BY '{admin_password}';",
         ADMIN_GUARD,
         ADMIN_GRANT,
         f"CREATE USER '{user}'@'%' IDENTIFIED BY '{password}';",

@@ -1,7 +1,6 @@
 """Statements of Grampus's own administrator, run by the client inside the instance's daemon.
 
-The administrator can log in through the server's socket alone (see `accounts`). Its password
-reaches the client as an option file on stdin: no command line and no file of the host has it.
+Neither its password nor a statement is on a command line (see `admin_client`).
 """
 
 from __future__ import annotations
@@ -14,10 +13,9 @@ from dataclasses import dataclass, replace
 from pydantic import SecretStr
 
 from grampus.core.errors import GrampusError
-from grampus.databases.accounts import ADMIN_USER
-from grampus.databases.layout import CLIENT_PROGRAMS, RUN_IN_DAEMON, server_daemon_name
+from grampus.databases.admin_client import AdminClient, AdminPort, database_admin_port
+from grampus.databases.layout import server_daemon_name
 from grampus.databases.model import DatabaseSpec, FlavourName
-from grampus.databases.session_settings import render_session_options
 from grampus.databases.step_ports import StepPorts
 from grampus.hosts.port import CommandResult, Host
 
@@ -26,11 +24,6 @@ Row = tuple[str, ...]
 # Numbers of errors, the same in MySQL and MariaDB (mysqld_error.h).
 UNKNOWN_VARIABLE = 1193
 READ_ONLY_VARIABLE = 1238
-TOO_MANY_CONNECTIONS = 1040
-# When clients hold all connections, the server keeps one for administrators. A client that is about
-# to be refused holds that one for a moment: with six that tried all the time, 5 of 12 attempts met
-# one (MySQL 9.7.4, 2026-11-27). An attempt takes about 50 ms.
-CONNECTION_ATTEMPTS = 40
 
 STATEMENT_TIMEOUT_S = 60.0
 # A look is to be quick, also at a server that hangs or whose volume answers nobody.
@@ -90,39 +83,25 @@ class Administrator:
     flavour: FlavourName
     password: SecretStr
     only_looks: bool = False  # then it soon gives up on a server that does not answer
+    port: AdminPort | None = None  # None: the server listens on its socket alone
 
     def query(self, statements: str, *, timeout_s: float = STATEMENT_TIMEOUT_S) -> list[Row]:
         """Rows of all results, as text; a NULL is the word `NULL`.
 
-        The statements are a part of the command line, so they must hold no secret. Raises
-        StatementFailedError at the first that fails, GrampusError with code `timeout` (who only
-        looks: NoAnswerError after LOOK_TIMEOUT_S), and what `Host.run` raises.
+        Errors repeat the statements, so they must hold no secret. Raises StatementFailedError at
+        the first that fails, GrampusError with code `timeout` (who only looks: NoAnswerError after
+        LOOK_TIMEOUT_S), and what `Host.run` raises.
         """
-        for _ in range(CONNECTION_ATTEMPTS):
-            result = self._ask(statements, timeout_s)
-            if result.returncode == 0:
-                return [tuple(line.split("\t")) for line in result.stdout.splitlines()]
-            failure = classify_failure(statements, result)
-            if failure.number != TOO_MANY_CONNECTIONS:
-                break
-        raise failure
+        result = self._ask(statements, timeout_s)
+        if result.returncode != 0:
+            raise classify_failure(statements, result)
+        return [tuple(line.split("\t")) for line in result.stdout.splitlines()]
 
     def _ask(self, statements: str, timeout_s: float) -> CommandResult:
+        client = AdminClient(self.host, self.daemon, self.flavour, self.password, self.port)
+        limit_s = LOOK_TIMEOUT_S if self.only_looks else timeout_s
         try:
-            return self.host.run(
-                [
-                    CLIENT_PROGRAMS[self.flavour],
-                    "--defaults-file=/dev/stdin",
-                    "--batch",
-                    "--skip-column-names",
-                    "--execute",
-                    statements,
-                ],
-                stdin=render_admin_options(self.password, self.flavour),
-                timeout_s=LOOK_TIMEOUT_S if self.only_looks else timeout_s,
-                check=False,
-                daemon=self.daemon,
-            )
+            return client.run(statements, what="statements", timeout_s=limit_s)
         except GrampusError as error:
             if self.only_looks and error.code == "timeout":
                 raise NoAnswerError from error
@@ -138,11 +117,13 @@ def administrator_of(ports: StepPorts, spec: DatabaseSpec) -> Administrator:
 
     Raises GrampusError with code `secrets-missing`.
     """
+    host = ports.fleet.host(spec.host)
     return Administrator(
-        ports.fleet.host(spec.host),
+        host,
         server_daemon_name(spec.name),
         spec.flavour,
         ports.credentials.load(spec.name).admin_password,
+        port=database_admin_port(spec, host.data_dir),
     )
 
 
@@ -153,23 +134,6 @@ def observer_of(ports: StepPorts, spec: DatabaseSpec) -> Administrator:
     with code `secrets-missing`.
     """
     return replace(administrator_of(ports, spec), only_looks=True)
-
-
-def render_admin_options(password: SecretStr, flavour: FlavourName) -> str:
-    """The client's option file; the password needs no quoting (see `credentials`).
-
-    Each session sets what its statements depend on first: no parameter of a user decides whether
-    they succeed (INV-72).
-    """
-    return "\n".join(
-        [
-            "[client]",
-            f"user={ADMIN_USER}",
-            f"password={password.get_secret_value()}",
-            f"socket={RUN_IN_DAEMON / 'mysqld.sock'}",
-            render_session_options(flavour),
-        ]
-    )
 
 
 def classify_failure(statements: str, result: CommandResult) -> StatementFailedError:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 
 from grampus.core.errors import GrampusError, NotFoundError
+from grampus.databases.account_upgrade import ensure_accounts
 from grampus.databases.accounts import decide_user_name
 from grampus.databases.administrator import administrator_of
 from grampus.databases.application_support import support_applications
@@ -226,6 +227,7 @@ class DatabaseWork:
         self._note_start(plan)
         password = self._ports.credentials.load(self._spec.name).admin_password
         version = ensure_serving(self.host(), plan, password, self._ports.clock)
+        ensure_accounts(self._ports, self._spec)
         support_applications(self._ports, self._spec)
         self._note_served(plan, version)
         ensure_started_expiry(self._ports, self._spec)
@@ -250,6 +252,7 @@ class DatabaseWork:
         if plan.cpus < SWITCH_CPUS and not plan.is_bare:
             limits = Limits(cpus=plan.cpus, memory_bytes=plan.memory_bytes)
             self.host().set_limits(plan.daemon, limits)
+        ensure_accounts(self._ports, self._spec)
         self._note_served(plan, version)
         ensure_started_expiry(self._ports, self._spec)
 

@@ -59,6 +59,11 @@ def client_option_file(directory: PurePosixPath) -> PurePosixPath:
     return directory / "client.cnf"
 
 
+def tls_directory(directory: PurePosixPath) -> PurePosixPath:
+    """The certificates in use, in an instance's directory."""
+    return directory / "tls"
+
+
 @dataclass(frozen=True)
 class InstancePlan:
     """One instance on one host, with all its names and paths decided.
@@ -89,7 +94,7 @@ class InstancePlan:
     @property
     def tls_dir(self) -> PurePosixPath:
         """CA, server and client certificates with their keys (not the CA's)."""
-        return self.directory / "tls"
+        return tls_directory(self.directory)
 
     @property
     def next_tls_dir(self) -> PurePosixPath:

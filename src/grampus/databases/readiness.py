@@ -1,8 +1,7 @@
-"""Whether a server serves: asked as Grampus's administrator, through the server's own socket.
+"""Whether a server serves: asked as Grampus's administrator (`admin_client`).
 
 Never as the database's owner, whom users control: a changed, locked or expired password would look
-like a server that does not answer (INV-72). Nor does it need a free connection: the server keeps
-one for administrators when clients hold all others.
+like a server that does not answer (INV-72).
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from pydantic import SecretStr
 
 from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError
+from grampus.databases.admin_client import admin_port_of
 from grampus.databases.administrator import Administrator, StatementFailedError
 from grampus.databases.instance import await_server, require_running
 from grampus.databases.layout import InstancePlan, server_daemon
@@ -57,7 +57,8 @@ def observe_ready(administrator: Administrator) -> Ready | None:
 
 def server_administrator(host: Host, plan: InstancePlan, password: SecretStr) -> Administrator:
     """Who asks the instance's server; soon done with one that does not answer."""
-    return Administrator(host, plan.daemon, plan.flavour, password, only_looks=True)
+    port = admin_port_of(plan)
+    return Administrator(host, plan.daemon, plan.flavour, password, only_looks=True, port=port)
 
 
 def ensure_serving(host: Host, plan: InstancePlan, password: SecretStr, clock: Clock) -> str:

@@ -40,6 +40,10 @@ PERFORMANCE_SCHEMA_FROM_BYTES = 2 * GIB
 # For a server that nobody looks after and whose binary logs nobody needs; see `binlog_keeping`.
 UNATTENDED_BINLOG_BYTES_PER_S = 2 * MIB
 SURE_ADDRESSES_BYTES = 2 * GIB
+# MySQL's own choice for its administrative interface. Each server has a loopback address there.
+ADMIN_PORT = 33062
+# As many sessions of Grampus as work on one database at a time, and some more.
+ADMIN_CONNECTIONS = 8
 
 
 @dataclass(frozen=True)
@@ -275,6 +279,38 @@ def decide_server_options(
     return {
         **_common_options(settings, places, address=address, port=port, server_id=server_id),
         **(_mysql_options(settings) if flavour == "mysql" else _mariadb_options(settings, places)),
+        **_admin_options(flavour, address, port),
+    }
+
+
+def decide_admin_address(address: str) -> str:
+    """Where a server listens for Grampus: the loopback address that ends as its own does.
+
+    All of 127.0.0.0/8 is on the loopback device, so no other machine reaches it, and servers that
+    share a host do not meet there.
+    """
+    return f"127.{address.partition('.')[2]}"
+
+
+def decide_admin_port(port: int) -> int:
+    """The port there. MariaDB's is at the database's own address too, beside `port`."""
+    return ADMIN_PORT if port != ADMIN_PORT else ADMIN_PORT + 1
+
+
+def _admin_options(flavour: FlavourName, address: str, port: int) -> dict[str, str | int]:
+    """Sessions that clients cannot take: with a limit and, in MySQL, a thread of their own."""
+    admin_address, admin_port = decide_admin_address(address), decide_admin_port(port)
+    if flavour == "mysql":
+        return {
+            "admin_address": admin_address,
+            "admin_port": admin_port,
+            "create_admin_listener_thread": "ON",
+        }
+    return {
+        # MariaDB's extra port is at each address that it listens at.
+        "bind_address": f"{address},{admin_address}",
+        "extra_port": admin_port,
+        "extra_max_connections": ADMIN_CONNECTIONS,
     }
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from grampus.databases.administrator import Administrator, render_admin_options
+from grampus.databases.admin_client import READ_OPTIONS, render_admin_options
+from grampus.databases.administrator import Administrator
 from grampus.databases.layout import CLIENT_PROGRAMS
 
 # mysqld that finds a connection as it shuts down ends it and sleeps for two seconds, "to let it die
@@ -13,11 +14,13 @@ DISMISS = "SET GLOBAL offline_mode = ON, GLOBAL event_scheduler = OFF"
 # is left that runs and turns everybody away. Connections take a moment to end. mysqld is the first
 # process there.
 _STOP = (
+    f"dismiss() {{ {READ_OPTIONS}\n"
+    'printf %s "$options" | timeout --signal KILL 5 "$@"; }\n'
     "trap '' TERM; "
-    'timeout --signal KILL 5 "$1" --defaults-file=/dev/stdin --execute "$2"; '
+    'dismiss "$@" || dismiss "$@"; '  # at the socket, or else at the administrative port
     "sleep 0.1; kill -TERM 1"
 )
-_TIMEOUT_S = 15.0
+_TIMEOUT_S = 20.0
 
 
 def ensure_stopping(administrator: Administrator) -> None:
@@ -29,10 +32,13 @@ def ensure_stopping(administrator: Administrator) -> None:
     """
     if administrator.flavour != "mysql":
         return  # MariaDB waits for nobody
-    client = CLIENT_PROGRAMS[administrator.flavour]
+    flavour, password = administrator.flavour, administrator.password
+    doors = [None] if administrator.port is None else [None, administrator.port]
+    options = [render_admin_options(password, flavour, door) for door in doors]
+    client = [CLIENT_PROGRAMS[flavour], "--defaults-file=/dev/stdin", "--execute", DISMISS]
     administrator.host.run(
-        ["/bin/sh", "-c", _STOP, "sh", client, DISMISS],
-        stdin=render_admin_options(administrator.password, administrator.flavour),
+        ["/bin/sh", "-c", _STOP, "sh", *client],
+        stdin="".join(f"{text}\n" for text in options),
         timeout_s=_TIMEOUT_S,
         check=False,
         daemon=administrator.daemon,

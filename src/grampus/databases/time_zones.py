@@ -15,10 +15,10 @@ import re
 from collections.abc import Collection, Mapping
 
 from grampus.core.errors import GrampusError, RefusedError, UsageError, closest_name
+from grampus.databases.admin_client import render_admin_options
 from grampus.databases.administrator import (
     Administrator,
     classify_failure,
-    render_admin_options,
 )
 from grampus.databases.first_tables import render_reading_zones
 from grampus.databases.layout import CLIENT_PROGRAMS

@@ -12,8 +12,10 @@ _CLAUSE = re.compile(
     r"OR mysql_native_password USING PASSWORD\('(?P<other>[^']*)'\)"
     r"|(?P<discards>DISCARD OLD PASSWORD))"
 )
+# The administrator's second account, for the port: it has the password of the first.
+_AT_PORT = "127.0.0.1"
 _ROLE = re.compile(r"DEFAULT ROLE '(?P<role>[^']+)'")
-_DROPPED = re.compile(r"'(?P<user>[^']+)'@")
+_DROPPED = re.compile(r"'(?P<user>[^']+)'@'(?!127)")
 
 
 @dataclass
@@ -38,6 +40,8 @@ def accounts_of(statements: str) -> dict[str, FakeAccount]:
             continue
         for match in _CLAUSE.finditer(statement):
             user, known = match["user"], accounts.get(match["user"])
+            if match["host"] == _AT_PORT:
+                continue
             if statement.startswith("CREATE USER"):
                 if known is None:
                     role = _ROLE.search(statement)
@@ -56,8 +60,16 @@ def accounts_of(statements: str) -> dict[str, FakeAccount]:
     return accounts
 
 
+def are_up_to_date(statements: str) -> bool:
+    """Whether accounts are those of this release."""
+    made = [line for line in statements.splitlines() if line.startswith("CREATE USER")]
+    return any(f"'grampus.admin'@'{_AT_PORT}'" in line for line in made)
+
+
 def answer(statements: str, accounts: dict[str, FakeAccount]) -> str:
     """What the client prints for the questions among the statements."""
+    if statements.startswith("SELECT Host FROM mysql.user"):
+        return "localhost\n127.0.0.1\n"
     if "FROM mysql.user u" not in statements or "SELECT 'role', " in statements:
         return ""
     return "".join(

@@ -16,13 +16,12 @@ from itertools import pairwise
 from pathlib import PurePosixPath
 
 from grampus.core.errors import GrampusError, NotFoundError
+from grampus.databases.accounts import ACCOUNTS_SQL
 from grampus.databases.endpoints.endpoint_work import HAPROXY
 from grampus.databases.layout import VOLUME_IN_DAEMON
-from grampus.databases.model import FlavourName
 from grampus.databases.readiness import READY_SQL
 from grampus.databases.stopping import DISMISS
 from grampus.databases.tls.certificate_steps import render_reload_sql
-from grampus.databases.upgrades.decide_server import choose_version
 from grampus.databases.upgrades.upgrade_steps import SLOW_SHUTDOWN
 from grampus.hosts.port import (
     CommandFailedError,
@@ -39,17 +38,18 @@ from grampus.hosts.port import (
 from tests.unit.clock import FakeClock as FakeClock
 from tests.unit.interruption import Fuse as Fuse
 
-from .fake_accounts import accounts_of, answer
+from .client_words import DEFAULTS_ON_STDIN, is_admin_client, with_statement
+from .fake_accounts import accounts_of, answer, are_up_to_date
 from .fake_cluster import FakeCluster as FakeCluster
 from .fake_haproxy import FakeHaproxy
+from .fake_images import OLD_IMAGE as OLD_IMAGE
+from .fake_images import FakeImages as FakeImages
 from .fake_progress import RecordingProgress as RecordingProgress
 from .fake_roles import answer_on_roles, refusal, roles_of
 from .fake_support import Tables
 
 _CHANGES = ("CREATE", "ALTER", "DROP", "GRANT", "REVOKE", "SET DEFAULT ROLE")
 BEGIN, END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
-_DEFAULTS_ON_STDIN = "--defaults-file=/dev/stdin"  # the administrator's password, never a file
-OLD_IMAGE = "old-89ab"  # it holds MySQL 8.4
 OPENED_BY = "opened-by"  # of a data directory: the last version that served it, where that counts
 MEMINFO = PurePosixPath("/proc/meminfo")
 _RELOADS = {render_reload_sql("mysql"), render_reload_sql("mariadb")}
@@ -130,6 +130,7 @@ class FakeHost:
         daemon: str | None = None,
     ) -> CommandResult:
         self._require_up()
+        argv, stdin = with_statement(argv, stdin)
         self.commands.append(tuple(argv))
         if daemon is not None:
             if daemon not in self.daemons and daemon not in self.left_bundles:
@@ -137,7 +138,7 @@ class FakeHost:
             if DISMISS in argv:
                 code, text = self._shut_down(stdin or "", self.daemons.get(daemon))
                 return self._answer(argv, code, text, check=check)
-            if argv[:2] == ["/bin/sh", "-c"]:  # as `secret_statements` makes it
+            if is_admin_client(argv, "secrets"):
                 code, text = self._secret_statements(stdin or "", self.daemons.get(daemon))
                 return self._answer(argv, code, text, check=check)
             if list(argv[-2:]) == ["--execute", "DO 0"]:  # as `identity` tries a login
@@ -152,12 +153,15 @@ class FakeHost:
             if argv[-1] in READY_SQL.values():
                 code, text = self._ready(stdin or "", self.daemons.get(daemon))
                 return self._answer(argv, code, text, check=check)
-            if self.refusal and _DEFAULTS_ON_STDIN in argv:
+            if argv[-1] == ACCOUNTS_SQL:
+                code, text = self._accounts(self.daemons.get(daemon))
+                return self._answer(argv, code, text, check=check)
+            if self.refusal and DEFAULTS_ON_STDIN in argv:
                 return self._answer(argv, 1, self.refusal, check=check)
             found = self._tables_answer(argv, self.daemons.get(daemon))
             if found is not None:
                 return self._answer(argv, *found, check=check)
-            client = self._administrator if _DEFAULTS_ON_STDIN in argv else self._client
+            client = self._administrator if DEFAULTS_ON_STDIN in argv else self._client
             code, text = client(argv, self.daemons.get(daemon))
             return self._answer(argv, code, text, check=check)
         if argv[0] == "getconf":
@@ -371,7 +375,7 @@ class FakeHost:
     def _serve(self, daemon: FakeDaemon) -> None:
         volume, directory = _binds(daemon.spec)
         config = self.files[directory / "my.cnf"].content
-        address = _option(config, "bind_address")
+        address = _option(config, "bind_address").partition(",")[0]
         daemon.shown = self._readable_certificate(daemon)
         missing = [
             what
@@ -473,10 +477,19 @@ class FakeHost:
         answer = self.admin_answers.get(argv[-1])
         return (0, answer) if answer is not None else (1, "ERROR 1064 (42000): I do not know.")
 
+    def _accounts(self, daemon: FakeDaemon | None) -> tuple[int, str]:
+        if daemon is None or daemon.state != "running":
+            return 255, "no such container"
+        if self.refusal:
+            return 1, self.refusal
+        file = self.files[_binds(daemon.spec)[0] / "data" / "accounts"]
+        return 0, f"{int(are_up_to_date(file.content))}\n"
+
     def _secret_statements(self, stdin: str, daemon: FakeDaemon | None) -> tuple[int, str]:
         if daemon is None or daemon.state != "running":
             return 255, "no such container"
-        password, _, statements = stdin.partition("\n")
+        options, _, statements = stdin.partition("\n\n")
+        password = _option(options, "password")
         file = self.files[_binds(daemon.spec)[0] / "data" / "accounts"]
         if not accounts_of(file.content)["grampus.admin"].takes(password):
             return 1, "ERROR 1045 (28000): Access denied"
@@ -563,26 +576,3 @@ class FakeFleet:
 
     def database_addresses(self) -> Sequence[str]:
         return self._addresses
-
-
-class FakeImages:
-    """An `ImagePort`."""
-
-    def __init__(self) -> None:
-        self.own_is_older = False  # than what it would be built from now
-
-    def image_for(
-        self, flavour: FlavourName, version: str | None = None, *, as_defined: bool = False
-    ) -> str | None:
-        newest = choose_version(flavour, version, self.versions(flavour)) in ("9.7", "11.8")
-        if not newest:
-            return OLD_IMAGE
-        if flavour == "mysql":
-            return "sid-cdef" if as_defined and self.own_is_older else None
-        return "trixie-0123"
-
-    def versions(self, flavour: FlavourName) -> list[str]:
-        return ["8.4", "9.7"] if flavour == "mysql" else ["10.11", "11.8"]
-
-    def own_image(self) -> str:
-        return "sid-4567"

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from pydantic import SecretStr
 
-from grampus.databases.administrator import classify_failure, render_admin_options
+from grampus.databases.administrator import classify_failure
 from grampus.hosts.port import CommandResult
 
 
@@ -26,10 +25,3 @@ def test_failures(stderr: str, number: int | None, said: str) -> None:
     error = classify_failure("SET GLOBAL x = 1", CommandResult(("mysql",), 1, "", stderr))
     assert (error.number, error.said, error.code) == (number, said, "statement-failed")
     assert "SET GLOBAL x = 1" in error.problem
-
-
-def test_options_are_for_the_socket_alone() -> None:
-    options = render_admin_options(SecretStr("geheim"), "mysql")
-    assert "password=geheim\n" in options
-    assert "socket=/run/mysqld/mysqld.sock\n" in options
-    assert "host=" not in options

@@ -11,12 +11,7 @@ from pydantic import SecretStr
 
 from grampus.core.errors import GrampusError
 from grampus.databases.accounts import render_accounts_sql
-from grampus.databases.administrator import (
-    CONNECTION_ATTEMPTS,
-    Administrator,
-    StatementFailedError,
-    render_admin_options,
-)
+from grampus.databases.admin_client import render_admin_options
 from grampus.databases.clones.identity import render_identity_sql
 from grampus.databases.credentials import CredentialFiles
 from grampus.databases.live.live_changes import SET_PARAMETER
@@ -24,7 +19,6 @@ from grampus.databases.model import FlavourName
 from grampus.databases.readiness import READY_SQL
 from grampus.databases.session_settings import render_session_sql, session_settings
 from grampus.databases.users.secret_statements import SecretStatements
-from grampus.hosts.port import CommandResult
 
 from .fakes import FakeHost
 from .live.live_world import LiveWorld
@@ -105,23 +99,24 @@ def test_every_session_of_grampus_begins_with_them(flavour: FlavourName, tmp_pat
 
     @dataclass
     class Spy:
-        argv: tuple[str, ...] = ()
+        stdin: str = ""
 
-        def run(self, argv: list[str], **_: object) -> object:
-            self.argv = tuple(argv)
+        def run(self, argv: list[str], *, stdin: str, **_: object) -> object:
+            self.stdin = stdin
             raise GrampusError("enough")
 
     spy = Spy()
     with pytest.raises(GrampusError, match="enough"):
         SecretStatements(spy, "d", flavour, SecretStr("x")).run("DO 0;")  # type: ignore[arg-type]
-    assert f"--init-command={sql}" in spy.argv
+    assert f'init-command="{sql}"' in spy.stdin
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
 def test_limits_on_all_accounts_do_not_hold_for_the_administrator(
     flavour: FlavourName, tmp_path: Path
 ) -> None:
-    guard = "ALTER USER 'grampus.admin'@'localhost' WITH MAX_USER_CONNECTIONS 2147483647 PASSWORD"
+    accounts = "'grampus.admin'@'localhost', 'grampus.admin'@'127.0.0.1'"
+    guard = f"ALTER USER IF EXISTS {accounts} WITH MAX_USER_CONNECTIONS 2147483647 PASSWORD"
     credentials = CredentialFiles(tmp_path).ensure("demo")
     made = render_accounts_sql(
         flavour, user="demo", password="a", admin_password="b", root_password="c"
@@ -239,29 +234,3 @@ def test_stop_and_start_work_while_work_on_accounts_cannot_be_settled(world: Wor
 
 def test_readiness_asks_for_nothing_that_offline_mode_or_a_transaction_refuses() -> None:
     assert all(sql.startswith("SELECT VERSION()") for sql in READY_SQL.values())
-
-
-@dataclass
-class _Crowded:
-    """A host whose server has a connection for its administrator only now and then."""
-
-    refusals: int
-    asked: int = 0
-
-    def run(self, argv: list[str], **_: object) -> CommandResult:
-        self.asked += 1
-        if self.asked <= self.refusals:
-            said = "ERROR 1040 (HY000): Too many connections"
-            return CommandResult(tuple(argv), 1, "", said)
-        return CommandResult(tuple(argv), 0, "1\n", "")
-
-
-def test_clients_that_take_every_connection_do_not_keep_the_administrator_out() -> None:
-    host = _Crowded(refusals=CONNECTION_ATTEMPTS - 1)
-    administrator = Administrator(host, "d", "mysql", SecretStr("x"))  # type: ignore[arg-type]
-    assert administrator.value("1") == "1"
-    crowded = _Crowded(refusals=10**6)
-    administrator = Administrator(crowded, "d", "mysql", SecretStr("x"))  # type: ignore[arg-type]
-    with pytest.raises(StatementFailedError, match="Too many connections"):
-        administrator.value("1")
-    assert crowded.asked == CONNECTION_ATTEMPTS

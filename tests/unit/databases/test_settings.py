@@ -107,7 +107,7 @@ def test_every_commit_is_durable_and_the_network_is_shut_to_plain_text(
         "datadir": "/var/lib/mysql/data",
         "log_bin": "/var/lib/mysql/binlog/binlog",
         "tmpdir": "/var/lib/mysql/tmp",
-        "bind_address": "10.9.0.10",
+        "bind_address": "10.9.0.10" if flavour == "mysql" else "10.9.0.10,127.9.0.10",
         "port": "3306",
         "server_id": "7",
         "require_secure_transport": "ON",
@@ -233,3 +233,13 @@ def test_no_start_deletes_a_binary_log_that_somebody_may_need(flavour: FlavourNa
     # A copy that replays logs has none that anybody needs, and no room for all of them.
     internal = rendered(is_internal=True)
     assert f"binlog_expire_logs_seconds = {settings.binlog_expire_s}" in internal
+
+
+def test_grampus_has_sessions_that_clients_cannot_take() -> None:
+    """INV-78."""
+    mysql, mariadb = _options("mysql"), _options("mariadb")
+    assert mysql["admin_address"] == "127.9.0.10"
+    assert mysql["admin_port"] == "33062"
+    assert mysql["create_admin_listener_thread"] == "ON"
+    assert mariadb["extra_port"] == "33062"
+    assert int(mariadb["extra_max_connections"]) > 1

@@ -17,7 +17,14 @@ from pydantic import SecretStr
 
 from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError
-from grampus.databases.accounts import ADMIN_GRANT, ADMIN_GUARD, ADMIN_USER, owner_grants
+from grampus.databases.accounts import (
+    ADMIN_GRANT,
+    ADMIN_GUARD,
+    ADMIN_USER,
+    PORT_HOST,
+    SOCKET_HOST,
+    owner_grants,
+)
 from grampus.databases.administrator import Administrator, StatementFailedError
 from grampus.databases.application_support import support_in_copy
 from grampus.databases.credentials import Credentials
@@ -84,7 +91,8 @@ def render_identity_sql(
     """
     passwords = {
         (_ROOT, "localhost"): credentials.root_password,
-        (ADMIN_USER, "localhost"): credentials.admin_password,
+        (ADMIN_USER, SOCKET_HOST): credentials.admin_password,
+        (ADMIN_USER, PORT_HOST): credentials.admin_password,
         (credentials.user, "%"): credentials.password,
     }
     made = (
@@ -96,9 +104,17 @@ def render_identity_sql(
         if makes_accounts
         else []
     )
-    alter = "ALTER USER IF EXISTS" if not makes_accounts else "ALTER USER"
+    alter = {
+        # A copy may have no root, and one of an earlier release has no account for the port.
+        (user, host): (
+            "ALTER USER IF EXISTS"
+            if not makes_accounts and (user == _ROOT or host == PORT_HOST)
+            else "ALTER USER"
+        )
+        for user, host in passwords
+    }
     changed = [
-        f"{alter if user == _ROOT else 'ALTER USER'} '{user}'@'{host}' IDENTIFIED BY "
+        f"{alter[user, host]} '{user}'@'{host}' IDENTIFIED BY "
         f"'{password.get_secret_value()}'{' ACCOUNT LOCK' if user == _ROOT else ''};"
         for (user, host), password in passwords.items()
     ]
@@ -108,7 +124,7 @@ def render_identity_sql(
     if flavour == "mysql":
         statements += [_remember_passwords(passwords), *made, *changed]
         statements += [
-            f"{alter if user == _ROOT else 'ALTER USER'} '{user}'@'{host}' DISCARD OLD PASSWORD;"
+            f"{alter[user, host]} '{user}'@'{host}' DISCARD OLD PASSWORD;"
             for user, host in passwords
         ]
         statements.append(_open_when_changed(passwords))

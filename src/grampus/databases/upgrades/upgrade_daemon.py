@@ -12,11 +12,8 @@ from pydantic import SecretStr
 
 from grampus.core.clock import Clock, wait_until
 from grampus.core.errors import GrampusError
-from grampus.databases.administrator import (
-    Administrator,
-    StatementFailedError,
-    render_admin_options,
-)
+from grampus.databases.admin_client import render_admin_options
+from grampus.databases.administrator import Administrator, StatementFailedError
 from grampus.databases.application_support import support_in_upgrade
 from grampus.databases.instance import last_words, observe_daemon_state
 from grampus.databases.layout import InstancePlan, server_daemon

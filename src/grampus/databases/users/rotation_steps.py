@@ -16,7 +16,12 @@ from grampus.databases.kinds import OperationType
 from grampus.databases.model import DatabaseSpec
 from grampus.databases.step_ports import StepPorts
 from grampus.databases.users.answering import ensure_answering
-from grampus.databases.users.decide_rotation import render_discard_sql, render_rotate_sql
+from grampus.databases.users.decide_rotation import (
+    ADMIN_HOSTS_SQL,
+    parse_admin_hosts,
+    render_discard_sql,
+    render_rotate_sql,
+)
 from grampus.databases.users.secret_statements import AccessDeniedError, secret_statements
 from grampus.state.operations import Step
 
@@ -45,8 +50,9 @@ class _RotationWork:
         if following is None or self._is_known(spec, following):
             return
         current = self._ports.credentials.load(name)
-        sql = render_rotate_sql(spec.flavour, following, current)
-        secret_statements(self._ports, spec).run(sql)
+        statements = secret_statements(self._ports, spec)
+        hosts = parse_admin_hosts(statements.run(ADMIN_HOSTS_SQL))
+        statements.run(render_rotate_sql(spec.flavour, following, current, hosts))
 
     def write_files(self) -> None:
         DatabaseWork(self._ports, self._answering()).files()

@@ -10,20 +10,14 @@ from dataclasses import dataclass
 from pydantic import SecretStr
 
 from grampus.core.errors import GrampusError
-from grampus.databases.accounts import ADMIN_USER
-from grampus.databases.administrator import CONNECTION_ATTEMPTS, TOO_MANY_CONNECTIONS
-from grampus.databases.layout import CLIENT_PROGRAMS, RUN_IN_DAEMON, server_daemon_name
+from grampus.databases.admin_client import AdminClient, AdminPort, database_admin_port
+from grampus.databases.layout import server_daemon_name
 from grampus.databases.model import DatabaseSpec, FlavourName
-from grampus.databases.session_settings import render_session_sql
 from grampus.databases.step_ports import StepPorts
-from grampus.hosts.port import CommandResult, Host
+from grampus.hosts.port import Host
 
 SQL_TIMEOUT_S = 60.0
-# The first line of stdin is the password, the rest is SQL. Neither a file nor an argument holds
-# either; the environment of a process is its own user's to read.
-_HAND_OVER = 'IFS= read -r MYSQL_PWD && export MYSQL_PWD && exec "$@"'
 _ACCESS_DENIED = "ERROR 1045 "
-_TOO_MANY_CONNECTIONS = f"ERROR {TOO_MANY_CONNECTIONS} "
 
 
 class SqlError(GrampusError):
@@ -40,12 +34,13 @@ class AccessDeniedError(SqlError):
 
 @dataclass(frozen=True)
 class SecretStatements:
-    """Statements of the administrator of one running instance, through its socket alone."""
+    """Statements of the administrator of one running instance."""
 
     host: Host
     daemon: str
     flavour: FlavourName
     password: SecretStr
+    port: AdminPort | None = None  # None: the server listens on its socket alone
 
     def run(self, sql: str, *, timeout_s: float = SQL_TIMEOUT_S) -> list[tuple[str, ...]]:
         """The rows that the statements answer with, as text; NULL is `NULL`.
@@ -54,32 +49,11 @@ class SecretStatements:
         Raises AccessDeniedError, SqlError, GrampusError with code `timeout`, and
         HostUnreachableError.
         """
-        for _ in range(CONNECTION_ATTEMPTS):
-            result = self._ask(sql, timeout_s)
-            if result.returncode == 0:
-                return [tuple(line.split("\t")) for line in result.stdout.splitlines()]
-            if _TOO_MANY_CONNECTIONS not in result.stderr:
-                break
-        raise explain_refusal(self.daemon, result.stderr)
-
-    def _ask(self, sql: str, timeout_s: float) -> CommandResult:
-        return self.host.run(
-            [
-                *("/bin/sh", "-c", _HAND_OVER, "administrator"),
-                CLIENT_PROGRAMS[self.flavour],
-                "--no-defaults",
-                f"--socket={RUN_IN_DAEMON / 'mysqld.sock'}",
-                f"--user={ADMIN_USER}",
-                "--default-character-set=utf8mb4",
-                f"--init-command={render_session_sql(self.flavour)}",
-                "--batch",
-                "--skip-column-names",
-            ],
-            stdin=f"{self.password.get_secret_value()}\n{sql}\n",
-            timeout_s=timeout_s,
-            check=False,
-            daemon=self.daemon,
-        )
+        client = AdminClient(self.host, self.daemon, self.flavour, self.password, self.port)
+        result = client.run(sql, what="secrets", timeout_s=timeout_s)
+        if result.returncode != 0:
+            raise explain_refusal(self.daemon, result.stderr)
+        return [tuple(line.split("\t")) for line in result.stdout.splitlines()]
 
 
 def secret_statements(
@@ -89,11 +63,13 @@ def secret_statements(
 
     Raises GrampusError with code `secrets-missing`.
     """
+    host = ports.fleet.host(spec.host)
     return SecretStatements(
-        ports.fleet.host(spec.host),
+        host,
         server_daemon_name(spec.name),
         spec.flavour,
         password or ports.credentials.load(spec.name).admin_password,
+        database_admin_port(spec, host.data_dir),
     )
 
 

@@ -24,6 +24,7 @@ from grampus.hosts.port import CommandResult
 from grampus.volumes.model import WritePath
 from tests.unit.bench.fakes import PASSWORD, FakeClock, FakeCommand, FakeServer
 from tests.unit.bench.paths.fakes import PathsHost
+from tests.unit.databases.client_words import with_statement
 
 MOUNTED = PurePosixPath("/data/volumes/bench-paths")
 # Transactions of each run that is played.
@@ -47,6 +48,7 @@ class DatabaseHost(PathsHost):
         check: bool = True,
         daemon: str | None = None,
     ) -> CommandResult:
+        argv, stdin = with_statement(argv, stdin)
         if argv[0] != "mysql":
             return super().run(argv, stdin=stdin, timeout_s=timeout_s, check=check, daemon=daemon)
         assert daemon in self.daemons

@@ -22,6 +22,7 @@ from grampus.databases.backup.service import DatabaseBackups
 from grampus.databases.layout import RUN_IN_DAEMON
 from grampus.databases.stopping import DISMISS
 from grampus.hosts.port import CommandResult
+from tests.unit.databases.client_words import with_statement
 from tests.unit.databases.fake_volumes import FakeVolumes
 from tests.unit.databases.fakes import FakeDaemon, FakeFile, FakeFleet, FakeHost, Fuse
 from tests.unit.databases.world import ADDRESSES, World
@@ -80,6 +81,7 @@ class LoggingHost(FakeHost):
     ) -> CommandResult:
         if argv[0] == "df":
             return CommandResult(tuple(argv), 0, f"Avail\n{self.free_bytes}\n", "")
+        argv, stdin = with_statement(argv, stdin)
         running = self.daemons.get(daemon or "")
         if running is not None and running.state == "running":
             said = self._ask(argv[-1], running, daemon or "")

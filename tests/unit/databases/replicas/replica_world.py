@@ -333,7 +333,7 @@ class ReplicatingHost(FakeHost):
         change = _CHANGE.search(stdin)
         if change is None:
             return super()._secret_statements(stdin, daemon)
-        code, said = super()._secret_statements(stdin.partition("\n")[0] + "\nDO 0;", daemon)
+        code, said = super()._secret_statements(stdin.partition("\n\n")[0] + "\n\nDO 0;", daemon)
         if code or daemon is None:
             return code, said
         authority = PurePosixPath(change["ca"]).relative_to(VOLUME_IN_DAEMON)

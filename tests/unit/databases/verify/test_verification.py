@@ -24,6 +24,7 @@ from grampus.state.locks import hold_lock
 from grampus.volumes.decide_scrub import ScrubReport
 from grampus.volumes.model import VolumeRecord
 
+from ..client_words import with_statement
 from ..world import World, database_events
 
 DAMAGED = DamagedObject(
@@ -89,6 +90,7 @@ def watch_checks(
         answering = host.run
 
         def run(argv: Sequence[str], answering: Any = answering, **options: Any) -> CommandResult:
+            argv, options["stdin"] = with_statement(argv, options.get("stdin"))
             if "CHECK TABLE" in argv[-1]:
                 asked.append(str(options["daemon"]))
             if refuse is not None and argv[-1] == render_check(("shop", "orders")):
@@ -179,6 +181,7 @@ def answer_checks(
         answering = host.run
 
         def run(argv: Sequence[str], answering: Any = answering, **options: Any) -> CommandResult:
+            argv, options["stdin"] = with_statement(argv, options.get("stdin"))
             if "CHECK TABLE" in argv[-1] and (said := answer(argv[-1])) is not None:
                 return CommandResult(tuple(argv), said[0], "", said[1])
             answered: CommandResult = answering(argv, **options)
