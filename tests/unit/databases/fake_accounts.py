@@ -61,15 +61,20 @@ def accounts_of(statements: str) -> dict[str, FakeAccount]:
 
 
 def are_up_to_date(statements: str) -> bool:
-    """Whether accounts are those of this release."""
-    made = [line for line in statements.splitlines() if line.startswith("CREATE USER")]
-    return any(f"'grampus.admin'@'{_AT_PORT}'" in line for line in made)
+    """Whether accounts are those of this release: the routine that says so is there."""
+    changes = [line for line in statements.splitlines() if "PROCEDURE" in line]
+    made = [line for line in changes if "mysql.grampus_kill_checked" in line.partition("(")[0]]
+    return bool(made) and made[-1].startswith("CREATE") and "version 2" in made[-1]
 
 
 def answer(statements: str, accounts: dict[str, FakeAccount]) -> str:
     """What the client prints for the questions among the statements."""
     if statements.startswith("SELECT Host FROM mysql.user"):
         return "localhost\n127.0.0.1\n"
+    if statements.startswith("SELECT User, Host FROM mysql.user"):
+        return "".join(
+            f"{user}\t{each.host}\n" for user, each in accounts.items() if each.host == "%"
+        )
     if "FROM mysql.user u" not in statements or "SELECT 'role', " in statements:
         return ""
     return "".join(

@@ -21,6 +21,7 @@ from grampus.databases.accounts import (
     ADMIN_GRANT,
     ADMIN_GUARD,
     ADMIN_USER,
+    KILL_ROUTINES,
     PORT_HOST,
     SOCKET_HOST,
     owner_grants,
@@ -99,6 +100,7 @@ def render_identity_sql(
         [
             *(_create(account, password) for account, password in passwords.items()),
             ADMIN_GRANT,
+            *KILL_ROUTINES,
             *owner_grants(flavour, credentials.user),
         ]
         if makes_accounts

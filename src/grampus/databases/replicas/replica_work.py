@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 
 from grampus.core.clock import wait_until
 from grampus.core.errors import GrampusError
+from grampus.databases.accounts import is_replica_account
 from grampus.databases.administrator import Administrator, administrator_of
 from grampus.databases.certificates import make_authority, name_replica_authority
 from grampus.databases.credentials import new_password
@@ -99,7 +100,8 @@ class ReplicaWork:
         self._trust(primary)
         password = new_password().get_secret_value()
         self._drop_accounts(primary, keeps_own=True)
-        secret_statements(self._ports, primary).run(render_account_sql(self._account, password))
+        sql = render_account_sql(primary.flavour, self._account, password)
+        secret_statements(self._ports, primary).run(sql)
         follow = render_follow_sql(
             self._spec.flavour,
             address=primary.address,
@@ -275,7 +277,7 @@ class ReplicaWork:
         if keeps_own:
             kept.add(self._account)
         rows = administrator_of(self._ports, primary).query(render_accounts_sql())
-        gone = sorted({row[0] for row in rows} - kept)
+        gone = sorted({row[0] for row in rows if is_replica_account(row[0])} - kept)
         if gone:
             secret_statements(self._ports, primary).run(render_drop_accounts_sql(gone))
 

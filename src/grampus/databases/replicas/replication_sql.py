@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from grampus.core.errors import GrampusError
+from grampus.databases.accounts import REPLICA_PREFIX, render_protection
 from grampus.databases.model import FlavourName
 
 # A name with a dot: no user of a database can be called so (`require_user_name`).
-ACCOUNT_PREFIX = "grampus.replica."
+ACCOUNT_PREFIX = REPLICA_PREFIX
 # How often a replica tries again to connect, for as long as it takes.
 RETRY_EVERY_S = 5
 # A link on which nothing was heard for so long counts as lost (the primary says something at
@@ -106,7 +107,7 @@ def render_accounts_sql() -> str:
     return f"SELECT User FROM mysql.user WHERE User LIKE '{ACCOUNT_PREFIX}%'"  # noqa: S608
 
 
-def render_account_sql(account: str, password: str) -> str:
+def render_account_sql(flavour: FlavourName, account: str, password: str) -> str:
     """SQL that makes the account, or gives it a new password. It is in no binary log.
 
     The password must need no quoting (see `credentials`).
@@ -116,6 +117,7 @@ def render_account_sql(account: str, password: str) -> str:
         f"CREATE USER IF NOT EXISTS '{account}'@'%' IDENTIFIED BY '{password}' REQUIRE SSL",
         f"ALTER USER '{account}'@'%' IDENTIFIED BY '{password}'",
         f"GRANT REPLICATION SLAVE ON *.* TO '{account}'@'%'",
+        *([render_protection(f"'{account}'@'%'")] if flavour == "mysql" else []),
     )
 
 

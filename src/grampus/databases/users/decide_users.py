@@ -10,7 +10,11 @@ from typing import Literal, get_args
 from pydantic import BaseModel, ConfigDict
 
 from grampus.core.errors import GrampusError, RefusedError, UsageError
-from grampus.databases.accounts import OWNER_RIGHTS, SYSTEM_SCHEMA_RIGHTS, TAKEN_USER_NAMES
+from grampus.databases.accounts import (
+    TAKEN_USER_NAMES,
+    render_kill_grant_if_there,
+    render_owner_rights,
+)
 from grampus.databases.model import FlavourName
 
 UserRole = Literal["read", "write", "admin"]
@@ -25,7 +29,7 @@ RESERVED_USER_NAMES = TAKEN_USER_NAMES | {
 
 _READ = "SELECT, SHOW VIEW"
 _WRITE = f"{_READ}, INSERT, UPDATE, DELETE, EXECUTE, CREATE TEMPORARY TABLES, LOCK TABLES"
-_RIGHTS: dict[UserRole, str] = {"read": _READ, "write": _WRITE, "admin": OWNER_RIGHTS}
+_RIGHTS: dict[UserRole, str] = {"read": _READ, "write": _WRITE}
 _WHAT: dict[UserRole, str] = {
     "read": "reads every schema",
     "write": "reads and changes rows of every schema",
@@ -85,21 +89,14 @@ def describe_role(role: str) -> str:
 def render_preset(flavour: FlavourName, role: UserRole) -> list[str]:
     """Statements that make one of the roles of Grampus's own; they may be repeated."""
     name = _preset_name(flavour, role)
-    grant_option = " WITH GRANT OPTION" if role == "admin" else ""
-    if flavour == "mysql":
-        further = ", CREATE ROLE, DROP ROLE" if role == "admin" else ""
-        kept_out = SYSTEM_SCHEMA_RIGHTS if role == "admin" else _RIGHTS[role]
-        return [
-            f"CREATE ROLE IF NOT EXISTS {name}",
-            f"GRANT {_RIGHTS[role]}{further} ON *.* TO {name}{grant_option}",
-            # Partial revokes: the hashes of all passwords are in that schema.
-            f"REVOKE {kept_out} ON mysql.* FROM {name}",
-        ]
-    further = ", SLAVE MONITOR, BINLOG MONITOR" if role == "admin" else ""
-    return [
-        f"CREATE ROLE IF NOT EXISTS {name}",
-        f"GRANT {_RIGHTS[role]}{further} ON *.* TO {name}{grant_option}",
-    ]
+    made = f"CREATE ROLE IF NOT EXISTS {name}"
+    if role == "admin":
+        rights = [*render_owner_rights(flavour, name), *render_kill_grant_if_there(name)]
+        return [made, *(statement.removesuffix(";") for statement in rights)]
+    granted = f"GRANT {_RIGHTS[role]} ON *.* TO {name}"
+    # Partial revokes: the hashes of all passwords are in that schema.
+    kept_out = [f"REVOKE {_RIGHTS[role]} ON mysql.* FROM {name}"] if flavour == "mysql" else []
+    return [made, granted, *kept_out]
 
 
 def render_add_sql(flavour: FlavourName, user: str, role: str, password: str) -> str:
