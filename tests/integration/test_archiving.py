@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.integration.test_backup import purge_binary_logs, remove
+from tests.system.administrator import begin_binary_log
 from tests.system.command_line import CommandLine
 
 NAMES, RESTORED = ("b-lag1", "b-lag2"), "b-joined"
@@ -114,7 +115,8 @@ def test_gap_makes_one_backup_of_a_schedule_due(
     schedule(lab, name, tmp_path / "shelf")
     try:
         assert due(lab)["taken"] is not None
-        lab.ok("db", "connect", name, "-e", f"FLUSH BINARY LOGS; {INSERT}")
+        begin_binary_log(lab, name)
+        lab.ok("db", "connect", name, "-e", INSERT)
         purge_binary_logs(lab, name, lab.sql(name, "SHOW BINARY LOGS")[-1][0])
         looks = [due(lab) for _ in range(4)]
     finally:
@@ -132,8 +134,10 @@ def test_restore_reads_what_was_joined(
     rows = "SELECT COUNT(*), SUM(CRC32(v)) FROM t.r"
     try:
         lab.ok("serve", "--once")  # the backup, and all logs until now
-        for statement in (INSERT, f"{INSERT}; FLUSH BINARY LOGS", f"{INSERT}; DO SLEEP(2)"):
-            lab.ok("db", "connect", name, "-e", statement)
+        for after in (None, begin_binary_log, None):
+            lab.ok("db", "connect", name, "-e", f"{INSERT}; DO SLEEP(2)")
+            if after is not None:
+                after(lab, name)
             lab.ok("serve", "--once")
         lab.ok("serve", "--once")  # what the one before joined is dropped
         until = shown(lab, name)["restorable_until"]

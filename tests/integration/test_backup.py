@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.system.administrator import as_administrator, begin_binary_log
 from tests.system.command_line import KILLED, CommandLine
 
 SOURCE, RESTORED = "b-src", "b-new"
@@ -177,7 +176,8 @@ def test_any_archived_moment_comes_back(lab: CommandLine, source: str, tmp_path:
     # A moment that is later than the insert and earlier than the drop, to the second.
     (moment,) = lab.sql(source, "DO SLEEP(2); SELECT UTC_TIMESTAMP()")[-1]
     lab.ok("db", "connect", source, "-e", "DO SLEEP(2); DROP TABLE t.r")
-    lab.ok("db", "connect", source, "-e", "FLUSH BINARY LOGS; CREATE TABLE t.later (id INT)")
+    begin_binary_log(lab, source)
+    lab.ok("db", "connect", source, "-e", "CREATE TABLE t.later (id INT)")
     restore = ("db", "restore", RESTORED, "--from", str(shelf), "--time", moment)
     refused = lab.run(*restore)
     assert refused.code == 4, refused.stderr
@@ -195,7 +195,8 @@ def test_gap_in_binary_logs_is_an_error_and_never_skipped(
     shelf = tmp_path / "shelf"
     archive = ("db", "backup", "archive", source, "--to", str(shelf))
     lab.ok(*archive)
-    lab.ok("db", "connect", source, "-e", "FLUSH BINARY LOGS; INSERT INTO t.r (v) VALUES ('x')")
+    begin_binary_log(lab, source)
+    lab.ok("db", "connect", source, "-e", "INSERT INTO t.r (v) VALUES ('x')")
     last = lab.sql(source, "SHOW BINARY LOGS")[-1][0]
     purge_binary_logs(lab, source, last)
     for _ in range(2):
@@ -208,14 +209,4 @@ def test_gap_in_binary_logs_is_an_error_and_never_skipped(
 
 def purge_binary_logs(lab: CommandLine, name: str, before: str) -> None:
     """As their expiry does; the owner of a database may not."""
-    tag = lab.json("lab", "status")["spec"]["tag"]
-    secrets = json.loads((lab.home / "secrets" / lab.lab / f"{name}.json").read_text())
-    host = lab.json("db", "show", name)["host"]
-    options = (
-        f"[client]\nuser=grampus.admin\npassword={secrets['admin_password']}\n"
-        "socket=/run/mysqld/mysqld.sock\n"
-    )
-    client = ("mysql", "--defaults-file=/dev/stdin", "-e", f"PURGE BINARY LOGS TO '{before}'")
-    runc = ("runc", "--root", f"/run/grampus/{tag}/runc", "exec", "--user", "64050:64050")
-    daemon = f"{host}.mysqld-{name}"
-    subprocess.run([*runc, daemon, *client], input=options, text=True, check=True)
+    as_administrator(lab, name, f"PURGE BINARY LOGS TO '{before}'")

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.system.administrator import begin_binary_log
 from tests.system.command_line import KILLED, CommandLine
 
 SOURCE, SECOND, RESTORED = "b-place", "b-place-2", "b-placed"
@@ -142,7 +143,7 @@ def test_bucket_of_the_labs_own_gateway(lab: CommandLine, source: str) -> None:
         restore = ("db", "restore", RESTORED, "--from", url, *keys)
         too_late = lab.run(*restore, "--time", moment)
         assert too_late.code == 4, too_late.stderr
-        lab.ok("db", "connect", source, "-e", "FLUSH BINARY LOGS")
+        begin_binary_log(lab, source)
         lab.ok(*archive)
         lab.ok(*restore, "--time", moment)
         assert lab.sql(RESTORED, SUM) == wanted

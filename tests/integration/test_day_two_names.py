@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.system.administrator import as_administrator
 from tests.system.command_line import KILLED, CommandLine
 from tests.system.images import pool_contents
-from tests.system.machine import lab_container
+from tests.system.machine import lab_container, wait_for
 
 _CLIENTS = {
     "mysql": ("mysql", "--ssl-mode=REQUIRED"),
@@ -60,6 +62,85 @@ def shop(lab: CommandLine) -> Iterator[CommandLine]:
 def option_file_of(shop: CommandLine, user: str) -> Path:
     """What a user of the database logs in with."""
     return shop.home / "secrets" / shop.lab / "names.users" / f"{user}.cnf"
+
+
+# What a master user of a managed service may, and what would give the server away (INV-79).
+ALLOWED = (
+    "CREATE USER other IDENTIFIED BY 'Other1'; GRANT SELECT ON *.* TO other",
+    "CREATE ROLE made; GRANT made TO other; DROP ROLE made",
+    "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO other",
+    "CREATE DEFINER = 'nobody'@'%' VIEW app.v AS SELECT 1",
+    "CREATE DEFINER = 'other'@'%' PROCEDURE app.p() SELECT 1; SHOW CREATE PROCEDURE app.p",
+    "XA RECOVER",
+    "FLUSH TABLES; FLUSH STATUS; FLUSH USER_RESOURCES; FLUSH OPTIMIZER_COSTS; FLUSH PRIVILEGES",
+    "SHOW BINARY LOGS; SHOW BINARY LOG STATUS",
+    "SELECT COUNT(*) FROM mysql.slow_log",
+)
+ADMINS = ("'grampus.admin'@'localhost'", "'grampus.admin'@'127.0.0.1'", "'root'@'localhost'")
+FORBIDDEN = (
+    *(f"CREATE DEFINER = {admin} PROCEDURE app.q() SELECT 1" for admin in ADMINS),
+    *(f"CREATE DEFINER = {admin} VIEW app.w AS SELECT 1" for admin in ADMINS),
+    *(f"GRANT {admin} TO other" for admin in ADMINS),
+    *(f"ALTER USER {admin} IDENTIFIED BY 'x'" for admin in ADMINS),
+    *(f"DROP USER {admin}" for admin in ADMINS),
+    *(f"SHOW CREATE USER {admin}" for admin in ADMINS),
+    "SELECT * FROM mysql.user",
+    "GRANT SELECT ON mysql.* TO other",
+    "CREATE VIEW app.u AS SELECT * FROM mysql.user",
+    "UPDATE mysql.user SET user = 'x'",
+    "DROP PROCEDURE mysql.grampus_kill",
+    "CALL mysql.grampus_kill_checked(1)",
+    "SET SESSION sql_log_bin = 0",
+    "SET GLOBAL max_connections = 5",
+    "RESET BINARY LOGS AND GTIDS",
+    "FLUSH BINARY LOGS",
+    "PURGE BINARY LOGS BEFORE NOW()",
+    "SELECT 1 INTO OUTFILE '/var/lib/mysql/data/x'",
+    "SHUTDOWN",
+)
+
+
+def test_the_owner_does_what_a_master_user_may_and_nothing_to_grampus(shop: CommandLine) -> None:
+    owner = shop.home / "secrets" / shop.lab / "names.cnf"
+    try:
+        for statement in ALLOWED:
+            code, said = login(shop, "names", owner, statement)
+            assert code == 0, f"{statement}: {said}"
+        for statement in FORBIDDEN:
+            code, said = login(shop, "names", owner, statement)
+            assert (code, "denied" in said) == (1, True), f"{statement}: {said}"
+        as_other = owner.read_text().replace("user=names\n", "user=other\n")
+        file = shop.home / "other.cnf"
+        file.write_text(re.sub(r"password=.*", "password=Other1", as_other))
+        assert "denied" in login(shop, "names", file, "SELECT * FROM mysql.user")[1]
+    finally:
+        tidy = (
+            "DROP VIEW IF EXISTS app.v; DROP PROCEDURE IF EXISTS app.p; DROP USER IF EXISTS other"
+        )
+        login(shop, "names", owner, tidy)
+
+
+def session_that_runs(shop: CommandLine, sql: str) -> str:
+    """The number of the session that runs `sql`, once one does."""
+    asks = f"select id from information_schema.processlist where info = '{sql}'"
+    wait_for(lambda: as_administrator(shop, "names", asks) != "", f"a session that runs {sql}")
+    return as_administrator(shop, "names", asks).strip()
+
+
+def test_a_session_of_an_application_is_ended_and_one_of_grampus_is_not(shop: CommandLine) -> None:
+    owner = shop.home / "secrets" / shop.lab / "names.cnf"
+    reports = option_file_of(shop, "reports")
+    with ThreadPoolExecutor() as pool:
+        long = pool.submit(login, shop, "names", reports, "do sleep(60)")
+        number = session_that_runs(shop, "do sleep(60)")
+        assert login(shop, "names", owner, f"kill {number}")[0] == 1
+        assert login(shop, "names", owner, f"call mysql.grampus_kill({number})")[0] == 0
+        assert "Lost connection" in long.result()[1]
+        own = pool.submit(as_administrator, shop, "names", "do sleep(5)")
+        number = session_that_runs(shop, "do sleep(5)")
+        code, said = login(shop, "names", owner, f"call mysql.grampus_kill({number})")
+        assert (code, "Unknown thread id" in said) == (1, True)
+        own.result()
 
 
 def test_a_reader_reads_and_does_not_write(shop: CommandLine) -> None:

@@ -36,12 +36,14 @@ def db_connect(
     """Open a client at this terminal, or run SQL (-e, or on stdin)."""
     with work_on_databases(lab) as (session, databases):
         at = database_replicas(session).choose_reader(name) if read_only else name
-        client = databases.client_argv(at, execute)
+        is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+        draws_tables = is_terminal and execute is not None
+        client = databases.client_argv(at, execute, draws_tables=draws_tables)
         host = session.fleet().host(client.host)
-        tty = sys.stdin.isatty() and sys.stdout.isatty() and execute is None
+        tty = is_terminal and execute is None
         argv = host.terminal_argv(client.argv, daemon=client.daemon, tty=tty)
     sys.stdout.flush()
-    code = run_in_foreground(argv)
+    code = run_in_foreground(argv, client.stdin)
     if code != 0:
         # The client runs in the server's container, and goes with it: most often it is killed
         # before it can say a word, sometimes it just says that the connection is lost.

@@ -11,8 +11,9 @@ from types import FrameType
 KILLED = 128 + signal.SIGKILL
 
 
-def run_in_foreground(argv: Sequence[str]) -> int:
-    """The exit code of `argv`, which has our stdin, stdout, stderr and terminal.
+def run_in_foreground(argv: Sequence[str], stdin: str | None = None) -> int:
+    """The exit code of `argv`, which has our stdout, stderr and terminal, and reads `stdin` (None:
+    ours).
 
     Ctrl-C is for the program to act on, and not for us. Of a program that a signal ended, the code
     is what a shell gives: 128 and the signal. Raises FileNotFoundError.
@@ -23,7 +24,8 @@ def run_in_foreground(argv: Sequence[str]) -> int:
 
     former = signal.signal(signal.SIGINT, leave_it_to_the_program)
     try:
-        code = subprocess.run(argv, check=False).returncode
+        content = None if stdin is None else stdin.encode()
+        code = subprocess.run(argv, input=content, check=False).returncode
     finally:
         signal.signal(signal.SIGINT, former)
     return code if code >= 0 else 128 - code

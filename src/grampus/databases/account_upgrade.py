@@ -12,8 +12,11 @@ from grampus.databases.accounts import (
     render_account_upgrade_sql,
     render_upgraded_accounts_sql,
 )
-from grampus.databases.administrator import REFUSALS, administrator_of
-from grampus.databases.credentials import Credentials
+from grampus.databases.administrator import (
+    REFUSALS,
+    administrator_of,
+    writing_as_administrator,
+)
 from grampus.databases.model import DatabaseSpec
 from grampus.databases.step_ports import StepPorts
 from grampus.databases.users.secret_statements import (
@@ -24,9 +27,6 @@ from grampus.databases.users.secret_statements import (
 )
 
 _PASSED_OVER = REFUSALS | {SqlError.default_code, AccessDeniedError.default_code}
-# A replica of MySQL lets not even its administrator write. Its users cannot meanwhile either:
-# `read_only` stays on.
-_OPEN, _CLOSE = "SET GLOBAL super_read_only = OFF;", "SET GLOBAL super_read_only = ON;"
 
 
 def ensure_accounts(ports: StepPorts, spec: DatabaseSpec) -> None:
@@ -36,9 +36,11 @@ def ensure_accounts(ports: StepPorts, spec: DatabaseSpec) -> None:
     `secrets-missing`, and HostUnreachableError.
     """
     try:
-        if administrator_of(ports, spec).query(ACCOUNTS_SQL) == [("1",)]:
+        administrator = administrator_of(ports, spec)
+        if administrator.query(ACCOUNTS_SQL) == [("1",)]:
             return
-        bring_up_to_date(secret_statements(ports, spec), spec, ports.credentials.load(spec.name))
+        with writing_as_administrator(administrator, is_replica=spec.replica_of is not None):
+            _bring_up_to_date(secret_statements(ports, spec), ports, spec)
     except GrampusError as error:
         if error.code not in _PASSED_OVER:
             raise
@@ -48,20 +50,12 @@ def ensure_accounts(ports: StepPorts, spec: DatabaseSpec) -> None:
         )
 
 
-def bring_up_to_date(
-    server: SecretStatements, spec: DatabaseSpec, credentials: Credentials
-) -> None:
-    """The accounts of a server of an earlier release changed. Raises what `server.run` raises."""
-    sql = render_account_upgrade_sql(
-        spec.flavour,
-        admin_password=credentials.admin_password.get_secret_value(),
-        found=server.run(render_upgraded_accounts_sql(credentials.user)),
+def _bring_up_to_date(server: SecretStatements, ports: StepPorts, spec: DatabaseSpec) -> None:
+    credentials = ports.credentials.load(spec.name)
+    server.run(
+        render_account_upgrade_sql(
+            spec.flavour,
+            admin_password=credentials.admin_password.get_secret_value(),
+            found=server.run(render_upgraded_accounts_sql(credentials.user)),
+        )
     )
-    is_closed = spec.flavour == "mysql" and spec.replica_of is not None
-    if not is_closed:
-        server.run(sql)
-        return
-    try:
-        server.run(f"{_OPEN}\n{sql}")
-    finally:
-        server.run(_CLOSE)

@@ -149,6 +149,24 @@ def observer_of(ports: StepPorts, spec: DatabaseSpec) -> Administrator:
     return replace(administrator_of(ports, spec), only_looks=True)
 
 
+@contextmanager
+def writing_as_administrator(administrator: Administrator, *, is_replica: bool) -> Iterator[None]:
+    """Meanwhile the administrator may write to a replica; still nobody else may (INV-40).
+
+    `read_only` stays on, which holds for all users without CONNECTION_ADMIN. MariaDB's
+    administrator may write past it anyway. One that was cut off is followed by another, or by a
+    start, which sets both.
+    """
+    if not is_replica or administrator.flavour != "mysql":
+        yield
+        return
+    administrator.query("SET GLOBAL super_read_only = OFF")
+    try:
+        yield
+    finally:
+        administrator.query("SET GLOBAL super_read_only = ON")
+
+
 def classify_failure(
     statements: str, result: CommandResult, database: str = ""
 ) -> StatementFailedError:

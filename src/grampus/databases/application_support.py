@@ -28,6 +28,7 @@ from grampus.databases.administrator import (
     Administrator,
     administrator_of,
     classify_failure,
+    writing_as_administrator,
 )
 from grampus.databases.first_tables import HASHING_COMPONENT, NO_ZONES_CODE, render_load_script
 from grampus.databases.layout import CLIENT_PROGRAMS
@@ -115,7 +116,7 @@ def load_time_zones(administrator: Administrator, *, is_replica: bool) -> None:
     and what `Administrator.query` raises.
     """
     flavour = administrator.flavour
-    with _writing_to_replica(administrator, is_replica=is_replica):
+    with writing_as_administrator(administrator, is_replica=is_replica):
         result = administrator.host.run(
             ["sh", "-c", render_load_script(flavour, CLIENT_PROGRAMS[flavour])],
             stdin=render_admin_options(administrator.password, flavour),
@@ -143,23 +144,5 @@ def _lacks_hashing(administrator: Administrator) -> bool:
 
 def _install_hashing(administrator: Administrator, *, is_replica: bool) -> None:
     """To be asked of a server that lacks it."""
-    with _writing_to_replica(administrator, is_replica=is_replica):
+    with writing_as_administrator(administrator, is_replica=is_replica):
         administrator.query(INSTALL_SQL, timeout_s=INSTALL_TIMEOUT_S)
-
-
-@contextmanager
-def _writing_to_replica(administrator: Administrator, *, is_replica: bool) -> Iterator[None]:
-    """Meanwhile the administrator may write to a replica; still nobody else may (INV-40).
-
-    `read_only` stays on, which holds for all users without CONNECTION_ADMIN. MariaDB's
-    administrator may write past it anyway. One that was cut off is followed by another, or by a
-    start, which sets both.
-    """
-    if not is_replica or administrator.flavour != "mysql":
-        yield
-        return
-    administrator.query("SET GLOBAL super_read_only = OFF")
-    try:
-        yield
-    finally:
-        administrator.query("SET GLOBAL super_read_only = ON")

@@ -215,9 +215,12 @@ class DatabaseService:
         self._records.get(name)
         return self._credentials.option_file(name)
 
-    def client_argv(self, name: str, sql: str | None = None) -> ClientCommand:
+    def client_argv(
+        self, name: str, sql: str | None = None, *, draws_tables: bool = False
+    ) -> ClientCommand:
         """The client to run in the instance's daemon, logged in as the database's user.
 
+        `sql` is what it runs instead of what the user types; `draws_tables` as `view.client_argv`.
         Raises NotFoundError, RefusedError with code `not-running`.
         """
         endpoint = self.endpoint(name)
@@ -230,8 +233,10 @@ class DatabaseService:
                 else "Bring its host back, then try again.",
                 code="not-running",
             )
-        argv = client_argv(view.record.spec.flavour, endpoint.option_file, sql)
-        return ClientCommand(endpoint.host, endpoint.daemon, argv)
+        flavour = view.record.spec.flavour
+        argv = client_argv(flavour, endpoint.option_file, draws_tables=draws_tables)
+        stdin = None if sql is None else f"{sql}\n"
+        return ClientCommand(endpoint.host, endpoint.daemon, argv, stdin)
 
     # -- change -------------------------------------------------------------------------------
 

@@ -46,6 +46,7 @@ class ClientCommand:
     host: str
     daemon: str
     argv: tuple[str, ...]
+    stdin: str | None = None  # SQL to run; None: whatever the user types or pipes
 
 
 def classify_status(
@@ -107,8 +108,13 @@ def render_reading_command(client_command: str, address: str, authorities: str) 
     return f"{client_command} --host={address} --ssl-ca={shlex.quote(authorities)}"
 
 
-def client_argv(flavour: FlavourName, option_file: str, sql: str | None) -> tuple[str, ...]:
-    """The client inside the daemon: interactive, or with `sql` to run."""
+def client_argv(
+    flavour: FlavourName, option_file: str, *, draws_tables: bool = False
+) -> tuple[str, ...]:
+    """The client inside the daemon. What it runs comes on stdin: SQL may hold anybody's data.
+
+    `draws_tables`: as at a terminal, also when its stdin is none.
+    """
     # Unbuffered: a program that feeds statements through a pipe sees each answer at once.
     argv = (CLIENT_PROGRAMS[flavour], f"--defaults-file={option_file}", "--unbuffered")
-    return argv if sql is None else (*argv, "--execute", sql)
+    return (*argv, "--table") if draws_tables else argv

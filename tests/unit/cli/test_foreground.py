@@ -36,3 +36,8 @@ def test_ctrl_c_is_for_the_program_and_afterwards_ours_again() -> None:
         timeout=60,
     )
     assert finished.stdout == "caught\n5 True\n", finished.stderr
+
+
+def test_what_a_program_is_to_read_is_on_no_command_line(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run_in_foreground(["cat"], "SELECT 'x';\n") == 0
+    assert capfd.readouterr().out == "SELECT 'x';\n"

@@ -6,10 +6,9 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from grampus.databases.account_upgrade import bring_up_to_date
+from grampus.databases.account_upgrade import ensure_accounts
 from grampus.databases.accounts import ACCOUNTS_SQL, render_account_upgrade_sql
 from grampus.databases.model import FlavourName
-from grampus.databases.users.secret_statements import SqlError
 
 from .fakes import FakeFile
 from .world import World
@@ -108,21 +107,15 @@ def test_the_last_statement_says_that_all_others_were_carried_out(flavour: Flavo
 
 
 def test_a_replica_is_open_to_its_administrator_alone_meanwhile(world: World) -> None:
-    """INV-40. MySQL's `super_read_only` is closed again also when a statement fails."""
+    """INV-40: `read_only` stays on, and MySQL's `super_read_only` is set again."""
     world.create()
+    _of_an_earlier_release(world)
+    host, ports = world.hosts["h1"], world.service().operations.ports
+    opened, closed = (f"SET GLOBAL super_read_only = {word}" for word in ("OFF", "ON"))
+    host.admin_answers |= {opened: "", closed: ""}
     spec = world.service().get("demo").spec.model_copy(update={"replica_of": "primary"})
-    credentials = world.service().operations.credentials.load("demo")
-    said: list[str] = []
-
-    class Server:
-        def run(self, sql: str) -> list[tuple[str, ...]]:
-            said.append(sql)
-            if "CREATE USER" in sql:
-                raise SqlError("The table is full.")
-            return []
-
-    with pytest.raises(SqlError):
-        bring_up_to_date(Server(), spec, credentials)  # type: ignore[arg-type]
-    assert said[1].startswith("SET GLOBAL super_read_only = OFF;\n")
-    assert "SET GLOBAL read_only" not in said[1]
-    assert said[2] == "SET GLOBAL super_read_only = ON;"
+    host.commands.clear()
+    ensure_accounts(ports, spec)
+    said = [argv[3] if argv[0] == "/bin/sh" else argv[-1] for argv in host.commands]
+    assert said == [ACCOUNTS_SQL, opened, "secrets", "secrets", closed]
+    assert f"CREATE USER {AT_PORT}" in _accounts(world).content

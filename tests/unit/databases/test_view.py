@@ -60,12 +60,12 @@ def test_a_database_without_its_volume_says_so_whether_its_server_has_noticed_or
 def test_client_commands_name_a_file_and_no_password() -> None:
     command = render_client_command("mariadb", "/var/lib/my grampus/demo.cnf")
     assert command == "mariadb --defaults-extra-file='/var/lib/my grampus/demo.cnf'"
-    assert client_argv("mysql", "/d/client.cnf", None) == (
+    assert client_argv("mysql", "/d/client.cnf") == (
         "mysql",
         "--defaults-file=/d/client.cnf",
         "--unbuffered",
     )
-    assert client_argv("mysql", "/d/c", "SELECT 1; -- x")[-2:] == ("--execute", "SELECT 1; -- x")
+    assert client_argv("mysql", "/d/c", draws_tables=True)[-1] == "--table"
 
 
 @pytest.mark.parametrize(

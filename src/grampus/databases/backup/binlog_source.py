@@ -34,7 +34,7 @@ class BinlogSource:
                 return head
         raise GrampusError(
             f"The binary log {file.name} does not say which transactions were before it.",
-            "Run FLUSH BINARY LOGS in the database, then try again.",
+            "`grampus db restart NAME` begins a new one; then try again.",
             code="archive-short",
         )
 

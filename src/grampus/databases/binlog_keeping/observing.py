@@ -67,7 +67,7 @@ def observe_previous(administrator: Administrator, log: str) -> GtidSet:
             return parse_gtid_set(administrator.flavour, text)
     raise GrampusError(
         f"The binary log {log} does not say which transactions were before it.",
-        "Run FLUSH BINARY LOGS in the database, then try again.",
+        "`grampus db restart NAME` begins a new one; then try again.",
     )
 
 

@@ -1,0 +1,35 @@
+"""Statements of a database's administrator, which its owner may not give."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+from tests.system.command_line import CommandLine
+
+
+def as_administrator(lab: CommandLine, name: str, sql: str) -> str:
+    """What the client prints in the container of the database's server (MySQL)."""
+    tag = lab.json("lab", "status")["spec"]["tag"]
+    secrets = json.loads((lab.home / "secrets" / lab.lab / f"{name}.json").read_text())
+    host = lab.json("db", "show", name)["host"]
+    options = (
+        f"[client]\nuser=grampus.admin\npassword={secrets['admin_password']}\n"
+        "socket=/run/mysqld/mysqld.sock\n"
+    )
+    client = ("mysql", "--defaults-file=/dev/stdin", "-BN", "-e", sql)
+    runc = ("runc", "--root", f"/run/grampus/{tag}/runc", "exec", "--user", "64050:64050")
+    finished = subprocess.run(
+        [*runc, f"{host}.mysqld-{name}", *client],
+        input=options,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    return finished.stdout
+
+
+def begin_binary_log(lab: CommandLine, name: str) -> None:
+    """The server goes on in a new binary log, as when the one before is full."""
+    as_administrator(lab, name, "FLUSH BINARY LOGS")
