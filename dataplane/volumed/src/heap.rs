@@ -11,7 +11,7 @@ use std::mem;
 use crate::process;
 
 /// Less than this is not worth the call, and is soon needed again.
-const KEPT_BYTES: usize = 4 << 20;
+const KEPT_BYTES: usize = 1 << 20;
 /// So much is given back at a time: the allocator's users wait meanwhile.
 const STEP_BYTES: usize = 64 << 20;
 /// What freed pieces may wait in for the thread that freed them, over all threads. tcmalloc's own
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn what_is_free_is_given_back_in_steps_and_a_little_is_kept() {
-        for (free_mib, step_mib) in [(0, None), (3, None), (4, Some(4)), (600, Some(64))] {
+        for (free_mib, step_mib) in [(0, None), (1, Some(1)), (4, Some(4)), (600, Some(64))] {
             assert_eq!(decide_step(free_mib << 20), step_mib.map(|mib: usize| mib << 20));
         }
     }

@@ -51,6 +51,13 @@ pub const DEFAULT_CEPH_OPTIONS: [(&str, &str); 7] = [
 /// zeros.)
 pub const ENCRYPTED_CEPH_OPTIONS: [(&str, &str); 1] = [("rbd_sparse_read_threshold_bytes", "1")];
 
+/// The journal's own default: a busy volume fills it, and an idle one takes none of it.
+pub const DEFAULT_JOURNAL_MEMORY_BYTES: u64 = 256 << 20;
+/// With less a single batch would fill it.
+pub const MIN_JOURNAL_MEMORY_BYTES: u64 = 16 << 20;
+/// More than the longest ring holds brings nothing.
+pub const MAX_JOURNAL_MEMORY_BYTES: u64 = 1 << 30;
+
 /// From the opening on: a file system is mounted right then, and replays its log.
 const READS_AHEAD_FOR: Duration = Duration::from_secs(60);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -77,6 +84,8 @@ pub struct RbdSource {
     /// What the volume has, or may have, on this host's own disk. Needed with
     /// [`WritePath::Cache`].
     pub local: Option<LocalPlace>,
+    /// What the data in the journal that waits to be applied may take of this process's memory.
+    pub journal_memory_bytes: u64,
     /// Open the volume without what a damaged journal has lost.
     pub accept_damage: bool,
     /// The key of an image that is encrypted. It stays: the image may be opened again.
@@ -395,6 +404,7 @@ mod tests {
             lock: true,
             write_path: WritePath::Direct,
             local: None,
+            journal_memory_bytes: DEFAULT_JOURNAL_MEMORY_BYTES,
             accept_damage: false,
             secret: None,
         };
