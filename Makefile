@@ -89,6 +89,11 @@ crashes: setup ## Real crashes of volumes and databases, into docs/proof (root; 
 harness-cost: setup ## What watching takes of a benchmark's throughput, into docs/proof (root; 40 minutes)
 	$(VENV)/python -m tests.proof.harness_cost
 
+# GRAMPUS_DENSITY_VOLUMES=N and GRAMPUS_DENSITY_LOAD_S=N say how many, and how long under load.
+.PHONY: density
+density: setup ## Memory and threads of 50 volumes on one host, into docs/proof (root; fifteen minutes)
+	$(VENV)/python -m tests.proof.density
+
 .PHONY: operations
 operations: setup ## Each operation on a database under load, 200 MB and 5 GB, into docs/proof (root; an hour)
 	$(VENV)/python -m tests.proof.operations
