@@ -3,6 +3,7 @@
 use std::ops::{Deref, DerefMut};
 
 use crate::error::LimitError;
+use crate::mapping::Mapping;
 
 /// The most that one read or write may carry: 16 MiB. FUSE sends at most 1 MiB at a time.
 pub const MAX_TRANSFER_BYTES: usize = 16 << 20;
@@ -11,6 +12,10 @@ pub const MAX_TRANSFER_BYTES: usize = 16 << 20;
 /// one page where the kernel copies or pins it. (An allocator's large blocks begin 16 bytes late.)
 const ALIGNMENT_BYTES: usize = 4096;
 
+/// Buffers of zeros from this length on are pages of the kernel's, which take what was touched of
+/// them. Below it a call into the kernel would cost more than the memory is worth.
+const MAPPED_FROM_BYTES: usize = 128 << 10;
+
 /// Memory of fixed capacity, of which the first `len()` bytes are in use.
 ///
 /// It travels with its request and comes back with the outcome, so a front end allocates its
@@ -18,23 +23,46 @@ const ALIGNMENT_BYTES: usize = 4096;
 /// call into librbd may point at them.
 #[derive(Debug)]
 pub struct Buffer {
-    bytes: Box<[u8]>,
+    bytes: Memory,
     /// What lies before the first byte of the buffer, for its alignment.
     skipped_bytes: usize,
     capacity_bytes: usize,
     used_bytes: usize,
 }
 
+/// Whose memory it is.
+#[derive(Debug)]
+enum Memory {
+    Allocated(Box<[u8]>),
+    Mapped(Mapping),
+}
+
 impl Buffer {
-    /// A buffer of zeros, all in use, that begins at a page's start.
+    /// A buffer of zeros, all in use, that begins at a page's start. A long one takes no memory
+    /// before it is used.
     ///
     /// # Errors
     /// [`LimitError::Buffer`] past [`MAX_TRANSFER_BYTES`].
     pub fn zeroed(capacity_bytes: usize) -> Result<Self, LimitError> {
         let used_bytes = within(capacity_bytes, MAX_TRANSFER_BYTES)?;
+        let mapped = (used_bytes >= MAPPED_FROM_BYTES).then(|| Mapping::new(used_bytes));
+        if let Some(Ok(mapping)) = mapped {
+            let bytes = Memory::Mapped(mapping);
+            return Ok(Self { bytes, skipped_bytes: 0, capacity_bytes: used_bytes, used_bytes });
+        }
+        // Short, or the kernel refuses another mapping.
         let bytes = vec![0; used_bytes + ALIGNMENT_BYTES].into_boxed_slice();
         let skipped_bytes = bytes.as_ptr().align_offset(ALIGNMENT_BYTES).min(ALIGNMENT_BYTES);
+        let bytes = Memory::Allocated(bytes);
         Ok(Self { bytes, skipped_bytes, capacity_bytes: used_bytes, used_bytes })
+    }
+
+    /// Give the memory behind the first `kept_bytes` of the capacity back to the kernel, where it
+    /// came from there; it reads as zeros then. The bytes keep their address.
+    pub fn release_behind(&mut self, kept_bytes: usize) {
+        if let Memory::Mapped(mapping) = &mut self.bytes {
+            mapping.release_behind(kept_bytes);
+        }
     }
 
     /// The most it can hold, in bytes.
@@ -62,8 +90,28 @@ impl TryFrom<Vec<u8>> for Buffer {
 
     fn try_from(bytes: Vec<u8>) -> Result<Self, LimitError> {
         let used_bytes = within(bytes.len(), MAX_TRANSFER_BYTES)?;
-        let bytes = bytes.into_boxed_slice();
+        let bytes = Memory::Allocated(bytes.into_boxed_slice());
         Ok(Self { bytes, skipped_bytes: 0, capacity_bytes: used_bytes, used_bytes })
+    }
+}
+
+impl Deref for Memory {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Allocated(bytes) => bytes,
+            Self::Mapped(mapping) => mapping,
+        }
+    }
+}
+
+impl DerefMut for Memory {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        match self {
+            Self::Allocated(bytes) => bytes,
+            Self::Mapped(mapping) => mapping,
+        }
     }
 }
 
@@ -107,6 +155,46 @@ mod tests {
             assert_eq!(buffer.as_ptr().align_offset(4096), 0, "{capacity_bytes}");
             assert!(buffer.iter().all(|byte| *byte == 0));
         }
+    }
+
+    /// The memory of this process, in bytes, that is not of a file.
+    fn resident_bytes() -> usize {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() << 10
+    }
+
+    #[test]
+    fn a_long_buffer_takes_what_was_touched_and_gives_it_back() {
+        const BUFFERS: usize = 64;
+        const CAPACITY_BYTES: usize = 1 << 20;
+        let before = resident_bytes();
+        let mut buffers: Vec<_> =
+            (0..BUFFERS).map(|_| Buffer::zeroed(CAPACITY_BYTES).unwrap()).collect();
+        let quarter = BUFFERS * CAPACITY_BYTES / 4; // other tests run beside this one
+        assert!(resident_bytes() < before + quarter, "nothing is touched yet");
+        for buffer in &mut buffers {
+            buffer.fill(7);
+        }
+        assert!(resident_bytes() > before + 3 * quarter);
+        for buffer in &mut buffers {
+            let address = buffer.as_ptr();
+            buffer.release_behind(10_000);
+            assert_eq!(buffer.as_ptr(), address);
+            assert!(buffer[..12_288].iter().all(|byte| *byte == 7), "whole pages stay");
+            assert!(buffer[65_536..].iter().all(|byte| *byte == 0));
+            buffer.release_behind(10_000); // reading touched them again
+            buffer[CAPACITY_BYTES - 1] = 9;
+            assert_eq!(buffer[CAPACITY_BYTES - 1], 9);
+        }
+        assert!(resident_bytes() < before + quarter);
+    }
+
+    #[test]
+    fn memory_of_an_allocator_stays_as_it_is() {
+        let mut buffer = Buffer::try_from(vec![7; 256 << 10]).unwrap();
+        buffer.release_behind(0);
+        assert!(buffer.iter().all(|byte| *byte == 7));
     }
 
     #[test]

@@ -5,13 +5,12 @@
 //! [`MemoryDevice`] and [`FileDevice`] stand in for an RBD image in tests.
 //! Why it looks like this: `docs/adr/0004-block-device-trait.md`.
 
-#![forbid(unsafe_code)]
-
 mod buffer;
 mod device;
 mod error;
 mod file;
 mod geometry;
+mod mapping;
 mod medium;
 mod memory;
 mod positioned_file;

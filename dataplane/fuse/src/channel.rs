@@ -4,7 +4,7 @@ use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::fs::{CWD, Mode, OFlags, fcntl_getfl, fcntl_setfl, openat};
 use rustix::io::{Errno, readv, writev};
 use zerocopy::IntoBytes;
 
@@ -139,6 +139,26 @@ impl Channel {
             Err(Errno::NOENT) => Ok(()),
             sent => sent,
         }
+    }
+
+    /// As `clone_connection`, for who reads only when there is something: reading does not wait.
+    ///
+    /// # Errors
+    /// [`FuseError::Io`].
+    pub(crate) fn clone_without_waiting(&self) -> Result<Self, FuseError> {
+        let fresh = self.clone_connection()?;
+        let failed = || FuseError::io("set up /dev/fuse");
+        let flags = fcntl_getfl(&fresh.0).map_err(failed())?;
+        fcntl_setfl(&fresh.0, flags | OFlags::NONBLOCK).map_err(failed())?;
+        Ok(fresh)
+    }
+
+    /// Whether there is a message to receive. Does not wait.
+    pub(crate) fn has_message(&self) -> bool {
+        let mut watched = [PollFd::new(&self.0, PollFlags::IN)];
+        let polled = poll(&mut watched, Some(&Timespec::default()));
+        let [watched] = watched;
+        polled.is_ok() && watched.revents().contains(PollFlags::IN)
     }
 
     /// Whether the connection is gone. Does not wait.

@@ -4,6 +4,7 @@
 //! An answer is written from the device's own thread: a write to `/dev/fuse` copies and wakes, it
 //! does not wait, so a hop to another thread would only cost a wake-up.
 
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -137,21 +138,55 @@ impl Port {
 }
 
 fn serve(port: &Arc<Port>) {
-    let sinks = Sinks::new(port);
-    let mut head = Head::new();
-    let mut spare = None;
+    let mut reader = Reader::new(Arc::clone(port));
     while port.service.lifetime.is_alive() {
-        let Some(mut buffer) = spare.take().or_else(|| port.pool.take(PATIENCE)) else {
+        reader.read_one();
+    }
+}
+
+/// Reads the messages of one port.
+pub(crate) struct Reader {
+    port: Arc<Port>,
+    sinks: Sinks,
+    head: Head,
+    spare: Option<Buffer>,
+}
+
+impl Reader {
+    pub(crate) fn new(port: Arc<Port>) -> Self {
+        Self { sinks: Sinks::new(&port), port, head: Head::new(), spare: None }
+    }
+
+    /// Readable when there are messages.
+    pub(crate) fn watched(&self) -> BorrowedFd<'_> {
+        self.port.channel.as_fd()
+    }
+
+    /// Deal with all messages that are there, and wait for none; the port's channel must not wait
+    /// either.
+    pub(crate) fn read_all(&mut self) {
+        while self.port.service.lifetime.is_alive() && self.port.channel.has_message() {
+            self.read_one();
+        }
+        if self.port.channel.is_gone() {
+            self.port.service.lifetime.note_gone();
+        }
+    }
+
+    /// Read a message, if a buffer comes free in time, and deal with it.
+    fn read_one(&mut self) {
+        let port = &self.port;
+        let Some(mut buffer) = self.spare.take().or_else(|| port.pool.take(PATIENCE)) else {
             if port.channel.is_gone() {
                 port.service.lifetime.note_gone();
             }
-            continue;
+            return;
         };
-        match port.channel.receive(&mut head, &mut buffer) {
+        match port.channel.receive(&mut self.head, &mut buffer) {
             Ok(Received::Message { payload_bytes }) => {
-                spare = handle(port, &sinks, &head, payload_bytes, buffer);
+                self.spare = handle(port, &self.sinks, &self.head, payload_bytes, buffer);
             }
-            Ok(Received::Again) => spare = Some(buffer),
+            Ok(Received::Again) => self.spare = Some(buffer),
             Ok(Received::Gone) => port.service.lifetime.note_gone(),
             Err(errno) => {
                 port.service.lifetime.give_up(format!("cannot read /dev/fuse: {errno}"));

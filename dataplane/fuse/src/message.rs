@@ -57,6 +57,18 @@ pub(crate) enum Operation {
     Unknown,
 }
 
+impl Operation {
+    /// What it carries in its payload, there or back.
+    pub(crate) fn carried_bytes(self) -> usize {
+        match self {
+            Self::Read { bytes, .. } | Self::Write { bytes, .. } => {
+                usize::try_from(bytes).unwrap_or(usize::MAX)
+            }
+            _ => 0,
+        }
+    }
+}
+
 /// A message that makes no sense.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Malformed {

@@ -5,54 +5,92 @@ use std::time::Duration;
 
 use grampus_blockdev::{Buffer, LimitError};
 
+/// So many buffers wait for the next request; what comes back beyond that is given back to the
+/// kernel.
+const KEPT: usize = 4;
+/// What one of them keeps of its memory.
+const KEPT_BYTES: usize = 64 << 10;
+
 /// The last buffer given back is the first handed out: its memory is still in the CPU's cache.
+///
+/// Buffers are made as they are needed, up to the pool's number: most loads need a few.
 #[derive(Debug)]
 pub(crate) struct BufferPool {
-    free: Mutex<Vec<Buffer>>,
+    stock: Mutex<Stock>,
     given_back: Condvar,
     buffer_bytes: usize,
+}
+
+#[derive(Debug)]
+struct Stock {
+    free: Vec<Buffer>,
+    /// How many more may be made.
+    unmade: usize,
 }
 
 impl BufferPool {
     /// # Errors
     /// [`LimitError`] when one buffer would be too large.
     pub(crate) fn new(count: usize, buffer_bytes: usize) -> Result<Self, LimitError> {
-        let free =
-            (0..count.max(1)).map(|_| Buffer::zeroed(buffer_bytes)).collect::<Result<_, _>>()?;
-        Ok(Self { free: Mutex::new(free), given_back: Condvar::new(), buffer_bytes })
+        // The first one is made now: one that is too large is refused here.
+        let mut free = Vec::with_capacity(KEPT);
+        free.push(Buffer::zeroed(buffer_bytes)?);
+        let stock = Stock { free, unmade: count.max(1) - 1 };
+        Ok(Self { stock: Mutex::new(stock), given_back: Condvar::new(), buffer_bytes })
     }
 
     /// Take a buffer, all of it in use; None when none came back for so long.
     pub(crate) fn take(&self, patience: Duration) -> Option<Buffer> {
-        let mut free = self.lock();
+        let mut stock = self.lock();
         loop {
-            if let Some(mut buffer) = free.pop() {
-                drop(free);
+            if let Some(mut buffer) = stock.free.pop() {
+                drop(stock);
                 return buffer.set_len(self.buffer_bytes).is_ok().then_some(buffer);
+            }
+            if let Some(left) = stock.unmade.checked_sub(1) {
+                if let Ok(buffer) = Buffer::zeroed(self.buffer_bytes) {
+                    stock.unmade = left;
+                    return Some(buffer);
+                }
             }
             let (again, timeout) = self
                 .given_back
-                .wait_timeout(free, patience)
+                .wait_timeout(stock, patience)
                 .unwrap_or_else(PoisonError::into_inner);
-            free = again;
-            if timeout.timed_out() && free.is_empty() {
+            stock = again;
+            if timeout.timed_out() && stock.free.is_empty() && stock.unmade == 0 {
                 return None;
             }
         }
     }
 
-    /// Give a buffer back; None stands for one that a device lost and is made anew.
+    /// Give a buffer back; None stands for one that a device lost, in whose place another may be
+    /// made.
     pub(crate) fn give_back(&self, buffer: Option<Buffer>) {
-        let whole = buffer.filter(|buffer| buffer.capacity_bytes() == self.buffer_bytes);
-        if let Some(buffer) = whole.or_else(|| Buffer::zeroed(self.buffer_bytes).ok()) {
-            self.lock().push(buffer);
-            self.given_back.notify_one();
-        }
+        let mut whole = buffer.filter(|buffer| buffer.capacity_bytes() == self.buffer_bytes);
+        let dropped = {
+            let mut stock = self.lock();
+            match whole.take() {
+                Some(mut buffer) if stock.free.len() < KEPT => {
+                    if buffer.len() > KEPT_BYTES {
+                        buffer.release_behind(KEPT_BYTES);
+                    }
+                    stock.free.push(buffer);
+                    None
+                }
+                other => {
+                    stock.unmade += 1;
+                    other
+                }
+            }
+        };
+        self.given_back.notify_one();
+        drop(dropped); // without the lock
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Buffer>> {
+    fn lock(&self) -> MutexGuard<'_, Stock> {
         // A list of buffers is right at every moment: poison means nothing.
-        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+        self.stock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -75,5 +113,22 @@ mod tests {
         assert!(pool.take(at_once).is_none());
         pool.give_back(Some(Buffer::zeroed(16).unwrap()));
         assert_eq!(pool.take(at_once).unwrap().len(), 4096, "not one of another's");
+    }
+
+    #[test]
+    fn what_comes_back_beyond_a_few_is_not_kept() {
+        let pool = BufferPool::new(32, 1 << 20).unwrap();
+        let at_once = Duration::ZERO;
+        for _ in 0..3 {
+            let all: Vec<_> = (0..32).map(|_| pool.take(at_once).unwrap()).collect();
+            assert!(pool.take(at_once).is_none(), "the number of the pool");
+            for mut buffer in all {
+                buffer.fill(7);
+                pool.give_back(Some(buffer));
+            }
+            let stock = pool.lock();
+            assert_eq!((stock.free.len(), stock.unmade), (KEPT, 32 - KEPT));
+            assert!(stock.free.iter().all(|buffer| buffer[KEPT_BYTES..].iter().all(|b| *b == 0)));
+        }
     }
 }

@@ -9,7 +9,7 @@ use grampus_blockdev::{BlockDevice, Buffer};
 use zerocopy::IntoBytes;
 
 use crate::channel::{Channel, Head, Received};
-use crate::classic::{Port, Service};
+use crate::classic::{Port, Reader, Service};
 use crate::error::FuseError;
 use crate::handshake::{Wishes, negotiate};
 use crate::lifetime::{InFlight, Lifetime};
@@ -255,10 +255,10 @@ fn establish(
     match kind {
         TransportKind::Classic => start_classic(session, service, options),
         TransportKind::Uring => {
-            // What the rings do not carry: FORGET, INTERRUPT.
-            start_readers(session, service, options, 1, 2)?;
+            // What the rings do not carry: FORGET, INTERRUPT, and what came before they were there.
+            let reader = unstarted_reader(session, service, options)?;
             let channel = Arc::clone(&session.channel);
-            let shape = ring::start(&channel, service, options, |part| {
+            let shape = ring::start(&channel, service, options, reader, |part| {
                 session.threads.push(part.thread);
                 session.in_flight.push(part.in_flight);
             })?;
@@ -286,6 +286,21 @@ fn start_classic(
     session.status.threads = options.classic_threads;
     session.status.entries_per_queue = u16::try_from(buffers).unwrap_or(u16::MAX);
     Ok(())
+}
+
+/// A reader that a thread of the rings looks after beside its queues.
+fn unstarted_reader(
+    session: &mut Session,
+    service: &Service,
+    options: &ServeOptions,
+) -> Result<Reader, FuseError> {
+    let transfer = usize::try_from(options.max_transfer_bytes).unwrap_or(usize::MAX);
+    let pool = BufferPool::new(usize::from(options.max_background), transfer)
+        .map_err(|error| FuseError::Option { what: error.to_string() })?;
+    let channel = Arc::new(session.channel.clone_without_waiting()?);
+    let in_flight = Arc::new(InFlight::default());
+    session.in_flight.push(Arc::clone(&in_flight));
+    Ok(Reader::new(Port::new(channel, Arc::new(pool), service.clone(), in_flight)))
 }
 
 fn start_readers(

@@ -9,7 +9,9 @@ use crate::number::{narrow, wide};
 /// Bytes that many places can hold on to: copied once on the way in, then only counted.
 #[derive(Clone)]
 pub struct Payload {
-    backing: Arc<[u8]>,
+    /// Apart from the count of its holders: with it, a page would not fit the allocator's block of
+    /// a page's size, and an eighth of the next one would lie idle.
+    backing: Arc<Box<[u8]>>,
     start: usize,
     length: usize,
 }
@@ -18,14 +20,7 @@ impl Payload {
     /// A copy of `bytes`: the one copy that intake makes, since a front end wants its buffer back.
     #[must_use]
     pub fn copy_of(bytes: &[u8]) -> Self {
-        Self::whole(Arc::from(bytes))
-    }
-
-    /// All of `backing`, without a copy.
-    #[must_use]
-    pub fn whole(backing: Arc<[u8]>) -> Self {
-        let length = backing.len();
-        Self { backing, start: 0, length }
+        Self { backing: Arc::new(Box::from(bytes)), start: 0, length: bytes.len() }
     }
 
     /// The bytes.

@@ -1,10 +1,10 @@
 //! What librbd tells of its own accord: the image has changed, a snapshot is about to be taken.
 #![allow(unsafe_code, reason = "callbacks get their argument as a pointer")]
 
+use std::collections::VecDeque;
 use std::ffi::c_void;
-use std::mem;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::{mem, thread};
 
 use crate::core::{Core, decide_geometry};
 use crate::error::RbdError;
@@ -16,7 +16,7 @@ pub struct Errno(pub i32);
 
 /// Makes an image's content consistent while a snapshot is taken, by whichever client.
 ///
-/// Called on a thread of the image's own, which it may block; never at the same time twice.
+/// Called on a thread that is made for it, which it may block; never at the same time twice.
 pub trait QuiesceHandler: Send + Sync {
     /// Let nothing change the image until [`QuiesceHandler::unquiesce`], and flush.
     ///
@@ -30,11 +30,11 @@ pub trait QuiesceHandler: Send + Sync {
 
 type ResizeCallback = Arc<dyn Fn(u64) + Send + Sync>;
 
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Event {
     Updated,
     Quiesce,
     Unquiesce,
-    Stop,
 }
 
 struct Quiescing {
@@ -42,13 +42,26 @@ struct Quiescing {
     watch: u64,
 }
 
-/// Where callbacks of watches arrive; a thread in [`Events::run`] carries them out.
+/// Events that were not carried out yet.
+#[derive(Default)]
+struct Waiting {
+    queue: VecDeque<Event>,
+    /// A thread carries them out.
+    is_running: bool,
+    /// The image is being closed: no more are taken.
+    is_over: bool,
+}
+
+/// Where callbacks of watches arrive. They are rare, so a thread is made for them when one comes,
+/// which ends when none is left.
 ///
 /// Its address is librbd's from the first watch until the image is closed.
 pub(crate) struct Events {
-    queue: mpsc::Sender<Event>,
-    /// At most one is queued: an image that changes without end takes no memory.
-    update_queued: AtomicBool,
+    this: Weak<Self>,
+    core: OnceLock<Arc<Core>>,
+    waiting: Mutex<Waiting>,
+    /// No thread carries events out any more.
+    rested: Condvar,
     on_resize: Mutex<Vec<ResizeCallback>>,
     refreshing: Mutex<()>,
     /// Held while the watch is made, so that no quiesce is taken before its handle is known.
@@ -57,18 +70,24 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// The port, and what `run` takes from it.
-    pub(crate) fn new() -> (Arc<Self>, EventQueue) {
-        let (queue, receiver) = mpsc::channel();
-        let events = Self {
-            queue,
-            update_queued: AtomicBool::new(false),
+    /// The port of an image.
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new_cyclic(|this| Self {
+            this: Weak::clone(this),
+            core: OnceLock::new(),
+            waiting: Mutex::default(),
+            rested: Condvar::new(),
             on_resize: Mutex::default(),
             refreshing: Mutex::default(),
             quiescing: Mutex::default(),
             update_watch: Mutex::default(),
-        };
-        (Arc::new(events), EventQueue(receiver))
+        })
+    }
+
+    /// The image whose events these are, before the first watch.
+    pub(crate) fn belong_to(&self, core: &Arc<Core>) {
+        // Once: an image has one port.
+        self.core.set(Arc::clone(core)).ok();
     }
 
     /// Hear of changes of the image.
@@ -153,18 +172,21 @@ impl Events {
         drop((handler, callbacks));
     }
 
-    /// End `run` after what is queued.
+    /// Take no more events, and wait until those that came have been carried out.
     pub(crate) fn stop(&self) {
-        self.post(Event::Stop);
+        let mut waiting = lock(&self.waiting);
+        waiting.is_over = true;
+        while waiting.is_running {
+            waiting = self.rested.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
     }
 
-    /// Carry out events until told to stop.
-    pub(crate) fn run(&self, core: &Core, queue: EventQueue) {
+    /// Carry out events until none is left.
+    fn run(&self, core: &Core) {
         forbid_closing();
-        for event in queue.0 {
+        while let Some(event) = self.next() {
             match event {
                 Event::Updated => {
-                    self.update_queued.store(false, Ordering::SeqCst);
                     // The next change, request or call meets the same trouble, and its caller
                     // hears of it; here nobody asks. A size that makes no device is not taken.
                     drop(self.refresh_size(core));
@@ -180,9 +202,19 @@ impl Events {
                         handler.unquiesce();
                     }
                 }
-                Event::Stop => return,
             }
         }
+    }
+
+    /// The next event; None ends the thread that asks, which counts as ended from here on.
+    fn next(&self) -> Option<Event> {
+        let mut waiting = lock(&self.waiting);
+        let next = waiting.queue.pop_front();
+        if next.is_none() {
+            waiting.is_running = false;
+            self.rested.notify_all();
+        }
+        next
     }
 
     fn quiescing(&self) -> Option<(Arc<dyn QuiesceHandler>, u64)> {
@@ -190,8 +222,30 @@ impl Events {
     }
 
     fn post(&self, event: Event) {
-        // With `run` gone the image is closed, and nobody waits for events.
-        drop(self.queue.send(event));
+        let mut waiting = lock(&self.waiting);
+        // At most one look at the size is queued: an image that changes without end takes no memory.
+        let is_told = event == Event::Updated && waiting.queue.contains(&event);
+        if waiting.is_over || is_told {
+            return;
+        }
+        waiting.queue.push_back(event);
+        if waiting.is_running {
+            return;
+        }
+        let (Some(events), Some(core)) = (self.this.upgrade(), self.core.get().cloned()) else {
+            return;
+        };
+        let ended = Ended(Arc::clone(&events));
+        let carry_out = move || {
+            let _ended = ended;
+            events.run(&core);
+        };
+        // Where no thread can be had, the event waits for the next one that comes: a snapshot's
+        // author gives up, and a size is found by whoever asks for it.
+        waiting.is_running = thread::Builder::new()
+            .name("rbd-events".to_owned())
+            .spawn(carry_out)
+            .is_ok();
     }
 
     fn argument(&self) -> *mut c_void {
@@ -199,8 +253,17 @@ impl Events {
     }
 }
 
-/// The events to carry out.
-pub(crate) struct EventQueue(mpsc::Receiver<Event>);
+/// A thread that carries events out has ended, also by a panic in a callback.
+struct Ended(Arc<Events>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            lock(&self.0.waiting).is_running = false;
+            self.0.rested.notify_all();
+        }
+    }
+}
 
 /// # Safety
 /// `argument` is an [`Events`] that lives through the call.
@@ -211,10 +274,7 @@ unsafe fn events<'a>(argument: *mut c_void) -> &'a Events {
 
 unsafe extern "C" fn on_update(argument: *mut c_void) {
     // SAFETY: the argument was made by `watch_updates`, whose caller keeps it alive.
-    let events = unsafe { events(argument) };
-    if !events.update_queued.swap(true, Ordering::SeqCst) {
-        events.post(Event::Updated);
-    }
+    unsafe { events(argument) }.post(Event::Updated);
 }
 
 unsafe extern "C" fn on_quiesce(argument: *mut c_void) {

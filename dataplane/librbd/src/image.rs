@@ -154,8 +154,9 @@ impl RbdImage {
 
         let writes_through = decide_writes_through(image.features(), image.settings().as_deref());
         let (follow_ups, follow_up_queue) = mpsc::channel();
-        let (events, event_queue) = Events::new();
+        let events = Events::new();
         let core = Arc::new(Core::new(image, name, geometry, writes_through, follow_ups));
+        events.belong_to(&core);
         let mut open = Open {
             core: Arc::clone(&core),
             events: Arc::clone(&events),
@@ -163,8 +164,7 @@ impl RbdImage {
             is_closed: false,
             _pool: pool,
         };
-        open.spawn("rbd-follow", move |core, _| operation::follow_up(core, follow_up_queue))?;
-        open.spawn("rbd-events", move |core, events| events.run(core, event_queue))?;
+        open.spawn("rbd-follow", move |core| operation::follow_up(core, follow_up_queue))?;
         // SAFETY: `open` keeps the port until the image is closed.
         unsafe { events.watch_updates(&core) }?;
         Ok(Arc::new(Self { core, events, open: Mutex::new(Some(open)) }))
@@ -409,11 +409,11 @@ impl Open {
     fn spawn(
         &mut self,
         name: &str,
-        work: impl FnOnce(&Core, &Events) + Send + 'static,
+        work: impl FnOnce(&Core) + Send + 'static,
     ) -> Result<(), RbdError> {
-        let (core, events) = (Arc::clone(&self.core), Arc::clone(&self.events));
+        let core = Arc::clone(&self.core);
         let thread = thread::Builder::new().name(name.to_owned());
-        let thread = thread.spawn(move || work(&core, &events)).map_err(RbdError::Thread)?;
+        let thread = thread.spawn(move || work(&core)).map_err(RbdError::Thread)?;
         self.threads.push(thread);
         Ok(())
     }
@@ -431,7 +431,7 @@ impl Open {
         } else {
             Ok(())
         };
-        // A quiesce in progress must be answered before its watch ends: the threads still run.
+        // A quiesce in progress must be answered before its watch ends: its thread still runs.
         self.events.unwatch(core);
         self.events.stop();
         // Each ends at its stop; one that was never started hears nothing.

@@ -12,7 +12,10 @@ use tracing::level_filters::LevelFilter;
 use crate::encryption::read_key_file;
 use crate::image_name::{ImageName, parse_image};
 use crate::local_place::{LocalPlace, MAX_LOG_BYTES, MIN_LOG_BYTES};
-use crate::rbd::{RbdSource, WritePath};
+use crate::rbd::{
+    DEFAULT_JOURNAL_MEMORY_BYTES, MAX_JOURNAL_MEMORY_BYTES, MIN_JOURNAL_MEMORY_BYTES, RbdSource,
+    WritePath,
+};
 use crate::serve::{Settings, Source};
 
 /// An RBD image as a block device: one process a volume.
@@ -58,6 +61,12 @@ pub struct ServeArguments {
     /// How writes come to the image
     #[arg(long, value_enum, default_value_t = WritePathName::Direct)]
     write_path: WritePathName,
+    /// With `journal` and `cache`: what data that waits to be applied may take of this process's
+    /// memory; writes wait when it is full
+    #[arg(long, value_name = "BYTES", default_value_t = DEFAULT_JOURNAL_MEMORY_BYTES,
+        value_parser = clap::value_parser!(u64)
+            .range(MIN_JOURNAL_MEMORY_BYTES..=MAX_JOURNAL_MEMORY_BYTES))]
+    journal_memory: u64,
     /// What the volume keeps on this host's own disk.
     #[command(flatten)]
     local: LocalArguments,
@@ -206,6 +215,7 @@ fn source_of(
         lock,
         write_path,
         local,
+        journal_memory_bytes: DEFAULT_JOURNAL_MEMORY_BYTES,
         accept_damage: false,
         secret: connection.encryption_key_file.clone(),
     })
@@ -358,7 +368,8 @@ impl ServeArguments {
         let source = match (&self.image, self.memory, &self.file) {
             (Some(name), None, None) => {
                 let ways = (write_path, self.local.place());
-                Source::Rbd(source_of(name, &self.connection, !self.no_lock, ways)?)
+                let source = source_of(name, &self.connection, !self.no_lock, ways)?;
+                Source::Rbd(RbdSource { journal_memory_bytes: self.journal_memory, ..source })
             }
             (None, Some(size_bytes), None) => Source::Memory(size_bytes),
             (None, None, Some(path)) => Source::File(path.clone()),

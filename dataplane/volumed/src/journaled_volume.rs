@@ -57,6 +57,8 @@ pub struct JournaledVolume {
     /// The log that is written to, with the write path `cache`.
     log: Option<PathBuf>,
     leaves_journal: AtomicBool,
+    /// What the journal may hold in memory.
+    max_held_bytes: u64,
 }
 
 impl JournaledVolume {
@@ -102,7 +104,8 @@ impl JournaledVolume {
         });
         let log = place_of_log(source).filter(|_| found_log.log.is_some());
         let (device, leaves_journal) = (Arc::new(device), AtomicBool::new(false));
-        Ok(Self { rbd, device, reads, left_behind, local, log, leaves_journal })
+        let max_held_bytes = config.max_held_bytes;
+        Ok(Self { rbd, device, reads, left_behind, local, log, leaves_journal, max_held_bytes })
     }
 }
 
@@ -271,7 +274,9 @@ fn is_open(rbd: &RbdVolume) -> Result<bool, VolumeError> {
 
 fn replay_into(source: &RbdSource, rbd: &RbdVolume) -> Result<Progress, VolumeError> {
     let slots = slots_of(source, rbd)?;
-    let config = Config::for_volume(rbd.image().geometry().size_bytes());
+    let size_bytes = rbd.image().geometry().size_bytes();
+    let max_held_bytes = source.journal_memory_bytes;
+    let config = Config { max_held_bytes, ..Config::for_volume(size_bytes) };
     let sealing = new_sealing(source.secret.as_ref())?;
     require_record(source, rbd, &slots)?;
     let accept_damage = source.accept_damage;
@@ -408,7 +413,7 @@ impl Volume for JournaledVolume {
             statistics: self.device.statistics(),
             epoch: self.device.epoch(),
             capacity_bytes: self.device.ring().capacity_bytes(),
-            max_held_bytes: Config::default().max_held_bytes,
+            max_held_bytes: self.max_held_bytes,
             left_behind: self.left_behind.clone(),
             local: self.local.clone(),
             reads: self.reads.as_ref().map(|reads| (reads.statistics(), reads.off_reason())),

@@ -124,7 +124,11 @@ pub(crate) fn find_log(source: &RbdSource) -> Result<FoundLog, VolumeError> {
 pub(crate) fn decide_config(source: &RbdSource, found: &FoundLog, size_bytes: u64) -> Config {
     let caches = source.write_path == WritePath::Cache && found.log.is_some();
     let place = source.local.as_ref().filter(|_| caches);
-    Config { cache: place.map(LocalPlace::config), ..Config::for_volume(size_bytes) }
+    Config {
+        cache: place.map(LocalPlace::config),
+        max_held_bytes: source.journal_memory_bytes,
+        ..Config::for_volume(size_bytes)
+    }
 }
 
 impl FoundLog {
@@ -171,6 +175,7 @@ mod tests {
             lock: true,
             write_path,
             local,
+            journal_memory_bytes: crate::rbd::MIN_JOURNAL_MEMORY_BYTES,
             accept_damage: false,
             secret: None,
         }
@@ -203,7 +208,10 @@ mod tests {
         assert!(!place.directory.exists());
         let cache = source(WritePath::Cache, Some(place));
         let found = find_log(&cache).unwrap();
-        assert!(decide_config(&cache, &found, 1 << 30).cache.is_some());
+        let config = decide_config(&cache, &found, 1 << 30);
+        assert!(config.cache.is_some());
+        assert_eq!(config.max_held_bytes, cache.journal_memory_bytes);
+        assert_eq!(config.validate(), Ok(()), "also with the least memory");
         assert!(found.asides().is_empty());
         let in_use = find_log(&direct).unwrap_err().to_string();
         assert!(in_use.contains("in use"), "{in_use}");

@@ -3,13 +3,17 @@
 //! The kernel may write dirty pages to this very volume to free memory. Were a thread of the
 //! daemon then to wait for memory, or for a page of its own that was put out, nothing would go on.
 
-use rustix::mm::{MlockAllFlags, mlockall};
+use rustix::mm::{MlockAllFlags, mlockall, munlockall};
 use rustix::process::{DumpableBehavior, Resource, getrlimit, set_dumpable_behavior};
 use rustix::thread::CapabilitySet;
 use serde::Serialize;
 
 /// The kernel kills this process last, but still before init and sshd at -1000.
 const OOM_SCORE_ADJUSTMENT: &str = "-900";
+
+/// ONFAULT: what is mapped and never used, such as most of each thread's stack, stays free.
+const LOCKED: MlockAllFlags =
+    MlockAllFlags::CURRENT.union(MlockAllFlags::FUTURE).union(MlockAllFlags::ONFAULT);
 
 /// Which protections are in force; each needs a right that a container may not have.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -34,6 +38,11 @@ pub fn harden() -> Hardening {
             false
         }
     };
+    // A page of 2 MiB for a request of 16 KiB is memory that nobody uses.
+    report(
+        "doing without huge pages",
+        rustix::thread::disable_transparent_huge_pages(true).map_err(Into::into),
+    );
     Hardening {
         io_flusher: report(
             "being an I/O flusher",
@@ -54,14 +63,24 @@ pub fn forbid_core_dumps() {
     }
 }
 
+/// Lock all memory again that an allocator is about to get or has got, after `release` has run
+/// without any lock: the kernel refuses to take locked memory back.
+///
+/// # Errors
+/// What the kernel says; memory may then be unlocked.
+pub(crate) fn unlocked(release: impl FnOnce()) -> std::io::Result<()> {
+    munlockall()?;
+    release();
+    Ok(mlockall(LOCKED)?)
+}
+
 fn lock_memory() -> std::io::Result<()> {
     let limited = getrlimit(Resource::Memlock).current.is_some();
     let capable = rustix::thread::capabilities(None)?.effective.contains(CapabilitySet::IPC_LOCK);
     if !decide_memory_lock(limited, capable) {
         return Err(rustix::io::Errno::PERM.into());
     }
-    // ONFAULT: what is mapped and never used, such as most of each thread's stack, stays free.
-    Ok(mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT)?)
+    Ok(mlockall(LOCKED)?)
 }
 
 /// Whether to lock memory. Under a limit the kernel would accept it now and refuse a mapping

@@ -23,7 +23,7 @@ use crate::volume::{Identity, LockView, SnapshotGuard, Taken, Volume, VolumeErro
 /// Measured with librbd 1.20 on two busy cores, medians of four rounds, CPU time of this process
 /// for each request: without copies 835 instead of 1013 us for a write of 1 MiB; without librbd's
 /// scheduler 72 instead of 96 us for a read of 16 KiB, 122 instead of 144 us for such a write.
-pub const DEFAULT_CEPH_OPTIONS: [(&str, &str); 5] = [
+pub const DEFAULT_CEPH_OPTIONS: [(&str, &str); 7] = [
     // A cluster that is silent is waited for; a limit in somebody's ceph.conf would make an outage
     // an I/O error (INV-68).
     ("rados_osd_op_timeout", "0"),
@@ -37,6 +37,10 @@ pub const DEFAULT_CEPH_OPTIONS: [(&str, &str); 5] = [
     // librbd leaves that to whoever holds the lock, so what the asking command was told counts for
     // nothing. With librbd's own 10 writers of the same cluster waited for more than a second.
     ("rbd_concurrent_management_ops", "2"),
+    // A host serves hundreds of volumes, and each is a client of its own. One thread for its
+    // connections and one for its answers carry more than a cluster answers for one volume.
+    ("ms_async_op_threads", "1"),
+    ("librados_thread_count", "1"),
 ];
 
 /// Besides, for an image that is encrypted.
@@ -46,6 +50,13 @@ pub const DEFAULT_CEPH_OPTIONS: [(&str, &str); 5] = [
 /// (Tried with librbd 1.20: with the default of 64 KiB such a place brought other bytes, with 1
 /// zeros.)
 pub const ENCRYPTED_CEPH_OPTIONS: [(&str, &str); 1] = [("rbd_sparse_read_threshold_bytes", "1")];
+
+/// The journal's own default: a busy volume fills it, and an idle one takes none of it.
+pub const DEFAULT_JOURNAL_MEMORY_BYTES: u64 = 256 << 20;
+/// With less a single batch would fill it.
+pub const MIN_JOURNAL_MEMORY_BYTES: u64 = 16 << 20;
+/// More than the longest ring holds brings nothing.
+pub const MAX_JOURNAL_MEMORY_BYTES: u64 = 1 << 30;
 
 /// From the opening on: a file system is mounted right then, and replays its log.
 const READS_AHEAD_FOR: Duration = Duration::from_secs(60);
@@ -73,6 +84,8 @@ pub struct RbdSource {
     /// What the volume has, or may have, on this host's own disk. Needed with
     /// [`WritePath::Cache`].
     pub local: Option<LocalPlace>,
+    /// What the data in the journal that waits to be applied may take of this process's memory.
+    pub journal_memory_bytes: u64,
     /// Open the volume without what a damaged journal has lost.
     pub accept_damage: bool,
     /// The key of an image that is encrypted. It stays: the image may be opened again.
@@ -391,6 +404,7 @@ mod tests {
             lock: true,
             write_path: WritePath::Direct,
             local: None,
+            journal_memory_bytes: DEFAULT_JOURNAL_MEMORY_BYTES,
             accept_damage: false,
             secret: None,
         };

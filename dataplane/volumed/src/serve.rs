@@ -20,13 +20,11 @@ use crate::rbd::{RbdSource, WritePath};
 use crate::seat::{Opener, Seat};
 use crate::server::{ControlError, ControlSocket, Limits};
 use crate::signals::StopSignals;
-use crate::state::{StallEvent, StallWatch, State, must_cut_off};
 use crate::volume::{Identity, LocalVolume, SnapshotGuard, Volume, VolumeError};
+use crate::watch::Watch;
 
 /// More than the transport has entries: its buffers are bounded at 1 GiB in pieces of 1 MiB.
 const GATE_SLOTS: usize = 2048;
-const WATCH_INTERVAL: Duration = Duration::from_millis(250);
-const LOCK_INTERVAL: Duration = Duration::from_secs(5);
 const END_INTERVAL: Duration = Duration::from_millis(10);
 
 /// What to serve.
@@ -153,10 +151,9 @@ pub fn serve(settings: &Settings) -> Result<End, ServeError> {
     let daemon = Arc::new(Daemon::new(clock, meter, hardening, expected, sender));
     let socket = ControlSocket::bind(&settings.socket)?;
     let commands = Arc::clone(&daemon);
-    let server = socket.serve(commands, Limits::default())?;
+    let watch = Watch::new(Arc::clone(&daemon), signals);
+    let server = socket.serve(commands, Limits::default(), Some(Box::new(watch)))?;
 
-    let waiting = Arc::clone(&daemon);
-    spawn("signals", move || wait_for_signals(signals, &waiting))?;
     let (opener, wanted) = (Arc::clone(&daemon), settings.clone());
     spawn("start", move || {
         opener.tell(match open(&opener, &wanted) {
@@ -164,9 +161,6 @@ pub fn serve(settings: &Settings) -> Result<End, ServeError> {
             Err(error) => Event::StartFailed(error),
         });
     })?;
-    let watched = Arc::clone(&daemon);
-    let (_ends_with_us, ended) = mpsc::channel();
-    spawn("watch", move || watch(&watched, &ended))?;
 
     let end = run(&daemon, events);
     drop(server); // after the answer to `stop`
@@ -183,7 +177,7 @@ fn run(daemon: &Arc<Daemon>, events: Receiver<Event>) -> Result<End, ServeError>
             return Ok(End::Abrupt(Ok(())));
         };
         match event {
-            Event::Offered => announce(daemon)?,
+            Event::Offered => announce(daemon),
             Event::StartFailed(error) => return Ok(End::Abrupt(Err(error.into()))),
             Event::SessionEnded => {
                 tracing::info!("the mount is gone");
@@ -421,8 +415,8 @@ impl SnapshotGuard for Guard {
     }
 }
 
-/// The volume is offered: say so, and begin to look after its lock.
-fn announce(daemon: &Arc<Daemon>) -> Result<(), ServeError> {
+/// The volume is offered: say so.
+fn announce(daemon: &Daemon) {
     let status = daemon.status();
     let transport = status.transport.as_ref();
     tracing::info!(
@@ -435,92 +429,6 @@ fn announce(daemon: &Arc<Daemon>) -> Result<(), ServeError> {
         transport_reason = transport.map(|transport| transport.reason.as_str()),
         "serving"
     );
-    if let Some(offered) = daemon.offered().filter(|_| status.device == "rbd") {
-        let offered = Arc::downgrade(offered);
-        // By itself: a cluster that hangs holds this thread, and no other.
-        spawn("lock", move || {
-            while let Some(offered) = offered.upgrade() {
-                offered.check_lock();
-                drop(offered);
-                std::thread::sleep(LOCK_INTERVAL);
-            }
-        })?;
-    }
-    Ok(())
-}
-
-/// Look at the daemon a few times a second: log what changes, end what is over.
-fn watch(daemon: &Daemon, ended: &Receiver<()>) {
-    let mut stalls = StallWatch::default();
-    let mut last = State::Starting;
-    let mut session_ended = false;
-    let mut cut_off = false;
-    while ended.recv_timeout(WATCH_INTERVAL) == Err(RecvTimeoutError::Timeout) {
-        let Some(offered) = daemon.offered() else { continue };
-        offered.gate.settle();
-        offered.expire_holds(Instant::now());
-        offered.seat.reopen_if_due(Instant::now());
-        let (state, reason, in_flight) = daemon.state();
-        match stalls.observe(in_flight.oldest_ns) {
-            Some(StallEvent::Began) => {
-                tracing::warn!(reason, "stalled: the volume does not answer");
-            }
-            Some(StallEvent::Ended { worst_ns }) => {
-                tracing::info!(worst_s = seconds(worst_ns), "the volume answers again");
-            }
-            None => {}
-        }
-        if state != last {
-            let reason = reason.unwrap_or_default();
-            match state {
-                State::Stalled => {} // said above, and its end
-                State::Running if last == State::Stalled => {}
-                State::Fenced | State::Failed => tracing::error!(reason, "{}", state.name()),
-                _ => tracing::info!(reason, from = last.name(), "{}", state.name()),
-            }
-            last = state;
-        }
-        if !cut_off && must_cut_off(state, &in_flight) {
-            cut_off = true;
-            tracing::warn!(
-                "requests from before the fence stay unanswered: their users are cut off"
-            );
-            if let Err(error) = offered.mount.abort() {
-                tracing::warn!(%error, "cannot end the mount");
-            }
-        }
-        if !session_ended && !offered.mount.is_alive() {
-            session_ended = true;
-            daemon.tell(Event::SessionEnded);
-        }
-    }
-}
-
-/// Turn signals into events. A second one ends the process at once: its sender will not wait.
-fn wait_for_signals(signals: StopSignals, daemon: &Daemon) {
-    let mut seen = false;
-    loop {
-        match signals.wait() {
-            Ok(name) if seen => {
-                tracing::warn!(signal = name, "a second signal: leaving without a flush");
-                process::exit_now(1);
-            }
-            Ok(name) => {
-                seen = true;
-                let cause = name.to_owned();
-                daemon.tell(Event::Stop {
-                    cause,
-                    timeout: DEFAULT_STOP_TIMEOUT,
-                    leaves_journal: false,
-                    reply: None,
-                });
-            }
-            Err(error) => {
-                tracing::error!(%error, "cannot wait for signals");
-                return;
-            }
-        }
-    }
 }
 
 fn spawn(name: &'static str, work: impl FnOnce() + Send + 'static) -> Result<(), ServeError> {

@@ -1,8 +1,10 @@
-//! The control socket: a thread that accepts, a thread for each of a few clients.
+//! The control socket: a thread that accepts, and does chores meanwhile; a thread for each of a few
+//! clients.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
+use std::os::fd::BorrowedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -11,6 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::Mode;
 use serde_json::Value;
 use thiserror::Error;
@@ -51,6 +54,19 @@ pub trait Commands: Send + Sync {
     /// # Errors
     /// [`Refused`] is what the client is told.
     fn carry_out(&self, command: Command) -> Result<Value, Refused>;
+}
+
+/// What the thread that accepts clients does besides, so that it needs no thread of its own. None of
+/// it may wait.
+pub trait Chores: Send {
+    /// How often [`Chores::run`] is called.
+    fn interval(&self) -> Duration;
+
+    /// Readable when [`Chores::run`] is to be called at once.
+    fn wake(&self) -> BorrowedFd<'_>;
+
+    /// Do what is to be done.
+    fn run(&mut self);
 }
 
 /// The control socket could not be made.
@@ -119,6 +135,7 @@ impl ControlSocket {
         self,
         commands: Arc<dyn Commands>,
         limits: Limits,
+        chores: Option<Box<dyn Chores>>,
     ) -> Result<ControlServer, ControlError> {
         let path = self.path;
         let refused = |source| ControlError::Io { path: path.clone(), source };
@@ -130,11 +147,12 @@ impl ControlSocket {
             clients: Mutex::default(),
             one_left: Condvar::new(),
         });
+        self.listener.set_nonblocking(true).map_err(refused)?;
         let listener = self.listener.try_clone().map_err(refused)?;
         let acceptor = Arc::clone(&hall);
         let thread = std::thread::Builder::new()
             .name("control".to_owned())
-            .spawn(move || acceptor.accept(&self.listener))
+            .spawn(move || acceptor.attend_door(&self.listener, chores))
             .map_err(refused)?;
         Ok(ControlServer { hall, listener, path, inode, thread: Some(thread) })
     }
@@ -155,7 +173,7 @@ impl Drop for ControlServer {
     /// answers), removes the socket.
     fn drop(&mut self) {
         self.hall.closing.store(true, Ordering::SeqCst);
-        // Wakes the thread out of `accept`. (A connection would too, if the path still led here.)
+        // Wakes the thread. (A connection would too, if the path still led here.)
         match rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both) {
             Ok(()) => {
                 if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
@@ -194,20 +212,30 @@ impl Hall {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn accept(self: &Arc<Self>, listener: &UnixListener) {
+    /// Let clients in until the server ends, and do the chores in between.
+    fn attend_door(
+        self: &Arc<Self>,
+        listener: &UnixListener,
+        mut chores: Option<Box<dyn Chores>>,
+    ) {
         let mut number = 0;
-        loop {
-            let accepted = listener.accept();
-            if self.closing.load(Ordering::SeqCst) {
-                return;
+        let mut due = Instant::now();
+        while !self.closing.load(Ordering::SeqCst) {
+            let woken = wait_at_door(listener, chores.as_deref(), due);
+            if let Some(chores) = chores.as_deref_mut().filter(|_| woken || Instant::now() >= due) {
+                chores.run();
+                due = Instant::now() + chores.interval();
             }
-            match accepted {
-                Ok((stream, _)) => {
+            match listener.accept() {
+                Ok((stream, _)) if !self.closing.load(Ordering::SeqCst) => {
                     number += 1;
                     if let Err(error) = self.admit(number, stream) {
                         tracing::warn!(%error, "cannot serve a control client");
                     }
                 }
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) if self.closing.load(Ordering::SeqCst) => {}
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a control client");
                     // Out of descriptors, most likely: try again, but not in a busy loop.
@@ -218,6 +246,7 @@ impl Hall {
     }
 
     fn admit(self: &Arc<Self>, number: u64, mut stream: UnixStream) -> io::Result<()> {
+        stream.set_nonblocking(false)?;
         stream.set_write_timeout(Some(self.limits.answer))?;
         let known = stream.try_clone()?;
         {
@@ -316,6 +345,21 @@ impl Hall {
         let limit = self.limits.line_bytes;
         Refused::new("line-too-long", format!("A request has at most {limit} bytes."))
     }
+}
+
+/// Wait for a client, or until the chores want to be done; whether these were asked for at once.
+fn wait_at_door(listener: &UnixListener, chores: Option<&dyn Chores>, due: Instant) -> bool {
+    let client = PollFd::new(listener, PollFlags::IN);
+    let Some(chores) = chores else {
+        // A wait that fails is no worse than one that is short: the caller looks for itself.
+        poll(&mut [client], None).ok();
+        return false;
+    };
+    let mut doors = [client, PollFd::from_borrowed_fd(chores.wake(), PollFlags::IN)];
+    let left = Timespec::try_from(due.saturating_duration_since(Instant::now()));
+    poll(&mut doors, Some(&left.unwrap_or_default())).ok();
+    let [_, wake] = doors;
+    wake.revents().contains(PollFlags::IN)
 }
 
 enum Heard {

@@ -1,13 +1,14 @@
-//! Signals that ask the daemon to end, taken by a thread instead of a handler.
+//! Signals that ask the daemon to end, read from a descriptor instead of handled.
 
 use std::io;
-use std::mem::MaybeUninit;
+use std::mem::{MaybeUninit, size_of};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
 
-/// SIGTERM, SIGINT and SIGHUP, blocked and waited for.
-#[derive(Debug, Clone, Copy)]
+/// SIGTERM, SIGINT and SIGHUP, blocked and taken from a descriptor.
+#[derive(Debug)]
 pub struct StopSignals {
-    _made_by_block: (),
+    arrived: OwnedFd,
 }
 
 const STOP_SIGNALS: [libc::c_int; 3] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP];
@@ -25,29 +26,46 @@ impl StopSignals {
         #[allow(unsafe_code, reason = "no safe call masks signals")]
         let result =
             unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut()) };
-        match result {
-            0 => Ok(Self { _made_by_block: () }),
-            number => Err(io::Error::from_raw_os_error(number)),
+        if result != 0 {
+            return Err(io::Error::from_raw_os_error(result));
         }
+        // SAFETY: as above; -1 asks for a new descriptor.
+        #[allow(unsafe_code, reason = "no safe call makes a descriptor of signals")]
+        let made =
+            unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
+        if made < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor was just made, and nobody else has it.
+        #[allow(unsafe_code, reason = "a number becomes the descriptor's owner")]
+        let arrived = unsafe { OwnedFd::from_raw_fd(made) };
+        Ok(Self { arrived })
     }
 
-    /// Wait for the next one; its name.
+    /// Readable once one has come.
+    #[must_use]
+    pub fn arrived(&self) -> BorrowedFd<'_> {
+        self.arrived.as_fd()
+    }
+
+    /// Take the next one, without waiting: its name, or None when there is none.
     ///
     /// # Errors
     /// What the operating system says.
-    pub fn wait(self) -> io::Result<&'static str> {
-        let set = stop_set();
-        let mut signal = 0;
-        // SAFETY: `set` is an initialised signal set and `signal` a place for an int; both
-        // outlive the call.
-        #[allow(unsafe_code, reason = "no safe call waits for a signal")]
-        let result = unsafe { libc::sigwait(&raw const set, &raw mut signal) };
-        match (result, signal) {
-            (0, libc::SIGTERM) => Ok("SIGTERM"),
-            (0, libc::SIGINT) => Ok("SIGINT"),
-            (0, _) => Ok("SIGHUP"),
-            (number, _) => Err(io::Error::from_raw_os_error(number)),
+    pub fn take(&self) -> io::Result<Option<&'static str>> {
+        let mut record = [0_u8; size_of::<libc::signalfd_siginfo>()];
+        match rustix::io::read(&self.arrived, &mut record) {
+            Ok(_) => {}
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Ok(None),
+            Err(errno) => return Err(errno.into()),
         }
+        // The record begins with the signal's number (signalfd(2)).
+        let number = record.first_chunk().copied().map_or(0, i32::from_ne_bytes);
+        Ok(Some(match number {
+            libc::SIGTERM => "SIGTERM",
+            libc::SIGINT => "SIGINT",
+            _ => "SIGHUP",
+        }))
     }
 }
 

@@ -55,7 +55,7 @@ impl Fixture {
         let directory = tempfile::tempdir().unwrap();
         let echo = Arc::new(Echo::default());
         let socket = ControlSocket::bind(&directory.path().join("control")).unwrap();
-        let server = socket.serve(Arc::<Echo>::clone(&echo), limits).unwrap();
+        let server = socket.serve(Arc::<Echo>::clone(&echo), limits, None).unwrap();
         Self { directory, echo, server: Some(server) }
     }
 

@@ -60,7 +60,7 @@ def test_volumed_gets_a_directory_on_the_host_and_how_far_it_may_lag(cached: Wor
         *("--write-path", "cache", "--max-lag-ms", "50"),
         *("--local-dir", "/data/h1/cache/demo"),
     )
-    assert spec.limits.memory_bytes == memory_limit_bytes(2, "cache")
+    assert spec.limits.memory_bytes == memory_limit_bytes("cache")
     assert ("mkdir", "-p", "-m", "700", "/data/h1/cache/demo") in cached.h1.commands
     assert ("sync", "/data/h1/cache", "/data/h1") in cached.h1.commands
     live = cached.service().observe_live("demo")

@@ -18,7 +18,6 @@ from grampus.volumes.drivers.volumed import (
     control_socket,
     explain_probe,
     memory_limit_bytes,
-    parse_cpu_count,
 )
 from grampus.volumes.live import (
     parse_journal_counts,
@@ -316,7 +315,7 @@ def test_write_path_goes_to_the_daemon_with_the_memory_for_it(prepared: World) -
     spec = prepared.h1.daemons["volumed-demo"].spec
     index = spec.argv.index("--write-path")
     assert spec.argv[index : index + 2] == ("--write-path", "journal")
-    assert spec.limits.memory_bytes == memory_limit_bytes(2, "journal")
+    assert spec.limits.memory_bytes == memory_limit_bytes("journal")
     assert spec.stop_timeout_s == 120.0
 
 
@@ -377,19 +376,10 @@ def test_probe_says_why_not(probe: str, why: str | None) -> None:
     assert explain_probe(probe) == why
 
 
-@pytest.mark.parametrize(
-    ("cpu_list", "count"),
-    [("0", 1), ("0-1\n", 2), ("0-3,8", 5), ("0-3,8-11", 8), ("", 1), ("junk", 1)],
-)
-def test_possible_cpus_are_counted(cpu_list: str, count: int) -> None:
-    assert parse_cpu_count(cpu_list) == count
-
-
-def test_memory_limit_grows_with_the_queues() -> None:
-    assert memory_limit_bytes(2, "direct") == 896 * MIB
-    assert memory_limit_bytes(2, "journal") == (896 + 512) * MIB
-    assert memory_limit_bytes(2, "cache") == (896 + 512 + 160) * MIB
-    assert memory_limit_bytes(128, "direct") > 8 * GIB
+def test_the_memory_limit_depends_on_no_count_of_cpus() -> None:
+    assert memory_limit_bytes("direct") == 896 * MIB
+    assert memory_limit_bytes("journal") == (896 + 512) * MIB
+    assert memory_limit_bytes("cache") == (896 + 512 + 160) * MIB
 
 
 def test_a_socket_path_that_no_socket_can_have_is_refused() -> None:

@@ -1,5 +1,6 @@
-//! FUSE over `io_uring`: a thread for each CPU, which takes the requests of that CPU's queue.
+//! FUSE over `io_uring`: few threads, each of which takes the requests of its CPUs' queues.
 
+mod footprint;
 mod layout;
 mod mailbox;
 mod shared;
@@ -12,7 +13,7 @@ use std::thread::{self, JoinHandle};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::channel::Channel;
-use crate::classic::Service;
+use crate::classic::{Reader, Service};
 use crate::cpus::observe_cpus;
 use crate::error::FuseError;
 use crate::lifetime::{InFlight, PanicGuard};
@@ -38,8 +39,8 @@ pub(crate) struct Shape {
 /// What a thread says once its queues are registered: whether it is pinned.
 type Started = Result<bool, FuseError>;
 
-/// Start the threads and wait until the kernel has all their entries. Each thread is handed to
-/// `keep` as soon as it exists, also when others fail.
+/// Start the threads and wait until the kernel has all their entries. The first one looks after
+/// `reader` too. Each thread is handed to `keep` as soon as it exists, also when others fail.
 ///
 /// # Errors
 /// [`FuseError`]; the caller ends the connection, which ends the threads that did start.
@@ -47,6 +48,7 @@ pub(crate) fn start(
     channel: &Arc<Channel>,
     service: &Service,
     options: &ServeOptions,
+    reader: Reader,
     mut keep: impl FnMut(Part),
 ) -> Result<Shape, FuseError> {
     let possible = observe_cpus("possible")?;
@@ -56,8 +58,10 @@ pub(crate) fn start(
     let entries =
         plans.iter().filter_map(|plan| plan.queues.first()).map(|plan| plan.entries).max();
     let (sender, receiver) = mpsc::channel::<Started>();
+    let mut reader = Some(reader);
     for plan in plans {
-        keep(start_thread(channel, service, plan, options.pin_threads, sender.clone())?);
+        let beside = (reader.take(), options.pin_threads);
+        keep(start_thread(channel, service, plan, beside, sender.clone())?);
     }
     drop(sender);
     let mut unpinned = 0_usize;
@@ -65,7 +69,7 @@ pub(crate) fn start(
         unpinned += usize::from(!started?);
     }
     let remark = (options.pin_threads && unpinned > 0)
-        .then(|| format!("{unpinned} of {threads} threads may not be pinned to their CPU"));
+        .then(|| format!("{unpinned} of {threads} threads may not be pinned to their CPUs"));
     Ok(Shape {
         queues: u16::try_from(possible.len()).unwrap_or(u16::MAX),
         entries_per_queue: entries.unwrap_or_default(),
@@ -78,17 +82,17 @@ fn start_thread(
     channel: &Arc<Channel>,
     service: &Service,
     plan: ThreadPlan,
-    pin: bool,
+    (reader, pin): (Option<Reader>, bool),
     sender: mpsc::Sender<Started>,
 ) -> Result<Part, FuseError> {
     let in_flight = Arc::new(InFlight::default());
     let (counted, channel, service) =
         (Arc::clone(&in_flight), Arc::clone(channel), service.clone());
-    let name = format!("fuse-queue-{}", plan.cpu);
+    let name = format!("fuse-queue-{}", plan.cpus.first().copied().unwrap_or_default());
     let serving = move || {
         let _guard = PanicGuard(Arc::clone(&service.lifetime));
-        let pinned = pin && pin_to(plan.cpu);
-        let worker = Worker::start(&channel, service, &plan.queues, counted);
+        let pinned = pin && pin_to(&plan.cpus);
+        let worker = Worker::start(&channel, service, &plan.queues, reader, counted);
         let (started, worker) = match worker {
             Ok(worker) => (Ok(pinned), Some(worker)),
             Err(error) => (Err(error), None),
@@ -105,12 +109,13 @@ fn start_thread(
     Ok(Part { thread, in_flight })
 }
 
-fn pin_to(cpu: u16) -> bool {
-    let mut cpus = CpuSet::new();
-    let cpu = usize::from(cpu);
-    if cpu >= CpuSet::MAX_CPU {
-        return false;
+fn pin_to(cpus: &[u16]) -> bool {
+    let mut set = CpuSet::new();
+    for cpu in cpus.iter().copied().map(usize::from) {
+        if cpu >= CpuSet::MAX_CPU {
+            return false;
+        }
+        set.set(cpu);
     }
-    cpus.set(cpu);
-    sched_setaffinity(None, &cpus).is_ok()
+    sched_setaffinity(None, &set).is_ok()
 }

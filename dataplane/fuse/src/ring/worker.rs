@@ -3,14 +3,14 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use grampus_blockdev::{Buffer, Completion, CompletionSink, Outcome, Token};
 use io_uring::{cqueue, opcode, types};
 use rustix::io::Errno;
 
 use crate::channel::Channel;
-use crate::classic::Service;
+use crate::classic::{Reader, Service};
 use crate::decide::{
     Answer, AnswerKind, Decision, Job, classify_failure, decide_operation, place, written,
 };
@@ -19,11 +19,14 @@ use crate::lifetime::InFlight;
 use crate::message::{Malformed, parse_message};
 use crate::protocol::{OUT_HEADER_BYTES, OutHeader};
 use crate::ring::layout::QueuePlan;
+use crate::ring::footprint::{Footprint, SWEEP_INTERVAL};
 use crate::ring::mailbox::{Arrival, Mailbox};
 use crate::ring::shared::{Ring, SharedHeader, commit, push};
 
 /// Names the event among completions; entries are named by their index.
 const EVENT: u64 = u64::MAX;
+/// Names what the rings do not carry: messages that are read.
+const MESSAGES: u64 = u64::MAX - 1;
 /// How long the kernel gets to hand the entries of a dead connection back.
 const FAREWELL: Duration = Duration::from_secs(1);
 const FAREWELLS: u32 = 10;
@@ -46,14 +49,22 @@ struct Entry {
     /// Where the kernel was told that the payload is.
     payload_address: usize,
     state: State,
+    footprint: Footprint,
 }
 
 pub(crate) struct Worker {
     ring: Ring,
+    /// The kernel writes payloads only while this thread is in `io_uring_enter`.
+    is_deferred: bool,
+    /// What the entries' payloads have touched since their memory was last given back.
+    touched_bytes: usize,
+    next_sweep: Instant,
     entries: Vec<Entry>,
     /// How many entries the kernel has.
     with_kernel: usize,
     service: Service,
+    /// Of one thread of a session.
+    reader: Option<Reader>,
     mailbox: Arc<Mailbox>,
     sink: Arc<dyn CompletionSink>,
     in_flight: Arc<InFlight>,
@@ -70,19 +81,24 @@ impl Worker {
         channel: &Channel,
         service: Service,
         queues: &[QueuePlan],
+        reader: Option<Reader>,
         in_flight: Arc<InFlight>,
     ) -> Result<Self, FuseError> {
         let count: usize = queues.iter().map(|plan| usize::from(plan.entries)).sum();
         let mailbox = Arc::new(Mailbox::new(count, Arc::clone(&in_flight))?);
-        let ring = make_ring(count)?;
+        let (ring, is_deferred) = make_ring(count)?;
         ring.submitter()
             .register_files(&[channel.as_fd().as_raw_fd()])
             .map_err(FuseError::std_io("register /dev/fuse with a ring"))?;
         let mut worker = Self {
             ring,
+            is_deferred,
+            touched_bytes: 0,
+            next_sweep: Instant::now(),
             entries: Vec::with_capacity(count),
             with_kernel: 0,
             service,
+            reader,
             sink: Arc::<Mailbox>::clone(&mailbox),
             mailbox,
             in_flight,
@@ -96,7 +112,9 @@ impl Worker {
         let event = worker.mailbox.event().try_clone_to_owned();
         let event = event.map_err(FuseError::std_io("make an event"))?;
         worker.service.lifetime.wake_when_gone(event);
-        worker.watch_event().map_err(FuseError::std_io("watch an event"))?;
+        for watched in [EVENT, MESSAGES] {
+            worker.watch(watched).map_err(FuseError::std_io("watch an event"))?;
+        }
         worker.ring.submit().map_err(FuseError::std_io("submit to a ring"))?;
         worker.require_registered()?;
         Ok(worker)
@@ -109,7 +127,8 @@ impl Worker {
         let header = SharedHeader::new(&mut payload);
         let payload_address = payload.as_ptr().addr();
         let command = header.register(queue, index_of(self.entries.len()));
-        self.entries.push(Entry { queue, header, payload_address, state: State::Kernel(payload) });
+        let (state, footprint) = (State::Kernel(payload), Footprint::default());
+        self.entries.push(Entry { queue, header, payload_address, state, footprint });
         push(&mut self.ring, &command).map_err(FuseError::std_io("submit to a ring"))?;
         self.with_kernel += 1;
         Ok(())
@@ -117,7 +136,9 @@ impl Worker {
 
     /// The kernel refuses an entry at once or not at all.
     fn require_registered(&mut self) -> Result<(), FuseError> {
-        let refused = self.ring.completion().find(|done| done.user_data() != EVENT);
+        // What is watched is looked at once anyway, at the start of `run`.
+        let is_entry = |done: &cqueue::Entry| !is_watched(done.user_data());
+        let refused = self.ring.completion().find(is_entry);
         match refused {
             // A request can have come already: it is put back by being dealt with.
             Some(done) if done.result() >= 0 => {
@@ -132,11 +153,21 @@ impl Worker {
         }
     }
 
-    fn watch_event(&mut self) -> io::Result<()> {
-        let event = types::Fd(self.mailbox.event().as_raw_fd());
+    fn watch(&mut self, watched: u64) -> io::Result<()> {
+        let descriptor = match (&self.reader, watched) {
+            (_, EVENT) => self.mailbox.event().as_raw_fd(),
+            (Some(reader), _) => reader.watched().as_raw_fd(),
+            (None, _) => return Ok(()),
+        };
         let readable = u32::try_from(libc::POLLIN).unwrap_or_default();
-        let watch = opcode::PollAdd::new(event, readable).multi(true).build().user_data(EVENT);
-        push(&mut self.ring, &watch.into())
+        let watch = opcode::PollAdd::new(types::Fd(descriptor), readable).multi(true);
+        push(&mut self.ring, &watch.build().user_data(watched).into())
+    }
+
+    fn read_messages(&mut self) {
+        if let Some(reader) = &mut self.reader {
+            reader.read_all();
+        }
     }
 
     /// Serve until the connection is gone and the kernel has let go of every entry.
@@ -144,6 +175,7 @@ impl Worker {
         let mut arrivals: Vec<Arrival> = Vec::with_capacity(self.entries.len());
         let mut completions: Vec<(u64, i32, u32)> = Vec::with_capacity(self.entries.len() + 1);
         let mut farewells = 0;
+        self.read_messages();
         while self.with_kernel > 0 || !self.closing {
             self.closing |= !self.service.lifetime.is_alive();
             self.mailbox.take(&mut arrivals);
@@ -164,12 +196,13 @@ impl Worker {
                 }
             }
             for (user_data, result, flags) in completions.drain(..) {
-                if user_data == EVENT {
-                    self.keep_watching(flags);
+                if is_watched(user_data) {
+                    self.keep_watching(user_data, flags);
                 } else {
                     self.receive(user_data, result);
                 }
             }
+            self.sweep_if_due();
         }
         self.service.lifetime.note_gone();
         if self.with_kernel > 0 {
@@ -185,8 +218,15 @@ impl Worker {
             let arguments = types::SubmitArgs::new().timespec(&limit);
             self.ring.submitter().submit_with_args(1, &arguments)
         } else {
-            let wanted = usize::from(self.mailbox.may_sleep());
-            let submitted = self.ring.submit_and_wait(wanted);
+            let may_sleep = self.mailbox.may_sleep();
+            let submitted = if may_sleep && self.has_to_sweep() {
+                let left = self.next_sweep.saturating_duration_since(Instant::now());
+                let limit = types::Timespec::from(left);
+                let arguments = types::SubmitArgs::new().timespec(&limit);
+                self.ring.submitter().submit_with_args(1, &arguments)
+            } else {
+                self.ring.submit_and_wait(usize::from(may_sleep))
+            };
             self.mailbox.wake();
             submitted
         };
@@ -200,11 +240,44 @@ impl Worker {
         }
     }
 
-    fn keep_watching(&mut self, flags: u32) {
+    /// Whether there is memory to be given back.
+    fn has_to_sweep(&self) -> bool {
+        self.is_deferred && self.touched_bytes > 0 && !self.closing
+    }
+
+    /// Now and then, give the memory back that entries did not need since the last time.
+    fn sweep_if_due(&mut self) {
+        let now = Instant::now();
+        if !self.has_to_sweep() || now < self.next_sweep {
+            return;
+        }
+        if !self.ring.submission().is_empty() {
+            return; // at once after the kernel has taken these answers
+        }
+        self.next_sweep = now + SWEEP_INTERVAL;
+        for entry in &mut self.entries {
+            // The kernel has the payload of an idle entry, and does nothing with it right now. It
+            // copies to and from payloads in this thread, while that is in `io_uring_enter`: only
+            // there does it know their memory. What it has brought there has been taken out as a
+            // completion, which is a use of the entry, and the last answer was taken a period ago.
+            if let State::Kernel(payload) = &mut entry.state {
+                if entry.footprint.end_period() {
+                    payload.release_behind(0);
+                }
+            }
+        }
+        self.touched_bytes =
+            self.entries.iter().map(|entry| entry.footprint.touched_bytes()).sum();
+    }
+
+    fn keep_watching(&mut self, watched: u64, flags: u32) {
         if !cqueue::more(flags) && !self.closing {
-            if let Err(error) = self.watch_event() {
+            if let Err(error) = self.watch(watched) {
                 self.service.lifetime.give_up(format!("the ring failed: {error}"));
             }
+        }
+        if watched == MESSAGES {
+            self.read_messages();
         }
     }
 
@@ -237,6 +310,11 @@ impl Worker {
         let message = parse_message(&request.header, &request.argument, request.payload_bytes);
         let (unique, decision) = match message {
             Ok(message) => {
+                let carried = message.operation.carried_bytes();
+                self.touched_bytes += entry.footprint.note(carried);
+                if let Some(kept) = entry.footprint.shrink() {
+                    payload.release_behind(kept.max(carried));
+                }
                 (message.unique, decide_operation(message.operation, &self.service.face()))
             }
             Err(Malformed::Answerable { unique }) => (unique, Decision::Refuse(Errno::IO)),
@@ -351,6 +429,10 @@ impl Drop for Worker {
     }
 }
 
+fn is_watched(user_data: u64) -> bool {
+    matches!(user_data, EVENT | MESSAGES)
+}
+
 fn index_of(index: usize) -> u64 {
     u64::try_from(index).unwrap_or(EVENT)
 }
@@ -372,18 +454,22 @@ fn place_whole(bytes: &[u8], payload: &mut Buffer) -> u32 {
     u32::try_from(place(bytes, payload)).unwrap_or_default()
 }
 
-/// A ring for so many entries and the event.
-fn make_ring(entries: usize) -> Result<Ring, FuseError> {
-    let size = u32::try_from(entries + 2).unwrap_or(u32::MAX).next_power_of_two();
+/// A ring for so many entries and what is watched; whether the kernel does its part only while this
+/// thread asks for completions.
+fn make_ring(entries: usize) -> Result<(Ring, bool), FuseError> {
+    let size = u32::try_from(entries + 3).unwrap_or(u32::MAX).next_power_of_two();
     // Completions are made when this thread asks for them, instead of interrupting it; it asks
     // often. The flag tells it when there are some, also where it does not wait.
     let mut deferred = Ring::builder();
     deferred.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag();
     let mut cooperative = Ring::builder();
     cooperative.setup_coop_taskrun().setup_taskrun_flag();
-    deferred
+    if let Ok(ring) = deferred.build(size) {
+        return Ok((ring, true));
+    }
+    cooperative
         .build(size)
-        .or_else(|_| cooperative.build(size))
         .or_else(|_| Ring::builder().build(size))
+        .map(|ring| (ring, false))
         .map_err(FuseError::std_io("make an io_uring"))
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path, PurePosixPath
 
 from grampus.core.errors import GrampusError
@@ -39,11 +38,10 @@ CHECK_TIMEOUT_S = 10.0
 SNAPSHOT_TIMEOUT_S = 100.0
 # sockaddr_un(7): 108 bytes with the last NUL.
 MAX_SOCKET_PATH_LENGTH = 107
-# Its own memory is fixed at the start: per possible CPU a ring of 32 requests of at most 1 MiB,
-# and as much again that librbd copies. Being killed for memory would cost the volume, so the
+# A volumed takes 20 MiB of its own when it is idle, and what its requests need when it is busy, on
+# any number of CPUs (docs/proof/density.md). Being killed for memory would cost the volume, so the
 # limit lies far above: it only keeps a defect from taking the host's memory.
-BASE_MEMORY_LIMIT_BYTES = 768 * MIB
-MEMORY_PER_CPU_BYTES = 2 * 32 * MIB
+BASE_MEMORY_LIMIT_BYTES = 896 * MIB
 # A journal holds at most 256 MiB, and as much again is on its way to the cluster.
 JOURNAL_MEMORY_BYTES = 2 * 256 * MIB
 # The index of the read cache, and what waits to be written to it and to the log on the host.
@@ -103,7 +101,6 @@ class Volumed:
         program, socket = self._program.ensure_on(host), control_socket(file)
         allocator = _observe_allocator(host)
         write_path = request.volume.write_path
-        cpus = _observe_possible_cpus(host)
         local: list[str] = []
         if request.has_local_log:
             local.append(str(ensure_local_directory(host, request.volume.name)))
@@ -131,9 +128,7 @@ class Volumed:
                 *_key_binds(request.key_file),
             ),
             env={} if allocator is None else {"LD_PRELOAD": allocator},
-            limits=Limits(
-                memory_bytes=memory_limit_bytes(cpus, write_path, request.volume.encryption)
-            ),
+            limits=Limits(memory_bytes=memory_limit_bytes(write_path, request.volume.encryption)),
             privileged=True,
             stop_timeout_s=STOP_TIMEOUT_S + _drain_timeout_s(write_path),
         )
@@ -342,21 +337,12 @@ def explain_probe(text: str) -> str | None:
     return None
 
 
-def memory_limit_bytes(
-    possible_cpus: int, write_path: WritePath, encryption: EncryptionName | None = None
-) -> int:
-    """What a volumed on a host with so many possible CPUs may use."""
+def memory_limit_bytes(write_path: WritePath, encryption: EncryptionName | None = None) -> int:
+    """What a volumed may use."""
     journal_bytes = 0 if write_path == "direct" else JOURNAL_MEMORY_BYTES
     cache_bytes = CACHE_MEMORY_BYTES if write_path == "cache" else 0
     key_bytes = 0 if encryption is None else KEY_DERIVATION_MEMORY_BYTES
-    transport_bytes = possible_cpus * MEMORY_PER_CPU_BYTES
-    return BASE_MEMORY_LIMIT_BYTES + transport_bytes + journal_bytes + cache_bytes + key_bytes
-
-
-def parse_cpu_count(cpu_list: str) -> int:
-    """How many CPUs a list such as `0-3,8` names (cpuset(7)); at least 1."""
-    ranges = re.findall(r"(\d+)(?:-(\d+))?", cpu_list)
-    return max(1, sum(int(last or first) - int(first) + 1 for first, last in ranges))
+    return BASE_MEMORY_LIMIT_BYTES + journal_bytes + cache_bytes + key_bytes
 
 
 def _write_path_options(volume: VolumeSpec) -> tuple[str, ...]:
@@ -383,10 +369,6 @@ def _key_binds(file: PurePosixPath | None) -> tuple[Bind, ...]:
 
 def _drain_timeout_s(write_path: WritePath) -> float:
     return 0.0 if write_path == "direct" else DRAIN_TIMEOUT_S
-
-
-def _observe_possible_cpus(host: Host) -> int:
-    return parse_cpu_count(host.read_file(PurePosixPath("/sys/devices/system/cpu/possible")) or "")
 
 
 def _observe_allocator(host: Host) -> str | None:
