@@ -92,6 +92,7 @@ harness-cost: setup ## What watching takes of a benchmark's throughput, into doc
 .PHONY: scale
 scale: setup ## Commands and serve with a thousand databases in the state, into docs/proof (root; 15 minutes)
 	$(VENV)/python -m tests.proof.scale
+
 # GRAMPUS_DENSITY_VOLUMES=N and GRAMPUS_DENSITY_LOAD_S=N say how many, and how long under load.
 .PHONY: density
 density: setup ## Memory and threads of 50 volumes on one host, into docs/proof (root; fifteen minutes)
