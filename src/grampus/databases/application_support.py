@@ -33,7 +33,6 @@ from grampus.databases.administrator import (
 from grampus.databases.first_tables import HASHING_COMPONENT, NO_ZONES_CODE, render_load_script
 from grampus.databases.layout import CLIENT_PROGRAMS
 from grampus.databases.model import DatabaseSpec
-from grampus.databases.replicas.replica_rules import replicas_of
 from grampus.databases.step_ports import StepPorts
 
 LOAD_TIMEOUT_S = 300.0  # 1 to 2 s; a busy pool of hard disks takes longer
@@ -65,9 +64,8 @@ def support_applications(ports: StepPorts, spec: DatabaseSpec) -> None:
     with _passing_over(REFUSALS):
         if not _lacks_hashing(administrator):
             return
-        records = ports.records.all()
-        for name in replicas_of(records, spec.name):
-            _install_in_replica(ports, records[name].spec)
+        for _, replica in sorted(ports.records.followers(spec.name).items()):
+            _install_in_replica(ports, replica.spec)
         _install_hashing(administrator, is_replica=spec.replica_of is not None)
 
 

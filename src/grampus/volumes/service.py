@@ -81,8 +81,7 @@ class VolumeService:
         self._attacher = parts.attacher
         self._asking = parts.asking
         self._resizing = parts.resizing
-        self._fencing = parts.fencing
-        self._journals = parts.journals
+        self._fencing, self._journals = parts.fencing, parts.journals
         self._creating = parts.creating
         self._snapshots = parts.snapshots
         self._cloning = parts.cloning

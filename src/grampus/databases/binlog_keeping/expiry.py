@@ -54,7 +54,7 @@ def ensure_started_expiry(ports: StepPorts, spec: DatabaseSpec) -> None:
     record = ports.records.find(spec.name)
     if record is None or EXPIRY in spec.parameters:
         return
-    is_needed = bool(possible_needs(ports, ports.records.all(), record))
+    is_needed = bool(possible_needs(ports, ports.records.family(spec.name), record))
     logs: Sequence[KeptLog] = ()
     if is_needed:
         try:

@@ -112,7 +112,7 @@ class BinlogKeeper:
             return None
         mount, logs = found[name]
         administrator = observer_of(operations.ports, record.spec)
-        every = operations.records.all()
+        every = operations.records.family(record.spec.name)
         needs = observe_needs(operations.ports, every, record, logs, administrator, silent=silent)
         room = _room(record, mount)
         purge = _decide(operations, record, logs, needs, room)

@@ -14,7 +14,6 @@ from grampus.databases.application_support import load_time_zones, observe_time_
 from grampus.databases.instance import observe_daemon_state
 from grampus.databases.layout import server_daemon_name
 from grampus.databases.operating import DatabaseOperations
-from grampus.databases.replicas.replica_rules import replicas_of
 
 
 class TimeZoneTables:
@@ -30,7 +29,7 @@ class TimeZoneTables:
         replica, and HostUnreachableError.
         """
         self._operations.ready(name)
-        followers = replicas_of(self._operations.records.all(), name)
+        followers = sorted(self._operations.records.followers(name))
         for follower in followers:
             self._require_running(
                 follower,

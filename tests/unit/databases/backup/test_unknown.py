@@ -36,11 +36,18 @@ class MutedS3(FakeS3):
     refuses_data = False
 
     def answer(
-        self, method: str, path: str, query: dict[str, str], body: bytes, if_none_match: str | None
+        self,
+        method: str,
+        path: str,
+        query: dict[str, str],
+        body: bytes,
+        if_none_match: str | None,
+        *,
+        locks: bool = False,
     ) -> tuple[int, bytes, dict[str, str]]:
         if self.refuses_data and method == "GET" and path.endswith("image.sealed"):
             return self._error(*DENIED)
-        answered = super().answer(method, path, query, body, if_none_match)
+        answered = super().answer(method, path, query, body, if_none_match, locks=locks)
         if self.refuses_after_manifest and method == "PUT" and path.endswith("manifest.json"):
             self.refused["get"] = DENIED
         return answered
