@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use grampus_blockdev::{BlockDevice, BlockSize, Geometry, MemoryDevice};
+use grampus_blockdev::{BlockDevice, BlockSize, Buffer, Geometry, MemoryDevice};
 use grampus_fuse::{ServeOptions, Session, TransportChoice, probe};
 use rustix::mm::{MlockAllFlags, mlockall};
 
@@ -25,12 +25,19 @@ const SHARE_BYTES: usize = 1 << 20;
 /// What is left is of other things.
 const SLACK_BYTES: usize = 4 << 20;
 const GIVEN_BACK_WITHIN: Duration = Duration::from_secs(20);
-const ROUNDS: usize = 8;
+const ROUNDS: usize = 5;
 
 fn resident_bytes() -> usize {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
     line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() << 10
+}
+
+/// Not of the allocator, which would keep it: locked memory is not taken back from it.
+fn filled(byte: u8, length: usize) -> Buffer {
+    let mut buffer = Buffer::zeroed(length).unwrap();
+    buffer.fill(byte);
+    buffer
 }
 
 /// Each thread writes to its share and reads it back, so many times, with pauses in which memory is
@@ -43,13 +50,13 @@ fn use_shares(file: &File, rounds: usize, lengths: &(dyn Fn(usize) -> usize + Sy
                 for round in 0..rounds {
                     let length = lengths(round + number);
                     let byte = u8::try_from((round * THREADS + number) % 251).unwrap();
-                    file.write_all_at(&vec![byte; length], place).unwrap();
+                    file.write_all_at(&filled(byte, length), place).unwrap();
                     // From no pause to one that is longer than a sweep's interval.
                     if rounds > 1 {
                         let pause = (number * 97 + round * 311) % 1300;
                         thread::sleep(Duration::from_millis(u64::try_from(pause).unwrap()));
                     }
-                    let mut back = vec![0; length];
+                    let mut back = filled(0, length);
                     file.read_exact_at(&mut back, place).unwrap();
                     assert!(back.iter().all(|found| *found == byte), "{number} in round {round}");
                 }

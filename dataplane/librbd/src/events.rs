@@ -242,10 +242,8 @@ impl Events {
         };
         // Where no thread can be had, the event waits for the next one that comes: a snapshot's
         // author gives up, and a size is found by whoever asks for it.
-        waiting.is_running = thread::Builder::new()
-            .name("rbd-events".to_owned())
-            .spawn(carry_out)
-            .is_ok();
+        waiting.is_running =
+            thread::Builder::new().name("rbd-events".to_owned()).spawn(carry_out).is_ok();
     }
 
     fn argument(&self) -> *mut c_void {

@@ -213,11 +213,7 @@ impl Hall {
     }
 
     /// Let clients in until the server ends, and do the chores in between.
-    fn attend_door(
-        self: &Arc<Self>,
-        listener: &UnixListener,
-        mut chores: Option<Box<dyn Chores>>,
-    ) {
+    fn attend_door(self: &Arc<Self>, listener: &UnixListener, mut chores: Option<Box<dyn Chores>>) {
         let mut number = 0;
         let mut due = Instant::now();
         while !self.closing.load(Ordering::SeqCst) {

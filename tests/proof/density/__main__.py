@@ -11,15 +11,20 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from tests.proof.density.footprint import Footprint, observe_footprint
 from tests.proof.density.page import Found, decide_misses, render_page
 from tests.proof.operations.remote_client import RemoteClient
 from tests.proof.proof_lab import ask_status, observe_versions, own_lab
 from tests.system.command_line import CHECKOUT, CommandLine
+from tests.system.forked_commands import forked_commands
 from tests.system.lab_machine import LabMachine
 
 LAB = "density"
@@ -27,7 +32,7 @@ DIRECTORY = CHECKOUT / "build" / "density"
 PAGE = CHECKOUT / "docs" / "proof" / "density.md"
 FIGURES = CHECKOUT / "docs" / "proof" / "density" / "figures.json"
 HOST, CLIENTS_HOST = "h1", "h3"
-VOLUMES, LOAD_S, REST_S = 50, 60, 60
+VOLUMES, ATTACH_S, LOAD_S, REST_S = 50, 1800, 60, 60
 # Each command is a process of its own, and waits for the cluster half of its time.
 AT_ONCE = 3
 DATABASE = "busy"
@@ -40,8 +45,9 @@ def main() -> int:
     volumes = int(os.environ.get("GRAMPUS_DENSITY_VOLUMES", VOLUMES))
     load_s = int(os.environ.get("GRAMPUS_DENSITY_LOAD_S", LOAD_S))
     rest_s = int(os.environ.get("GRAMPUS_DENSITY_REST_S", REST_S))
-    with own_lab(LAB, DIRECTORY) as command_line:
-        found = measure(command_line, volumes, load_s, rest_s)
+    attach_s = int(os.environ.get("GRAMPUS_DENSITY_ATTACH_S", ATTACH_S))
+    with own_lab(LAB, DIRECTORY) as command_line, many_commands(command_line):
+        found = measure(command_line, volumes, Times(attach_s, load_s, rest_s))
     FIGURES.parent.mkdir(parents=True, exist_ok=True)
     FIGURES.write_text(json.dumps(asdict(found), indent=1) + "\n")
     PAGE.write_text(render_page(found))
@@ -50,26 +56,52 @@ def main() -> int:
     return 1 if misses else 0
 
 
-def measure(command_line: CommandLine, volumes: int, load_s: int, rest_s: int) -> Found:
+@dataclass(frozen=True)
+class Times:
+    """In seconds: at most, for attaching volumes; under load; before the load and after it."""
+
+    attach_s: int
+    load_s: int
+    rest_s: int
+
+
+@contextmanager
+def many_commands(command_line: CommandLine) -> Iterator[None]:
+    """Commands are forks of one process: a hundred starts would take longer than their work."""
+    with (
+        TemporaryDirectory() as directory,
+        forked_commands(Path(directory), command_line.environment("")) as forked,
+    ):
+        CommandLine.forked = forked
+        try:
+            yield
+        finally:
+            CommandLine.forked = None
+
+
+def measure(command_line: CommandLine, volumes: int, times: Times) -> Found:
     """Attach so many volumes to one host, and measure them idle, under load, and idle again."""
     machine = LabMachine(command_line, HOST)
-    client = ensure_database(command_line)
-    names = [f"v{number:02}" for number in range(1, volumes)]
+    wanted = [f"v{number:02}" for number in range(1, volumes)]
+    deadline_s = time.monotonic() + times.attach_s
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        list(pool.map(lambda name: ensure_volume(command_line, name), names))
-    say(f"{volumes} volumes are attached.")
-    time.sleep(rest_s)
+        database = pool.submit(ensure_database, command_line)
+        attached = pool.map(lambda name: ensure_volume(command_line, name, deadline_s), wanted)
+        names = [name for name, is_there in zip(wanted, attached, strict=True) if is_there]
+        client = database.result()
+    say(f"{len(names) + 1} volumes are attached.")
+    time.sleep(times.rest_s)
     pids = {
         name.removeprefix("volumed-"): pid
         for name, pid in machine.daemons().items()
         if name.startswith("volumed-")
     }
-    assert len(pids) == volumes, pids
+    assert len(pids) == len(names) + 1, pids
     idle = {name: observe_footprint(pid) for name, pid in pids.items()}
     (busy_volume,) = set(pids) - set(names)
-    busy, rate = watch_load(machine, client, (busy_volume, pids[busy_volume]), load_s)
+    busy, rate = watch_load(machine, client, (busy_volume, pids[busy_volume]), times.load_s)
     say(f"{rate:.0f} transactions/s.")
-    time.sleep(rest_s)
+    time.sleep(times.rest_s)
     return Found(
         idle=idle,
         busy=busy,
@@ -78,17 +110,20 @@ def measure(command_line: CommandLine, volumes: int, load_s: int, rest_s: int) -
         transactions_per_s=rate,
         facts={
             **observe_versions(machine),
-            "load": f"{load_s} s; {TABLES} tables of {ROWS} rows; {THREADS} threads",
-            "rest before the load and after it": f"{rest_s} s",
+            "load": f"{times.load_s} s; {TABLES} tables of {ROWS} rows; {THREADS} threads",
+            "rest before the load and after it": f"{times.rest_s} s",
             "date": f"{datetime.now(UTC):%Y-%m-%d %H:%M} (UTC)",
         },
     )
 
 
-def ensure_volume(command_line: CommandLine, name: str) -> None:
-    """A volume of that name, attached to the host."""
+def ensure_volume(command_line: CommandLine, name: str, deadline_s: float) -> bool:
+    """A volume of that name, attached to the host; False when it is too late for another one."""
+    if time.monotonic() > deadline_s:
+        return False
     command_line.ok("volume", "create", name, "--size", "1G", "--write-path", "journal")
     command_line.ok("volume", "attach", name, "--host", HOST)
+    return True
 
 
 def ensure_database(command_line: CommandLine) -> RemoteClient:

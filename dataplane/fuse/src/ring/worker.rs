@@ -18,8 +18,8 @@ use crate::error::FuseError;
 use crate::lifetime::InFlight;
 use crate::message::{Malformed, parse_message};
 use crate::protocol::{OUT_HEADER_BYTES, OutHeader};
-use crate::ring::layout::QueuePlan;
 use crate::ring::footprint::{Footprint, SWEEP_INTERVAL};
+use crate::ring::layout::QueuePlan;
 use crate::ring::mailbox::{Arrival, Mailbox};
 use crate::ring::shared::{Ring, SharedHeader, commit, push};
 
@@ -266,8 +266,7 @@ impl Worker {
                 }
             }
         }
-        self.touched_bytes =
-            self.entries.iter().map(|entry| entry.footprint.touched_bytes()).sum();
+        self.touched_bytes = self.entries.iter().map(|entry| entry.footprint.touched_bytes()).sum();
     }
 
     fn keep_watching(&mut self, watched: u64, flags: u32) {
