@@ -20,8 +20,8 @@ PASSING_THREADS = 2
 class Found:
     """What was measured.
 
-    `idle` and `after` are of all volumes by name, before the load and after it; `busy` are of the
-    one that was under load, each second.
+    `idle` are of the volumes without a load, by name; `after` are of all, after the load; `busy`
+    are of the one that was under load, each second.
     """
 
     idle: Mapping[str, Footprint]
@@ -70,12 +70,12 @@ def render_page(found: Found) -> str:
         "",
         f"**{_verdict(found)}**",
         "",
-        f"| {len(idle)} volumes | median | most | limit |",
+        f"| {len(after)} volumes | median | most | limit |",
         "|---|---:|---:|---:|",
-        *_rows("idle", idle, IDLE_LIMIT_BYTES),
-        *_rows(f"idle, one minute after the load ({found.busy_volume} included)", after, None),
+        *_rows(f"idle ({len(idle)})", idle, IDLE_LIMIT_BYTES),
+        *_rows("all, after the load", after, None),
         "",
-        f"All {len(idle)} idle processes together take {_mib(together)} (sum of PSS).",
+        f"The {len(idle)} idle processes together take {_mib(together)} (sum of PSS).",
         "",
         f"| {found.busy_volume} under load, {len(found.busy)} samples | median | most | limit |",
         "|---|---:|---:|---:|",

@@ -21,7 +21,7 @@ FOUND = Found(
     idle={"v1": IDLE, "v2": replace(IDLE, rss_bytes=45 * MIB)},
     busy=[BUSY],
     after={"v1": IDLE},
-    busy_volume="v1",
+    busy_volume="busy",
     transactions_per_s=123.4,
     facts={"Ceph": "20.2.4"},
 )
@@ -48,8 +48,8 @@ def test_each_limit_that_is_missed_is_named() -> None:
 def test_the_page_has_medians_and_extremes() -> None:
     page = render_page(FOUND)
     assert "**All limits are kept.**" in page
-    assert "| idle: RSS | 46.0 MiB | 47.0 MiB | 48.0 MiB |" in page
+    assert "| idle (2): RSS | 46.0 MiB | 47.0 MiB | 48.0 MiB |" in page
     assert "| RSS without journal data | 90.0 MiB | 90.0 MiB | 96.0 MiB |" in page
-    assert "| idle: threads | 20 | 20 | 20 |" in page
+    assert "| idle (2): threads | 20 | 20 | 20 |" in page
     assert "123 transactions/s" in page
     assert "38.0 MiB (sum of PSS)" in page

@@ -38,7 +38,7 @@ CHECK_TIMEOUT_S = 10.0
 SNAPSHOT_TIMEOUT_S = 100.0
 # sockaddr_un(7): 108 bytes with the last NUL.
 MAX_SOCKET_PATH_LENGTH = 107
-# A volumed takes 20 MiB of its own when it is idle, and what its requests need when it is busy, on
+# A volumed takes 15 MiB of its own when it is idle, and what its requests need when it is busy, on
 # any number of CPUs (docs/proof/density.md). Being killed for memory would cost the volume, so the
 # limit lies far above: it only keeps a defect from taking the host's memory.
 BASE_MEMORY_LIMIT_BYTES = 896 * MIB
