@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from tests.system.command_line import CHECKOUT
 from tests.system.guide_pages import find_difference, parse_page, place_words
+
+GUIDE = CHECKOUT / "docs" / "guide"
 
 PAGE = """# Users
 <!-- tried with: shop -->
@@ -100,3 +105,9 @@ def test_what_was_changed_is_found(expected: list[str], actual: str, said: str) 
 def test_a_try_has_directories_of_its_own() -> None:
     words = ("--to", "/srv/backups/one", "s3://a")
     assert place_words(words, {"/srv/backups": "/tmp/x"}) == ["--to", "/tmp/x/one", "s3://a"]
+
+
+@pytest.mark.parametrize("file", sorted(GUIDE.glob("*.md")), ids=lambda file: file.stem)
+def test_each_page_that_is_tried_can_be_read(file: Path) -> None:
+    """A lab tries them in `make exhaustive` alone; a block that nobody typed fails here."""
+    parse_page(file.read_text(encoding="utf-8"))
