@@ -30,7 +30,7 @@ setup-check:
 test: check integration acceptance ## Everything: lint, types, unit, integration, acceptance
 	@echo "All tests passed."
 
-# The tests of Python run on one core and those of Rust on all: side by side both are over sooner.
+# Side by side: what waits for a disk or for a process leaves the CPUs to the others.
 .PHONY: check
 check: setup-check ## Everything that needs no lab
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint types unit rust docs
@@ -50,7 +50,8 @@ types: setup-check ## mypy, strict
 unit: setup-check ## Python unit tests
 	@# In memory: thousands of small state files are written, and each waits for its disk.
 	scratch=$$(mktemp --directory --tmpdir="$$([ -w /dev/shm ] && echo /dev/shm || echo /tmp)"); \
-	trap 'rm -rf "$$scratch"' EXIT; TMPDIR=$$scratch $(VENV)/pytest tests/unit
+	trap 'rm -rf "$$scratch"' EXIT; TMPDIR=$$scratch $(VENV)/pytest tests/unit \
+		--numprocesses auto --dist worksteal
 
 .PHONY: rust
 rust: setup-check ## The dataplane: format, clippy, tests, licences
