@@ -1,9 +1,7 @@
 //! What an entry's payload has touched of its memory, and what it keeps of it. Pure.
 
-use std::time::Duration;
-
-/// How often unused memory is given back.
-pub(crate) const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+/// How often unused memory is given back, in seconds.
+pub(crate) const SWEEP_INTERVAL_S: u64 = 1;
 /// What an entry in use keeps: giving so little back and taking it again is not worth it. Pages of
 /// a database and most writes of its log fit.
 const KEPT_BYTES: usize = 64 << 10;

@@ -151,8 +151,8 @@ pub(crate) fn commit(queue: u16, commit_id: u64, user_data: u64) -> Entry128 {
 #[allow(unsafe_code, reason = "the kernel will use the memory that a command names")]
 pub(crate) fn push(ring: &mut Ring, command: &Entry128) -> std::io::Result<()> {
     // SAFETY: a command names an entry's header and payload, which live until the kernel has
-    // completed every command (`worker` leaks them rather than free them early), or the event,
-    // which lives as long as the ring.
+    // completed every command (`worker` leaks them rather than free them early), the event,
+    // which lives as long as the ring, or memory that is static.
     if unsafe { ring.submission().push(command) }.is_ok() {
         return Ok(());
     }

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use grampus_blockdev::{Buffer, Completion, CompletionSink, Outcome, Token};
 use io_uring::{cqueue, opcode, types};
@@ -18,7 +18,7 @@ use crate::error::FuseError;
 use crate::lifetime::InFlight;
 use crate::message::{Malformed, parse_message};
 use crate::protocol::{OUT_HEADER_BYTES, OutHeader};
-use crate::ring::footprint::{Footprint, SWEEP_INTERVAL};
+use crate::ring::footprint::{Footprint, SWEEP_INTERVAL_S};
 use crate::ring::layout::QueuePlan;
 use crate::ring::mailbox::{Arrival, Mailbox};
 use crate::ring::shared::{Ring, SharedHeader, commit, push};
@@ -27,6 +27,10 @@ use crate::ring::shared::{Ring, SharedHeader, commit, push};
 const EVENT: u64 = u64::MAX;
 /// Names what the rings do not carry: messages that are read.
 const MESSAGES: u64 = u64::MAX - 1;
+/// Names the end of a period, when unused memory is given back.
+const PERIOD: u64 = u64::MAX - 2;
+/// In static memory, which the kernel may read for as long as it likes.
+static SWEEP_INTERVAL: types::Timespec = types::Timespec::new().sec(SWEEP_INTERVAL_S);
 /// How long the kernel gets to hand the entries of a dead connection back.
 const FAREWELL: Duration = Duration::from_secs(1);
 const FAREWELLS: u32 = 10;
@@ -40,6 +44,18 @@ enum State {
     Here { unique: u64, commit_id: u64, kind: AnswerKind, payload: Option<Buffer> },
     /// No one any more.
     Released,
+}
+
+/// When memory is given back. A period is one command to the kernel and ends with its completion: a
+/// time limit of each wait would cost a timer for each request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sweep {
+    /// No period has begun.
+    Idle,
+    /// A period is on its way.
+    Begun,
+    /// A period is over.
+    Due,
 }
 
 #[derive(Debug)]
@@ -58,7 +74,7 @@ pub(crate) struct Worker {
     is_deferred: bool,
     /// What the entries' payloads have touched since their memory was last given back.
     touched_bytes: usize,
-    next_sweep: Instant,
+    sweep: Sweep,
     entries: Vec<Entry>,
     /// How many entries the kernel has.
     with_kernel: usize,
@@ -94,7 +110,7 @@ impl Worker {
             ring,
             is_deferred,
             touched_bytes: 0,
-            next_sweep: Instant::now(),
+            sweep: Sweep::Idle,
             entries: Vec::with_capacity(count),
             with_kernel: 0,
             service,
@@ -198,6 +214,8 @@ impl Worker {
             for (user_data, result, flags) in completions.drain(..) {
                 if is_watched(user_data) {
                     self.keep_watching(user_data, flags);
+                } else if user_data == PERIOD {
+                    self.sweep = Sweep::Due;
                 } else {
                     self.receive(user_data, result);
                 }
@@ -218,15 +236,9 @@ impl Worker {
             let arguments = types::SubmitArgs::new().timespec(&limit);
             self.ring.submitter().submit_with_args(1, &arguments)
         } else {
-            let may_sleep = self.mailbox.may_sleep();
-            let submitted = if may_sleep && self.has_to_sweep() {
-                let left = self.next_sweep.saturating_duration_since(Instant::now());
-                let limit = types::Timespec::from(left);
-                let arguments = types::SubmitArgs::new().timespec(&limit);
-                self.ring.submitter().submit_with_args(1, &arguments)
-            } else {
-                self.ring.submit_and_wait(usize::from(may_sleep))
-            };
+            self.begin_period()?;
+            let may_sleep = self.mailbox.may_sleep() && self.sweep != Sweep::Due;
+            let submitted = self.ring.submit_and_wait(usize::from(may_sleep));
             self.mailbox.wake();
             submitted
         };
@@ -245,16 +257,28 @@ impl Worker {
         self.is_deferred && self.touched_bytes > 0 && !self.closing
     }
 
-    /// Now and then, give the memory back that entries did not need since the last time.
+    /// Have the kernel say when memory is to be given back, unless it is about to.
+    fn begin_period(&mut self) -> io::Result<()> {
+        if self.sweep == Sweep::Idle && self.has_to_sweep() {
+            let period = opcode::Timeout::new(&raw const SWEEP_INTERVAL);
+            push(&mut self.ring, &period.build().user_data(PERIOD).into())?;
+            self.sweep = Sweep::Begun;
+        }
+        Ok(())
+    }
+
+    /// At the end of a period, give the memory back that entries did not need in it.
     fn sweep_if_due(&mut self) {
-        let now = Instant::now();
-        if !self.has_to_sweep() || now < self.next_sweep {
+        if self.sweep != Sweep::Due {
             return;
         }
         if !self.ring.submission().is_empty() {
             return; // at once after the kernel has taken these answers
         }
-        self.next_sweep = now + SWEEP_INTERVAL;
+        self.sweep = Sweep::Idle;
+        if !self.has_to_sweep() {
+            return;
+        }
         for entry in &mut self.entries {
             // The kernel has the payload of an idle entry, and does nothing with it right now. It
             // copies to and from payloads in this thread, while that is in `io_uring_enter`: only
