@@ -12,8 +12,9 @@ from tests.system.command_line import CommandLine
 from tests.system.lab_machine import LabMachine
 from tests.system.machine import wait_for
 
-# The first run on a machine builds the host image with QEMU.
-pytestmark = pytest.mark.timeout(1200)
+# The first run on a machine builds the host image with QEMU, and where the CPU is emulated a machine
+# takes minutes to boot.
+pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(1200)]
 
 SUITE = """
 name: my-machines
