@@ -12,8 +12,8 @@ from tests.system.command_line import CommandLine
 from tests.system.lab_machine import LabMachine
 from tests.system.machine import wait_for
 
-# The first run on a machine builds the host image with QEMU, and where the CPU is emulated a machine
-# takes minutes to boot.
+# The first run builds the host image with QEMU; where the CPU is emulated, a machine boots for
+# minutes.
 pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(1200)]
 
 SUITE = """
