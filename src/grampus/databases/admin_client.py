@@ -41,7 +41,8 @@ _RUN_CLIENT = (
     '"$client" --defaults-file=/dev/fd/3 "$@" 3<&0 0<&4'
 )
 # Said before the first statement: the server gave no session. Others, such as a wrong password
-# (1045), would be said at any door. Source: mysqld_error.h, errmsg.h (the client's from 2000 on).
+# (1045), would be said at the port, too. Source: mysqld_error.h, errmsg.h (the client's from 2000
+# on).
 _NO_SESSION = re.compile(r"^ERROR (?:1040|1129|1203|2002|2003|2006|2013) \(\w+\): ", re.MULTILINE)
 # Of a client at the socket, if it can also go to the port.
 _SOCKET_TIMEOUT_S = 5
@@ -113,7 +114,7 @@ class AdminClient:
         """Run statements; `what` names them in the list of processes. Raises what `Host.run` does.
 
         Statements that were begun are never begun again: only a client that got no session tries
-        another door, and what the first one said counts if no other gives it a session.
+        the port, and what the socket said counts if the port gives it none either.
         """
         if self.port is None:
             return self._ask(sql, None, what, timeout_s)

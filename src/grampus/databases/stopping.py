@@ -33,8 +33,8 @@ def ensure_stopping(administrator: Administrator) -> None:
     if administrator.flavour != "mysql":
         return  # MariaDB waits for nobody
     flavour, password = administrator.flavour, administrator.password
-    doors = [None] if administrator.port is None else [None, administrator.port]
-    options = [render_admin_options(password, flavour, door) for door in doors]
+    ports = [None] if administrator.port is None else [None, administrator.port]
+    options = [render_admin_options(password, flavour, port) for port in ports]
     client = [CLIENT_PROGRAMS[flavour], "--defaults-file=/dev/stdin", "--execute", DISMISS]
     administrator.host.run(
         ["/bin/sh", "-c", _STOP, "sh", *client],

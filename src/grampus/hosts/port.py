@@ -53,7 +53,7 @@ _CODES = {
 def describe_command(argv: Sequence[str]) -> str:
     """A command in a message: its program and what it is to do there, never a script.
 
-    A script is told of by the name that it is run under (`bash -c SCRIPT NAME ...`).
+    A script is named by the name that it is run under (`bash -c SCRIPT NAME ...`).
     """
     words = list(argv)
     while words and words[0] in _WRAPPERS:  # `timeout 5 bash ...`, `env NAME=VALUE ...`

@@ -144,7 +144,7 @@ class SnapshotSchedules:
     ) -> None:
         name, now = carried.database, self._operations.clock.now()
         self._rests.pop(name, None)
-        if not carried.kept:  # what could not be let go is tried, and told, each time
+        if not carried.kept:  # what could not be deleted is tried, and reported, each time
             until = min(decide_next(schedule, found, now), now + LONGEST_REST)
             self._rests[name] = Rest(record.id, schedule, now, until)
 
