@@ -99,6 +99,11 @@ scale: setup ## Commands and serve with a thousand databases in the state, into 
 density: setup ## Memory and threads of 50 volumes on one host, into docs/proof (root; fifteen minutes)
 	$(VENV)/python -m tests.proof.density
 
+# GRAMPUS_JOURNAL_SPACE_LOAD_S=N says how long.
+.PHONY: journal-space
+journal-space: setup ## What the journals of ten volumes take of their OSDs' databases, into docs/proof (root; 75 minutes)
+	$(VENV)/python -m tests.proof.journal_space
+
 .PHONY: operations
 operations: setup ## Each operation on a database under load, 200 MB and 5 GB, into docs/proof (root; an hour)
 	$(VENV)/python -m tests.proof.operations

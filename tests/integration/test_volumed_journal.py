@@ -13,6 +13,7 @@ import pytest
 from tests.system.command_line import CommandLine
 from tests.system.endurance import REPEATS
 from tests.system.exerciser import DEVICE_FAILED, Exerciser, VolumeLedger
+from tests.system.journal_pairs import count_by_object, slots_prefix
 from tests.system.lab_machine import LabMachine
 from tests.system.volumes import attach, attached_volume, unmount
 
@@ -121,11 +122,11 @@ def test_fenced_owner_adds_nothing_and_its_heir_has_all(journaled: Journaled) ->
 def test_image_has_everything_once_detached_or_snapshotted(journaled: Journaled) -> None:
     document = journaled.attached()
     machine = journaled.exercisers["h1"].machine
-    image = f"{document['pool']}/{document['image']}"
+    snapshot = f"{document['pool']}/{document['image']}@outside"
     with journaled.ledger("drained", document) as ledger:
         ledger.start()
         ledger.wait_for_more(200)
-        machine.ok("rbd", "snap", "create", "--no-progress", f"{image}@outside")
+        machine.ok("rbd", "snap", "create", "--no-progress", snapshot)
         ledger.wait_for_more(200)  # writes go on after it
         ledger.stop()
         ledger.verify()
@@ -133,13 +134,20 @@ def test_image_has_everything_once_detached_or_snapshotted(journaled: Journaled)
     machine.ok("dd", "if=/dev/urandom", f"of={flushed}", "bs=64K", "count=64", "conv=fsync")
     journaled.lab.ok("volume", "detach", NAME)
     assert journaled.metadata("grampus.journal") == "drained"
+    # Of the small frames that it took, nothing is left in the OSDs' databases: a pair for each slot
+    # says how far that was freed.
+    pool, image = document["pool"], document["image"]
+    prefix = slots_prefix(machine, pool, image)
+    counts = count_by_object(machine, pool, [prefix.partition("/")[0]])
+    slots = [count for name, count in counts.items() if name.startswith(prefix)]
+    assert (max(slots), sum(slots) > 0) == (1, True), counts
     # Without the journal now: XFS on the image itself is whole, and holds what was written.
     journaled.lab.ok("volume", "set", NAME, "--write-path", "direct")
     direct = attach(journaled.lab, NAME, "h1")
     assert direct["write_path"] == "direct"
     assert Path(direct["mount_path"], "flushed").stat().st_size == 4 * MIB
     journaled.lab.ok("volume", "detach", NAME)
-    machine.ok("rbd", "snap", "rm", "--no-progress", f"{image}@outside")
+    machine.ok("rbd", "snap", "rm", "--no-progress", snapshot)
     journaled.lab.ok("volume", "set", NAME, "--write-path", "journal")
 
 

@@ -102,6 +102,7 @@ fn settle(
                 *answered += 1;
                 continue;
             }
+            Action::FreeSlot { slot, .. } => Event::SlotFreed { slot, result: Ok(()) },
             Action::Report(_) => continue,
         };
         journal.handle(started.elapsed(), event);

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::error::Failure;
 use crate::frame::Frame;
+use crate::ids::Owner;
 use crate::record::Record;
 use crate::ring::Place;
 use crate::settled::Change;
@@ -54,6 +55,17 @@ pub enum Action {
     RecordLocally {
         /// What it becomes.
         record: Record,
+    },
+    /// Free what a slot in the cluster keeps of small frames before a position, in one operation
+    /// that fails with [`Failure::Fenced`] unless the slot is still the owner's. Answer:
+    /// [`Event::SlotFreed`].
+    FreeSlot {
+        /// Whose slot it must be.
+        owner: Owner,
+        /// Which.
+        slot: u32,
+        /// Nothing that lies before it is needed, and a durable record says so.
+        before: u64,
     },
     /// Answer a flush, a write with FUA or a request to quiesce.
     Complete {
@@ -109,6 +121,13 @@ pub enum Event {
     Recorded(Result<(), Failure>),
     /// Of the record of the local log.
     RecordedLocally(Result<(), Failure>),
+    /// Of a slot that was to be freed.
+    SlotFreed {
+        /// From the action.
+        slot: u32,
+        /// How.
+        result: Result<(), Failure>,
+    },
     /// Time has passed; see [`crate::Journal::next_tick`].
     Tick,
     /// Whether to apply all that can be and let changes in at half that speed only, so that a
@@ -133,6 +152,7 @@ impl Event {
                 | Self::Applied { .. }
                 | Self::ImageFlushed(_)
                 | Self::Recorded(_)
+                | Self::SlotFreed { .. }
         )
     }
 }

@@ -32,6 +32,9 @@ pub struct Config {
     pub max_applies: usize,
     /// The longest single apply of data.
     pub max_apply_bytes: u64,
+    /// From so many small frames on ([`crate::SMALL_FRAME_BYTES`]) that are not in the image, it is
+    /// applied whatever its age: each of them is an entry in the database of its OSDs.
+    pub max_small_frames: usize,
     /// A batch that no flush seals is sealed at this age.
     pub seal_after: Duration,
     /// Settled data is left for overwrites to coalesce until this age, if there is room.
@@ -79,6 +82,7 @@ impl Default for Config {
             max_appends: 4,
             max_applies: 64,
             max_apply_bytes: 1 << 20,
+            max_small_frames: 8192,
             seal_after: Duration::from_secs(1),
             apply_after: Duration::from_secs(30),
             idle_after: Duration::from_secs(1),
@@ -144,6 +148,7 @@ impl Config {
         )?;
         at_least("the transfer limit", transfer, self.max_apply_bytes, "no buffer is longer")?;
         at_least("max_appends", wide(self.max_appends), 1, "nothing would be appended")?;
+        at_least("max_small_frames", wide(self.max_small_frames), 1, "none could wait")?;
         at_least("max_applies", wide(self.max_applies), 1, "nothing would be applied")?;
         for (what, value) in [
             ("seal_after", self.seal_after),
@@ -206,6 +211,7 @@ mod tests {
             ("max_apply_bytes", Config { max_apply_bytes: 1 << 19, ..sound }),
             ("the transfer limit", Config { max_apply_bytes: 1 << 30, ..sound }),
             ("max_appends", Config { max_appends: 0, ..sound }),
+            ("max_small_frames", Config { max_small_frames: 0, ..sound }),
             ("max_applies", Config { max_applies: 0, ..sound }),
             ("apply_after", Config { apply_after: Duration::MAX, ..sound }),
         ] {

@@ -33,6 +33,7 @@ use std::sync::Arc;
 
 use crate::content::{Content, Payload};
 use crate::error::FormatError;
+use crate::freeing::SMALL_FRAME_BYTES;
 use crate::ids::{Epoch, Owner, VolumeId};
 use crate::number::{narrow, wide};
 use crate::seal::{FrameKey, Opener};
@@ -144,6 +145,10 @@ impl Frame {
     #[must_use]
     pub fn length_bytes(&self) -> u64 {
         self.length
+    }
+
+    pub(crate) fn is_small(&self) -> bool {
+        self.length <= SMALL_FRAME_BYTES
     }
 
     #[cfg(test)]

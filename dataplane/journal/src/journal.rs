@@ -12,6 +12,7 @@ use crate::batch::{Open, Sealed, cost_of_change};
 use crate::config::Config;
 use crate::content::{Content, Payload};
 use crate::error::{ConfigError, Failure, Refusal};
+use crate::freeing::Freeing;
 use crate::landing::Landing;
 use crate::local::Local;
 use crate::outbound::InFlight;
@@ -82,6 +83,7 @@ pub struct Journal {
     pub(crate) record: Record,
     pub(crate) settled: Settled,
     pub(crate) landing: Landing,
+    pub(crate) freeing: Freeing,
     /// In `cache` mode, until it fails.
     pub(crate) local: Option<Local>,
     /// Of an encrypted volume: what frames are sealed with, in the cluster and on the host.
@@ -135,6 +137,7 @@ impl Journal {
             record,
             settled: Settled::new(applied),
             landing: Landing::new(applied, now),
+            freeing: Freeing::new(record.ring, record.tail),
             local: config.cache.and(opened.local).map(|local| Local::new(local, replicated)),
             frame_key: None,
             local_key: None,
@@ -340,6 +343,7 @@ impl Journal {
             Event::ImageFlushed(result) => self.image_flushed(result),
             Event::Recorded(result) => self.recorded(result),
             Event::RecordedLocally(result) => self.recorded_locally(result),
+            Event::SlotFreed { slot, result } => self.slot_freed(slot, result),
             Event::Tick => {}
             Event::Quiesce(token) => {
                 self.quiescers.push(token);
@@ -401,6 +405,13 @@ impl Journal {
             lag: oldest.map_or(Duration::ZERO, |since| self.now.saturating_sub(since)),
             freed_bytes_per_s: self.freed.bytes_per_s(),
         }
+    }
+
+    /// Whether slots in the cluster are still freed of what nobody needs. Nothing waits for that but
+    /// a volume that is closed for good.
+    #[must_use]
+    pub fn is_freeing(&self) -> bool {
+        self.freeing.is_busy() && !matches!(self.state, State::Failed(_))
     }
 
     /// What it has done since it was opened.

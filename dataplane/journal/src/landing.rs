@@ -12,7 +12,7 @@ use crate::record::Record;
 use crate::sabotage::Fault;
 use crate::settled::{Change, Mark};
 use crate::span::Span;
-use crate::throttle::decide_applies;
+use crate::throttle::{decide_applies, decide_small_fill};
 
 /// How far what was applied is known to be durable, and what is under way.
 #[derive(Debug)]
@@ -60,6 +60,7 @@ impl Journal {
         // In this order: under load there is always more to flush, and the record frees the space.
         self.write_record();
         self.flush_image();
+        self.free_slots();
         self.finish_quiescing();
     }
 
@@ -88,7 +89,8 @@ impl Journal {
         }
         let aged = |since| self.now >= since + self.config.apply_after;
         let aged = self.settled.oldest().is_some_and(aged);
-        decide_applies(self.fill_permille(), self.config.max_applies, aged)
+        let small = decide_small_fill(self.settled.small_frames(), self.config.max_small_frames);
+        decide_applies(self.fill_permille().max(small), self.config.max_applies, aged)
     }
 
     fn sabotaged(&self, span: Span, change: Change) -> Change {
@@ -200,6 +202,7 @@ impl Journal {
                 self.record = record;
                 // Only now may the space be written again: a scan would begin in it.
                 self.log.tail = record.tail;
+                self.freeing.look();
                 self.landing.trimmed_at = self.now;
                 self.landing.ring_is_full = false;
                 self.landing.is_failing = false;
@@ -212,6 +215,26 @@ impl Journal {
             }
             // Whether it was replaced is unknown, so what it would be compared with is too.
             Err(failure) => self.fail(failure),
+        }
+    }
+
+    fn free_slots(&mut self) {
+        let mut before = self.record.tail;
+        if self.sabotage.is(Fault::FreeUnrecorded) {
+            before = self.log.head;
+            self.freeing.look();
+        }
+        while let Some(slot) = self.freeing.next(before) {
+            let owner = self.record.owner();
+            self.actions.push_back(Action::FreeSlot { owner, slot, before });
+        }
+    }
+
+    pub(crate) fn slot_freed(&mut self, slot: u32, result: Result<(), Failure>) {
+        // What failed costs space, and nothing else.
+        self.freeing.freed(slot, result.is_ok());
+        if result == Err(Failure::Fenced) {
+            self.fail(Failure::Fenced);
         }
     }
 

@@ -52,6 +52,7 @@ mod config;
 mod content;
 mod error;
 mod frame;
+mod freeing;
 mod ids;
 mod interval;
 mod journal;
@@ -82,6 +83,7 @@ pub use error::{
     ConfigError, Damage, Failure, FormatError, RecoveryError, Refusal, SealMismatch, SlotFault,
 };
 pub use frame::Frame;
+pub use freeing::SMALL_FRAME_BYTES;
 pub use ids::{Epoch, Owner, VolumeId};
 pub use interval::{IntervalMap, Part};
 pub use journal::{Accepted, Journal, Opened};

@@ -130,6 +130,9 @@ impl Journal {
             self.statistics.appends += 1;
             self.statistics.append_bytes += frame.length_bytes();
             self.actions.push_back(Action::Append { frame: frame.clone(), place });
+            if frame.is_small() {
+                self.freeing.put(place);
+            }
             let in_flight = InFlight { frame, place, batches, durable: false, retry_at: None };
             if self.sabotage.is(Fault::ApplyUndurable) {
                 self.settled.add(&in_flight.frame, in_flight.end(), self.now);

@@ -23,6 +23,8 @@ pub(crate) enum Fault {
     TrimUnapplied,
     /// Ring space is used again before the record that frees it is durable.
     ReuseBeforeRecord,
+    /// A slot is freed of frames that no durable record has let go of.
+    FreeUnrecorded,
     /// A finished apply frees its range, whatever the range holds by then.
     FreeOnOldApply,
     /// Two applies of the same bytes may be in flight together.
@@ -52,7 +54,7 @@ pub(crate) enum Fault {
 
 #[cfg(test)]
 impl Fault {
-    pub(crate) const ALL: [Self; 21] = [
+    pub(crate) const ALL: [Self; 22] = [
         Self::ApplyUnsealed,
         Self::ApplyUndurable,
         Self::AcknowledgeOutOfOrder,
@@ -62,6 +64,7 @@ impl Fault {
         Self::TrimUnflushed,
         Self::TrimUnapplied,
         Self::ReuseBeforeRecord,
+        Self::FreeUnrecorded,
         Self::FreeOnOldApply,
         Self::OverlappingApplies,
         Self::ForgetSealed,

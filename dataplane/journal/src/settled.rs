@@ -36,6 +36,7 @@ struct Window {
     /// Bytes of the volume of which this frame has the newest settled version.
     remaining_bytes: u64,
     since: Duration,
+    is_small: bool,
 }
 
 #[derive(Debug)]
@@ -61,6 +62,8 @@ pub(crate) struct Settled {
     weight_bytes: u64,
     /// Frames not yet known to be applied, oldest first.
     window: VecDeque<Window>,
+    /// How many of them are small.
+    small_frames: usize,
     /// Ranges to apply, about oldest first; some no longer hold what they were queued for.
     queue: VecDeque<(u64, Span)>,
     /// Ranges that an apply in flight overlaps.
@@ -81,6 +84,7 @@ impl Settled {
             map: IntervalMap::default(),
             weight_bytes: 0,
             window: VecDeque::new(),
+            small_frames: 0,
             queue: VecDeque::new(),
             blocked: Vec::new(),
             failed: Vec::new(),
@@ -115,6 +119,11 @@ impl Settled {
         self.window.front().map(|frame| frame.since)
     }
 
+    /// How many small frames wait for being applied.
+    pub(crate) fn small_frames(&self) -> usize {
+        self.small_frames
+    }
+
     pub(crate) fn overlapping(&self, span: Span) -> impl Iterator<Item = (Span, &Content)> {
         self.map.overlapping(span).map(|(held, version)| (held, &version.content))
     }
@@ -123,7 +132,9 @@ impl Settled {
     pub(crate) fn add(&mut self, frame: &Frame, end: u64, now: Duration) {
         let tag = frame.last;
         let mark = Mark { sequence: tag, position: end };
-        self.window.push_back(Window { mark, remaining_bytes: 0, since: now });
+        let is_small = frame.is_small();
+        self.small_frames += usize::from(is_small);
+        self.window.push_back(Window { mark, remaining_bytes: 0, since: now, is_small });
         for (span, content) in frame.extents() {
             let (window, weight_bytes) = (&mut self.window, &mut self.weight_bytes);
             let coalesced_bytes = &mut self.coalesced_bytes;
@@ -247,6 +258,7 @@ impl Settled {
     fn advance(&mut self) {
         while self.window.front().is_some_and(|frame| frame.remaining_bytes == 0) {
             let Some(frame) = self.window.pop_front() else { return };
+            self.small_frames -= usize::from(frame.is_small);
             self.applied = frame.mark;
         }
         // Ranges of frames that were overwritten wholly are never looked at otherwise.

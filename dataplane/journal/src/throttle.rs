@@ -68,6 +68,15 @@ pub(crate) fn decide_applies(fill_permille: u64, max_applies: usize, aged: bool)
     narrow(share).max(least)
 }
 
+/// How full a journal with so many small frames counts as for [`decide_applies`]: at the limit the
+/// first is applied, and at four thirds of it so many at a time as where intake begins to be slowed
+/// down. Intake itself waits for memory and ring alone, so a burst may go past the limit.
+pub(crate) fn decide_small_fill(small_frames: usize, max_small_frames: usize) -> u64 {
+    let fill =
+        wide(small_frames).saturating_mul(APPLY_FROM_PERMILLE) / wide(max_small_frames).max(1);
+    fill.min(SLOW_FROM_PERMILLE)
+}
+
 /// The rate at which memory is freed, over about the last second.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FreedRate {
@@ -147,6 +156,22 @@ mod tests {
             (u64::MAX, true, 64),
         ] {
             assert_eq!(decide_applies(fill, 64, aged), applies, "{fill} {aged}");
+        }
+    }
+
+    #[test]
+    fn small_frames_are_applied_from_their_limit_on_and_hold_nobody_up() {
+        for (small, fill, applies) in [
+            (0, 0, 0),
+            (99, 594, 0),
+            (100, 600, 1),
+            (117, 702, 4),
+            (134, 800, 8),
+            (usize::MAX, 800, 8),
+        ] {
+            assert_eq!(decide_small_fill(small, 100), fill, "{small}");
+            assert_eq!(decide_applies(fill, 64, false), applies, "{small}");
+            assert_eq!(decide_pace(fill, 1 << 20, 1 << 20), Duration::ZERO, "{small}");
         }
     }
 

@@ -68,6 +68,10 @@ impl Slots for Blackhole {
     fn start_append(&self, _place: Place, _owner: Owner, _frame: Vec<u8>, done: Done<()>) {
         drop(self.appends.send(Append(done)));
     }
+
+    fn start_free(&self, _slot: u32, _owner: Owner, _before: u64, done: Done<()>) {
+        done(Ok(()));
+    }
 }
 
 struct Reply(mpsc::SyncSender<Outcome>);

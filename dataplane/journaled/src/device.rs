@@ -23,7 +23,9 @@ use crate::reading;
 use crate::threads::{self, Ports};
 use crate::waiting::Waiter;
 
-const DRAW_DOWN_POLL: Duration = Duration::from_millis(10);
+const POLL: Duration = Duration::from_millis(10);
+/// Some hundred operations of the cluster take a second.
+const FREE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Which volume, and how its journal works.
 #[derive(Debug, Clone)]
@@ -187,7 +189,7 @@ impl JournaledDevice {
                 break;
             }
             drop(core);
-            thread::sleep(DRAW_DOWN_POLL);
+            thread::sleep(POLL);
         }
         self.engine.act(Some(&self.ports), |core, now, _| {
             core.drawers -= 1;
@@ -227,8 +229,20 @@ impl JournaledDevice {
             return Ok(());
         }
         let drained = self.quiesce(timeout);
+        if drained.is_ok() {
+            self.await_freed(timeout.min(FREE_PATIENCE));
+        }
         self.stop();
         drained
+    }
+
+    /// Let the cluster give back what the journal took. Nothing depends on it, so a cluster that is
+    /// slow is not waited for.
+    fn await_freed(&self, patience: Duration) {
+        let start = Instant::now();
+        while self.engine.lock().journal.is_freeing() && start.elapsed() < patience {
+            thread::sleep(POLL);
+        }
     }
 
     /// Stop, and leave the journal as it is: what was flushed and is not in the image is there.

@@ -502,6 +502,9 @@ impl Core {
                 Action::Record { expected, record } => {
                     self.outbound.push_back(Outbound::Record { expected, record });
                 }
+                Action::FreeSlot { owner, slot, before } => {
+                    self.outbound.push_back(Outbound::FreeSlot { owner, slot, before });
+                }
                 Action::AppendLocally { frame, place } => {
                     effects.log.push(LogWork::Append { frame, place });
                 }

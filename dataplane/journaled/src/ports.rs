@@ -56,6 +56,11 @@ pub trait Slots: Send + Sync + fmt::Debug {
     /// nothing, unless the slot is `owner`'s; done when it is durable on all copies. Two of one
     /// owner are put at one position only if they are the same bytes.
     fn start_append(&self, place: Place, owner: Owner, frame: Vec<u8>, done: Done<()>);
+
+    /// Give back what a slot takes for small frames ([`grampus_journal::SMALL_FRAME_BYTES`]) that
+    /// were put before this position, in one operation that fails with [`Failure::Fenced`], changing
+    /// nothing, unless the slot is `owner`'s. They need not be readable any more.
+    fn start_free(&self, slot: u32, owner: Owner, before: u64, done: Done<()>);
 }
 
 /// The log of one volume on the host's disk; one process uses it at a time, by a lock that the

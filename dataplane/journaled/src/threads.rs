@@ -79,6 +79,11 @@ fn run_journal(engine: &Arc<Engine>, ports: &Ports) {
             Next::Send(Outbound::Record { expected, record }) => {
                 send_record(engine, ports, &expected, &record);
             }
+            Next::Send(Outbound::FreeSlot { owner, slot, before }) => {
+                let reply = Reply::new(engine, Asked::FreeSlot(slot));
+                let done = Box::new(move |result| reply.answer(result));
+                ports.slots.start_free(slot, owner, before, done);
+            }
             Next::Offer(intake) => engine.take_in(intake, Door::Parked),
             Next::CarryOut(effects) => engine.carry_out(effects, None),
             Next::Sleep(_) => {} // slept

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use grampus_blockdev::{CompletionSink, Outcome, Token};
-use grampus_journal::{Change, Event, Failure, Frame, Place, Record, Span};
+use grampus_journal::{Change, Event, Failure, Frame, Owner, Place, Record, Span};
 
 use crate::engine::Engine;
 use crate::error::failure_of;
@@ -14,6 +14,7 @@ use crate::error::failure_of;
 pub(crate) enum Outbound {
     Append { frame: Frame, place: Place },
     Record { expected: Record, record: Record },
+    FreeSlot { owner: Owner, slot: u32, before: u64 },
 }
 
 /// For the image thread.
@@ -39,6 +40,7 @@ pub(crate) enum Asked {
     FlushImage,
     Record,
     RecordLocally,
+    FreeSlot(u32),
 }
 
 impl Asked {
@@ -50,6 +52,7 @@ impl Asked {
             Self::FlushImage => Event::ImageFlushed(result),
             Self::Record => Event::Recorded(result),
             Self::RecordLocally => Event::RecordedLocally(result),
+            Self::FreeSlot(slot) => Event::SlotFreed { slot, result },
         }
     }
 }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use grampus_journal::{Epoch, Failure, Owner, Place, Record, Segment, SlotFault, VolumeId};
 use grampus_journaled::{Done, Slots};
-use grampus_librbd::{GuardedWrite, Objects, RbdError};
+use grampus_librbd::{Change, GuardedWrite, ObjectDone, Objects, RbdError};
 
 use crate::rbd::chain;
-use crate::slot_layout::{self, Sweeps};
+use crate::slot_layout;
 
 /// The attribute of a slot that its appends are conditional on.
 const EPOCH_KEY: &str = "grampus.epoch";
@@ -27,7 +27,6 @@ const SLOT_LIMIT_BYTES: usize = 1 << 30;
 pub struct RadosSlots {
     objects: Arc<Objects>,
     prefix: String,
-    sweeps: Arc<Sweeps>,
 }
 
 impl RadosSlots {
@@ -35,7 +34,7 @@ impl RadosSlots {
     #[must_use]
     pub fn new(objects: Arc<Objects>, image_id: &str) -> Self {
         let prefix = format!("grampus_journal.{image_id}");
-        Self { objects, prefix, sweeps: Arc::default() }
+        Self { objects, prefix }
     }
 
     /// What the names of its objects begin with; the record's is just this.
@@ -76,6 +75,19 @@ impl RadosSlots {
             tracing::error!(slot = name, "an object of the journal is missing");
             Failure::Io
         })
+    }
+
+    /// Change a slot in one operation, if it is `owner`'s.
+    fn start_change(&self, slot: u32, owner: Owner, changes: Vec<Change>, done: Done<()>) {
+        let done: ObjectDone<GuardedWrite> = Box::new(move |answer| {
+            done(match answer {
+                Ok(GuardedWrite::Written) => Ok(()),
+                Ok(GuardedWrite::Refused) => Err(Failure::Fenced),
+                Err(error) => Err(failure(&error)),
+            });
+        });
+        let (name, owner) = (self.slot(slot), encode_owner(owner));
+        self.objects.start_guarded_write(&name, EPOCH_KEY, &owner, changes, done);
     }
 
     fn slot(&self, slot: u32) -> String {
@@ -149,21 +161,12 @@ impl Slots for RadosSlots {
     }
 
     fn swap_record(&self, expected: Option<&[u8]>, record: &[u8]) -> Result<bool, Failure> {
-        let swapped = self.objects.replace(&self.prefix, expected, record);
-        if matches!(swapped, Ok(true)) {
-            self.sweeps.note(record);
-        }
-        swapped.map_err(|error| failure(&error))
+        self.objects.replace(&self.prefix, expected, record).map_err(|error| failure(&error))
     }
 
     fn start_swap_record(&self, expected: Vec<u8>, record: Vec<u8>, done: Done<bool>) {
-        let (sweeps, written) = (Arc::clone(&self.sweeps), record.clone());
-        let done = Box::new(move |answer: Result<bool, RbdError>| {
-            if matches!(answer, Ok(true)) {
-                sweeps.note(&written);
-            }
-            done(answer.map_err(|error| failure(&error)));
-        });
+        let done: ObjectDone<bool> =
+            Box::new(move |answer| done(answer.map_err(|error| failure(&error))));
         self.objects.start_replace(&self.prefix, expected, record, done);
     }
 
@@ -224,19 +227,12 @@ impl Slots for RadosSlots {
     }
 
     fn start_append(&self, place: Place, owner: Owner, frame: Vec<u8>, done: Done<()>) {
-        let done = Box::new(move |answer: Result<GuardedWrite, RbdError>| {
-            done(match answer {
-                Ok(GuardedWrite::Written) => Ok(()),
-                Ok(GuardedWrite::Refused) => Err(Failure::Fenced),
-                Err(error) => Err(failure(&error)),
-            });
-        });
-        // Only along with a pair; see `Change::RemoveKeysBefore`.
-        let is_pair = slot_layout::is_pair(&frame);
-        let sweep_before = if is_pair { self.sweeps.due(place) } else { None };
-        let changes = slot_layout::append(place, owner.epoch, frame, sweep_before);
-        let (name, owner) = (self.slot(place.slot), encode_owner(owner));
-        self.objects.start_guarded_write(&name, EPOCH_KEY, &owner, changes, done);
+        let change = slot_layout::append(place, owner.epoch, frame);
+        self.start_change(place.slot, owner, vec![change], done);
+    }
+
+    fn start_free(&self, slot: u32, owner: Owner, before: u64, done: Done<()>) {
+        self.start_change(slot, owner, slot_layout::free(before), done);
     }
 }
 

@@ -8,69 +8,38 @@
 //! the ring left there is not taken for this one's; and after the owner, since two owners may have
 //! written at one position. The bytes need neither: a frame says what it is.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use grampus_journal::{Epoch, Place, Record, Segment};
+use grampus_journal::{Epoch, Place, SMALL_FRAME_BYTES, Segment};
 use grampus_librbd::{Change, Pair};
 
-/// The longest frame that becomes a pair: one of a 4 KiB write is as long. Durable 4 KiB writes, one
-/// after the other, took 1.21 to 1.24 ms instead of 1.46 to 1.51 (three copies, two CPUs), half the
-/// disk writes and 10 to 17 % less of the OSDs' CPU, compaction included. With frames of 12 KiB
-/// the gain is 10 % at the median, and the slowest take longer.
-const LONGEST_PAIR_BYTES: usize = 8192;
+/// What a slot that was freed has as well, behind all frames' keys; its value is the position that
+/// it was freed up to. See [`free`].
+const FREED_KEY: &str = "freed";
 
-/// When and how far slots are rid of pairs that are not needed any more.
-#[derive(Debug, Default)]
-pub(crate) struct Sweeps {
-    /// The tail as the last durable record has it: nothing before it is needed.
-    tail: AtomicU64,
-    /// One more than the beginning of the newest segment whose slot was swept.
-    swept: AtomicU64,
-}
-
-impl Sweeps {
-    /// A record is durable. Records come in order.
-    pub(crate) fn note(&self, record: &[u8]) {
-        if let Ok(record) = Record::decode(record) {
-            self.tail.store(record.tail, Ordering::Release);
-        }
-    }
-
-    /// Up to where the append of a pair sweeps its slot, if it is the first one of its segment.
-    ///
-    /// Of an earlier round, what is behind the tail is still needed while the ring is full: that,
-    /// and what an append that failed did not take along, goes in the next round.
-    pub(crate) fn due(&self, place: Place) -> Option<u64> {
-        let mark = place.position - place.offset + 1;
-        let is_first = self.swept.fetch_max(mark, Ordering::Relaxed) < mark;
-        is_first.then(|| self.tail.load(Ordering::Acquire))
-    }
-}
-
-/// What an append changes, in one operation. `sweep_before`: what lies in its slot before this
-/// position is not needed any more, and is removed.
-pub(crate) fn append(
-    place: Place,
-    epoch: Epoch,
-    frame: Vec<u8>,
-    sweep_before: Option<u64>,
-) -> Vec<Change> {
+/// What an append changes, in one operation.
+pub(crate) fn append(place: Place, epoch: Epoch, frame: Vec<u8>) -> Change {
     if !is_pair(&frame) {
-        return vec![Change::Write { offset_bytes: place.offset, bytes: frame }];
+        return Change::Write { offset_bytes: place.offset, bytes: frame };
     }
     let key = Key { position: place.position, epoch, bytes: frame.len() };
     // The padding is not kept: half of a frame that carries 4 KiB.
     let used = frame.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     let mut value = frame;
     value.truncate(used);
-    let set = Change::SetKey { key: key.encode(), value };
-    let sweep = sweep_before.map(|position| Change::RemoveKeysBefore(edge(position)));
-    sweep.into_iter().chain([set]).collect()
+    Change::SetKey { key: key.encode(), value }
+}
+
+/// What frees a slot of the pairs before a position, in one operation. Never all of the slot: in a
+/// full ring the round before is still needed behind the tail. It sets a pair too, since a removal
+/// alone may not reach a copy that is brought up to date; see [`Change::RemoveKeysBefore`].
+pub(crate) fn free(before: u64) -> Vec<Change> {
+    let value = edge(before);
+    let removed = Change::RemoveKeysBefore(value.clone());
+    vec![removed, Change::SetKey { key: FREED_KEY.to_owned(), value: value.into_bytes() }]
 }
 
 /// Whether it becomes a pair.
 pub(crate) fn is_pair(frame: &[u8]) -> bool {
-    frame.len() <= LONGEST_PAIR_BYTES
+    u64::try_from(frame.len()).is_ok_and(|bytes| bytes <= SMALL_FRAME_BYTES)
 }
 
 /// Between which keys the pairs of a segment lie.
@@ -145,7 +114,7 @@ impl Key {
 mod tests {
     use std::collections::BTreeMap;
 
-    use grampus_journal::{Ring, VolumeId};
+    use grampus_journal::Ring;
     use proptest::prelude::*;
 
     use super::*;
@@ -217,33 +186,28 @@ mod tests {
     #[test]
     fn small_frames_become_pairs_without_their_padding_and_large_ones_bytes() {
         let place = RING.place(3 * (64 << 10) + 4096);
-        let changes = append(place, Epoch(5), frame(7, 2), Some(0x30000));
-        let [Change::RemoveKeysBefore(first), Change::SetKey { key, value }] = &changes[..] else {
-            panic!("{changes:?}");
-        };
-        assert_eq!((first.as_str(), value.len()), ("0000000000030000", 4097));
+        let Change::SetKey { key, value } = append(place, Epoch(5), frame(7, 2)) else { panic!() };
+        assert_eq!(value.len(), 4097);
         assert_eq!(key, "0000000000031000.0000000000000005.00002000");
-        assert_eq!(append(place, Epoch(5), frame(7, 2), None), changes[1..]);
         let bytes = frame(7, 3);
-        let written = [Change::Write { offset_bytes: 4096, bytes: bytes.clone() }];
-        assert_eq!(append(place, Epoch(5), bytes, Some(0x30000)), written);
+        let written = Change::Write { offset_bytes: 4096, bytes: bytes.clone() };
+        assert_eq!(append(place, Epoch(5), bytes), written);
     }
 
     #[test]
-    fn the_first_pair_of_a_segment_sweeps_up_to_the_tail_that_is_durable() {
-        let sweeps = Sweeps::default();
-        let note = |tail| {
-            let record = Record { tail, ..Record::fresh(VolumeId([1; 16]), RING) };
-            sweeps.note(&record.encode());
-        };
-        let due = |position| sweeps.due(RING.place(position));
-        assert_eq!(due(4096), Some(0));
-        note(8192);
-        assert_eq!((due(0), due(8192), due(12288)), (None, None, None));
-        assert_eq!(due((64 << 10) + 512), Some(8192));
-        sweeps.note(b"no record");
-        // A late one of the segment before, and the same slot in the next round.
-        assert_eq!((due(16384), due(128 << 10)), (None, Some(8192)));
+    fn what_frees_a_slot_is_not_freed_and_belongs_to_no_segment() {
+        let mut object = Object::default();
+        for position in [0x30000, 0x31000, 0x32000] {
+            object.change(vec![append(RING.place(position), Epoch(5), frame(7, 1))]);
+        }
+        object.change(free(0x31000));
+        object.change(free(0x31000));
+        let keys: Vec<&str> = object.pairs.keys().map(|key| &key[..5]).collect();
+        assert_eq!(keys, ["00000", "00000", "freed"]);
+        assert_eq!(object.pairs["freed"], b"0000000000031000");
+        assert_eq!(Key::decode(FREED_KEY), None);
+        let (_, before) = key_range(&RING.segment(u64::MAX - (64 << 10), Epoch(5)));
+        assert!(before.as_str() < FREED_KEY, "{before}");
     }
 
     #[test]
@@ -269,8 +233,9 @@ mod tests {
         Append {
             blocks: usize,
             arrives: bool,
-            sweeps: bool,
         },
+        /// What lies before the tail is freed.
+        Free,
         /// What lies before one of the frames is not needed any more.
         Trim {
             frame: prop::sample::Index,
@@ -283,8 +248,9 @@ mod tests {
 
     fn act() -> impl Strategy<Value = Act> {
         prop_oneof![
-            12 => (1..5_usize, prop::bool::weighted(0.9), prop::bool::weighted(0.3))
-                .prop_map(|(blocks, arrives, sweeps)| Act::Append { blocks, arrives, sweeps }),
+            12 => (1..5_usize, prop::bool::weighted(0.9))
+                .prop_map(|(blocks, arrives)| Act::Append { blocks, arrives }),
+            4 => Just(Act::Free),
             3 => any::<prop::sample::Index>().prop_map(|frame| Act::Trim { frame }),
             1 => any::<bool>().prop_map(|at_the_next| Act::TakeOver { at_the_next }),
         ]
@@ -315,13 +281,12 @@ mod tests {
             Some(RING.place(start))
         }
 
-        fn append(&mut self, fill: u8, blocks: usize, arrives: bool, sweeps: bool) {
+        fn append(&mut self, fill: u8, blocks: usize, arrives: bool) {
             let bytes = frame(fill, blocks);
             let Some(place) = self.reserve(u64::try_from(bytes.len()).unwrap()) else { return };
             // One that gets lost is followed by others, until its owner is gone.
             if arrives {
-                let sweep_before = sweeps.then_some(self.tail);
-                self.object.change(append(place, self.epoch, bytes.clone(), sweep_before));
+                self.object.change(vec![append(place, self.epoch, bytes.clone())]);
                 self.put.push((place.position, bytes));
             }
         }
@@ -353,9 +318,8 @@ mod tests {
             for (number, act) in acts.into_iter().enumerate() {
                 let fill = u8::try_from(number % 255).unwrap() + 1;
                 match act {
-                    Act::Append { blocks, arrives, sweeps } => {
-                        log.append(fill, blocks, arrives, sweeps);
-                    }
+                    Act::Append { blocks, arrives } => log.append(fill, blocks, arrives),
+                    Act::Free => log.object.change(free(log.tail)),
                     Act::Trim { frame } => log.trim(frame),
                     Act::TakeOver { at_the_next } => log.take_over(at_the_next),
                 }

@@ -155,6 +155,8 @@ impl Image {
 pub(super) struct Cluster {
     slots: Vec<Vec<u8>>,
     epochs: Vec<Epoch>,
+    /// By slot and place in it: the position and the length of the small frames that lie there.
+    small: Vec<BTreeMap<usize, (u64, usize)>>,
     /// Slots that are not there.
     missing: Vec<bool>,
     record: Option<[u8; RECORD_BYTES]>,
@@ -170,6 +172,7 @@ impl Cluster {
         Self {
             slots: vec![vec![0; index(ring.segment_bytes)]; slots],
             epochs: vec![Epoch(0); slots],
+            small: vec![BTreeMap::new(); slots],
             missing: vec![true; slots],
             record: None,
             sector,
@@ -232,6 +235,32 @@ impl Cluster {
         let slot = self.admit(frame, place)?;
         let (bytes, at) = (encode(frame), index(place.offset));
         self.slots[slot][at..at + bytes.len()].copy_from_slice(&bytes);
+        self.note(slot, frame, place);
+        Ok(())
+    }
+
+    /// What lies where a frame was put: all of them are small here, so that all can be freed.
+    fn note(&mut self, slot: usize, frame: &Frame, place: Place) {
+        let (at, length) = (index(place.offset), index(frame.length_bytes()));
+        let small = &mut self.small[slot];
+        small.retain(|other, (_, old)| *other + *old <= at || at + length <= *other);
+        small.insert(at, (place.position, length));
+    }
+
+    /// Free a slot of what was put before a position.
+    pub(super) fn free(&mut self, by: Epoch, slot: u32, before: u64) -> Result<(), Failure> {
+        let slot = usize::try_from(slot).unwrap();
+        if self.epochs[slot] > by || self.missing[slot] {
+            return Err(Failure::Fenced);
+        }
+        let bytes = &mut self.slots[slot];
+        self.small[slot].retain(|at, (position, length)| {
+            let stays = *position >= before;
+            if !stays {
+                bytes[*at..*at + *length].fill(0);
+            }
+            stays
+        });
         Ok(())
     }
 
@@ -239,6 +268,7 @@ impl Cluster {
         if let Ok(slot) = self.admit(frame, place) {
             let bytes = encode(frame);
             tear(&mut self.slots[slot], index(place.offset), &bytes, self.sector, random);
+            self.note(slot, frame, place);
         }
     }
 

@@ -41,11 +41,12 @@ pub(super) struct Tally {
     pub(super) refused: u64,
     pub(super) rival_steps: u64,
     pub(super) waits: u64,
+    pub(super) freed: u64,
 }
 
 impl Tally {
     /// What every long run must come to.
-    pub(super) fn counts(&self) -> [(&'static str, u64); 14] {
+    pub(super) fn counts(&self) -> [(&'static str, u64); 15] {
         [
             ("crashes", self.crashes),
             ("interrupted_recoveries", self.interrupted_recoveries),
@@ -61,6 +62,7 @@ impl Tally {
             ("shipped", self.shipped),
             ("rival_steps", self.rival_steps),
             ("waits", self.waits),
+            ("freed", self.freed),
         ]
     }
 
@@ -80,6 +82,7 @@ impl Tally {
         self.refused += other.refused;
         self.rival_steps += other.rival_steps;
         self.waits += other.waits;
+        self.freed += other.freed;
     }
 }
 
@@ -114,6 +117,7 @@ pub(super) enum Work {
     FlushImage { through: u64 },
     Record { expected: Record, record: Record },
     RecordLocally { record: Record },
+    FreeSlot { slot: u32, before: u64 },
     Read { span: Span, expected: Vec<u8>, since: usize },
     Deliver(Event),
 }
@@ -185,6 +189,7 @@ impl World {
             max_appends,
             max_applies: 1 + random.below(4),
             max_apply_bytes: random.between(4, 17) << 10,
+            max_small_frames: 4,
             seal_after: ms(random.between(1, 30)),
             apply_after: ms(random.between(0, 30)),
             idle_after: ms(random.between(0, 60)),
@@ -337,6 +342,9 @@ impl World {
                 Action::Record { expected, record } => {
                     self.begin(index, Work::Record { expected, record }, 200, 2000);
                 }
+                Action::FreeSlot { slot, before, .. } => {
+                    self.begin(index, Work::FreeSlot { slot, before }, 200, 6000);
+                }
                 Action::RecordLocally { record } => {
                     self.begin(index, Work::RecordLocally { record }, 30, 300);
                 }
@@ -417,6 +425,16 @@ impl World {
             } else {
                 Err(Failure::Fenced)
             }),
+            Work::FreeSlot { slot, before } => {
+                let result = match (fails, self.random.below(3)) {
+                    (true, 0) => Err(Failure::Io),
+                    (true, 1) => Err(Failure::NoSpace),
+                    (true, _) => self.cluster.free(epoch, slot, before).and(Err(Failure::Io)),
+                    (false, _) => self.cluster.free(epoch, slot, before),
+                };
+                self.tally.freed += u64::from(result.is_ok());
+                Event::SlotFreed { slot, result }
+            }
             Work::RecordLocally { record } => {
                 Event::RecordedLocally(self.disks[host].write_record(&record))
             }
@@ -533,7 +551,12 @@ impl World {
                     let random = &mut self.random;
                     self.image.write_torn(pending.epoch, span.start(), bytes, random);
                 }
-                Work::Append { .. } | Work::Apply { .. } | Work::Record { .. } if fate < 7 => {
+                Work::Append { .. }
+                | Work::Apply { .. }
+                | Work::Record { .. }
+                | Work::FreeSlot { .. }
+                    if fate < 7 =>
+                {
                     self.queue.insert(key, pending);
                 }
                 _ => {}

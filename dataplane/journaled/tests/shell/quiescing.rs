@@ -12,7 +12,7 @@ use crate::random::Random;
 use crate::user::{
     CACHE, CONFIG, LAZY, await_status, flush, opened, range, read, submit, write, writing,
 };
-use crate::world::{Kind, PATIENCE, World};
+use crate::world::{Kind, PATIENCE, RING, World};
 
 const SIZE: usize = 64 << 10;
 const SHORT: Duration = Duration::from_millis(30);
@@ -248,4 +248,39 @@ fn a_device_is_drawn_down_while_it_is_written_to() {
     device.close(PATIENCE).unwrap();
     device.draw_down(0, PATIENCE);
     assert!(start.elapsed() < PATIENCE, "there is nobody to wait for");
+}
+
+/// What a journal takes of the cluster is given back at the end, and by the next owner after a
+/// crash.
+#[test]
+fn a_closed_journal_has_freed_its_slots_and_a_slow_cluster_is_not_waited_for() {
+    let world = World::new(SIZE, 1);
+    let device = opened(&world.take_over(), LAZY);
+    write(&device, 0, &[1; 512]).result().unwrap();
+    flush(&device).result().unwrap();
+    assert_eq!(world.lock().freed, [], "it is needed");
+    device.close(PATIENCE).unwrap();
+    assert_eq!(world.lock().freed, [(0, 1024)]);
+
+    let device = opened(&world.take_over(), LAZY);
+    write(&device, 0, &[2; 512]).result().unwrap();
+    flush(&device).result().unwrap();
+    device.close_undrained();
+    world.lock().freed.clear();
+    let device = opened(&world.take_over(), LAZY);
+    let slots = usize::try_from(RING.segments).unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    while world.lock().freed.len() < slots {
+        assert!(Instant::now() < deadline, "{:?}", world.lock().freed);
+        std::thread::yield_now();
+    }
+
+    world.hold(Kind::Free);
+    write(&device, 0, &[3; 512]).result().unwrap();
+    let start = Instant::now();
+    device.close(SHORT).unwrap();
+    assert!(start.elapsed() < PATIENCE);
+    assert_eq!(world.lock().image[..512], [3; 512]);
+    world.release(Kind::Free);
+    world.end();
 }

@@ -23,6 +23,7 @@ pub const CONFIG: Config = Config {
     max_appends: 4,
     max_applies: 8,
     max_apply_bytes: 64 << 10,
+    max_small_frames: 64,
     seal_after: Duration::from_millis(20),
     apply_after: Duration::from_millis(5),
     idle_after: Duration::from_millis(5),

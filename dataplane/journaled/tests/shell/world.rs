@@ -10,7 +10,7 @@ use grampus_blockdev::{
     BlockDevice, BlockSize, Completion, DeviceError, Geometry, Outcome, Request,
 };
 use grampus_journal::{
-    Aside, Epoch, Failure, Owner, Place, Ring, Sealing, Segment, SlotFault, VolumeId,
+    Aside, Epoch, Failure, Owner, Place, Record, Ring, Sealing, Segment, SlotFault, VolumeId,
 };
 use grampus_journaled::{Done, LocalLog, Slots};
 use grampus_sealing::Secret;
@@ -25,6 +25,7 @@ pub enum Kind {
     Read,
     Change,
     Flush,
+    Free,
 }
 
 /// Gives an answer, without the lock.
@@ -70,6 +71,8 @@ pub struct State {
     /// The owner dies after so many operations more.
     life: Option<u64>,
     pub appends: u64,
+    /// Slots that were freed, and before which position.
+    pub freed: Vec<(u32, u64)>,
     pub image_reads: u64,
     /// Names of the threads that appends came from.
     pub senders: Vec<String>,
@@ -119,6 +122,7 @@ impl World {
                 held: Vec::new(),
                 life: None,
                 appends: 0,
+                freed: Vec::new(),
                 image_reads: 0,
                 senders: Vec::new(),
                 random: Random::new(seed),
@@ -396,6 +400,17 @@ impl State {
         Ok(())
     }
 
+    fn free(&mut self, slot: u32, owner: Owner, before: u64) -> Result<(), Failure> {
+        let index = usize::try_from(slot).unwrap();
+        if self.owners[index] != Some((owner.volume, owner.epoch)) {
+            return Err(Failure::Fenced);
+        }
+        let record = Record::decode(self.record.as_ref().unwrap()).unwrap();
+        assert!(before <= record.tail, "what the record has not let go of is freed");
+        self.freed.push((slot, before));
+        Ok(())
+    }
+
     fn swap_record(&mut self, expected: Option<&[u8]>, record: &[u8]) -> bool {
         let same = self.record.as_deref() == expected;
         if same {
@@ -526,6 +541,14 @@ impl Slots for Port {
             Box::new(move || done(result))
         });
         self.world.add(Kind::Append, self.owner, land);
+    }
+
+    fn start_free(&self, slot: u32, owner: Owner, before: u64, done: Done<()>) {
+        let land: Land = Box::new(move |state| {
+            let result = state.free(slot, owner, before);
+            Box::new(move || done(result))
+        });
+        self.world.add(Kind::Free, self.owner, land);
     }
 }
 

@@ -8,139 +8,18 @@
     reason = "a test may fail loudly"
 )]
 
+mod bench;
+mod freeing;
+
 use std::time::Duration;
 
 use grampus_blockdev::{Durability, Offset, Token};
 use grampus_journal::{
-    Action, Admission, CacheConfig, Config, Epoch, Event, Failure, Frame, Journal, Opened, Payload,
-    ReadPlan, Record, Refusal, Report, Ring, Source, Span, State, VolumeId,
+    Action, Admission, Config, Event, Failure, Frame, Payload, ReadPlan, Refusal, Report, Source,
+    Span, State,
 };
 
-const RING: Ring = Ring { segment_bytes: 64 << 10, segments: 4, align_bytes: 4096 };
-const CACHE: CacheConfig = CacheConfig {
-    ring: RING,
-    max_appends: 2,
-    max_lag: Duration::from_millis(100),
-    max_lag_bytes: 32 << 10,
-    ship_after: Duration::from_millis(25),
-    give_up_after: Duration::from_secs(5),
-};
-
-fn ms(number: u64) -> Duration {
-    Duration::from_millis(number)
-}
-
-fn config() -> Config {
-    Config {
-        ring: RING,
-        max_write_bytes: 16 << 10,
-        max_batch_bytes: 32 << 10,
-        max_held_bytes: 128 << 10,
-        max_appends: 2,
-        max_applies: 4,
-        max_apply_bytes: 64 << 10,
-        idle_after: Duration::from_secs(600),
-        ..Config::default()
-    }
-}
-
-/// A journal, and what it wants done that was not yet answered.
-struct Bench {
-    journal: Journal,
-    wanted: Vec<Action>,
-    answers: Vec<(u64, Result<(), Failure>)>,
-    reports: Vec<Report>,
-    now: Duration,
-}
-
-impl Bench {
-    fn new(config: Config) -> Self {
-        let record = |ring| Record { epoch: Epoch(1), ..Record::fresh(VolumeId([1; 16]), ring) };
-        let opened = Opened {
-            record: record(config.ring),
-            local: config.cache.map(|cache| record(cache.ring)),
-            size_bytes: 1 << 20,
-        };
-        let journal = Journal::new(config, opened, Duration::ZERO).expect("sound settings");
-        Self {
-            journal,
-            wanted: Vec::new(),
-            answers: Vec::new(),
-            reports: Vec::new(),
-            now: Duration::ZERO,
-        }
-    }
-
-    fn collect(&mut self) {
-        while let Some(action) = self.journal.next_action() {
-            match action {
-                Action::Complete { token, result } => self.answers.push((token.0, result)),
-                Action::Report(report) => self.reports.push(report),
-                other => self.wanted.push(other),
-            }
-        }
-    }
-
-    fn write(&mut self, start: u64, bytes: &[u8]) {
-        let payload = Payload::copy_of(bytes);
-        self.journal
-            .write(self.now, Offset::new(start).unwrap(), payload, Durability::OnFlush, Token(0))
-            .expect("there is room");
-        self.collect();
-    }
-
-    fn flush(&mut self, token: u64) {
-        self.journal.flush(self.now, Token(token));
-        self.collect();
-    }
-
-    fn handle(&mut self, event: Event) {
-        self.journal.handle(self.now, event);
-        self.collect();
-    }
-
-    fn at(&mut self, now: Duration) {
-        self.now = now;
-        self.handle(Event::Tick);
-    }
-
-    fn appends(&self) -> Vec<(u64, u64)> {
-        let sequences = |action: &Action| match action {
-            Action::Append { frame, .. } => Some(frame.sequences()),
-            _ => None,
-        };
-        self.wanted.iter().filter_map(sequences).collect()
-    }
-
-    fn appended(&mut self, last: u64, result: Result<(), Failure>) {
-        self.handle(Event::Appended { last, result });
-    }
-
-    fn locally(&mut self, last: u64, result: Result<(), Failure>) {
-        self.handle(Event::AppendedLocally { last, result });
-    }
-
-    /// Answer everything that is wanted until nothing is.
-    fn settle(&mut self) {
-        while !self.wanted.is_empty() {
-            for action in std::mem::take(&mut self.wanted) {
-                self.handle(match action {
-                    Action::Append { frame, .. } => {
-                        Event::Appended { last: frame.sequences().1, result: Ok(()) }
-                    }
-                    Action::AppendLocally { frame, .. } => {
-                        Event::AppendedLocally { last: frame.sequences().1, result: Ok(()) }
-                    }
-                    Action::Apply { id, .. } => Event::Applied { id, result: Ok(()) },
-                    Action::FlushImage => Event::ImageFlushed(Ok(())),
-                    Action::Record { .. } => Event::Recorded(Ok(())),
-                    Action::RecordLocally { .. } => Event::RecordedLocally(Ok(())),
-                    Action::Complete { .. } | Action::Report(_) => panic!("collected"),
-                });
-            }
-        }
-    }
-}
+use crate::bench::{Bench, CACHE, config, ms};
 
 #[test]
 fn flushes_that_wait_share_a_batch_and_are_answered_in_order() {
@@ -303,7 +182,7 @@ fn quiescing_brings_everything_into_the_image_and_holds_writes_back() {
         bench.wanted.push(action);
         bench.settle_one();
     }
-    assert_eq!(kinds, ["Append", "Apply", "FlushImage", "Record"]);
+    assert_eq!(kinds, ["Append", "Apply", "FlushImage", "Record", "FreeSlot"]);
     assert_eq!(bench.answers, [(7, Ok(()))]);
     let status = bench.journal.status();
     assert_eq!((status.state, status.held_bytes, status.used_bytes), (State::Quiesced, 0, 0));
@@ -318,24 +197,6 @@ fn quiescing_brings_everything_into_the_image_and_holds_writes_back() {
         Token(0),
     );
     assert!(matches!(past, Err(Refusal::OutOfRange { .. })));
-}
-
-impl Bench {
-    fn settle_one(&mut self) {
-        let action = self.wanted.remove(0);
-        let rest = std::mem::replace(&mut self.wanted, vec![action]);
-        let event = match self.wanted.remove(0) {
-            Action::Append { frame, .. } => {
-                Event::Appended { last: frame.sequences().1, result: Ok(()) }
-            }
-            Action::Apply { id, .. } => Event::Applied { id, result: Ok(()) },
-            Action::FlushImage => Event::ImageFlushed(Ok(())),
-            Action::Record { .. } => Event::Recorded(Ok(())),
-            other => panic!("{other:?}"),
-        };
-        self.wanted = rest;
-        self.handle(event);
-    }
 }
 
 #[test]

@@ -1,0 +1,1 @@
+"""How much of their OSDs' databases the journals of volumes take."""
