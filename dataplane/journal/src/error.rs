@@ -4,21 +4,17 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use crate::ids::Log;
 use crate::ids::{Epoch, VolumeId};
-use crate::recovery::Log;
-use crate::ring::{Place, Ring};
+use crate::ring::{Place, RingError};
 use crate::span::Span;
 
 /// Settings that cannot work together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum ConfigError {
     /// A ring with no usable shape.
-    #[error(
-        "a log of {} segments of {} bytes, aligned to {}, cannot work: use 2 to 65,536 segments of \
-         whole aligned blocks, at most 1 GiB each",
-        .0.segments, .0.segment_bytes, .0.align_bytes
-    )]
-    Ring(Ring),
+    #[error(transparent)]
+    Ring(#[from] RingError),
     /// One limit makes another unreachable.
     #[error("{what} is {value} but must be at least {least}: {why}")]
     TooSmall {

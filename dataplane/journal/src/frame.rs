@@ -33,9 +33,9 @@ use std::sync::Arc;
 
 use crate::content::{Content, Payload};
 use crate::error::FormatError;
-use crate::freeing::SMALL_FRAME_BYTES;
 use crate::ids::{Epoch, Owner, VolumeId};
 use crate::number::{narrow, wide};
+use crate::ring::SMALL_FRAME_BYTES;
 use crate::seal::{FrameKey, Opener};
 use crate::span::Span;
 use crate::wire::{array, require_checksum, u32_at, u64_at};
@@ -401,7 +401,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::recovery::Log;
+    use crate::ids::Log;
     use crate::seal::Sealing;
 
     const VOLUME: VolumeId = VolumeId(*b"the volume's id.");

@@ -8,13 +8,6 @@ use std::collections::BTreeMap;
 
 use crate::ring::{Place, Ring};
 
-/// The longest frame that is small: one of a 4 KiB write is as long. In the cluster it becomes a
-/// key-value pair of its slot's object. Durable 4 KiB writes, one after the other, took 1.21 to 1.24
-/// ms instead of 1.46 to 1.51 (three copies, two CPUs), half the disk writes and 10 to 17 % less of
-/// the OSDs' CPU, compaction included. With frames of 12 KiB the gain is 10 % at the median, and the
-/// slowest take longer.
-pub const SMALL_FRAME_BYTES: u64 = 8192;
-
 /// How many slots are freed at a time. One operation removes up to a segment of pairs, and shares
 /// the OSDs with the appends that somebody waits for.
 const MAX_IN_FLIGHT: usize = 2;

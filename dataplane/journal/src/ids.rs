@@ -27,6 +27,15 @@ pub struct Owner {
     pub epoch: Epoch,
 }
 
+/// Which log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Log {
+    /// The one in the cluster.
+    Cluster,
+    /// The one on the host's disk.
+    Local,
+}
+
 impl Epoch {
     /// The one after it.
     #[must_use]

@@ -1,6 +1,9 @@
 //! The state machine: intake, reads, status. What follows from them is in `outbound` (into the
 //! logs) and `landing` (into the image).
 
+mod landing;
+mod outbound;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,12 +16,10 @@ use crate::config::Config;
 use crate::content::{Content, Payload};
 use crate::error::{ConfigError, Failure, Refusal};
 use crate::freeing::Freeing;
-use crate::landing::Landing;
+use crate::ids::Log;
 use crate::local::Local;
-use crate::outbound::InFlight;
 use crate::read::ReadPlan;
-use crate::record::Record;
-use crate::recovery::Log;
+use crate::record::{Opened, Record};
 use crate::ring::LogSpace;
 use crate::sabotage::{Fault, Sabotage};
 use crate::seal::{FrameKey, Sealing};
@@ -29,16 +30,8 @@ use crate::throttle::{
 };
 use crate::version::Transit;
 
-/// A volume that recovery has made ready: everything is in the image, the ring is empty.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Opened {
-    /// The record in the cluster.
-    pub record: Record,
-    /// The record of the local log, in `cache` mode.
-    pub local: Option<Record>,
-    /// The volume's size.
-    pub size_bytes: u64,
-}
+use self::landing::Landing;
+use self::outbound::InFlight;
 
 /// A change that was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,50 +55,50 @@ pub(crate) struct Retrying {
 /// The journal of one open volume. See the crate's documentation for how to drive it.
 #[derive(Debug)]
 pub struct Journal {
-    pub(crate) config: Config,
-    pub(crate) now: Duration,
-    pub(crate) size_bytes: u64,
-    pub(crate) state: State,
-    pub(crate) open: Open,
+    config: Config,
+    now: Duration,
+    size_bytes: u64,
+    state: State,
+    open: Open,
     /// The open batch's.
-    pub(crate) next_sequence: u64,
+    next_sequence: u64,
     /// Not yet durable in the cluster, in order: `replicated + 1` and up.
-    pub(crate) sealed: VecDeque<Sealed>,
+    sealed: VecDeque<Sealed>,
     /// What reads see of `sealed`.
-    pub(crate) transit: Transit,
+    transit: Transit,
     /// How many of `sealed` are in frames.
-    pub(crate) framed: usize,
-    pub(crate) frames: VecDeque<InFlight>,
-    pub(crate) acknowledged: u64,
-    pub(crate) replicated: u64,
-    pub(crate) log: LogSpace,
+    framed: usize,
+    frames: VecDeque<InFlight>,
+    acknowledged: u64,
+    replicated: u64,
+    log: LogSpace,
     /// As it is in the cluster.
-    pub(crate) record: Record,
-    pub(crate) settled: Settled,
-    pub(crate) landing: Landing,
-    pub(crate) freeing: Freeing,
+    record: Record,
+    settled: Settled,
+    landing: Landing,
+    freeing: Freeing,
     /// In `cache` mode, until it fails.
-    pub(crate) local: Option<Local>,
+    local: Option<Local>,
     /// Of an encrypted volume: what frames are sealed with, in the cluster and on the host.
-    pub(crate) frame_key: Option<Arc<FrameKey>>,
-    pub(crate) local_key: Option<Arc<FrameKey>>,
-    pub(crate) degraded: Option<Failure>,
+    frame_key: Option<Arc<FrameKey>>,
+    local_key: Option<Arc<FrameKey>>,
+    degraded: Option<Failure>,
     /// Held bytes of `sealed`, all and those acknowledged.
-    pub(crate) sealed_bytes: u64,
-    pub(crate) exposed_bytes: u64,
-    pub(crate) quiescers: Vec<Token>,
+    sealed_bytes: u64,
+    exposed_bytes: u64,
+    quiescers: Vec<Token>,
     /// Someone is about to ask for quiet: see [`Event::DrawDown`].
-    pub(crate) drawing_down: bool,
-    pub(crate) actions: VecDeque<Action>,
-    pub(crate) freed: FreedRate,
+    drawing_down: bool,
+    actions: VecDeque<Action>,
+    freed: FreedRate,
     pace_until: Duration,
     /// When the last change came.
-    pub(crate) changed: Duration,
+    changed: Duration,
     /// When the cluster last answered anything, or was asked something after a pause.
-    pub(crate) heard: Duration,
-    pub(crate) retrying: Option<Retrying>,
-    pub(crate) statistics: Statistics,
-    pub(crate) sabotage: Sabotage,
+    heard: Duration,
+    retrying: Option<Retrying>,
+    statistics: Statistics,
+    sabotage: Sabotage,
 }
 
 impl Journal {

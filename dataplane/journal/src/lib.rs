@@ -35,6 +35,11 @@
 //! when what was asked for is durable (for an apply: visible); one process at a time uses a local
 //! log, by a lock.
 //!
+//! # The modules
+//! They import one way (`tests/layers.rs`): what a log is made of (`ring`, `record`, `frame`), what
+//! reads and holds it (`scan`, `batch`, `settled`, `freeing`), what is asked of the shell (`step`,
+//! `action`), and the two machines (`recovery`, `journal`).
+//!
 //! # Encrypted volumes
 //! With a [`Sealing`], frames carry what they change encrypted and authenticated; lengths, epochs
 //! and sequences stay readable. A frame that is not authentic ends a scan as one with a wrong
@@ -56,10 +61,8 @@ mod freeing;
 mod ids;
 mod interval;
 mod journal;
-mod landing;
 mod local;
 mod number;
-mod outbound;
 mod read;
 mod record;
 mod recovery;
@@ -83,15 +86,15 @@ pub use error::{
     ConfigError, Damage, Failure, FormatError, RecoveryError, Refusal, SealMismatch, SlotFault,
 };
 pub use frame::Frame;
-pub use freeing::SMALL_FRAME_BYTES;
-pub use ids::{Epoch, Owner, VolumeId};
+pub use ids::{Epoch, Log, Owner, VolumeId};
 pub use interval::{IntervalMap, Part};
-pub use journal::{Accepted, Journal, Opened};
+pub use journal::{Accepted, Journal};
 pub use read::{ReadPlan, Source};
-pub use record::{LocalLog, RECORD_BYTES, Record, decide_local_log};
-pub use recovery::{Answer, Aside, Log, Progress, Recovery, RecoveryConfig, Step};
-pub use ring::{Place, Ring, Segment};
+pub use record::{LocalLog, Opened, RECORD_BYTES, Record, decide_local_log};
+pub use recovery::Recovery;
+pub use ring::{Place, Ring, RingError, SMALL_FRAME_BYTES, Segment};
 pub use seal::Sealing;
 pub use settled::Change;
 pub use span::Span;
+pub use step::{Answer, Aside, Progress, RecoveryConfig, Step};
 pub use throttle::Admission;

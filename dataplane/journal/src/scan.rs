@@ -213,8 +213,8 @@ mod tests {
 
     use super::*;
     use crate::content::{Content, Payload};
+    use crate::ids::Log;
     use crate::ids::{Epoch, VolumeId};
-    use crate::recovery::Log;
     use crate::ring::Ring;
     use crate::seal::Sealing;
     use crate::span::Span;

@@ -15,9 +15,9 @@ use std::sync::Arc;
 use grampus_sealing::{Key, Salt, Secret, Use};
 
 use crate::error::SealMismatch;
+use crate::ids::Log;
 use crate::ids::{Epoch, VolumeId};
 use crate::record::Record;
-use crate::recovery::Log;
 
 /// The secret of a volume for one opening of it.
 #[derive(Debug, Clone)]

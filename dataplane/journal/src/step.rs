@@ -5,9 +5,8 @@ use std::sync::Arc;
 use crate::content::Content;
 use crate::error::{Damage, Failure, FormatError, RecoveryError, SlotFault};
 use crate::frame::Frame;
-use crate::ids::{Epoch, Owner, VolumeId};
-use crate::journal::Opened;
-use crate::record::Record;
+use crate::ids::{Epoch, Log, Owner, VolumeId};
+use crate::record::{Opened, Record};
 use crate::ring::{Place, Ring, Segment};
 use crate::span::Span;
 
@@ -25,15 +24,6 @@ pub struct RecoveryConfig {
     /// Open the volume without what a damaged log has lost; [`Progress::given_up`] says what. Then
     /// it is no prefix of what was written: the image may have some of what followed.
     pub accept_damage: bool,
-}
-
-/// Which log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Log {
-    /// The one in the cluster.
-    Cluster,
-    /// The one on the host's disk.
-    Local,
 }
 
 /// Something to do. Each is answered before the next is asked for.

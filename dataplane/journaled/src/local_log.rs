@@ -23,7 +23,7 @@ use std::sync::{
     Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
 };
 
-use grampus_journal::{Aside, ConfigError, Failure, RECORD_BYTES, Record, Ring};
+use grampus_journal::{Aside, Failure, RECORD_BYTES, Record, Ring, RingError};
 use rustix::io::Errno;
 use thiserror::Error;
 
@@ -68,7 +68,7 @@ pub enum LocalLogError {
     },
     /// A ring with no usable shape.
     #[error("the local log has no usable shape. Choose other sizes.")]
-    Shape(#[from] ConfigError),
+    Shape(#[from] RingError),
     /// The operating system refused.
     #[error("cannot {action} {path}. Look at the disk, and at who owns the file.")]
     Io {

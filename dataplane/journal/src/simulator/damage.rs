@@ -6,9 +6,9 @@ use super::recovering::Promise;
 use super::world::{VOLUME, World};
 use crate::error::{Damage, RecoveryError};
 use crate::frame::Frame;
-use crate::recovery::{Log, Recovery, RecoveryConfig, Step};
 use crate::scan::MOST_IN_FLIGHT;
 use crate::seal::{Opener, Sealing};
+use crate::{Log, Recovery, RecoveryConfig, Step};
 use crate::{Opened, Place, Record};
 
 /// What was done to a journal, and what came of it.

@@ -2,8 +2,8 @@
 
 use super::world::{CAPACITY, VOLUME, World};
 use crate::content::Content;
-use crate::recovery::{Answer, Log, Recovery, RecoveryConfig, Step};
 use crate::sabotage::Fault;
+use crate::{Answer, Log, Recovery, RecoveryConfig, Step};
 use crate::{Epoch, Opened, Record, SlotFault, Span};
 
 /// As much of a slot as a head shows: less than most frames.
