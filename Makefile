@@ -27,7 +27,7 @@ setup-check:
 	@scripts/ensure-rust.sh
 
 .PHONY: test
-test: check integration acceptance ## Everything: lint, types, unit, integration, acceptance
+test: check labs ## Everything: lint, types, unit, integration, acceptance
 	@echo "All tests passed."
 
 # Side by side: what waits for a disk or for a process leaves the CPUs to the others.
@@ -65,8 +65,13 @@ rust: setup-check ## The dataplane: format, clippy, tests, licences
 races: setup-check ## The data plane's tests under ThreadSanitizer (ten minutes)
 	scripts/check-races.sh
 
+# One lane after the other would take twice as long: both mostly wait.
+.PHONY: labs
+labs: setup ## Integration and acceptance tests, side by side on labs of their own (root)
+	$(VENV)/python -m tests.system.lanes
+
 .PHONY: integration
-integration: setup ## Tests on a lab of their own (root)
+integration: setup ## Integration tests alone, on a lab of their own (root)
 	$(VENV)/pytest tests/integration
 
 .PHONY: exhaustive

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import settings
 
 from tests.system.command_line import CommandLine
 from tests.system.exerciser import build_exerciser
+from tests.system.quiet_turns import TURNS_VARIABLE, turn
 
 # Started in the background of a shell, we ignore Ctrl-C, and so would every process that a test
 # starts and interrupts.
@@ -19,6 +21,16 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # How long one example takes says nothing on a machine that is shared.
 settings.register_profile("shared-machine", deadline=None)
 settings.load_profile("shared-machine")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # to wait is no part of the time that a test may take
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """One lane waits for the other when a test is to be alone."""
+    turns = os.environ.get(TURNS_VARIABLE)
+    if turns is None:
+        return (yield)
+    with turn(Path(turns), alone=item.get_closest_marker("alone") is not None):
+        return (yield)
 
 
 def make_lab(name: str, *options: str) -> Iterator[CommandLine]:

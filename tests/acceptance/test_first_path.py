@@ -7,11 +7,14 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import sync_playwright
 
 from tests.system.command_line import CommandLine
+from tests.system.forked_commands import ForkedCommands, forked_commands
+from tests.system.lab_machine import wait_for_health
 from tests.system.ledger import Ledger
 from tests.system.machine import lab_container, wait_for
 
@@ -27,6 +30,32 @@ CHROMIUM_OPTIONS = [
 ]
 
 
+class Looks:
+    """All that is listed, before and after a command; two that follow each other share a look."""
+
+    def __init__(self, command_line: CommandLine, forked: ForkedCommands) -> None:
+        # What is tested here is the program, and not that it lists: that needs no new one.
+        self._command_line = CommandLine(command_line.lab, command_line.home, forked=forked)
+        self._last: list[Any] | None = None
+
+    def before(self) -> list[Any]:
+        """As it is; what the command before this one has left, where somebody looked."""
+        return self.after() if self._last is None else self._last
+
+    def after(self) -> list[Any]:
+        """As it is now."""
+        self._last = [self._command_line.json(noun, "list") for noun in ("db", "volume", "lab")]
+        return self._last
+
+
+@pytest.fixture(scope="module")
+def looks(lab: CommandLine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Looks]:
+    """What is listed in the lab."""
+    directory = tmp_path_factory.mktemp("forked")
+    with forked_commands(directory, lab.environment("")) as forked:
+        yield Looks(lab, forked)
+
+
 @pytest.fixture(scope="module")
 def shop(lab: CommandLine) -> Iterator[CommandLine]:
     """The lab with a database `shop` in it."""
@@ -39,7 +68,7 @@ def test_lab_is_a_healthy_cluster(lab: CommandLine) -> None:
     status = lab.json("lab", "status")
     tag = status["spec"]["tag"]
     assert status["state"] == "up"
-    assert status["health"] == "HEALTH_OK"
+    wait_for_health(lab)
     assert [host["name"] for host in status["hosts"]] == ["h1", "h2", "h3"]
     daemons = {daemon["name"] for host in status["hosts"] for daemon in host["daemons"]}
     assert {"mon-h1", "mon-h2", "mon-h3", "mgr-h1", "mgr-h2", "osd-0", "osd-1", "osd-2"} <= daemons
@@ -144,7 +173,7 @@ def test_writes_go_on_when_an_osd_dies_and_then_a_host(shop: CommandLine) -> Non
         shop.ok("lab", "fault", "heal")
         ledger.wait_for_more()
     assert ledger.missing() == []
-    assert shop.json("lab", "status")["health"] == "HEALTH_OK"
+    wait_for_health(shop)
 
 
 def test_killed_driver_is_mended_and_nothing_acknowledged_is_lost(shop: CommandLine) -> None:
@@ -270,14 +299,13 @@ def test_stop_and_start(shop: CommandLine) -> None:
     ],
 )
 def test_bad_input_says_what_is_wrong_and_changes_nothing(
-    shop: CommandLine, arguments: list[str], code: int, says: str
+    shop: CommandLine, looks: Looks, arguments: list[str], code: int, says: str
 ) -> None:
-    before = [shop.json("db", "list"), shop.json("volume", "list"), shop.json("lab", "list")]
+    before = looks.before()
     finished = shop.run(*arguments)
     assert (finished.code, says in finished.stderr) == (code, True), finished.stderr
     assert "Traceback" not in finished.stderr
-    after = [shop.json("db", "list"), shop.json("volume", "list"), shop.json("lab", "list")]
-    assert after == before
+    assert looks.after() == before
 
 
 def test_dry_run_prints_a_plan_and_changes_nothing(shop: CommandLine) -> None:

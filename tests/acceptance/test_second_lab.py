@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 import pytest
 
 from tests.conftest import make_lab
 from tests.system.command_line import CommandLine
-from tests.system.machine import wait_for
+from tests.system.lab_machine import wait_for_health
 
 
 @pytest.fixture(scope="module")
@@ -18,15 +17,10 @@ def second() -> Iterator[CommandLine]:
     yield from make_lab("test-second", "--image", "trixie")
 
 
-def is_healthy(lab: CommandLine) -> bool:
-    return bool(lab.json("lab", "status")["health"] == "HEALTH_OK")
-
-
 def test_stable_image_beside_the_newest(lab: CommandLine, second: CommandLine) -> None:
     second.ok("db", "create", "maria", "--size", "1G", "--flavour", "mariadb")
-    # Two labs on one small machine: a warning that passes, such as of a slow answer, is none.
     for one in (second, lab):
-        wait_for(partial(is_healthy, one), f"{one.lab} to be healthy", 120.0)
+        wait_for_health(one)
     version = second.sql("maria", "select version()")[0][0]
     assert version.startswith("11.8")
     assert lab.json("db", "list")["databases"] == []

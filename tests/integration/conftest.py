@@ -12,7 +12,7 @@ from tests.system.command_line import CommandLine
 from tests.system.forked_commands import forked_commands
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="package", autouse=True)
 def commands_are_forked() -> Iterator[None]:
     """Commands need not import Grampus each: acceptance tests run the program as users do."""
     environment = CommandLine("none").environment("")
@@ -20,8 +20,8 @@ def commands_are_forked() -> Iterator[None]:
         tempfile.TemporaryDirectory() as directory,
         forked_commands(Path(directory), environment) as forked,
     ):
-        CommandLine.forked = forked
+        CommandLine.all_forked = forked
         try:
             yield
         finally:
-            CommandLine.forked = None
+            CommandLine.all_forked = None

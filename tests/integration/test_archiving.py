@@ -50,6 +50,7 @@ def due(lab: CommandLine) -> Any:
     return one
 
 
+@pytest.mark.alone
 def test_lag_stays_within_its_bound_while_clients_write(
     lab: CommandLine, databases: tuple[str, ...], tmp_path: Path
 ) -> None:

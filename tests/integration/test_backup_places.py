@@ -13,6 +13,7 @@ import pytest
 
 from tests.system.administrator import begin_binary_log
 from tests.system.command_line import KILLED, CommandLine
+from tests.system.lab_machine import wait_for_health
 
 SOURCE, SECOND, RESTORED = "b-place", "b-place-2", "b-placed"
 SIZES = ("--size", "1G", "--memory", "512M", "--cpus", "0.5")
@@ -153,7 +154,7 @@ def test_bucket_of_the_labs_own_gateway(lab: CommandLine, source: str) -> None:
         tested = lab.json("db", "backup", "test", source, "--from", url, *keys)["tested"]
         assert [(one["compared"], one["problem"]) for one in tested] == [(True, None)]
         _require_locked(lab, source, gateway)
-        assert lab.json("lab", "status")["health"] == "HEALTH_OK"
+        wait_for_health(lab)
     finally:
         lab.ok("lab", "gateway", "down", "--yes")
     status = lab.json("lab", "status")

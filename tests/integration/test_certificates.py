@@ -54,10 +54,9 @@ class Clients:
 
     def said_behind_relay(self, mode: str) -> str:
         """What a client with the option file prints behind a relay that passes or strips TLS."""
-        tag = self._machine.command_line.json("lab", "status")["spec"]["tag"]
         relay = subprocess.Popen(
             [
-                *("ip", "netns", "exec", f"grampus-{tag}-{self._machine.host}"),
+                *("ip", "netns", "exec", f"grampus-{self._machine.tag}-{self._machine.host}"),
                 *(sys.executable, str(RELAY), self._address, str(self._port), mode),
             ],
             stdin=subprocess.PIPE,

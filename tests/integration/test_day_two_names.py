@@ -24,7 +24,7 @@ _CLIENTS = {
 
 def login(lab: CommandLine, name: str, option_file: Path, sql: str) -> tuple[int, str]:
     """What a client on the database's host is told, logged in over the network with TLS."""
-    tag, shown = lab.json("lab", "status")["spec"]["tag"], lab.json("db", "show", name)
+    tag, shown = lab.tag, lab.json("db", "show", name)
     # Its certificate authority is a file that the host does not see.
     lines = [line for line in option_file.read_text().splitlines() if not line.startswith("ssl-ca")]
     program, *tls = _CLIENTS[shown["flavour"]]
@@ -344,11 +344,10 @@ def test_a_new_name_keeps_everything_else(shop: CommandLine) -> None:
 def test_an_emptied_trash_leaves_nothing_in_the_cluster(shop: CommandLine) -> None:
     shop.ok("db", "delete", "renamed", "--yes")
     shop.ok("db", "trash", "empty", "renamed", "--yes")
-    tag = shop.json("lab", "status")["spec"]["tag"]
-    left = pool_contents(tag)
+    left = pool_contents(shop.tag)
     # Its namespace is called as the database was when it was made.
     for name in (*left.namespaces, *left.images, *left.trash):
         assert not {"names", "db-names", "renamed", "db-renamed"} & set(re.split("[./]", name))
-    assert "renamed" not in lab_container(tag, "h1", "ceph", "auth", "ls")
+    assert "renamed" not in lab_container(shop.tag, "h1", "ceph", "auth", "ls")
     secrets = shop.home / "secrets" / shop.lab
     assert not [path.name for path in secrets.glob("*") if path.name.startswith(("ren", "names"))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +48,9 @@ def secrets_in(machine: LabMachine, document: dict[str, Any]) -> dict[str, int]:
 
 
 def keys_left(machine: LabMachine) -> list[str]:
-    """Key files on the host."""
-    return [*machine.ok("sh", "-c", "ls /dev/shm/grampus-*.key 2>/dev/null; true").split()]
+    """Key files on the host, which shares its memory with all labs of this machine."""
+    names = f"/dev/shm/grampus-{machine.tag}-*.key"
+    return [*machine.ok("sh", "-c", f"ls {names} 2>/dev/null; true").split()]
 
 
 @pytest.mark.parametrize(
@@ -202,9 +204,9 @@ def test_creation_killed_at_its_step_leaves_nothing(lab: CommandLine, when: str)
     lab.ok("volume", "delete", "enc-cut", "--yes")
 
 
-@pytest.fixture
-def database(lab: CommandLine) -> Iterator[str]:
-    """An encrypted database with rows, on h1."""
+@contextmanager
+def encrypted_database(lab: CommandLine) -> Iterator[str]:
+    """An encrypted database with rows, on h1; what was made of it goes with it."""
     lab.ok("db", "create", NAMES[0], *DATABASE, "--host", "h1")
     try:
         lab.ok("db", "connect", NAMES[0], "-e", insert("CREATE DATABASE t; USE t; CREATE TABLE r"))
@@ -213,6 +215,20 @@ def database(lab: CommandLine) -> Iterator[str]:
         for name in reversed(NAMES):
             lab.run("db", "delete", name, "--yes", "--now", "--with-replicas")
             lab.run("db", "trash", "empty", name, "--yes")
+
+
+@pytest.fixture
+def own_database(lab: CommandLine) -> Iterator[str]:
+    """One for a single test, before those that share one."""
+    with encrypted_database(lab) as name:
+        yield name
+
+
+@pytest.fixture(scope="module")
+def database(lab: CommandLine) -> Iterator[str]:
+    """One that tests share, and keep the rows of; the last of them deletes it."""
+    with encrypted_database(lab) as name:
+        yield name
 
 
 def insert(create: str) -> str:
@@ -225,17 +241,17 @@ def rows(lab: CommandLine, name: str) -> list[list[str]]:
 
 @pytest.mark.exhaustive
 def test_whatever_is_made_of_an_encrypted_database_is_encrypted(
-    lab: CommandLine, database: str, tmp_path: Path
+    lab: CommandLine, own_database: str, tmp_path: Path
 ) -> None:
-    shelf, machine, expected = tmp_path / "shelf", LabMachine(lab, "h1"), rows(lab, database)
-    lab.ok("db", "snapshot", "create", database, "before")
-    lab.ok("db", "clone", database, NAMES[1])
+    shelf, machine, expected = tmp_path / "shelf", LabMachine(lab, "h1"), rows(lab, own_database)
+    lab.ok("db", "snapshot", "create", own_database, "before")
+    lab.ok("db", "clone", own_database, NAMES[1])
     lab.ok("db", "flatten", NAMES[1])
-    lab.ok("db", "backup", "create", database, "--to", str(shelf))
+    lab.ok("db", "backup", "create", own_database, "--to", str(shelf))
     lab.ok("db", "restore", NAMES[2], "--latest", "--from", str(shelf))
-    lab.ok("db", "connect", database, "-e", "DELETE FROM t.r")
-    lab.ok("db", "snapshot", "rollback", database, "before", "--yes")
-    lab.ok("db", "replica", "add", database, "--name", NAMES[3])
+    lab.ok("db", "connect", own_database, "-e", "DELETE FROM t.r")
+    lab.ok("db", "snapshot", "rollback", own_database, "before", "--yes")
+    lab.ok("db", "replica", "add", own_database, "--name", NAMES[3])
     for name in NAMES:
         assert rows(lab, name) == expected
         shown = lab.json("db", "show", name)

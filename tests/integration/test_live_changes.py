@@ -51,6 +51,7 @@ def files_on(lab: CommandLine, host: str) -> list[str]:
     return sorted(path.name for path in data.glob("databases/*") if path.name == NAME)
 
 
+@pytest.mark.alone
 def test_memory_and_cpus_change_under_writers(lab: CommandLine, database: str) -> None:
     small = pool_bytes(lab)
     with Ledger(lab, database) as ledger:

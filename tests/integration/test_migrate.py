@@ -160,8 +160,7 @@ def test_a_copy_into_a_pool_without_room_is_not_gone_on_with(
 @contextmanager
 def slow_network(lab: CommandLine, host: str) -> Iterator[None]:
     """What the host sends is bounded to 10 MB/s."""
-    tag = lab.json("lab", "status")["spec"]["tag"]
-    queue = ("ip", "netns", "exec", f"grampus-{tag}-{host}", "tc", "qdisc")
+    queue = ("ip", "netns", "exec", f"grampus-{lab.tag}-{host}", "tc", "qdisc")
     bounds = ("tbf", "rate", "80mbit", "burst", "256kb", "latency", "200ms")
     subprocess.run([*queue, "add", "dev", HOST_INTERFACE, "root", *bounds], check=True)
     try:

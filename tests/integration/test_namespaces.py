@@ -82,7 +82,7 @@ def pair(lab: CommandLine, tag: str) -> Iterator[Pair]:
 
 @pytest.fixture(scope="module")
 def tag(lab: CommandLine) -> str:
-    return str(lab.json("lab", "status")["spec"]["tag"])
+    return lab.tag
 
 
 def contents(tag: str) -> PoolContents:

@@ -116,7 +116,7 @@ def test_a_replica_follows_a_writer_refuses_others_and_is_promoted(leader: Comma
 
 def _process_of(lab: CommandLine, database: str) -> int:
     """The process of the database's server on this machine."""
-    place = f"/labs/{lab.lab}/hosts/", f"/data/databases/{database}/my.cnf"
+    place = f"{lab.home}/labs/{lab.lab}/hosts/", f"/data/databases/{database}/my.cnf"
     found = []
     for directory in Path("/proc").glob("[0-9]*"):
         try:

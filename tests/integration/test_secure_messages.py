@@ -58,11 +58,10 @@ class Listener:
 
 def heard(lab: CommandLine) -> tuple[int, int]:
     """Bytes on the links of h1, and how often the marker was in them, while rows were written."""
-    tag = lab.json("lab", "status")["spec"]["tag"]
     lab.ok(*CREATE, "--host", "h1", "--write-path", "direct")
     try:
         lab.sql("inked", "create database m; create table m.t (a varchar(4000))")
-        with Listener(f"gr-{tag}-h1", MARKER) as listener:
+        with Listener(f"gr-{lab.tag}-h1", MARKER) as listener:
             for _ in range(5):
                 lab.sql("inked", f"insert into m.t values (repeat('{MARKER}-', 100))")
             # With the write path direct each commit is on all copies by now.

@@ -10,7 +10,6 @@ from tests.system.command_line import CommandLine
 
 def as_administrator(lab: CommandLine, name: str, sql: str) -> str:
     """What the client prints in the container of the database's server (MySQL)."""
-    tag = lab.json("lab", "status")["spec"]["tag"]
     secrets = json.loads((lab.home / "secrets" / lab.lab / f"{name}.json").read_text())
     host = lab.json("db", "show", name)["host"]
     options = (
@@ -18,7 +17,7 @@ def as_administrator(lab: CommandLine, name: str, sql: str) -> str:
         "socket=/run/mysqld/mysqld.sock\n"
     )
     client = ("mysql", "--defaults-file=/dev/stdin", "-BN", "-e", sql)
-    runc = ("runc", "--root", f"/run/grampus/{tag}/runc", "exec", "--user", "64050:64050")
+    runc = ("runc", "--root", f"/run/grampus/{lab.tag}/runc", "exec", "--user", "64050:64050")
     finished = subprocess.run(
         [*runc, f"{host}.mysqld-{name}", *client],
         input=options,

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from tests.system.forked_commands import ForkedCommands
+from tests.system.machine import tag_of
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-# Kept between test runs: host images take a minute to build.
-TEST_HOME = CHECKOUT / "build" / "test-home"
+# Kept between test runs: host images take a minute to build. Lanes have one each (`lanes.py`).
+HOME_NAME_VARIABLE = "GRAMPUS_TEST_HOME_NAME"
+TEST_HOME = CHECKOUT / "build" / os.environ.get(HOME_NAME_VARIABLE, "test-home")
 KILLED = -9
 # Python's own: whether compiled source is kept, and where.
 BYTECODE_SETTINGS = {"PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX"}
@@ -38,21 +40,28 @@ class CommandLine:
     """The command line on one lab."""
 
     # What runs commands where they need not import Grampus each; None: each is a new program.
-    forked: ClassVar[ForkedCommands | None] = None
+    all_forked: ClassVar[ForkedCommands | None] = None
 
-    def __init__(self, lab: str, home: Path = TEST_HOME) -> None:
+    def __init__(
+        self, lab: str, home: Path = TEST_HOME, *, forked: ForkedCommands | None = None
+    ) -> None:
         self.lab = lab
         self.home = home
+        self._forked = forked
+
+    @property
+    def tag(self) -> str:
+        """What the lab's names on this machine hold, also while it is not there."""
+        return tag_of(self.home, self.lab)
 
     def run(
         self, *arguments: str, failpoints: str = "", stdin: str = "", timeout_s: float = 400
     ) -> Finished:
         """Run `grampus ARGUMENTS` to its end, whatever its code."""
-        if self.forked is not None:
+        forked = self._forked or self.all_forked
+        if forked is not None:
             environment = self.environment(failpoints)
-            return Finished(
-                *self.forked.run(arguments, environment, stdin=stdin, timeout_s=timeout_s)
-            )
+            return Finished(*forked.run(arguments, environment, stdin=stdin, timeout_s=timeout_s))
         finished = subprocess.run(
             [sys.executable, "-m", "grampus", *arguments],
             input=stdin,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.system.command_line import CommandLine, Finished
+from tests.system.machine import wait_for
 
 
 class LabMachine:
@@ -17,8 +18,8 @@ class LabMachine:
         self.command_line = command_line
         self.host = host
         self.data = command_line.home / "labs" / command_line.lab / "hosts" / host / "data"
-        tag = command_line.json("lab", "status")["spec"]["tag"]
-        self._runc = ("runc", "--root", f"/run/grampus/{tag}/runc")
+        self.tag = command_line.tag
+        self._runc = ("runc", "--root", f"/run/grampus/{self.tag}/runc")
 
     def run(self, *argv: str, timeout_s: float = 120) -> Finished:
         """Run a command on the host to its end, whatever its code."""
@@ -60,6 +61,18 @@ class LabMachine:
         path = self.data / "exerciser"
         path.mkdir(exist_ok=True)
         return path
+
+
+def wait_for_health(command_line: CommandLine, timeout_s: float = 120.0) -> None:
+    """Wait until the lab is healthy.
+
+    Several labs on one small machine: a warning that passes, such as of a slow answer, is none.
+    """
+
+    def is_healthy() -> bool:
+        return bool(command_line.json("lab", "status")["health"] == "HEALTH_OK")
+
+    wait_for(is_healthy, f"{command_line.lab} to be healthy", timeout_s)
 
 
 def remove_pool(machine: LabMachine, pool: str) -> None:

@@ -23,7 +23,9 @@ def cluster_inventory(lab: CommandLine) -> dict[str, Any]:
     secrets = lab.home / "secrets" / lab.lab
     return {
         "machine": {
-            kind: items for kind, items in inventory().items() if kind not in ("processes", "run")
+            kind: items
+            for kind, items in inventory(tag).items()
+            if kind not in ("processes", "run")
         },
         "pool": asdict(pool_contents(tag)),
         "users": sorted(

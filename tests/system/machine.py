@@ -2,14 +2,38 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
 import shutil
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
+from grampus.hosts.loop_devices import observe_attached_loops
+from grampus.lab.model import lab_tag
+from grampus.state.home import Home
+
 PROGRAMS_OF_LABS = ("ceph", "mysqld", "mariadbd", "qemu-storage", "tini", "runc", "sysbench")
+# The tag of a lab in the names that it gives: links, namespaces, control groups, references.
+_TAG = re.compile(r"(?:\bgr-|\bgrampus[-/])([0-9a-f]{5})(?![0-9a-z])")
+# A path below what a home keeps of a lab, or of a cluster that is no lab's.
+_PLACE = re.compile(r"(/[^\s\"]*)/(labs|clusters)/([^/\s\"]+)")
+# Is built for whichever lab wants it first.
+_BUILDING = re.compile(r"/images/\.(?:building|removing)-")
+# What the first lab of this machine makes and the last one removes.
+_OF_ALL_LABS = re.compile(r"/run/netns|/run/grampus/made-run-netns|/sys/fs/cgroup/(.*/)?grampus")
+
+
+@dataclass(frozen=True)
+class Thing:
+    """Something that outlives a process: its name, and all that tells whose it is."""
+
+    name: str
+    clue: str
 
 
 def wait_for(condition: Callable[[], bool], what: str, timeout_s: float = 30.0) -> None:
@@ -20,50 +44,110 @@ def wait_for(condition: Callable[[], bool], what: str, timeout_s: float = 30.0) 
         time.sleep(0.1)
 
 
-def inventory() -> dict[str, list[str]]:
-    """Everything that outlives a process on this machine, by kind, sorted."""
-    return {
-        "mounts": sorted(
-            line.split(" ")[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()
-        ),
-        "loop devices": sorted(path.parent.name for path in Path("/sys/block").glob("*/loop")),
-        "links": sorted(path.name for path in Path("/sys/class/net").iterdir()),
-        "namespaces": sorted(path.name for path in Path("/run/netns").glob("*")),
-        "run": sorted(str(path) for path in Path("/run/grampus").rglob("*")),
-        "control groups": sorted(
-            str(path) for path in Path("/sys/fs/cgroup").glob("**/grampus/**/")
-        ),
-        "routes": sorted(_output("ip", "-json", "route", "show", "table", "all").split("},")),
-        "firewall": [*_firewall("nft", "list", "ruleset"), *_firewall("iptables-save")],
-        "processes": _lab_processes(),
-    }
+def tag_of(home: Path, lab: str) -> str:
+    """What that lab's names on this machine hold, also while it is not there."""
+    return lab_tag(Home(home.resolve()), lab)
 
 
-def left_behind(before: Mapping[str, list[str]]) -> dict[str, list[str]]:
+def owner_of(clue: str) -> str | None:
+    """The tag of the lab that a thing belongs to, or another word; None: nobody can tell."""
+    place = _PLACE.search(clue)
+    if place is not None:
+        root, kind, name = place.groups()
+        return lab_tag(Home(Path(root)), name) if kind == "labs" else f"cluster {name}"
+    tag = _TAG.search(clue)
+    if tag is not None:
+        return tag[1]
+    return "an image" if _BUILDING.search(clue) else None
+
+
+def without_others(things: Iterable[Thing], tag: str, labs: Iterable[str]) -> list[str]:
+    """Names of what is the lab's of that tag, or nobody's; `labs` are tags of all that are there.
+
+    Labs beside it may come and go meanwhile, and with them what all labs share.
+    """
+    has_neighbours = bool(set(labs) - {tag})
+    return sorted(
+        thing.name
+        for thing in things
+        if owner_of(thing.clue) in (None, tag)
+        and not (has_neighbours and _OF_ALL_LABS.fullmatch(thing.name))
+    )
+
+
+def inventory(tag: str) -> dict[str, list[str]]:
+    """What outlives a process on this machine, by kind, sorted, without that of other labs."""
+    things = _observe_things()
+    named = things["links"] + things["namespaces"] + things["run"] + things["control groups"]
+    labs = {owner for thing in named if (owner := owner_of(thing.clue)) is not None}
+    return {kind: without_others(found, tag, labs) for kind, found in things.items()}
+
+
+def left_behind(before: Mapping[str, list[str]], tag: str) -> dict[str, list[str]]:
     """What this machine has more than it had at the inventory `before`, by kind.
 
-    What it has less is nobody's fault here: a lab of somebody else may come down
-    meanwhile, and the kernel frees a loop device whose last user has ended.
+    What it has less is nobody's fault here: the kernel frees a loop device whose last user has
+    ended.
     """
     more = {
         kind: sorted((Counter(items) - Counter(before[kind])).elements())
-        for kind, items in inventory().items()
+        for kind, items in inventory(tag).items()
     }
     return {kind: items for kind, items in more.items() if items}
 
 
-def _lab_processes() -> list[str]:
+def _observe_things() -> dict[str, list[Thing]]:
+    mounts = [line.split(" ")[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    return {
+        "mounts": _named(mounts),
+        "loop devices": [
+            Thing(Path(loop.device).name, f"{loop.reference or ''} {loop.backing_file}")
+            for loop in observe_attached_loops()
+        ],
+        "links": _named(path.name for path in Path("/sys/class/net").iterdir()),
+        "namespaces": _named(Path(path).name for path in _below("/run/netns")),
+        "run": _named(_below("/run/grampus")),
+        "control groups": _named(
+            path for path in _below("/sys/fs/cgroup", files=False) if "/grampus" in path
+        ),
+        "routes": _named(
+            json.dumps(route)
+            for route in json.loads(_output("ip", "-json", "route", "show", "table", "all"))
+        ),
+        "firewall": _named([*_firewall("nft", "list", "ruleset"), *_firewall("iptables-save")]),
+        "processes": _lab_processes(),
+    }
+
+
+def _below(directory: str, *, files: bool = True) -> list[str]:
+    """Paths of all that is there; other labs may come down meanwhile."""
+    return [
+        f"{parent}/{name}"
+        for parent, directories, others in os.walk(directory)
+        for name in (*directories, *(others if files else ()))
+    ]
+
+
+def _named(names: Iterable[str]) -> list[Thing]:
+    return [Thing(name, name) for name in names]
+
+
+def _lab_processes() -> list[Thing]:
     found = []
     for directory in Path("/proc").glob("[0-9]*"):
         try:
             name = (directory / "comm").read_text().strip()
             state = (directory / "stat").read_text().rpartition(")")[2].split()[0]
+            groups = (directory / "cgroup").read_text()
+            argv = (
+                (directory / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            )
         except OSError:
             continue  # it has ended
         # A process that has ended and waits to be reaped by init is gone.
         if state != "Z" and name.startswith(PROGRAMS_OF_LABS):
-            found.append(f"{name} {directory.name}")
-    return sorted(found)
+            found.append(Thing(f"{name} {directory.name}", f"{groups}{argv}"))
+    return found
 
 
 def _firewall(*command: str) -> list[str]:

@@ -46,6 +46,7 @@ from grampus.lab.network import (
     observe_used_networks,
     set_host_link,
 )
+from grampus.lab.network_turn import NetworkTurn
 from grampus.lab.osd_set import OsdSet, find_osd_sets
 from grampus.lab.osd_set_service import OsdSetService
 from grampus.lab.teardown import LabTeardown
@@ -174,6 +175,7 @@ class LabService:
         *,
         effective_uid: Callable[[], int] = os.geteuid,
         used_networks: Callable[[], list[IPv4Network]] = observe_used_networks,
+        network_turn: NetworkTurn | None = None,
     ) -> None:
         self.name = require_name("lab", name)
         # The mount table knows real paths only: through a symbolic link no mount of ours would
@@ -181,6 +183,7 @@ class LabService:
         self._home = Home(home.root.resolve())
         self._effective_uid = effective_uid
         self._used_networks = used_networks
+        self._network_turn = network_turn or NetworkTurn(clock)
         self._store = store
         self._journal = journal
         self._images = images
@@ -249,6 +252,8 @@ class LabService:
         else:
             definition = self._images.definition(names[0])
             image_id, image_name = definition.image_id, definition.name
+        if build_image:
+            self._network_turn.begin()  # until `up` has made it
         return LabSpec(
             name=self.name,
             tag=lab_tag(self._home, self.name),
@@ -305,6 +310,12 @@ class LabService:
         A lab that never was up is taken away again when this fails; one that holds data stays.
         One whose removal was interrupted is removed to the end first. Raises GrampusError.
         """
+        try:
+            self._up(spec)
+        finally:
+            self._network_turn.end()
+
+    def _up(self, spec: LabSpec) -> None:
         self._require_root()
         steps = self._up_steps(spec)
         unfinished = [*self._unfinished("lab.up"), *self._unfinished("lab.down")]
@@ -461,7 +472,7 @@ class LabService:
         bootstrap = ClusterBootstrap(
             spec, fleet, self._clock, library_dir=lambda: find_library_dir(root)
         )
-        teardown = LabTeardown(spec, self._home, fleet, self._clock)
+        teardown = LabTeardown(spec, self._home, fleet, self._clock, self._network_turn)
         return [
             Step(
                 "record",
@@ -473,7 +484,7 @@ class LabService:
             Step(
                 "network",
                 f"Connect {spec.host_count} hosts",
-                lambda: ensure_network(spec),
+                lambda: self._make_network(spec),
                 teardown.remove_network,
             ),
             Step(
@@ -509,6 +520,10 @@ class LabService:
         steps = LabGateway(spec, gateway, self._home, fleet, self._clock)
         return [Step("gateway", f"Start the gateway on {gateway.host}", steps.ensure_daemon)]
 
+    def _make_network(self, spec: LabSpec) -> None:
+        with self._network_turn.taken():
+            ensure_network(spec)
+
     def _ensure_hosts(self, fleet: LabFleet) -> None:
         ensure_aio_limit()
         for host in fleet.lab_hosts():
@@ -522,7 +537,7 @@ class LabService:
 
     def _down_steps(self, spec: LabSpec, *, keep: bool) -> list[Step]:
         fleet = self.fleet(spec)
-        teardown = LabTeardown(spec, self._home, fleet, self._clock)
+        teardown = LabTeardown(spec, self._home, fleet, self._clock, self._network_turn)
         steps = [
             Step("daemons", "Stop daemons", lambda: teardown.stop_daemons(kill=not keep)),
             Step("mounts", "Unmount, free loop devices", teardown.remove_mounts),

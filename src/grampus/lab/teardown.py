@@ -16,17 +16,26 @@ from grampus.hosts.shared_memory import ensure_shared_memory_clear
 from grampus.lab.making import in_parallel
 from grampus.lab.model import LabSpec
 from grampus.lab.network import ensure_network_absent
+from grampus.lab.network_turn import NetworkTurn
 from grampus.state.home import Home
 
 
 class LabTeardown:
     """Takes one lab down. Every step may be repeated, and works on a lab that is half there."""
 
-    def __init__(self, spec: LabSpec, home: Home, fleet: LabFleet, clock: Clock) -> None:
+    def __init__(
+        self,
+        spec: LabSpec,
+        home: Home,
+        fleet: LabFleet,
+        clock: Clock,
+        network_turn: NetworkTurn,
+    ) -> None:
         self._spec = spec
         self._directory = home.lab_dir(spec.name)
         self._fleet = fleet
         self._clock = clock
+        self._network_turn = network_turn
 
     def stop_daemons(self, *, kill: bool) -> None:
         """End every container of the lab, then any process left in its control groups."""
@@ -62,9 +71,11 @@ class LabTeardown:
 
     def remove_network(self) -> None:
         """Remove namespaces, links and bridge."""
-        ensure_network_absent(self._spec)
-        with contextlib.suppress(OSError):
-            self._spec.run_dir.parent.rmdir()  # not empty while other labs run
+        # The last lab removes what labs share; none may come up meanwhile.
+        with self._network_turn.taken():
+            ensure_network_absent(self._spec)
+            with contextlib.suppress(OSError):
+                self._spec.run_dir.parent.rmdir()  # not empty while other labs run
 
     def remove_overlays(self) -> None:
         """Remove what containers left on disk; the data of hosts and daemons stay."""

@@ -6,10 +6,14 @@ import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from grampus.core.clock import Clock
 from grampus.core.errors import RefusedError
 from grampus.state.home import Home
+
+# Of what all homes on this machine share.
+MACHINE_LOCKS = Path("/run/lock")
 
 
 @contextmanager
@@ -22,10 +26,34 @@ def hold_lock(
     GrampusError with code `home-unusable` when its file cannot be opened.
     """
     try:
-        home.locks_dir.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(home.locks_dir / f"{name}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        descriptor = _open(home.locks_dir, name)
     except OSError as error:
         raise home.unusable(error) from error
+    with _holding(descriptor, name, clock, shared=shared, timeout_s=timeout_s):
+        yield
+
+
+@contextmanager
+def hold_lock_in(
+    directory: Path, name: str, clock: Clock, *, timeout_s: float = 10.0
+) -> Iterator[None]:
+    """Hold the lock `name` of something that several homes may share, alone.
+
+    Raises RefusedError as `hold_lock` does, and OSError when its file cannot be opened.
+    """
+    with _holding(_open(directory, name), name, clock, shared=False, timeout_s=timeout_s):
+        yield
+
+
+def _open(directory: Path, name: str) -> int:
+    directory.mkdir(parents=True, exist_ok=True)
+    return os.open(directory / f"{name}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+
+
+@contextmanager
+def _holding(
+    descriptor: int, name: str, clock: Clock, *, shared: bool, timeout_s: float
+) -> Iterator[None]:
     try:
         _acquire(descriptor, name, clock, shared=shared, timeout_s=timeout_s)
         yield
@@ -60,6 +88,8 @@ def describe_lock(name: str) -> str:
             return f"the volume '{volume}'"
         case ["lab", lab]:
             return f"the lab '{lab}'"
+        case ["grampus-lab-networks"]:
+            return "the network of another lab on this machine"
         case [("backup-keys" | "volume-keys") as keys]:
             return f"the keys of {keys.removesuffix('-keys')}s"
         case parts:

@@ -72,11 +72,11 @@ def many_commands(command_line: CommandLine) -> Iterator[None]:
         TemporaryDirectory() as directory,
         forked_commands(Path(directory), command_line.environment("")) as forked,
     ):
-        CommandLine.forked = forked
+        CommandLine.all_forked = forked
         try:
             yield
         finally:
-            CommandLine.forked = None
+            CommandLine.all_forked = None
 
 
 def measure(command_line: CommandLine, volumes: int, times: Times) -> Found:

@@ -14,6 +14,7 @@ from grampus.hosts.lab_host import LabFleet
 from grampus.lab.images.cache import HostImage, HostImages
 from grampus.lab.images.definition import ImageDefinition, load_definitions
 from grampus.lab.model import LAB_RECORD, LabSpec
+from grampus.lab.network_turn import NETWORKS_LOCK, NetworkTurn
 from grampus.lab.osd_set import OSD_SET_RECORD
 from grampus.lab.service import (
     DEFAULT_OSD_SIZE_BYTES,
@@ -72,6 +73,7 @@ class Lab:
         self.clock = FakeClock()
         self.journal = OperationJournal(self.store, self.clock)
         self.uid = 0
+        self.machine_locks = root.parent / f"{root.name}-locks"
         self.networks: list[IPv4Network] = []
         self.ceph = FakeCeph()
         spec = make_spec()
@@ -92,6 +94,7 @@ class Lab:
             SilentProgress(),
             effective_uid=lambda: self.uid,
             used_networks=lambda: self.networks,
+            network_turn=NetworkTurn(self.clock, self.machine_locks),
         )
         service.hosts = FakeLabFleet(self.ceph.hosts)
         return service
@@ -294,6 +297,37 @@ def test_a_home_behind_a_symbolic_link_is_the_same_home(tmp_path: Path, lab: Lab
     fleet = LabService.fleet(linked.service(), make_spec())
     assert fleet.lab_hosts()[0].data_dir.is_relative_to(lab.home.root)
     linked.store.close()
+
+
+def test_no_other_home_chooses_a_network_until_the_chosen_one_is_made(
+    lab: Lab, tmp_path: Path
+) -> None:
+    other = Lab(tmp_path / "other")
+    other.machine_locks = lab.machine_locks
+    request = LabRequest("t", osd_size_bytes=MIN_OSD_SIZE_BYTES)
+    first = lab.service()
+    spec = first.plan_up(request)
+    with pytest.raises(RefusedError, match="the network of another lab") as caught:
+        other.service().plan_up(request)
+    assert caught.value.code == "busy"
+    # A plan alone takes nothing, and waits for nobody.
+    assert other.service().plan_up(request, build_image=False).subnet == spec.subnet
+    lab.uid = 1
+    with pytest.raises(GrampusError, match="needs root"):
+        first.up(spec)  # it ends before it has begun
+    other.networks = [spec.network]  # as once its bridge is there
+    assert other.service().plan_up(request).subnet != spec.subnet
+    other.store.close()
+
+
+def test_the_turn_ends_with_the_block_and_is_taken_once(tmp_path: Path) -> None:
+    turn, other = (NetworkTurn(FakeClock(), tmp_path) for _ in range(2))
+    turn.begin()
+    with turn.taken(), pytest.raises(RefusedError):
+        other.begin()
+    with other.taken(), pytest.raises(RefusedError):
+        turn.begin()
+    assert (tmp_path / f"{NETWORKS_LOCK}.lock").exists()
 
 
 def test_two_labs_get_two_networks_also_when_the_other_is_down(lab: Lab) -> None:

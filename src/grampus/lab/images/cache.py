@@ -3,6 +3,8 @@
 An image is the directory `images/<id>` with `root/` and `image.json` in it. It is built as
 `images/.building-<id>-<pid>` under the lock of its id and renamed when it is complete, so a
 directory without a dot at its start is whole, and one with a dot whose lock is free is dead.
+
+The locks are in `images/.locks`, so several homes may share one `images` by a symbolic link.
 """
 
 from __future__ import annotations
@@ -32,9 +34,10 @@ from grampus.lab.images.failure import (
 from grampus.lab.images.trees import ensure_builder_ended, ensure_tree_absent, is_in_use
 from grampus.lab.images.verify import parse_package_versions
 from grampus.state.home import Home, write_atomically
-from grampus.state.locks import hold_lock
+from grampus.state.locks import hold_lock_in
 
 RECORD_FILE = "image.json"
+LOCKS_DIRECTORY = ".locks"
 # Longer than any build that still moves; the one that waits shows that it waits.
 LOCK_TIMEOUT_S = 3600.0
 _UNFINISHED = re.compile(r"\.(?:building|removing)-(?P<id>[a-z0-9+.-]+-[0-9a-f]{12})-\d+")
@@ -257,7 +260,8 @@ class HostImages:
             yield
 
     def _lock(self, image_id: str, *, timeout_s: float) -> contextlib.AbstractContextManager[None]:
-        return hold_lock(self._home, f"host-image.{image_id}", self._clock, timeout_s=timeout_s)
+        locks = self._home.images_dir / LOCKS_DIRECTORY
+        return hold_lock_in(locks, f"host-image.{image_id}", self._clock, timeout_s=timeout_s)
 
 
 def _size_bytes(root: Path) -> int:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from grampus.lab.images.cache import LOCKS_DIRECTORY
+
 DEFINITION = """
 name = "{name}"
 title = "Image {name}"
@@ -143,6 +145,6 @@ class FakeMachine:
         (self._orders / "go").write_text("go\n")
 
     def image_entries(self) -> list[str]:
-        """Names under images/ but logs, sorted."""
-        entries = (self.home_dir / "images").glob("*")
-        return sorted(entry.name for entry in entries if not entry.name.endswith(".log"))
+        """Names under images/ but logs and locks, sorted."""
+        names = {entry.name for entry in (self.home_dir / "images").glob("*")}
+        return sorted(name for name in names - {LOCKS_DIRECTORY} if not name.endswith(".log"))

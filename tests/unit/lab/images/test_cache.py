@@ -16,9 +16,10 @@ from grampus.core.clock import SystemClock
 from grampus.core.errors import GrampusError, NotFoundError, UsageError
 from grampus.core.progress import SilentProgress
 from grampus.lab.images import HostImage, HostImages
+from grampus.lab.images.cache import LOCKS_DIRECTORY
 from grampus.lab.images.trees import BUILDER_FILE, observe_start_ticks
 from grampus.state.home import Home
-from grampus.state.locks import hold_lock
+from grampus.state.locks import hold_lock_in
 
 from .fakes import FakeMachine, RecordingProgress
 
@@ -309,9 +310,26 @@ def test_leftovers_of_the_living_stay(machine: FakeMachine, images: HostImages) 
     for directory in (dead, living, foreign):
         directory.mkdir(parents=True)
     lock = "host-image.third-0123456789ab"
-    with hold_lock(Home(machine.home_dir), lock, SystemClock()):
+    with hold_lock_in(images_dir / LOCKS_DIRECTORY, lock, SystemClock()):
         images.ensure("sid", QUIET)
     assert [path.exists() for path in (dead, living, foreign)] == [False, True, True]
+
+
+def test_homes_that_share_their_images_build_each_once(
+    machine: FakeMachine, images: HostImages, tmp_path: Path
+) -> None:
+    image = images.ensure("sid", QUIET)
+    other_home = tmp_path / "other-home"
+    other_home.mkdir()
+    (other_home / "images").symlink_to(machine.home_dir / "images")
+    others = HostImages(
+        Home(other_home), machine.definitions_dir, SystemClock(), effective_uid=lambda: 0
+    )
+    assert others.ensure("sid", QUIET).id == image.id
+    locks = other_home / "images" / LOCKS_DIRECTORY
+    with hold_lock_in(locks, f"host-image.{image.id}", SystemClock()):
+        assert images.remove_unused(set()) == []
+    assert len(machine.builds()) == 1
 
 
 def test_damaged_image_is_built_again(machine: FakeMachine, images: HostImages) -> None:
@@ -325,7 +343,8 @@ def test_damaged_image_is_built_again(machine: FakeMachine, images: HostImages) 
 
 def test_remove_unused_keeps_what_it_must(machine: FakeMachine, images: HostImages) -> None:
     sid, trixie = images.ensure("sid", QUIET), images.ensure("trixie", QUIET)
-    with hold_lock(Home(machine.home_dir), f"host-image.{trixie.id}", SystemClock()):
+    locks = machine.home_dir / "images" / LOCKS_DIRECTORY
+    with hold_lock_in(locks, f"host-image.{trixie.id}", SystemClock()):
         assert images.remove_unused({sid.id}) == []
     assert images.remove_unused({sid.id}) == [trixie.id]
     assert machine.image_entries() == [sid.id]

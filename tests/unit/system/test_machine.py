@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from grampus.lab.model import lab_tag
+from grampus.state.home import Home
+from tests.system.machine import Thing, owner_of, tag_of, without_others
+
+HOME = "/srv/grampus"
+MAIN = lab_tag(Home(Path(HOME)), "main")
+OTHER = "0a1b2"
+
+
+@pytest.mark.parametrize(
+    ("clue", "owner"),
+    [
+        (f"{HOME}/labs/main/hosts/h1/daemons/osd-0/rootfs", MAIN),
+        (f"grampus/{OTHER}/osd-0 {HOME}/labs/main/hosts/h2/data/osd/0.img", MAIN),
+        (f"{HOME}/clusters/5e2f/volumes/x", "cluster 5e2f"),
+        (f"{HOME}/images/.building-sid-0123456789ab-77/root/proc", "an image"),
+        (f"grampus/{OTHER}/volume-shop /image", OTHER),
+        (f"gr-{OTHER}", OTHER),
+        (f"gr-{OTHER}-h3", OTHER),
+        (f"grampus-{OTHER}-h1", OTHER),
+        (f"/run/grampus/{OTHER}/runc/h1.host", OTHER),
+        (f"/sys/fs/cgroup/memory/grampus/{OTHER}/h1/mon-h1", OTHER),
+        (f'{{"dst": "10.213.0.0/24", "dev": "gr-{OTHER}", "flags": []}}', OTHER),
+        (f"9:pids:/grampus/{OTHER}/h1/osd-1\n0::/\nceph-osd --foreground --id 1 ", OTHER),
+        (f"9:pids:/\n0::/\nrunc --root /run/grampus/{OTHER}/runc exec h1.host true ", OTHER),
+        ("9:pids:/\n0::/\nceph-osd --foreground --id 1 ", None),
+        ("/run/grampus/made-run-netns", None),
+        ("/srv/left/mount", None),
+        ("gr-0a1b2c", None),
+        ("ifb0", None),
+    ],
+)
+def test_whose_a_thing_is(clue: str, owner: str | None) -> None:
+    assert owner_of(clue) == owner
+
+
+def names(*texts: str, labs: tuple[str, ...] = (MAIN, OTHER)) -> list[str]:
+    return without_others([Thing(text, text) for text in texts], MAIN, labs)
+
+
+def test_what_is_the_labs_or_nobodys_counts_and_what_is_anothers_does_not() -> None:
+    assert names(f"gr-{MAIN}", f"gr-{OTHER}", "gr-left") == [f"gr-{MAIN}", "gr-left"]
+
+
+@pytest.mark.parametrize(
+    "shared",
+    ["/run/netns", "/run/grampus/made-run-netns", "/sys/fs/cgroup/pids/grampus"],
+)
+def test_what_labs_share_counts_when_there_is_no_other(shared: str) -> None:
+    assert names(shared) == []
+    assert names(shared, labs=(MAIN,)) == [shared]
+    assert names(shared, labs=()) == [shared]
+
+
+def test_a_lab_has_its_tag_before_it_is_there(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (tmp_path / "link").symlink_to(home)
+    assert tag_of(tmp_path / "link", "main") == lab_tag(Home(home), "main")
