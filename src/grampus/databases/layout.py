@@ -118,6 +118,7 @@ class InstancePlan:
 
     @property
     def run_dir(self) -> PurePosixPath:
+        """The socket; a server's container may write there, and to its volume."""
         return self.directory / "run"
 
     @property
