@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from subprocess import Popen
 from typing import Any
 
@@ -76,6 +78,36 @@ def test_a_clone_is_a_database_of_its_own_with_the_same_data(shop: CommandLine) 
     assert ask(shop, "origin", "SELECT COUNT(*) FROM app.t") == ["2"]
     assert shop.json("db", "snapshot", "list", "origin")["snapshots"] == []
     assert took_s < 60, "the copying of data would show"
+    require_apart(shop, "copy", "origin")
+
+
+def require_apart(lab: CommandLine, database: str, other: str) -> None:
+    """Outside of its container, the server of `database` has no way to the other one (INV-86).
+
+    All hosts of a lab are one machine, so it does not matter on which of them the servers run.
+    """
+    uid, shown = show(lab, database)["server_uid"], show(lab, other)
+    assert uid != shown["server_uid"]
+    machine = LabMachine(lab, shown["host"])
+    pid, server = machine.daemons()[f"mysqld-{other}"], machine.data / "databases" / other
+    assert f"Uid:\t{shown['server_uid']}\t" in Path(f"/proc/{pid}/status").read_text()
+    attempts = [
+        ["cat", f"{server}/tls/server-key.pem"],
+        ["cat", f"{server}/client.cnf"],
+        ["ls", str(machine.data / "volumes" / other)],
+        ["sh", "-c", f"kill -0 {pid}"],
+        ["cat", f"/proc/{pid}/environ"],
+        ["ls", f"/proc/{pid}/root/"],
+    ]
+    for attempt in attempts:
+        assert run_as(0, attempt) == 0, "root is not kept away, so the attempt is a real one"
+        assert run_as(uid, attempt) != 0, attempt
+
+
+def run_as(uid: int, argv: list[str]) -> int:
+    """The code with which a command of a user ends that has nothing but this number."""
+    to_user = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
+    return subprocess.run([*to_user, *argv], capture_output=True, check=False).returncode
 
 
 def test_the_passwords_of_the_source_open_no_clone(shop: CommandLine) -> None:

@@ -11,15 +11,16 @@ from tests.system.command_line import CommandLine
 def as_administrator(lab: CommandLine, name: str, sql: str) -> str:
     """What the client prints in the container of the database's server (MySQL)."""
     secrets = json.loads((lab.home / "secrets" / lab.lab / f"{name}.json").read_text())
-    host = lab.json("db", "show", name)["host"]
+    shown = lab.json("db", "show", name)
     options = (
         f"[client]\nuser=grampus.admin\npassword={secrets['admin_password']}\n"
         "socket=/run/mysqld/mysqld.sock\n"
     )
     client = ("mysql", "--defaults-file=/dev/stdin", "-BN", "-e", sql)
-    runc = ("runc", "--root", f"/run/grampus/{lab.tag}/runc", "exec", "--user", "64050:64050")
+    user = f"{shown['server_uid']}:{shown['server_uid']}"
+    runc = ("runc", "--root", f"/run/grampus/{lab.tag}/runc", "exec", "--user", user)
     finished = subprocess.run(
-        [*runc, f"{host}.mysqld-{name}", *client],
+        [*runc, f"{shown['host']}.mysqld-{name}", *client],
         input=options,
         capture_output=True,
         text=True,

@@ -308,6 +308,7 @@ def database_document(view: DatabaseView) -> dict[str, Any]:
         "failure": failure_document(view.end),
         "flavour": spec.flavour,
         "server_version": view.record.server_version,
+        "server_uid": view.server_uid,
         "host": spec.host,
         "address": spec.address,
         "port": spec.port,

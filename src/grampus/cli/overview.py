@@ -29,7 +29,7 @@ from grampus.databases.replicas.decide_replicas import ReplicaStanding, format_l
 from grampus.databases.replicas.replica_looks import ReplicaView
 from grampus.databases.server_end import explain_end
 from grampus.databases.snapshots.decide_retention import SnapshotSchedule
-from grampus.databases.view import DatabaseView
+from grampus.databases.view import DatabaseView, explain_server_user
 from grampus.volumes.live import LiveVolume
 from grampus.volumes.write_paths import describe_write_path
 
@@ -230,6 +230,9 @@ def pairs_of_server(
         **({"reason": explain_end(view.end)} if view.end else {}),
         **condition,
         "server": f"{spec.flavour} {view.record.server_version}",
+        **(
+            {"runs as": explain_server_user(view.server_uid)} if view.server_uid is not None else {}
+        ),
         "address": f"{spec.address}:{spec.port}",
         **reading,
         "user": view.record.user,

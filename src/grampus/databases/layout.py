@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from ipaddress import IPv4Address
 from pathlib import PurePosixPath
 
 from grampus.core.units import GIB
@@ -19,8 +20,14 @@ from grampus.databases.settings import (
 from grampus.databases.verify.decide_scratch import is_made_for_a_while
 from grampus.hosts.port import Bind, DaemonSpec, Limits
 
-MYSQL_UID = 64050  # user and group `mysql` in every host image
+# User and group `mysql` in every host image. They own the files of servers on disk, on whichever
+# host, in backups and in clones; no server runs as them (`decide_daemon_uid`).
+MYSQL_UID = 64050
 MYSQL_GID = 64050
+# Daemons have 2**24 numbers of users and groups from here on. They are in a gap of systemd's list
+# (systemd.io/UIDS-GIDS, 1879048192 to 2147352575), and above what FreeIPA and SSSD give by default
+# (to 2000200000).
+FIRST_DAEMON_UID = 0x78000000
 # Inside the container; short, because the path of a socket holds at most 107 bytes (unix(7)).
 VOLUME_IN_DAEMON = PurePosixPath("/var/lib/mysql")
 RUN_IN_DAEMON = PurePosixPath("/run/mysqld")
@@ -42,6 +49,14 @@ _UNSAFE = (
     "--innodb-flush-method=nosync --innodb-flush-log-at-trx-commit=0 --innodb-doublewrite=OFF "
     "--skip-log-bin"
 )
+
+
+def decide_daemon_uid(address: str) -> int:
+    """User and group of a daemon that serves this IPv4 address: its own, as the address is.
+
+    Nothing on disk belongs to them, so a database whose address changes needs no change of owners.
+    """
+    return FIRST_DAEMON_UID + (int(IPv4Address(address)) & 0xFFFFFF)
 
 
 def server_daemon_name(database: str) -> str:
@@ -103,6 +118,7 @@ class InstancePlan:
 
     @property
     def run_dir(self) -> PurePosixPath:
+        """The socket; a server's container may write there, and to its volume."""
         return self.directory / "run"
 
     @property
@@ -258,20 +274,22 @@ def check_daemon(plan: InstancePlan, config_file: PurePosixPath) -> DaemonSpec:
 
 
 def _daemon(plan: InstancePlan, name: str, argv: tuple[str, ...]) -> DaemonSpec:
+    own = decide_daemon_uid(plan.address)
+    directory = str(plan.directory)
     return DaemonSpec(
         name=name,
         argv=argv,
         binds=(
-            Bind(str(plan.directory), str(plan.directory), read_only=True),
-            Bind(str(plan.volume), str(VOLUME_IN_DAEMON)),
-            Bind(str(plan.run_dir), str(RUN_IN_DAEMON)),
+            Bind(directory, directory, read_only=True, owner=MYSQL_UID),
+            Bind(str(plan.volume), str(VOLUME_IN_DAEMON), owner=MYSQL_UID),
+            Bind(str(plan.run_dir), str(RUN_IN_DAEMON), owner=MYSQL_UID),
         ),
         # Two heaps instead of eight a CPU: 27 MiB less with 32 clients (measured).
         env={"MALLOC_ARENA_MAX": "2"} if plan.memory_bytes < GIB else {},
         limits=Limits(cpus=plan.cpus, memory_bytes=plan.memory_bytes),
         image=plan.image_id,
-        uid=MYSQL_UID,
-        gid=MYSQL_GID,
+        uid=own,
+        gid=own,
         stop_timeout_s=60.0,
     )
 

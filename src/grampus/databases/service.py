@@ -564,7 +564,8 @@ class DatabaseService:
         )
         has_ended = status in ("failed", "volume-lost") and not is_running
         end = self._find_end(record, daemon) if has_ended else None
-        return DatabaseView(record, status, volume, end)
+        uid = daemon.uid if daemon is not None and is_running else None
+        return DatabaseView(record, status, volume, end, uid)
 
     def _find_end(self, record: DatabaseRecord, daemon: DaemonStatus | None) -> ServerEnd:
         """How its server ended; of one whose start failed since, as the controller saw it."""

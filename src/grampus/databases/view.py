@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from grampus.databases.layout import CLIENT_PROGRAMS
+from grampus.databases.layout import CLIENT_PROGRAMS, MYSQL_UID
 from grampus.databases.model import (
     DatabasePhase,
     DatabaseRecord,
@@ -28,6 +28,7 @@ class DatabaseView:
     status: DatabaseStatus
     volume: VolumeRecord | None
     end: ServerEnd | None = None  # how its server ended; of one that failed
+    server_uid: int | None = None  # the user that its server runs as; None: it does not run
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,13 @@ def classify_status(
     if daemon == "running":
         return "running"
     return "failed" if desired == "running" else "stopped"
+
+
+def explain_server_user(uid: int) -> str:
+    """The user that a server runs as, for people."""
+    if uid == MYSQL_UID:
+        return f"user {uid}, shared with other servers (docs/guide/security.md says why)"
+    return f"user {uid}, of this server alone"
 
 
 def explain_lost_hosts(views: Sequence[DatabaseView]) -> list[str]:

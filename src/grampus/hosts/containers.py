@@ -16,6 +16,7 @@ from grampus.core.clock import Clock, wait_until
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.streams import ByteReader, ByteWriter
 from grampus.hosts.cgroups import Cgroups
+from grampus.hosts.mapped_owners import explain_unmapped
 from grampus.hosts.mounts import ensure_overlay, ensure_unmounted_below
 from grampus.hosts.oci_config import (
     BlockDevice,
@@ -33,7 +34,7 @@ from grampus.hosts.port import (
     RunningCommand,
 )
 from grampus.hosts.process import read_command, run_command, spawn_command, write_command
-from grampus.hosts.runc_state import observe_first_process
+from grampus.hosts.runc_state import observe_first_process, observe_uid
 
 # A command must not outlive the Grampus process that started it (kill -9 included): the next
 # command would meet it half done. TERM, because `runc exec` passes it on to its process.
@@ -108,7 +109,8 @@ class Containers:
         pid = self._running_pid(name)
         state: DaemonState = "stopped" if pid is None else "running"
         killed = 0 if pid is not None else self._observe_out_of_memory(name)
-        return DaemonStatus(name, state, pid, killed)
+        uid = None if pid is None else observe_uid(pid)
+        return DaemonStatus(name, state, pid, killed, uid)
 
     def _observe_out_of_memory(self, name: str) -> int:
         return Cgroups(self._cgroup_path).observe_out_of_memory(name)
@@ -137,6 +139,23 @@ class Containers:
         ensure_overlay(
             self._image_root(spec.image), directory / "upper", directory / "work", rootfs
         )
+        note = self._bundle(spec.name) / "owners-not-mapped"
+        note.unlink(missing_ok=True)
+        self._write_config(spec, rootfs, note)
+        try:
+            self._start(spec.name)
+        except GrampusError:
+            said = explain_unmapped(note.read_text(encoding="utf-8")) if note.exists() else None
+            if said is None:
+                raise
+            self._delete(spec.name)
+            with self._log(spec.name).open("a", encoding="utf-8") as log:
+                log.write(f"It runs as the owner of its files: they cannot be mapped ({said}).\n")
+            self._write_config(spec, rootfs, None)
+            self._start(spec.name)
+
+    def _write_config(self, spec: DaemonSpec, rootfs: Path, owners_note: Path | None) -> None:
+        """Its bundle's `config.json`; `owners_note` as `render_oci_config` says."""
         devices = {
             path: observe_block_device(path)
             for path in (*spec.devices, *(limit.device for limit in spec.limits.block))
@@ -150,11 +169,11 @@ class Containers:
             machine=observe_machine_limits(),
             devices=devices,
             host_pid=self._host_pid() if spec.bare else None,
+            owners_note=None if owners_note is None else str(owners_note),
         )
-        bundle = directory / "bundle"
+        bundle = self._bundle(spec.name)
         bundle.mkdir(parents=True, exist_ok=True)
         (bundle / "config.json").write_text(json.dumps(config, indent=1), encoding="utf-8")
-        self._start(spec.name)
 
     def _host_pid(self) -> int:
         """The first process of the host container. Raises GrampusError with code `host-down`."""
@@ -169,7 +188,7 @@ class Containers:
         One that has ended is started too. Raises GrampusError with code `daemon-absent` when it
         was never started, or is removed.
         """
-        if not (self._directory / name / "bundle" / "config.json").exists():
+        if not (self._bundle(name) / "config.json").exists():
             raise GrampusError(
                 f"The daemon {name} is not there on {self._hostname}.", code="daemon-absent"
             )
@@ -179,7 +198,7 @@ class Containers:
 
     def _start(self, name: str) -> None:
         """Start the container of a bundle that is there."""
-        bundle = self._directory / name / "bundle"
+        bundle = self._bundle(name)
         log = self._log(name)
         if log.exists() and log.stat().st_size > LOG_KEPT_BYTES:
             log.replace(log.with_suffix(".old"))
@@ -253,7 +272,7 @@ class Containers:
         One that does not end by itself when its stdin does gets TERM at the end of the thread
         that started it.
         """
-        config = self._directory / name / "bundle" / "config.json"
+        config = self._bundle(name) / "config.json"
         try:
             user = json.loads(config.read_text(encoding="utf-8"))["process"]["user"]
         except FileNotFoundError:
@@ -312,6 +331,9 @@ class Containers:
 
     def _id(self, name: str) -> str:
         return f"{self._prefix}.{name}"
+
+    def _bundle(self, name: str) -> Path:
+        return self._directory / name / "bundle"
 
     def _log(self, name: str) -> Path:
         return self._directory / name / "log"

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from grampus.hosts.mapped_owners import decide_user, mapped_binds, render_hooks
 from grampus.hosts.port import BlockLimit, DaemonSpec, Limits
 from grampus.hosts.seccomp import render_seccomp
 
@@ -104,12 +105,16 @@ def render_oci_config(
     machine: MachineLimits,
     devices: dict[str, BlockDevice],
     host_pid: int | None = None,
+    owners_note: str | None = None,
 ) -> dict[str, Any]:
     """The `config.json` of a daemon's bundle.
 
     `devices` maps each path in `spec.devices` and in the block limits to its numbers; `host_pid` is
-    a process in the host's own namespaces, which a bare daemon shares.
+    a process in the host's own namespaces, which a bare daemon shares. `owners_note` is a file that
+    says why owners of files cannot be mapped, if they cannot; None: that is known, so the daemon
+    runs as the owner of its files.
     """
+    uid, gid = decide_user(spec, maps_owners=owners_note is not None)
     shared = _HOSTS_NAMESPACES if spec.bare else ()
     bounding = allowed_capabilities(machine.capability_mask)
     capabilities = (
@@ -122,7 +127,7 @@ def render_oci_config(
         "ociVersion": "1.0.2",
         "process": {
             "terminal": False,
-            "user": {"uid": spec.uid, "gid": spec.gid},
+            "user": {"uid": uid, "gid": gid},
             "args": list(spec.argv),
             "env": [f"{name}={value}" for name, value in _environment(spec).items()],
             "cwd": "/",
@@ -145,6 +150,11 @@ def render_oci_config(
         "root": {"path": root, "readonly": False},
         "hostname": hostname,
         "mounts": [*_system_mounts(spec), *_bind_mounts(spec)],
+        **(
+            {"hooks": render_hooks(spec, root=root, note=owners_note)}
+            if owners_note is not None and mapped_binds(spec)
+            else {}
+        ),
         "linux": {
             "namespaces": [
                 *(
@@ -166,8 +176,8 @@ def render_oci_config(
                     "major": device.major,
                     "minor": device.minor,
                     "fileMode": 0o600,
-                    "uid": spec.uid,
-                    "gid": spec.gid,
+                    "uid": uid,
+                    "gid": gid,
                 }
                 for device in own_devices
                 if not spec.privileged

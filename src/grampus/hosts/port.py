@@ -111,12 +111,17 @@ class Bind:
     """A directory or file of the host seen inside a daemon.
 
     `shared` lets mounts made inside the daemon appear on the host (needed by FUSE servers).
+
+    `owner` is the number of a user and of a group. What they own on disk belongs to the daemon's
+    own user and group inside the daemon, and what the daemon makes belongs to them on disk. Where
+    the host's kernel or file system cannot do that, the daemon runs as that user itself.
     """
 
     source: str
     target: str
     read_only: bool = False
     shared: bool = False
+    owner: int | None = None
 
 
 @dataclass(frozen=True)
@@ -170,6 +175,7 @@ class DaemonStatus:
     # Processes that the kernel ended because the daemon reached its memory limit, since it began.
     # Of one that has ended alone; 0: none, or nobody knows (its host was restarted since).
     out_of_memory: int = 0
+    uid: int | None = None  # the user that its first process runs as, if it runs
 
 
 @dataclass(frozen=True)

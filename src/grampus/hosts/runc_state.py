@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,3 +39,13 @@ def observe_first_process(directory: Path, proc: Path = Path("/proc")) -> FirstP
         return FirstProcess(pid, alive=False)
     alive = fields[_STATE] not in _ENDED and int(fields[_START_TIME]) == began
     return FirstProcess(pid, alive)
+
+
+def observe_uid(pid: int, proc: Path = Path("/proc")) -> int | None:
+    """The user that a process runs as (its effective one); None: it has ended."""
+    try:
+        status = (proc / str(pid) / "status").read_text(encoding="utf-8")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    found = re.search(r"^Uid:\t\d+\t(\d+)\t", status, re.MULTILINE)
+    return None if found is None else int(found[1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from grampus.cli.volume import (
 from grampus.core.errors import UsageError
 from grampus.core.units import GIB, MIB
 from grampus.databases.growth.decide_growth import FileSystem
+from grampus.databases.layout import MYSQL_UID
 from grampus.databases.model import DatabaseRecord, DatabaseSpec
 from grampus.databases.view import DatabaseView
 from grampus.volumes.journals import Replayed
@@ -228,6 +230,12 @@ def test_a_database_shows_its_volumes_write_path() -> None:
     assert shown["space"] == "75% of 1 GiB used, 256 MiB free"
     server = pairs_of_server(view, {"up": "1 min"}, {"read-only": "there"})
     assert list(server)[1:6] == ["status", "up", "server", "address", "read-only"]
+    assert "runs as" not in server
+    own = replace(view, server_uid=2027225445)
+    assert database_document(own)["server_uid"] == 2027225445
+    assert pairs_of_server(own, {}, {})["runs as"] == "user 2027225445, of this server alone"
+    shared = pairs_of_server(replace(view, server_uid=MYSQL_UID), {}, {})
+    assert shared["runs as"].startswith("user 64050, shared with other servers")
     full = pairs_of_volume(view, None, FileSystem(size_bytes=2**30, free_bytes=2**20))
     assert full["space"].endswith("1 MiB free: full, whoever writes waits")
     young = DatabaseView(record=record, status="creating", volume=None)

@@ -241,7 +241,12 @@ class FakeHost:
     def observe_daemons(self) -> list[DaemonStatus]:
         self._require_up()
         return [
-            DaemonStatus(name, daemon.state, out_of_memory=daemon.out_of_memory)
+            DaemonStatus(
+                name,
+                daemon.state,
+                out_of_memory=daemon.out_of_memory,
+                uid=daemon.spec.uid if daemon.state == "running" else None,
+            )
             for name, daemon in sorted(self.daemons.items())
         ]
 

@@ -10,8 +10,11 @@ import pytest
 from grampus.core.units import GIB, MIB
 from grampus.databases.certificates import render_openssl_conf
 from grampus.databases.layout import (
+    MYSQL_UID,
     VOLUME_IN_DAEMON,
     InstancePlan,
+    check_daemon,
+    decide_daemon_uid,
     init_daemon,
     plan_instance,
     plan_scratch_instance,
@@ -19,7 +22,8 @@ from grampus.databases.layout import (
     server_daemon,
 )
 from grampus.databases.model import DatabaseSpec, FlavourName, ScratchSpec
-from grampus.hosts.port import Limits
+from grampus.databases.upgrades.upgrade_daemon import upgrade_daemon
+from grampus.hosts.port import DaemonSpec, Limits
 
 
 def spec(flavour: FlavourName = "mysql", memory_bytes: int = 512 * MIB) -> DatabaseSpec:
@@ -50,6 +54,46 @@ def test_instances_of_one_database_share_no_name_and_no_path() -> None:
     assert not scratch.directory.is_relative_to(own.directory)
     assert not own.volume.is_relative_to(scratch.directory)
     assert scratch.settings == own.settings
+
+
+def test_each_server_runs_as_a_user_that_no_other_daemon_has() -> None:
+    def daemons(address: str) -> list[DaemonSpec]:
+        asked = spec().model_copy(update={"address": address})
+        made = plan_instance(asked, PurePosixPath("/d"), PurePosixPath("/v"))
+        scratch = ScratchSpec(database=asked, address=f"{address}9", server_id=2)
+        return [
+            server_daemon(made),
+            init_daemon(made),
+            check_daemon(made, made.config_file),
+            upgrade_daemon(made),
+            server_daemon(plan_scratch_instance(scratch, PurePosixPath("/d"))),
+        ]
+
+    one, other = daemons("10.9.0.10"), daemons("10.9.0.11")
+    # What is done for a database is done as its user, and its scratch instance is another server.
+    assert len({daemon.uid for daemon in one[:4]}) == 1
+    assert len({daemon.uid for daemon in (*one, *other)}) == 4
+    for daemon in (*one, *other):
+        assert daemon.gid == daemon.uid  # no group is shared either
+        # On disk, everything belongs to a user that no server runs as.
+        assert {bind.owner for bind in daemon.binds} == {MYSQL_UID}
+
+
+@pytest.mark.parametrize(
+    ("address", "uid"),
+    [
+        ("10.0.0.0", 0x78000000),
+        ("127.0.0.1", 0x78000001),  # of golden volumes, which are nobody's
+        ("10.213.0.30", 0x78D5001E),
+        ("10.213.1.30", 0x78D5011E),
+        ("192.168.208.30", 0x78A8D01E),
+        ("10.255.255.255", 0x78FFFFFF),
+    ],
+)
+def test_users_of_daemons_are_in_a_range_of_their_own(address: str, uid: int) -> None:
+    assert decide_daemon_uid(address) == uid
+    # systemd.io/UIDS-GIDS has a gap there, above what FreeIPA and SSSD give by default.
+    assert 2_000_200_000 < uid < 2_147_352_576
 
 
 def test_fewer_heaps_where_memory_is_short() -> None:

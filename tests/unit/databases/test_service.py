@@ -7,6 +7,7 @@ import pytest
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError, UsageError
 from grampus.core.units import GIB, MIB
 from grampus.databases.changes import SET_WRITE_PATH
+from grampus.databases.layout import decide_daemon_uid
 from grampus.databases.lifecycle import DELETE
 from grampus.databases.model import DatabaseRecord
 from grampus.databases.request import CreateRequest
@@ -41,10 +42,11 @@ def test_create_answers_with_what_a_client_needs(world: World) -> None:
     assert password not in repr(made)
 
 
-def test_the_daemon_runs_as_mysql_within_its_limits(world: World) -> None:
+def test_the_daemon_runs_as_its_own_user_within_its_limits(world: World) -> None:
     world.create(flavour="mariadb", memory_bytes=GIB, cpus=0.5)
     spec = world.hosts["h1"].daemons["mysqld-demo"].spec
-    assert (spec.uid, spec.gid, spec.privileged) == (64050, 64050, False)
+    own = decide_daemon_uid("10.9.0.10")
+    assert (spec.uid, spec.gid, spec.privileged) == (own, own, False)
     assert (spec.limits.memory_bytes, spec.limits.cpus) == (GIB, 0.5)
     assert spec.image == "trixie-0123"
     assert spec.argv == ("/usr/sbin/mariadbd", f"--defaults-file={DEMO}/my.cnf")

@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import itertools
 import json
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from grampus.hosts.mapped_owners import explain_unmapped
 from grampus.hosts.oci_config import (
     CAPABILITY_NAMES,
     DAEMON_CAPABILITIES,
@@ -58,7 +61,9 @@ EVERY_MACHINE = [
 ]
 
 
-def render(spec: DaemonSpec, machine: MachineLimits = MACHINE) -> dict[str, Any]:
+def render(
+    spec: DaemonSpec, machine: MachineLimits = MACHINE, owners_note: str | None = None
+) -> dict[str, Any]:
     return render_oci_config(
         spec,
         root="/srv/h1/daemons/x/rootfs",
@@ -67,6 +72,7 @@ def render(spec: DaemonSpec, machine: MachineLimits = MACHINE) -> dict[str, Any]
         cgroup_path="/grampus/3f2a0/h1/x",
         machine=machine,
         devices=DEVICES,
+        owners_note=owners_note,
     )
 
 
@@ -98,6 +104,65 @@ def test_a_bare_daemon_is_in_its_hosts_namespaces_and_keeps_its_own_files() -> N
     contained = render(MYSQLD)
     assert config["mounts"] == contained["mounts"]
     assert config["process"]["user"] == contained["process"]["user"]
+
+
+OWNED = replace(
+    MYSQLD,
+    binds=(
+        Bind("/srv/h1/databases/shop", "/srv/h1/databases/shop", read_only=True, owner=64050),
+        Bind("/srv/h1/volumes/shop", "/var/lib/mysql", owner=64050),
+        Bind("/etc/ceph", "/etc/ceph"),
+    ),
+    devices=("/dev/loop3",),
+)
+
+
+def test_files_on_disk_become_the_daemons_own_before_it_starts() -> None:
+    config = render(OWNED, owners_note="/srv/h1/daemons/x/bundle/note")
+    (hook,) = config["hooks"].pop("createContainer")
+    assert config["hooks"] == {}
+    assert hook["path"] == hook["args"][0] == sys.executable
+    program = hook["args"].index(next(one for one in hook["args"] if one.endswith(".py")))
+    assert Path(hook["args"][program]).is_file()
+    assert hook["args"][program + 1 :] == [
+        *("64050", "970", "971", "/srv/h1/daemons/x/bundle/note"),
+        "/srv/h1/daemons/x/rootfs/srv/h1/databases/shop",
+        "/srv/h1/daemons/x/rootfs/var/lib/mysql",
+    ]
+    assert config["process"]["user"] == {"uid": 970, "gid": 971}
+
+
+def test_where_owners_cannot_be_mapped_a_daemon_runs_as_the_owner_of_its_files() -> None:
+    config = render(OWNED)
+    assert "hooks" not in config
+    assert config["process"]["user"] == {"uid": 64050, "gid": 64050}
+    assert [(one["uid"], one["gid"]) for one in config["linux"]["devices"]] == [(64050, 64050)]
+
+
+@pytest.mark.parametrize("spec", [OSD, MYSQLD, replace(OWNED, uid=64050, gid=64050)])
+def test_a_daemon_without_other_peoples_files_needs_no_mapping(spec: DaemonSpec) -> None:
+    config = render(spec, owners_note="/note")
+    assert "hooks" not in config
+    assert config["process"]["user"] == {"uid": spec.uid, "gid": spec.gid}
+
+
+@pytest.mark.parametrize(
+    ("note", "said"),
+    [
+        ("22 mount_setattr: Invalid argument\n", "mount_setattr: Invalid argument"),
+        ("38 open_tree: Function not implemented\n", "open_tree: Function not implemented"),
+        ("28 unshare: No space left on device\n", "unshare: No space left on device"),
+        ("1 mount_setattr: Operation not permitted\n", "mount_setattr: Operation not permitted"),
+        ("1 uid_map: Operation not permitted\n", "uid_map: Operation not permitted"),
+        ("22 umount2: Invalid argument\n", None),
+        ("22 move_mount: Invalid argument\n", None),
+        ("5 open_tree: Input/output error\n", None),
+        ("2 open_tree: No such file or directory\n", None),
+        ("", None),
+    ],
+)
+def test_only_what_a_machine_cannot_do_counts_as_that(note: str, said: str | None) -> None:
+    assert explain_unmapped(note) == said
 
 
 def mount_at(config: dict[str, Any], destination: str) -> dict[str, Any]:

@@ -134,7 +134,7 @@ def test_looking_at_a_host_while_a_container_is_removed(machine: Machine) -> Non
     machine.run_container("volumed-gone")
     (machine.runc_root / "h1.volumed-gone" / "status").unlink()
     assert machine.host.observe_daemons() == [
-        DaemonStatus("osd-0", "running", 1),
+        DaemonStatus("osd-0", "running", 1, uid=0),
         DaemonStatus("volumed-gone", "stopped"),
         DaemonStatus("volumed-shop", "stopped"),
     ]

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
-from grampus.hosts.runc_state import FirstProcess, observe_first_process
+from grampus.hosts.runc_state import FirstProcess, observe_first_process, observe_uid
 
 
 def _stat(state: str, began: int) -> str:
@@ -51,3 +52,11 @@ def test_our_own_process_is_alive(tmp_path: Path) -> None:
     noted = {"init_process_pid": int(pid), "init_process_start": int(fields[19])}
     (tmp_path / "state.json").write_text(json.dumps(noted))
     assert observe_first_process(tmp_path) == FirstProcess(int(pid), alive=True)
+
+
+def test_the_user_of_a_process_is_its_effective_one(tmp_path: Path) -> None:
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "status").write_text("Name:\tmysqld\nUid:\t0\t2027225445\t0\t0\nGid:\t5\t5\n")
+    assert observe_uid(7, tmp_path) == 2027225445
+    assert observe_uid(8, tmp_path) is None  # it has ended
+    assert observe_uid(os.getpid()) == os.geteuid()

@@ -17,7 +17,12 @@ from grampus.databases.endpoints.haproxy import (
     render_look,
 )
 from grampus.databases.instance import last_words, observe_daemon_state
-from grampus.databases.layout import MYSQL_GID, MYSQL_UID, RUN_IN_DAEMON
+from grampus.databases.layout import (
+    MYSQL_GID,
+    MYSQL_UID,
+    RUN_IN_DAEMON,
+    decide_daemon_uid,
+)
 from grampus.databases.model import ReadEndpoint
 from grampus.databases.step_ports import StepPorts
 from grampus.hosts.port import Bind, DaemonSpec, Host, HostUnreachableError, Limits
@@ -98,7 +103,7 @@ class EndpointWork:
         is_running = observe_daemon_state(host, self._daemon) == "running"
         if is_running and self._asked(host, render_look()) is None:
             host.ensure_daemon_absent(self._daemon, kill=True)  # it hangs
-        host.ensure_daemon(self._daemon_spec(directory))
+        host.ensure_daemon(self._daemon_spec(directory, endpoint.address))
         self._await_answer(host)
         self._lead(host, members)
 
@@ -217,18 +222,19 @@ class EndpointWork:
     def _directory(self, host: Host) -> PurePosixPath:
         return host.data_dir / "endpoints" / self._database
 
-    def _daemon_spec(self, directory: PurePosixPath) -> DaemonSpec:
+    def _daemon_spec(self, directory: PurePosixPath, address: str) -> DaemonSpec:
+        own = decide_daemon_uid(address)
         return DaemonSpec(
             name=self._daemon,
             # HAProxy leaves SIGTERM to the system, which keeps it from a container's first process.
             argv=("tini", "--", HAPROXY, "-db", "-f", str(directory / "haproxy.cfg")),
             binds=(
-                Bind(str(directory), str(directory), read_only=True),
-                Bind(str(directory / "run"), str(RUN_IN_DAEMON)),
+                Bind(str(directory), str(directory), read_only=True, owner=MYSQL_UID),
+                Bind(str(directory / "run"), str(RUN_IN_DAEMON), owner=MYSQL_UID),
             ),
             limits=Limits(memory_bytes=MEMORY_BYTES),
-            uid=MYSQL_UID,
-            gid=MYSQL_GID,
+            uid=own,
+            gid=own,
         )
 
 

@@ -11,7 +11,8 @@ from pathlib import Path, PurePosixPath
 from grampus.core.errors import GrampusError, RefusedError, UsageError
 from grampus.core.units import MIB
 from grampus.databases.administrator import administrator_of
-from grampus.databases.layout import MYSQL_GID, MYSQL_UID, database_directory
+from grampus.databases.database_work import DatabaseWork
+from grampus.databases.layout import MYSQL_GID, MYSQL_UID, RUN_IN_DAEMON, VOLUME_IN_DAEMON
 from grampus.databases.model import DatabaseSpec
 from grampus.databases.replicas.binlog_reading import DIRECTORY, READERS, observe_logs
 from grampus.databases.replicas.comparing import Comparison, ReplicaComparing
@@ -28,6 +29,7 @@ from grampus.databases.replicas.replicas import DatabaseReplicas
 from grampus.databases.step_ports import StepPorts
 
 EXTRACT_TIMEOUT_S = 3600.0
+_DIRECTORY, _FILE = "errant", "errant.sql"
 # Answers with the number of transactions that it wrote. Arguments: the file to write, the reader,
 # the transactions, and the logs that hold them. The statement that would give a transaction its
 # former GTID is a comment: a server that has another transaction of that GTID would skip it.
@@ -97,15 +99,21 @@ class ErrantTransactions:
 
     @contextmanager
     def _extracted(self, spec: DatabaseSpec, ahead: GtidSet) -> Iterator[PurePosixPath]:
-        """A file of theirs on the replica's host, which the server's container sees too."""
+        """A file of theirs on the replica's host, which the server's container writes."""
         host = self._ports.fleet.host(spec.host)
-        directory = database_directory(host.data_dir, spec.name) / "errant"
+        plan = DatabaseWork(self._ports, spec).plan()
+        # The container may write to the socket's directory, and to the volume. The former is on the
+        # host's own disk, where nothing of an encrypted database may be in clear (INV-47).
+        there, seen = (plan.run_dir, RUN_IN_DAEMON)
+        if spec.encryption is not None:
+            there, seen = (plan.volume, VOLUME_IN_DAEMON)
+        directory = there / _DIRECTORY
         owner = ["-o", str(MYSQL_UID), "-g", str(MYSQL_GID)]
         host.run(["rm", "-rf", str(directory)])
         host.run(["install", "-d", "-m", "0700", *owner, str(directory)])
         try:
-            self._extract(spec, ahead, directory / "errant.sql")
-            yield directory / "errant.sql"
+            self._extract(spec, ahead, seen / _DIRECTORY / _FILE)
+            yield directory / _FILE
         finally:
             host.run(["rm", "-rf", str(directory)])
 

@@ -10,6 +10,8 @@ import pytest
 
 from grampus.cli.serve_endpoints import keep_endpoints
 from grampus.core.errors import GrampusError
+from grampus.databases.endpoints.endpoint_work import HAPROXY
+from grampus.databases.layout import MYSQL_UID
 from grampus.databases.live.moving import DatabaseMoves
 from grampus.databases.names.naming import DatabaseNames
 from grampus.databases.names.trash import DatabaseTrash
@@ -56,6 +58,13 @@ def test_one_address_leads_to_all_replicas(world: ReplicaWorld) -> None:
     assert not world.settle_endpoint().is_other, "nothing is left to do"
     ((_, proxy),) = world.proxies().items()
     assert not [command for command in proxy.commands if not command.startswith("show")]
+
+
+def test_its_proxy_runs_as_a_user_that_no_server_has(world: ReplicaWorld) -> None:
+    specs = [daemon.spec for host in world.servers.values() for daemon in host.daemons.values()]
+    assert any(HAPROXY in spec.argv for spec in specs)
+    assert len({spec.uid for spec in specs}) == len(specs) > 3
+    assert all(bind.owner == MYSQL_UID for spec in specs for bind in spec.binds)
 
 
 def test_certificates_of_replicas_are_of_one_authority_that_stays(world: ReplicaWorld) -> None:

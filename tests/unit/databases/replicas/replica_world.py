@@ -54,6 +54,15 @@ _CHANGE = re.compile(
 )
 
 
+def written_in_daemon(spec: DaemonSpec, path: PurePosixPath) -> PurePosixPath:
+    """Where on the host a file is that a command in a daemon's container writes."""
+    holders = [bind for bind in spec.binds if path.is_relative_to(bind.target)]
+    assert holders, f"{path} is in no directory that the container shares with its host"
+    bind = max(holders, key=lambda bind: len(bind.target))
+    assert not bind.read_only, f"{path}: Read-only file system"
+    return PurePosixPath(bind.source) / path.relative_to(bind.target)
+
+
 class ReplicatingHost(FakeHost):
     """A host whose servers have transactions and can follow one another."""
 
@@ -102,16 +111,17 @@ class ReplicatingHost(FakeHost):
 
     def _extract(self, argv: Sequence[str], daemon: FakeDaemon) -> str:
         """As `extracting` has transactions written to a file: those that the named logs hold."""
-        path, _reader, wanted, *logs = argv[4:]
+        seen, _reader, wanted, *logs = argv[4:]
+        path = written_in_daemon(daemon.spec, PurePosixPath(seen))
         state = self.state(daemon)
         of_relay = all("/relay." in log for log in logs)
         held = range(state["done"] + 1, state["received"] + 1)
         if not of_relay:
             held = range(state["purged"] + 1, state["done"] + 1)
         transactions = parse_gtid_set("mysql", wanted)
-        found = self.files.get(PurePosixPath(path), FakeFile("")).content
+        found = self.files.get(path, FakeFile("")).content
         found += "".join(f"{SOURCE}:{n}\n" for n in held if has(transactions, SOURCE, n))
-        self.files[PurePosixPath(path)] = FakeFile(found)
+        self.files[path] = FakeFile(found)
         return f"{len(found.splitlines())}\n"
 
     # -- what a server knows ------------------------------------------------------------------

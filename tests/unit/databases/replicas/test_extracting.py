@@ -42,6 +42,18 @@ def test_they_are_written_to_a_file_of_the_user(world: ReplicaWorld, tmp_path: P
     assert list(tmp_path.glob("*.part")) == []
 
 
+def test_those_of_an_encrypted_replica_are_on_no_disk_in_clear(
+    world: ReplicaWorld, tmp_path: Path
+) -> None:
+    records, host = world.service().operations.records, world.host_of("demo-r1")
+    record = records.get("demo-r1")
+    encrypted = record.spec.model_copy(update={"encryption": "luks2"})
+    records.put(record.model_copy(update={"spec": encrypted}))
+    world.errant().write("demo-r1", tmp_path / "errant.sql")
+    made = [argv[-1] for argv in host.commands if argv[0] == "install" and "errant" in argv[-1]]
+    assert made == ["/data/volumes/demo-r1/errant"]
+
+
 def test_what_was_received_and_not_applied_is_taken_from_the_relay_logs(
     world: ReplicaWorld, tmp_path: Path
 ) -> None:

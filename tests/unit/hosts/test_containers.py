@@ -1,0 +1,111 @@
+"""Containers of daemons whose files belong to somebody else on disk: runc is a script here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grampus.core.errors import GrampusError
+from grampus.hosts.containers import Containers
+from grampus.hosts.port import Bind, DaemonSpec
+
+from .fakes import FakeClock
+
+# As runc does, it runs the hooks of a container before the container, and fails if they do. A
+# hook says of a machine without idmapped mounts what is in the file `answer`.
+RUNC = """#!/bin/sh
+shift; root=$1; verb=$2; shift 2
+case $verb in
+    state) printf '{"status": "%s", "pid": 1}' "$(cat "$root/$1/status")" ;;
+    run)
+        id=$4; bundle=$3
+        if grep -q createContainer "$bundle/config.json" && test -e "$FAKE/answer"; then
+            mkdir -p "$root/$id"; echo stopped > "$root/$id/status"; touch "$root/$id/state.json"
+            cat "$FAKE/answer" > "$bundle/owners-not-mapped"
+            echo "error running hook" >&2; exit 1
+        fi
+        echo started >> "$FAKE/starts"
+        test ! -e "$FAKE/broken" || { echo "no such program" >&2; exit 1; }
+        mkdir -p "$root/$id"; echo running > "$root/$id/status" ;;
+    delete) rm -r "$root/$2" ;;
+esac
+"""
+SERVER = DaemonSpec(
+    name="mysqld-shop",
+    argv=("mysqld",),
+    binds=(Bind("/srv/shop", "/var/lib/mysql", owner=64050),),
+    uid=2027225445,
+    gid=2027225445,
+)
+
+
+class Machine:
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.containers = Containers(
+            directory=directory / "daemons",
+            runc_root=directory / "runc",
+            prefix="h1",
+            hostname="h1",
+            network_namespace="/run/netns/grampus-none-h1",
+            cgroup_path="/grampus/none",
+            image_root=lambda _image: directory / "root",
+            clock=FakeClock(),
+        )
+
+    def config(self) -> Any:
+        return json.loads((self.directory / "daemons/mysqld-shop/bundle/config.json").read_text())
+
+    def starts(self) -> int:
+        file = self.directory / "starts"
+        return len(file.read_text().splitlines()) if file.exists() else 0
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name, script in (("runc", RUNC), ("mount", "#!/bin/sh\n")):
+        (programs / name).write_text(script)
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:/usr/sbin:/usr/bin:/sbin:/bin")
+    monkeypatch.setenv("FAKE", str(tmp_path))
+    return Machine(tmp_path)
+
+
+def test_a_daemon_runs_as_its_own_user_and_so_do_commands_in_it(machine: Machine) -> None:
+    machine.containers.ensure_running(SERVER)
+    assert machine.config()["process"]["user"] == {"uid": SERVER.uid, "gid": SERVER.gid}
+    assert f"{SERVER.uid}:{SERVER.gid}" in machine.containers.exec_argv(SERVER.name, ["mysql"])
+
+
+def test_a_machine_without_idmapped_mounts_still_starts_it(machine: Machine) -> None:
+    (machine.directory / "answer").write_text("22 mount_setattr: Invalid argument\n")
+    machine.containers.ensure_running(SERVER)
+    config = machine.config()
+    assert config["process"]["user"] == {"uid": 64050, "gid": 64050}
+    assert "hooks" not in config
+    assert "64050:64050" in machine.containers.exec_argv(SERVER.name, ["mysql"])
+    assert "mount_setattr: Invalid argument" in machine.containers.log(SERVER.name, last_lines=1)
+    assert machine.starts() == 1
+    # Asked again once it has ended: the machine may have a newer kernel by then.
+    (machine.directory / "runc/h1.mysqld-shop/status").write_text("stopped")
+    (machine.directory / "answer").unlink()
+    machine.containers.ensure_running(SERVER)
+    assert machine.config()["process"]["user"]["uid"] == SERVER.uid
+
+
+@pytest.mark.parametrize("answer", ["5 open_tree: Input/output error\n", "", None])
+def test_whatever_else_fails_is_no_reason_to_run_as_another_user(
+    machine: Machine, answer: str | None
+) -> None:
+    (machine.directory / "broken").touch()
+    if answer is not None:
+        (machine.directory / "answer").write_text(answer)
+    with pytest.raises(GrampusError, match="could not be started on h1"):
+        machine.containers.ensure_running(SERVER)
+    assert machine.config()["process"]["user"]["uid"] == SERVER.uid
+    assert machine.starts() == (1 if answer is None else 0)
