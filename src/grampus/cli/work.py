@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from importlib import import_module
 
 from grampus.cli.composition.session import Session
+from grampus.cli.ending import forget_operations, keep_touched_binlogs
 from grampus.cli.noting import note_records
-from grampus.cli.old_operations import forget_operations
 from grampus.core.errors import GrampusError
 from grampus.databases.service import DatabaseService
 from grampus.volumes.service import VolumeService
@@ -37,6 +37,7 @@ def work_on_databases(
     with session.sharing_lab(), session.progress:
         try:
             yield session, settle_databases(session) if settles else session.databases()
+            keep_touched_binlogs(session)
         finally:
             note_records(session)
             forget_operations(session)
