@@ -106,14 +106,17 @@ class Administrator:
         return [tuple(line.split("\t")) for line in result.stdout.splitlines()]
 
     def _ask(self, statements: str, timeout_s: float) -> CommandResult:
-        client = AdminClient(self.host, self.daemon, self.flavour, self.password, self.port)
         limit_s = LOOK_TIMEOUT_S if self.only_looks else timeout_s
         try:
-            return client.run(statements, what="statements", timeout_s=limit_s)
+            return self.client().run(statements, what="statements", timeout_s=limit_s)
         except GrampusError as error:
             if self.only_looks and error.code == "timeout":
                 raise NoAnswerError(self.database) from error
             raise
+
+    def client(self) -> AdminClient:
+        """The client that its statements go through."""
+        return AdminClient(self.host, self.daemon, self.flavour, self.password, self.port)
 
     @property
     def database(self) -> str:

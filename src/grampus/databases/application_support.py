@@ -22,7 +22,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from grampus.core.errors import GrampusError
-from grampus.databases.admin_client import render_admin_options
 from grampus.databases.administrator import (
     REFUSALS,
     Administrator,
@@ -31,11 +30,11 @@ from grampus.databases.administrator import (
     writing_as_administrator,
 )
 from grampus.databases.first_tables import HASHING_COMPONENT, NO_ZONES_CODE, render_load_script
-from grampus.databases.layout import CLIENT_PROGRAMS
 from grampus.databases.model import DatabaseSpec
 from grampus.databases.step_ports import StepPorts
 
 LOAD_TIMEOUT_S = 300.0  # 1 to 2 s; a busy pool of hard disks takes longer
+LOADING = "time zones"  # as the list of processes calls it
 NO_ZONEINFO = "no-zoneinfo"
 NAMES_SQL = "SELECT Name FROM mysql.time_zone_name"
 OBSERVE_SQL = (
@@ -113,14 +112,9 @@ def load_time_zones(administrator: Administrator, *, is_replica: bool) -> None:
     first, so that a name may be unknown for a second. Raises GrampusError with code `no-zoneinfo`,
     and what `Administrator.query` raises.
     """
-    flavour = administrator.flavour
     with writing_as_administrator(administrator, is_replica=is_replica):
-        result = administrator.host.run(
-            ["sh", "-c", render_load_script(flavour, CLIENT_PROGRAMS[flavour])],
-            stdin=render_admin_options(administrator.password, flavour),
-            timeout_s=LOAD_TIMEOUT_S,
-            check=False,
-            daemon=administrator.daemon,
+        result = administrator.client().run_made(
+            render_load_script(administrator.flavour), what=LOADING, timeout_s=LOAD_TIMEOUT_S
         )
     if result.returncode == NO_ZONES_CODE:
         raise GrampusError(

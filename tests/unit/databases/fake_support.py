@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from grampus.databases.application_support import INSTALL_SQL, NAMES_SQL, OBSERVE_SQL
+from grampus.databases.application_support import INSTALL_SQL, LOADING, NAMES_SQL, OBSERVE_SQL
 from grampus.databases.first_tables import HASHING_COMPONENT
+from tests.unit.databases.client_words import is_admin_client
 
 COMPONENTS, ZONES = PurePosixPath("data/components"), PurePosixPath("data/zones")
 ZONE_NAMES = "Europe/Berlin\nEurope/London\nUTC\n"
@@ -51,7 +52,7 @@ class Tables:
             return 0, ""
         if argv[-1] == INSTALL_SQL:
             return self._write(daemon, COMPONENTS, HASHING_COMPONENT)
-        if list(argv[:2]) == ["sh", "-c"]:  # as `application_support` loads them
+        if is_admin_client(argv, LOADING):  # as `application_support` loads them
             return (1, self.failure) if self.failure else self._write(daemon, ZONES, ZONE_NAMES)
         return None
 
