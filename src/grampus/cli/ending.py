@@ -1,13 +1,17 @@
-"""What commands do at their end: a few old operations go, and binary logs that nobody needs."""
+"""What commands do at their end: warn, and remove old operations and unneeded binary logs."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 
+from grampus.cli.composition.lab import LabSession
 from grampus.cli.composition.session import Session
 from grampus.core.errors import GrampusError
 from grampus.databases.catalogue import KIND_PREFIX
+from grampus.state.home_space import HOME_FULL
 from grampus.state.locks import hold_lock
 from grampus.state.retention import ROWS_OF_A_COMMAND, OperationRetention, parse_kept_days
 
@@ -25,6 +29,19 @@ def forget_operations(session: Session) -> None:
             names.histories(session).forget(days, most=ROWS_OF_A_COMMAND)
     except GrampusError as error:
         session.progress.note(f"Old operations stay in the history: {error}")
+
+
+@contextmanager
+def telling_of_space(session: LabSession) -> Iterator[None]:
+    """Warn at the end that GRAMPUS_HOME has little room, unless the command failed for that."""
+    try:
+        yield
+    except GrampusError as error:
+        if error.code == HOME_FULL:
+            session.forget_space_warning()
+        raise
+    finally:
+        session.warn_of_space()
 
 
 def controller_lock(lab: str) -> str:

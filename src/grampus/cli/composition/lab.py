@@ -118,6 +118,10 @@ class LabSession:
             self.progress.note(self._space_warning)
             self._space_warning = ""
 
+    def forget_space_warning(self) -> None:
+        """An error has said it."""
+        self._space_warning = ""
+
     def close(self) -> None:
         """Release the store and what waits on the hosts, for whoever makes many sessions."""
         if self._fleet is not None:
