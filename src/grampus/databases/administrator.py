@@ -157,8 +157,7 @@ def writing_as_administrator(administrator: Administrator, *, is_replica: bool) 
     """Meanwhile the administrator may write to a replica; still nobody else may (INV-40).
 
     `read_only` stays on, which holds for all users without CONNECTION_ADMIN. MariaDB's
-    administrator may write past it anyway. One that was cut off is followed by another, or by a
-    start, which sets both.
+    administrator may write past it anyway. Of a server that goes on, `replica_writing` notes that.
     """
     if not is_replica or administrator.flavour != "mysql":
         yield

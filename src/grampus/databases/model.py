@@ -217,6 +217,15 @@ class LeftInstance(BaseModel):
         return f"{self.spec.host}/{self.spec.name}"
 
 
+class OpenedReplica(BaseModel):
+    """A replica whose server lets Grampus write to it now, or did when a command was killed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    id: str  # of the database: a later one of that name is left alone
+
+
 class WritePathChange(BaseModel):
     """A change of a database's write path, as its steps need it."""
 

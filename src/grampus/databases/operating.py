@@ -36,6 +36,7 @@ from grampus.databases.left_instances import clear_left
 from grampus.databases.model import DatabaseRecord
 from grampus.databases.ports import VolumePort
 from grampus.databases.records import DatabaseRecords
+from grampus.databases.replica_writing import close_opened
 from grampus.databases.replicas.replica_rules import require_allowed
 from grampus.databases.step_ports import StepPorts
 from grampus.hosts.port import Fleet, HostUnreachableError
@@ -69,7 +70,9 @@ class DatabaseOperations:
         self.records = DatabaseRecords(store, lab)
         self.credentials = CredentialFiles(home.secrets_dir(lab))
         self.ports = StepPorts(
-            self.records, self.credentials, clock, fleet, volumes, progress=progress
+            *(self.records, self.credentials, clock, fleet, volumes),
+            progress=progress,
+            writing_lock=self._writing_lock,
         )
         self._journal = journal
         self._unsettled = UnsettledWork(store, lab, clock)
@@ -87,6 +90,12 @@ class DatabaseOperations:
             self.records.get(name)  # raises: there can be no such database
             raise
         lock = f"db.{self.lab}.{name}" + ("" if lane == "main" else f".{lane}")
+        with hold_lock(self.home, lock, self.clock, timeout_s=timeout_s):
+            yield
+
+    @contextmanager
+    def _writing_lock(self, name: str, timeout_s: float) -> Iterator[None]:
+        lock = f"db.{self.lab}.{name}.writing"
         with hold_lock(self.home, lock, self.clock, timeout_s=timeout_s):
             yield
 
@@ -254,6 +263,8 @@ class DatabaseOperations:
                 is_cheap=lambda error: isinstance(error, HostUnreachableError),
             )
         self._ensure_ids()
+        for opened in self.records.all_opened():
+            sentences += close_opened(self.ports, opened)
         return sentences + self._end_endpoints() + self.clear_left_instances()
 
     def _settle_now(self, name: str, lane: Lane) -> list[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -191,7 +192,7 @@ def test_time_zones_are_loaded_through_whichever_door_is_open(
 
     host.run = run  # type: ignore[method-assign]
     asked = Administrator(host, "d", flavour, SecretStr("geheim"), port=PORT)  # type: ignore[arg-type]
-    load_time_zones(asked, is_replica=False)
+    load_time_zones(asked, nullcontext())
     assert said[-1].stdout.split("\t")[:2] == ["host" if is_crowded else "socket", "geheim"]
     assert "INSERT INTO time_zone VALUES (1);" in said[-1].stdout.splitlines()
     assert "geheim" not in " ".join(said[-1].argv)

@@ -14,6 +14,7 @@ from grampus.databases.application_support import load_time_zones, observe_time_
 from grampus.databases.instance import observe_daemon_state
 from grampus.databases.layout import server_daemon_name
 from grampus.databases.operating import DatabaseOperations
+from grampus.databases.replica_writing import writing_to
 
 
 class TimeZoneTables:
@@ -51,10 +52,9 @@ class TimeZoneTables:
         for each in self.plan(name):
             with self._operations.locked(each):
                 self._operations.settle(each)
-                spec = self._operations.ready(each).spec
-                is_replica = spec.replica_of is not None
-                administrator = administrator_of(self._operations.ports, spec)
-                load_time_zones(administrator, is_replica=is_replica)
+                ports, spec = self._operations.ports, self._operations.ready(each).spec
+                administrator = administrator_of(ports, spec)
+                load_time_zones(administrator, writing_to(ports, spec, administrator))
         return len(observe_time_zones(administrator))
 
     def _require_running(self, name: str, remedy: str) -> None:
