@@ -15,9 +15,9 @@ from grampus.databases.accounts import (
 from grampus.databases.administrator import (
     REFUSALS,
     administrator_of,
+    writing_to,
 )
 from grampus.databases.model import DatabaseSpec
-from grampus.databases.replica_writing import writing_to
 from grampus.databases.step_ports import StepPorts
 from grampus.databases.users.secret_statements import (
     AccessDeniedError,

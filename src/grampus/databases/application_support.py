@@ -28,10 +28,10 @@ from grampus.databases.administrator import (
     administrator_of,
     classify_failure,
     writing_as_administrator,
+    writing_to,
 )
 from grampus.databases.first_tables import HASHING_COMPONENT, NO_ZONES_CODE, render_load_script
 from grampus.databases.model import DatabaseSpec
-from grampus.databases.replica_writing import writing_to
 from grampus.databases.step_ports import StepPorts
 
 LOAD_TIMEOUT_S = 300.0  # 1 to 2 s; a busy pool of hard disks takes longer

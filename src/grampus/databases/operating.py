@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 
 from pydantic import BaseModel
 
@@ -36,7 +37,6 @@ from grampus.databases.left_instances import clear_left
 from grampus.databases.model import DatabaseRecord
 from grampus.databases.ports import VolumePort
 from grampus.databases.records import DatabaseRecords
-from grampus.databases.replica_writing import close_opened
 from grampus.databases.replicas.replica_rules import require_allowed
 from grampus.databases.step_ports import StepPorts
 from grampus.hosts.port import Fleet, HostUnreachableError
@@ -263,13 +263,21 @@ class DatabaseOperations:
                 is_cheap=lambda error: isinstance(error, HostUnreachableError),
             )
         self._ensure_ids()
-        for opened in self.records.all_opened():
-            sentences += close_opened(self.ports, opened)
+        sentences += self._close_opened_replicas()
         return sentences + self._end_endpoints() + self.clear_left_instances()
 
     def _settle_now(self, name: str, lane: Lane) -> list[str]:
         with self.locked(name, lane=lane, timeout_s=0.0):
             return self.settle(name, lane=lane)
+
+    def _close_opened_replicas(self) -> list[str]:
+        """Those that a killed command could write to take writes from their primary alone."""
+        every = self.records.all_opened()
+        if not every:
+            return []
+        # Few commands are killed there: the others go without its module.
+        writing = import_module("grampus.databases.replica_writing")
+        return [said for opened in every for said in writing.close_opened(self.ports, opened)]
 
     def clear_left_instances(self) -> list[str]:
         """Clear what databases left on hosts that were lost, and are back; sentences as above."""

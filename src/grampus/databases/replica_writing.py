@@ -1,48 +1,19 @@
-"""Grampus writes to a replica that runs, and it takes writes from nobody else, also afterwards.
+"""Replicas that a killed command left open for writes are closed again (INV-40).
 
-MySQL's `super_read_only` keeps Grampus out too, so it is switched off meanwhile. That is noted with
-the id of the database before: what a killed process left off is switched on again by the next
-command or by `grampus serve` (INV-40). A start switches it on by itself.
+`administrator.writing_to` notes, with the id of the database, that it switches `super_read_only`
+off. The next command, or `grampus serve`, switches it on again. A start does so by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from grampus.core.errors import GrampusError
-from grampus.databases.administrator import (
-    Administrator,
-    observer_of,
-    writing_as_administrator,
-)
+from grampus.databases.administrator import observer_of
 from grampus.databases.instance import observe_daemon_state
 from grampus.databases.layout import server_daemon_name
-from grampus.databases.model import DatabaseSpec, OpenedReplica
+from grampus.databases.model import OpenedReplica
 from grampus.databases.step_ports import StepPorts
 
 LOCK_SQL = "SET SESSION lock_wait_timeout = 2; SET GLOBAL super_read_only = ON"
-
-
-@contextmanager
-def writing_to(
-    ports: StepPorts, spec: DatabaseSpec, administrator: Administrator
-) -> Iterator[None]:
-    """Meanwhile Grampus's administrator may write to the server of that database, replica or not.
-
-    Raises RefusedError with code `busy` when another command writes to the replica, and what
-    `Administrator.query` raises.
-    """
-    if spec.replica_of is None or spec.flavour != "mysql":
-        yield
-        return
-    name, record = spec.name, ports.records.find(spec.name)
-    with ports.writing_lock(name, 10.0):
-        opened = OpenedReplica(name=name, id="" if record is None else record.id)
-        ports.records.put_opened(opened)
-        with writing_as_administrator(administrator, is_replica=True):
-            yield
-        ports.records.remove_opened(name)
 
 
 def close_opened(ports: StepPorts, opened: OpenedReplica) -> list[str]:

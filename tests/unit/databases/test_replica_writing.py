@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from grampus.databases.administrator import administrator_of
+from grampus.databases.administrator import administrator_of, writing_to
 from grampus.databases.model import OpenedReplica
-from grampus.databases.replica_writing import LOCK_SQL, writing_to
+from grampus.databases.replica_writing import LOCK_SQL
 from grampus.state.locks import hold_lock
 
 from .replicas.replica_world import ReplicaWorld

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from grampus.core.errors import RefusedError
-from grampus.databases.administrator import administrator_of
+from grampus.databases.administrator import administrator_of, writing_to
 from grampus.databases.application_support import load_time_zones, observe_time_zones
 from grampus.databases.instance import observe_daemon_state
 from grampus.databases.layout import server_daemon_name
 from grampus.databases.operating import DatabaseOperations
-from grampus.databases.replica_writing import writing_to
 
 
 class TimeZoneTables:
