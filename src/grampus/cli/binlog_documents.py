@@ -72,6 +72,7 @@ def pairs_of_binlogs(view: DatabaseView, seen: LogsView | GrampusError | None) -
 
 def keep_binlogs(session: Session, databases: Sequence[str]) -> None:
     """Delete what these databases need no longer, as `grampus serve` does; say what is wrong."""
-    for event in BinlogKeeper().run(session.databases().operations, only=databases):
+    keeper = BinlogKeeper(stays=False)
+    for event in keeper.run(session.databases().operations, only=databases):
         if event.level != "done":
             session.progress.note(f"{event.text} {event.remedy}".strip())

@@ -16,6 +16,7 @@ from grampus.cli.options import (
     DryRunOption,
     EncryptOption,
     FormatOption,
+    JournalMemoryOption,
     LabOption,
     MaxLagOption,
     WritePathOption,
@@ -35,7 +36,12 @@ from grampus.databases.server_end import ServerEnd, explain_end
 from grampus.databases.view import CreatedDatabase, DatabaseView, explain_lost_hosts
 from grampus.lab.model import DATABASE_POOL
 from grampus.state.warnings import WarningHistory
-from grampus.volumes.write_paths import describe_write_path, explain_losses, parse_write_options
+from grampus.volumes.write_paths import (
+    describe_written,
+    explain_losses,
+    journal_memory_of,
+    parse_write_options,
+)
 
 db_app = make_noun(
     "db",
@@ -124,6 +130,7 @@ def db_create(
     ] = False,
     write_path: WritePathOption = None,
     max_lag: MaxLagOption = None,
+    journal_memory: JournalMemoryOption = None,
     encrypt: EncryptOption = False,
     binlog_retention: BinlogRetentionOption = None,
     show_password: ShowPasswordOption = False,
@@ -132,7 +139,7 @@ def db_create(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Make a database: a volume, an instance with its own address and limits, a user."""
-    path, max_lag_ms = parse_write_options(write_path, max_lag)
+    path, bounds = parse_write_options(write_path, max_lag, journal_memory)
     request = CreateRequest(
         name=name,
         size_bytes=parse_bytes(size),
@@ -143,12 +150,12 @@ def db_create(
         pool=pool,
         protect=protect,
         write_path=path,
-        max_lag_ms=max_lag_ms,
         version=version,
         encrypt=encrypt,
         binlog_retention_s=None
         if binlog_retention is None
         else parse_retention_s(binlog_retention),
+        **bounds,
     )
     require_request(request)
     with work_on_databases(lab) as (_, databases):
@@ -322,6 +329,7 @@ def database_document(view: DatabaseView) -> dict[str, Any]:
         "labels": spec.labels,
         "write_path": spec.write_path,
         "max_lag_ms": spec.max_lag_ms if spec.write_path == "cache" else None,
+        "journal_memory_bytes": journal_memory_of(spec),
         "encryption": spec.encryption,
         "created_at": view.record.created_at.isoformat(),
         "volume": {
@@ -344,7 +352,7 @@ def failure_document(end: ServerEnd | None) -> dict[str, str] | None:
 def explain_choice(spec: DatabaseSpec) -> tuple[str, str]:
     """The write path, and what it loses with the host: said by whatever command chooses it."""
     losses = explain_losses(spec.write_path, spec.max_lag_ms)
-    return describe_write_path(spec.write_path, spec.max_lag_ms), losses.host_fails
+    return describe_written(spec), losses.host_fails
 
 
 def connection_document(created: CreatedDatabase, *, show_password: bool) -> dict[str, Any]:

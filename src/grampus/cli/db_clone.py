@@ -16,6 +16,7 @@ from grampus.cli.options import (
     LAB_DEFAULT,
     DryRunOption,
     FormatOption,
+    JournalMemoryOption,
     LabOption,
     MaxLagOption,
     WritePathOption,
@@ -55,6 +56,7 @@ def db_clone(
     ] = None,
     write_path: WritePathOption = None,
     max_lag: MaxLagOption = None,
+    journal_memory: JournalMemoryOption = None,
     show_password: ShowPasswordOption = False,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
@@ -65,7 +67,7 @@ def db_clone(
     It shares the source's data until either changes them. Name, address, certificates and the
     passwords of Grampus's accounts are its own; users that were made in the source are as there.
     """
-    path, max_lag_ms = parse_write_options(write_path, max_lag)
+    path, bounds = parse_write_options(write_path, max_lag, journal_memory)
     request = CloneRequest(
         source=source,
         name=name,
@@ -75,7 +77,7 @@ def db_clone(
         cpus=cpus,
         host=host,
         write_path=path,
-        max_lag_ms=max_lag_ms,
+        **bounds,
     )
     with work_on_databases(lab) as (session, databases):
         clones = database_clones(session)

@@ -16,6 +16,7 @@ from grampus.cli.options import (
     BinlogRetentionOption,
     DryRunOption,
     FormatOption,
+    JournalMemoryOption,
     LabOption,
     MaxLagOption,
     WritePathOption,
@@ -31,7 +32,7 @@ from grampus.databases.live.decide_parameters import ParameterView, explain_risk
 from grampus.databases.live.live_changes import RESTART, SET_LIMITS, SET_PARAMETER, ParameterChange
 from grampus.databases.service import DatabaseService
 from grampus.databases.view import DatabaseView
-from grampus.volumes.write_paths import parse_write_options
+from grampus.volumes.write_paths import is_asked_for, parse_write_options
 
 parameter_app = make_noun("parameter", "Parameters of a database's server.", under=db_app)
 ParameterArgument = Annotated[str, typer.Argument(help="The parameter's name.")]
@@ -55,22 +56,24 @@ def db_set(
     ] = None,
     write_path: WritePathOption = None,
     max_lag: MaxLagOption = None,
+    journal_memory: JournalMemoryOption = None,
     binlog_retention: BinlogRetentionOption = None,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Change memory, CPUs or parameters while it runs; a new write path stops and starts it."""
-    path, max_lag_ms = parse_write_options(write_path, max_lag)
+    path, bounds = parse_write_options(write_path, max_lag, journal_memory)
     memory_bytes = None if memory is None else parse_bytes(memory, what="memory size")
     assignments = [parse_assignment(text) for text in parameter or []]
-    sets_path = path is not None or max_lag_ms is not None
+    sets_path = is_asked_for(path, bounds)
     retention_s = None if binlog_retention is None else parse_retention_s(binlog_retention)
-    asked = (memory_bytes, cpus, *assignments, retention_s, path, max_lag_ms)
-    if all(one is None for one in asked):
+    asked = (memory_bytes, cpus, *assignments, retention_s)
+    if not sets_path and all(one is None for one in asked):
         raise UsageError(
             "Nothing was said to be set.",
-            "Give --memory, --cpus, --parameter, --write-path, --max-lag or --binlog-retention.",
+            "Give --memory, --cpus, --parameter, --write-path, --max-lag, --journal-memory or "
+            "--binlog-retention.",
         )
     with work_on_databases(lab) as (session, databases):
         live, parameters = live_settings(session), database_parameters(session)
@@ -86,7 +89,7 @@ def db_set(
         for change in changes:
             plan += parameters.describe(SET_PARAMETER, change) if change is not None else []
         if sets_path:
-            moved = databases.plan_write_path(name, path, max_lag_ms=max_lag_ms)
+            moved = databases.plan_write_path(name, path, **bounds)
             plan += databases.describe(SET_WRITE_PATH, moved) if moved is not None else []
         if dry_run:
             show_plan(output_format, plan)
@@ -97,7 +100,7 @@ def db_set(
             live.set_limits(name, memory_bytes=memory_bytes, cpus=cpus)
         done = [parameters.set(name, key, value) for key, value in assignments]
         if sets_path:
-            databases.set_write_path(name, path, max_lag_ms=max_lag_ms)
+            databases.set_write_path(name, path, **bounds)
         view = databases.show(name)
         # A write path was changed with a stop and a start: nothing waits for one any more.
         waiting = [] if sets_path else _waiting(done)

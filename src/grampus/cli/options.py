@@ -107,6 +107,15 @@ MaxLagOption = Annotated[
         "to 60s (default 100ms).",
     ),
 ]
+JournalMemoryOption = Annotated[
+    str | None,
+    typer.Option(
+        "--journal-memory",
+        metavar="SIZE",
+        help="With --write-path journal or cache: the memory of the host for data that waits to be "
+        "written to the image, 16M to 1G (default 256M).",
+    ),
+]
 BinlogRetentionOption = Annotated[
     str | None,
     typer.Option(

@@ -31,7 +31,7 @@ from grampus.databases.server_end import explain_end
 from grampus.databases.snapshots.decide_retention import SnapshotSchedule
 from grampus.databases.view import DatabaseView, explain_server_user
 from grampus.volumes.live import LiveVolume
-from grampus.volumes.write_paths import describe_write_path
+from grampus.volumes.write_paths import describe_written
 
 
 def overview_document(view: DatabaseView, seen: Overview, now: datetime) -> dict[str, Any]:
@@ -258,7 +258,7 @@ def pairs_of_volume(
         else "-",
         **({"space": describe_room(room)} if room else {}),
         "driver": f"{attachment.driver} ({attachment.driver_reason})" if attachment else "-",
-        "write path": describe_write_path(spec.write_path, spec.max_lag_ms),
+        "write path": describe_written(spec),
         "encryption": spec.encryption or "none",
         **details_of_growth(view.record.growth, view.record.guard),
         **(details_of_losses(volume) if volume else {}),

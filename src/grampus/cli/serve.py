@@ -14,6 +14,7 @@ from grampus.cli.app import EXIT_FAILED, command
 from grampus.cli.composition.lab import KeptFleet
 from grampus.cli.composition.names import warning_history
 from grampus.cli.composition.session import Session
+from grampus.cli.ending import controller_lock
 from grampus.cli.nouns import app
 from grampus.cli.options import FORMAT_DEFAULT, LAB_DEFAULT, DryRunOption, FormatOption, LabOption
 from grampus.cli.output import OutputFormat, show_plan
@@ -27,6 +28,7 @@ from grampus.databases.controller.loop import Controller
 from grampus.state.locks import hold_lock
 
 _CONTROLLER = "controller"  # as the job of what is told of the controller itself
+_PATIENCE_S = 1.0  # commands that look whether one runs hold its lock for a moment
 
 
 @command(app, "serve", "grampus serve --format json")
@@ -114,10 +116,10 @@ class EventPrinter:
 @contextmanager
 def _alone(session: Session) -> Iterator[None]:
     """Held against another controller of the same lab. Raises RefusedError with code `busy`."""
-    lock = f"serve.{session.lab_name}"
+    lock = controller_lock(session.lab_name)
     with ExitStack() as stack:
         try:
-            stack.enter_context(hold_lock(session.home, lock, session.clock, timeout_s=0.0))
+            stack.enter_context(hold_lock(session.home, lock, session.clock, timeout_s=_PATIENCE_S))
         except RefusedError as error:
             raise RefusedError(
                 f"Another `grampus serve` looks after '{session.lab_name}' already.",

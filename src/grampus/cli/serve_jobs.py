@@ -54,7 +54,7 @@ def due_jobs(open_session: OpenSession, *, once: bool = False) -> tuple[DueJob[S
     """
     guard = GrowthGuard()
     rests: dict[str, Rest] = {}
-    keeper = BinlogKeeper()
+    keeper = BinlogKeeper(stays=not once)
     watch = BinlogWatch(open_session, patience_s=None if once else LOOK_PATIENCE_S)
     return (
         DueJob("growth", LOOK_EVERY_S, lambda session: guard.run(database_growth(session))),

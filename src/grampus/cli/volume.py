@@ -25,6 +25,7 @@ from grampus.cli.options import (
     DryRunOption,
     EncryptOption,
     FormatOption,
+    JournalMemoryOption,
     LabOption,
     MaxLagOption,
     TransportOption,
@@ -45,9 +46,12 @@ from grampus.volumes.local_logs import Aside
 from grampus.volumes.model import VolumeRecord, WritePath
 from grampus.volumes.service import VolumeService
 from grampus.volumes.write_paths import (
-    describe_write_path,
+    WriteBounds,
+    describe_written,
     explain_losses,
     format_ms,
+    is_asked_for,
+    journal_memory_of,
     parse_write_options,
 )
 
@@ -88,6 +92,7 @@ def volume_create(
     ] = DATABASE_POOL,
     write_path: WritePathOption = None,
     max_lag: MaxLagOption = None,
+    journal_memory: JournalMemoryOption = None,
     encrypt: EncryptOption = False,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
@@ -96,15 +101,15 @@ def volume_create(
     """Make a volume; attaching it the first time gives it an XFS file system."""
     require_name("volume", name)
     size_bytes = parse_bytes(size)
-    path, max_lag_ms = parse_write_options(write_path, max_lag)
+    path, bounds = parse_write_options(write_path, max_lag, journal_memory)
     with work_on_volumes(lab) as (_, volumes):
         spec = volumes.plan_create(
             name,
             pool,
             size_bytes,
             write_path=path or "direct",
-            max_lag_ms=max_lag_ms,
             encryption="luks2" if encrypt else None,
+            **bounds,
         )
         if dry_run:
             image = f"{'encrypted ' if encrypt else ''}image {spec.pool}/{spec.image}"
@@ -228,30 +233,31 @@ def volume_set(
     name: NameArgument,
     write_path: WritePathOption = None,
     max_lag: MaxLagOption = None,
+    journal_memory: JournalMemoryOption = None,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Choose how a detached volume is written to, from its next attachment on."""
-    path, max_lag_ms = parse_write_options(write_path, max_lag)
-    require_something_to_set(path, max_lag_ms)
+    path, bounds = parse_write_options(write_path, max_lag, journal_memory)
+    require_something_to_set(path, bounds)
     with work_on_volumes(lab) as (session, volumes):
         if _holds_database(session, name):
             options = f" --write-path {path}" if path else ""
-            options += f" --max-lag {max_lag_ms}ms" if max_lag_ms is not None else ""
+            options += f" --max-lag {max_lag}" if max_lag else ""
+            options += f" --journal-memory {journal_memory}" if journal_memory else ""
             raise RefusedError(
                 f"The volume '{name}' holds the database '{name}', which is set as a whole.",
                 f"`grampus db set {name}{options}` stops it, and starts it again.",
                 code="in-use",
             )
-        spec = volumes.plan_write_path(name, path, max_lag_ms=max_lag_ms)
+        spec = volumes.plan_write_path(name, path, **bounds)
         if dry_run:
             is_so = volumes.get(name).spec == spec
-            chosen = describe_write_path(spec.write_path, spec.max_lag_ms)
-            step = f"Set the write path of the volume '{name}' to {chosen}"
+            step = f"Set the write path of the volume '{name}' to {describe_written(spec)}"
             show_plan(output_format, [] if is_so else [step])
             return
-        record = volumes.ensure_write_path(name, path, max_lag_ms=max_lag_ms)
+        record = volumes.ensure_write_path(name, path, **bounds)
     make_output(output_format).details(
         volume_document(record), details_of_record(record) | details_of_losses(record)
     )
@@ -367,6 +373,7 @@ def volume_document(record: VolumeRecord) -> dict[str, Any]:
         "filesystem_bytes": record.spec.filesystem_bytes,
         "write_path": record.spec.write_path,
         "max_lag_ms": record.spec.max_lag_ms if record.spec.write_path == "cache" else None,
+        "journal_memory_bytes": journal_memory_of(record.spec),
         "encryption": record.spec.encryption,
         "ceph_user": record.ceph_user,
         "host": record.host,
@@ -397,9 +404,8 @@ def details_of_record(record: VolumeRecord) -> dict[str, str]:
     part_bytes = document.pop("filesystem_bytes")
     if part_bytes is not None:
         document["filesystem"] += f", on the first {format_bytes(part_bytes)}"
-    max_lag_ms = document.pop("max_lag_ms")
-    if max_lag_ms is not None:
-        document["write_path"] = describe_write_path(record.spec.write_path, max_lag_ms)
+    del document["max_lag_ms"], document["journal_memory_bytes"]
+    document["write_path"] = describe_written(record.spec)
     logs = document.pop("local_logs")
     if logs:
         document["logs on hosts"] = ", ".join(
@@ -465,11 +471,12 @@ def details_of_live(live: LiveVolume | None) -> dict[str, str]:
     return _shown(pairs)
 
 
-def require_something_to_set(write_path: WritePath | None, max_lag_ms: int | None) -> None:
+def require_something_to_set(write_path: WritePath | None, bounds: WriteBounds) -> None:
     """Raise UsageError when `set` was given nothing to set."""
-    if write_path is None and max_lag_ms is None:
+    if not is_asked_for(write_path, bounds):
         raise UsageError(
-            "There is nothing to set.", "Give --write-path direct, journal or cache, or --max-lag."
+            "There is nothing to set.",
+            "Give --write-path direct, journal or cache, --max-lag or --journal-memory.",
         )
 
 

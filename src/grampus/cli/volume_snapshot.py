@@ -13,6 +13,7 @@ from grampus.cli.options import (
     LAB_DEFAULT,
     DryRunOption,
     FormatOption,
+    JournalMemoryOption,
     LabOption,
     MaxLagOption,
     WritePathOption,
@@ -31,7 +32,7 @@ from grampus.core.units import format_bytes, parse_bytes
 from grampus.volumes.decide_snapshot import require_snapshot
 from grampus.volumes.model import CloneSource, MeasuredSnapshots, SnapshotInfo, VolumeSpec
 from grampus.volumes.service import VolumeService
-from grampus.volumes.write_paths import decide_max_lag_ms, parse_write_options
+from grampus.volumes.write_paths import decide_written, parse_write_options
 
 snapshot_app = make_noun("snapshot", "Snapshots of volumes.", under=volume_app)
 SnapshotArgument = Annotated[str, typer.Argument(metavar="SNAPSHOT", help="The snapshot's name.")]
@@ -157,6 +158,7 @@ def volume_clone(
     ] = None,
     write_path: WritePathOption = None,
     max_lag: MaxLagOption = None,
+    journal_memory: JournalMemoryOption = None,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
@@ -164,7 +166,7 @@ def volume_clone(
     """Make a volume that shares a snapshot's data until it is written to."""
     parent, snapshot = parse_source(source)
     size_bytes = None if size is None else parse_bytes(size)
-    path, max_lag_ms = parse_write_options(write_path, max_lag)
+    path, bounds = parse_write_options(write_path, max_lag, journal_memory)
     with work_on_volumes(lab) as (_, volumes):
         record = volumes.get(parent)
         spec = VolumeSpec(
@@ -173,9 +175,8 @@ def volume_clone(
             image=name,
             size_bytes=size_bytes or _size_of(volumes, parent, snapshot),
             filesystem_bytes=record.spec.filesystem_bytes,
-            write_path=path or "direct",
-            max_lag_ms=decide_max_lag_ms(path or "direct", max_lag_ms),
         )
+        spec = decide_written(spec, path, **bounds)
         origin = CloneSource(pool=record.spec.pool, image=record.spec.image, snapshot=snapshot)
         order = volumes.plan_clone(spec, origin)
         if dry_run:

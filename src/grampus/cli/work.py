@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from importlib import import_module
 
 from grampus.cli.composition.session import Session
+from grampus.cli.ending import forget_operations, keep_touched_binlogs, telling_of_space
 from grampus.cli.noting import note_records
-from grampus.cli.old_operations import forget_operations
 from grampus.core.errors import GrampusError
 from grampus.databases.service import DatabaseService
 from grampus.volumes.service import VolumeService
@@ -17,14 +17,8 @@ from grampus.volumes.service import VolumeService
 @contextmanager
 def work_on_volumes(lab: str, *, settles: bool = True) -> Iterator[tuple[Session, VolumeService]]:
     """The lab, held beside other commands, and its volumes after `settle_volumes`, if it is to."""
-    session = Session(lab)
-    ensure_current(session)
-    with session.sharing_lab(), session.progress:
-        try:
-            yield session, settle_volumes(session) if settles else session.volumes()
-        finally:
-            note_records(session)
-            forget_operations(session)
+    with _holding(lab) as session:
+        yield session, settle_volumes(session) if settles else session.volumes()
 
 
 @contextmanager
@@ -32,14 +26,23 @@ def work_on_databases(
     lab: str, *, settles: bool = True
 ) -> Iterator[tuple[Session, DatabaseService]]:
     """The lab, held beside other commands; its databases after `settle_databases`, if it is to."""
+    with _holding(lab) as session:
+        yield session, settle_databases(session) if settles else session.databases()
+        keep_touched_binlogs(session)
+
+
+@contextmanager
+def _holding(lab: str) -> Iterator[Session]:
+    """A session with a current state, whose lab is held; at its end what changed is noted."""
     session = Session(lab)
-    ensure_current(session)
-    with session.sharing_lab(), session.progress:
-        try:
-            yield session, settle_databases(session) if settles else session.databases()
-        finally:
-            note_records(session)
-            forget_operations(session)
+    with telling_of_space(session):
+        ensure_current(session)
+        with session.sharing_lab(), session.progress:
+            try:
+                yield session
+            finally:
+                note_records(session)
+                forget_operations(session)
 
 
 def is_older(session: Session) -> bool:
@@ -67,7 +70,6 @@ def ensure_current(session: Session) -> None:
     Raises NotFoundError when there is no lab, RefusedError with code `busy`, and GrampusError.
     """
     session.require_lab()
-    session.warn_of_space()
     if is_older(session):
         with session.alone_in_lab(), session.progress:
             correct_state(session)

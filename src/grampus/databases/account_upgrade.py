@@ -15,7 +15,7 @@ from grampus.databases.accounts import (
 from grampus.databases.administrator import (
     REFUSALS,
     administrator_of,
-    writing_as_administrator,
+    writing_to,
 )
 from grampus.databases.model import DatabaseSpec
 from grampus.databases.step_ports import StepPorts
@@ -26,7 +26,7 @@ from grampus.databases.users.secret_statements import (
     secret_statements,
 )
 
-_PASSED_OVER = REFUSALS | {SqlError.default_code, AccessDeniedError.default_code}
+_PASSED_OVER = REFUSALS | {SqlError.default_code, AccessDeniedError.default_code, "busy"}
 
 
 def ensure_accounts(ports: StepPorts, spec: DatabaseSpec) -> None:
@@ -39,7 +39,7 @@ def ensure_accounts(ports: StepPorts, spec: DatabaseSpec) -> None:
         administrator = administrator_of(ports, spec)
         if administrator.query(ACCOUNTS_SQL) == [("1",)]:
             return
-        with writing_as_administrator(administrator, is_replica=spec.replica_of is not None):
+        with writing_to(ports, spec, administrator):
             _bring_up_to_date(secret_statements(ports, spec), ports, spec)
     except GrampusError as error:
         if error.code not in _PASSED_OVER:

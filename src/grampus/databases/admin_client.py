@@ -12,6 +12,7 @@ has either.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -116,28 +117,36 @@ class AdminClient:
         Statements that were begun are never begun again: only a client that got no session tries
         the port, and what the socket said counts if the port gives it none either.
         """
+        arguments = (what, CLIENT_PROGRAMS[self.flavour], "--batch", "--skip-column-names")
+        # `--binary-mode`: what is in quotes stays as it is.
+        return self._run([_RUN_CLIENT, *arguments, "--binary-mode"], sql, timeout_s)
+
+    def run_made(self, script: str, *, what: str, timeout_s: float) -> CommandResult:
+        """Run the statements that a script of shell lines makes in the server's container.
+
+        The script finds `$options` and `"$client" "$@"`, which takes its option file as
+        descriptor 3. It must bear to be run twice. Raises what `Host.run` does.
+        """
+        lines = f"{READ_OPTIONS}\nclient=$1; shift\n{script}"
+        return self._run([lines, what, CLIENT_PROGRAMS[self.flavour], "--batch"], "", timeout_s)
+
+    def _run(self, words: Sequence[str], sql: str, timeout_s: float) -> CommandResult:
         if self.port is None:
-            return self._ask(sql, None, what, timeout_s)
-        result = self._ask(sql, None, what, timeout_s, f"--connect-timeout={_SOCKET_TIMEOUT_S}")
+            return self._ask(words, sql, None, timeout_s)
+        first = [*words, f"--connect-timeout={_SOCKET_TIMEOUT_S}"]
+        result = self._ask(first, sql, None, timeout_s)
         if not got_no_session(result):
             return result
-        second = self._ask(sql, self.port, what, timeout_s)
+        second = self._ask(words, sql, self.port, timeout_s)
         # A server of an earlier release has no such account, and no such port.
         return second if second.returncode == 0 or "at line" in second.stderr else result
 
     def _ask(
-        self, sql: str, port: AdminPort | None, what: str, timeout_s: float, *further: str
+        self, words: Sequence[str], sql: str, port: AdminPort | None, timeout_s: float
     ) -> CommandResult:
         options = render_admin_options(self.password, self.flavour, port)
         return self.host.run(
-            [
-                *("/bin/sh", "-c", _RUN_CLIENT, what),
-                CLIENT_PROGRAMS[self.flavour],
-                "--batch",
-                "--skip-column-names",
-                "--binary-mode",  # what is in quotes stays as it is
-                *further,
-            ],
+            ["/bin/sh", "-c", *words],
             stdin=f"{options}\n{sql}\n",
             timeout_s=timeout_s,
             check=False,

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 from grampus.core.errors import GrampusError
 from grampus.databases.admin_client import AdminClient, AdminPort, database_admin_port
 from grampus.databases.layout import server_daemon_name
-from grampus.databases.model import DatabaseSpec, FlavourName
+from grampus.databases.model import DatabaseSpec, FlavourName, OpenedReplica
 from grampus.databases.step_ports import StepPorts
 from grampus.hosts.port import CommandResult, Host, explain_code
 
@@ -106,14 +106,17 @@ class Administrator:
         return [tuple(line.split("\t")) for line in result.stdout.splitlines()]
 
     def _ask(self, statements: str, timeout_s: float) -> CommandResult:
-        client = AdminClient(self.host, self.daemon, self.flavour, self.password, self.port)
         limit_s = LOOK_TIMEOUT_S if self.only_looks else timeout_s
         try:
-            return client.run(statements, what="statements", timeout_s=limit_s)
+            return self.client().run(statements, what="statements", timeout_s=limit_s)
         except GrampusError as error:
             if self.only_looks and error.code == "timeout":
                 raise NoAnswerError(self.database) from error
             raise
+
+    def client(self) -> AdminClient:
+        """The client that its statements go through."""
+        return AdminClient(self.host, self.daemon, self.flavour, self.password, self.port)
 
     @property
     def database(self) -> str:
@@ -154,8 +157,7 @@ def writing_as_administrator(administrator: Administrator, *, is_replica: bool) 
     """Meanwhile the administrator may write to a replica; still nobody else may (INV-40).
 
     `read_only` stays on, which holds for all users without CONNECTION_ADMIN. MariaDB's
-    administrator may write past it anyway. One that was cut off is followed by another, or by a
-    start, which sets both.
+    administrator may write past it anyway. `writing_to` notes that of a server that goes on.
     """
     if not is_replica or administrator.flavour != "mysql":
         yield
@@ -165,6 +167,27 @@ def writing_as_administrator(administrator: Administrator, *, is_replica: bool) 
         yield
     finally:
         administrator.query("SET GLOBAL super_read_only = ON")
+
+
+@contextmanager
+def writing_to(
+    ports: StepPorts, spec: DatabaseSpec, administrator: Administrator
+) -> Iterator[None]:
+    """Meanwhile Grampus's administrator may write to the server of that database, replica or not.
+
+    Raises RefusedError with code `busy` when another command writes to the replica, and what
+    `Administrator.query` raises.
+    """
+    if spec.replica_of is None or spec.flavour != "mysql":
+        yield
+        return
+    name, record = spec.name, ports.records.find(spec.name)
+    with ports.writing_lock(name, 10.0):
+        opened = OpenedReplica(name=name, id="" if record is None else record.id)
+        ports.records.put_opened(opened)
+        with writing_as_administrator(administrator, is_replica=True):
+            yield
+        ports.records.remove_opened(name)
 
 
 def classify_failure(

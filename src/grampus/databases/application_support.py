@@ -19,23 +19,23 @@ before its primary: a transaction names the zone of its session, and fails where
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from grampus.core.errors import GrampusError
-from grampus.databases.admin_client import render_admin_options
 from grampus.databases.administrator import (
     REFUSALS,
     Administrator,
     administrator_of,
     classify_failure,
     writing_as_administrator,
+    writing_to,
 )
 from grampus.databases.first_tables import HASHING_COMPONENT, NO_ZONES_CODE, render_load_script
-from grampus.databases.layout import CLIENT_PROGRAMS
 from grampus.databases.model import DatabaseSpec
 from grampus.databases.step_ports import StepPorts
 
 LOAD_TIMEOUT_S = 300.0  # 1 to 2 s; a busy pool of hard disks takes longer
+LOADING = "time zones"  # as the list of processes calls it
 NO_ZONEINFO = "no-zoneinfo"
 NAMES_SQL = "SELECT Name FROM mysql.time_zone_name"
 OBSERVE_SQL = (
@@ -47,6 +47,8 @@ INSTALL_TIMEOUT_S = 15.0  # it waits for nobody: the disk may be full
 _SINCE = 9  # older servers have both functions built in
 # A replica that is away gets it at its own next start.
 _AWAY = {"daemon-absent", "host-unreachable", "secrets-missing"}
+# Another command writes to a replica, and gives it the same.
+_LEFT = REFUSALS | {"busy"}
 
 
 @contextmanager
@@ -61,12 +63,12 @@ def _passing_over(codes: frozenset[str] | set[str]) -> Iterator[None]:
 def support_applications(ports: StepPorts, spec: DatabaseSpec) -> None:
     """A server that has started has the hashing component, and its replicas have it before."""
     administrator = administrator_of(ports, spec)
-    with _passing_over(REFUSALS):
+    with _passing_over(_LEFT):
         if not _lacks_hashing(administrator):
             return
         for _, replica in sorted(ports.records.followers(spec.name).items()):
             _install_in_replica(ports, replica.spec)
-        _install_hashing(administrator, is_replica=spec.replica_of is not None)
+        _install_hashing(administrator, writing_to(ports, spec, administrator))
 
 
 def support_in_copy(administrator: Administrator, *, is_replica: bool) -> None:
@@ -82,17 +84,18 @@ def support_in_upgrade(administrator: Administrator, *, is_replica: bool) -> Non
 def _support_closed(administrator: Administrator, *, is_replica: bool, again: bool) -> None:
     with _passing_over(REFUSALS):
         if _lacks_hashing(administrator):
-            _install_hashing(administrator, is_replica=is_replica)
+            writing = writing_as_administrator(administrator, is_replica=is_replica)
+            _install_hashing(administrator, writing)
     with _passing_over({*REFUSALS, NO_ZONEINFO}):
         load = load_time_zones if again else _ensure_time_zones
-        load(administrator, is_replica=is_replica)
+        load(administrator, writing_as_administrator(administrator, is_replica=is_replica))
 
 
 def _install_in_replica(ports: StepPorts, spec: DatabaseSpec) -> None:
-    with _passing_over({*REFUSALS, *_AWAY}):
+    with _passing_over({*_LEFT, *_AWAY}):
         administrator = administrator_of(ports, spec)
         if _lacks_hashing(administrator):
-            _install_hashing(administrator, is_replica=True)
+            _install_hashing(administrator, writing_to(ports, spec, administrator))
 
 
 def observe_time_zones(administrator: Administrator) -> list[str]:
@@ -100,27 +103,22 @@ def observe_time_zones(administrator: Administrator) -> list[str]:
     return [row[0] for row in administrator.query(NAMES_SQL)]
 
 
-def _ensure_time_zones(administrator: Administrator, *, is_replica: bool) -> None:
+def _ensure_time_zones(administrator: Administrator, writing: AbstractContextManager[None]) -> None:
     """The tables loaded, if they are empty. Raises what `load_time_zones` raises."""
     if not observe_time_zones(administrator):
-        load_time_zones(administrator, is_replica=is_replica)
+        load_time_zones(administrator, writing)
 
 
-def load_time_zones(administrator: Administrator, *, is_replica: bool) -> None:
-    """The tables as the zoneinfo of the server's image has them now.
+def load_time_zones(administrator: Administrator, writing: AbstractContextManager[None]) -> None:
+    """The tables as the zoneinfo of the server's image has them now; `writing` lets write to it.
 
     MySQL's clients see the former rows until all new ones are there. MariaDB empties its tables
     first, so that a name may be unknown for a second. Raises GrampusError with code `no-zoneinfo`,
     and what `Administrator.query` raises.
     """
-    flavour = administrator.flavour
-    with writing_as_administrator(administrator, is_replica=is_replica):
-        result = administrator.host.run(
-            ["sh", "-c", render_load_script(flavour, CLIENT_PROGRAMS[flavour])],
-            stdin=render_admin_options(administrator.password, flavour),
-            timeout_s=LOAD_TIMEOUT_S,
-            check=False,
-            daemon=administrator.daemon,
+    with writing:
+        result = administrator.client().run_made(
+            render_load_script(administrator.flavour), what=LOADING, timeout_s=LOAD_TIMEOUT_S
         )
     if result.returncode == NO_ZONES_CODE:
         raise GrampusError(
@@ -140,7 +138,7 @@ def _lacks_hashing(administrator: Administrator) -> bool:
     return installed == "0" and int(version.partition(".")[0]) >= _SINCE
 
 
-def _install_hashing(administrator: Administrator, *, is_replica: bool) -> None:
+def _install_hashing(administrator: Administrator, writing: AbstractContextManager[None]) -> None:
     """To be asked of a server that lacks it."""
-    with writing_as_administrator(administrator, is_replica=is_replica):
+    with writing:
         administrator.query(INSTALL_SQL, timeout_s=INSTALL_TIMEOUT_S)

@@ -11,7 +11,7 @@ from grampus.databases.lifecycle import bring_up, bring_up_steps
 from grampus.databases.model import DatabaseSpec, WritePathChange
 from grampus.databases.step_ports import StepPorts
 from grampus.state.operations import Step
-from grampus.volumes.write_paths import describe_write_path
+from grampus.volumes.write_paths import describe_written, journal_memory_of
 
 
 def _protect_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
@@ -50,7 +50,11 @@ def _set_steps(ports: StepPorts, change: WritePathChange) -> list[Step]:
     """
     spec = change.changed
     former = spec.model_copy(
-        update={"write_path": change.former, "max_lag_ms": change.former_max_lag_ms}
+        update={
+            "write_path": change.former,
+            "max_lag_ms": change.former_max_lag_ms,
+            "journal_memory_bytes": change.former_journal_memory_bytes,
+        }
     )
     name, work, former_work = spec.name, DatabaseWork(ports, spec), DatabaseWork(ports, former)
 
@@ -59,15 +63,17 @@ def _set_steps(ports: StepPorts, change: WritePathChange) -> list[Step]:
 
     def write_by(path_of: DatabaseSpec) -> None:
         lag_ms = path_of.max_lag_ms if path_of.write_path == "cache" else None
-        ports.volumes.ensure_write_path(name, path_of.write_path, max_lag_ms=lag_ms)
+        memory_bytes = journal_memory_of(path_of)
+        ports.volumes.ensure_write_path(
+            name, path_of.write_path, max_lag_ms=lag_ms, journal_memory_bytes=memory_bytes
+        )
 
     stop = Step("server", "Stop the server", work.stop_server, lambda: bring_up(ports, former))
     change_steps = [
         Step("detach", "Detach the volume", detach),
         Step(
             "volume",
-            f"Set the write path of the volume to "
-            f"{describe_write_path(spec.write_path, spec.max_lag_ms)}",
+            f"Set the write path of the volume to {describe_written(spec)}",
             lambda: write_by(spec),
             lambda: write_by(former),
         ),

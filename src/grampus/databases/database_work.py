@@ -120,6 +120,7 @@ class DatabaseWork:
             size_bytes=spec.size_bytes,
             write_path=spec.write_path,
             max_lag_ms=spec.max_lag_ms,
+            journal_memory_bytes=spec.journal_memory_bytes,
             encryption=spec.encryption,
             identity=self._identity(),
         )

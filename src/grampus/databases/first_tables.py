@@ -58,8 +58,8 @@ def render_first_statements(flavour: FlavourName, accounts_file: PurePosixPath) 
     ]
 
 
-def render_load_script(flavour: FlavourName, client: str) -> str:
-    """A POSIX shell script for the server's container; its stdin is the option file of `client`.
+def render_load_script(flavour: FlavourName) -> str:
+    """Lines of POSIX shell for the server's container, as `AdminClient.run_made` runs them.
 
     MySQL's program empties the tables before its transaction, each with a commit of its own: here
     it happens within the transaction.
@@ -71,10 +71,10 @@ def render_load_script(flavour: FlavourName, client: str) -> str:
     statements = " ".join(f"'{statement}'" for statement in first)
     return "\n".join(
         [
-            "exec 3<&0",
             render_reading_zones(flavour),
             f'if [ -z "$zones" ]; then exit {NO_ZONES_CODE}; fi',
+            'printf %s "$options" | { exec 3<&0; '
             f"printf '%s\\n' {statements} \"$zones\" | {change}"
-            f"{client} --defaults-file=/dev/fd/3 --batch",
+            '"$client" --defaults-file=/dev/fd/3 "$@"; }',
         ]
     )

@@ -55,6 +55,7 @@ class DatabaseSpec(BaseModel):
     protected: bool = False
     write_path: WritePath = "direct"  # of its volume
     max_lag_ms: int = DEFAULT_MAX_LAG_MS  # of its volume, with the write path `cache` alone
+    journal_memory_bytes: int | None = None  # of its volume; None: the default
     encryption: EncryptionName | None = None  # of its volume, from its creation on
     parameters: dict[str, str] = {}  # the server's, as its user set them, beside Grampus's own
     labels: dict[str, str] = {}  # whatever its user wants to find it by
@@ -216,6 +217,15 @@ class LeftInstance(BaseModel):
         return f"{self.spec.host}/{self.spec.name}"
 
 
+class OpenedReplica(BaseModel):
+    """A replica whose server lets Grampus write to it now, or did when a command was killed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    id: str  # of the database: a later one of that name is left alone
+
+
 class WritePathChange(BaseModel):
     """A change of a database's write path, as its steps need it."""
 
@@ -224,6 +234,7 @@ class WritePathChange(BaseModel):
     changed: DatabaseSpec  # as it shall be
     former: WritePath
     former_max_lag_ms: int = DEFAULT_MAX_LAG_MS
+    former_journal_memory_bytes: int | None = None
     restarts: bool  # it shall run, so it is stopped before the change and started after it
 
 

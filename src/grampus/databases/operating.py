@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 
 from pydantic import BaseModel
 
@@ -69,7 +70,9 @@ class DatabaseOperations:
         self.records = DatabaseRecords(store, lab)
         self.credentials = CredentialFiles(home.secrets_dir(lab))
         self.ports = StepPorts(
-            self.records, self.credentials, clock, fleet, volumes, progress=progress
+            *(self.records, self.credentials, clock, fleet, volumes),
+            progress=progress,
+            writing_lock=self._writing_lock,
         )
         self._journal = journal
         self._unsettled = UnsettledWork(store, lab, clock)
@@ -87,6 +90,12 @@ class DatabaseOperations:
             self.records.get(name)  # raises: there can be no such database
             raise
         lock = f"db.{self.lab}.{name}" + ("" if lane == "main" else f".{lane}")
+        with hold_lock(self.home, lock, self.clock, timeout_s=timeout_s):
+            yield
+
+    @contextmanager
+    def _writing_lock(self, name: str, timeout_s: float) -> Iterator[None]:
+        lock = f"db.{self.lab}.{name}.writing"
         with hold_lock(self.home, lock, self.clock, timeout_s=timeout_s):
             yield
 
@@ -254,11 +263,21 @@ class DatabaseOperations:
                 is_cheap=lambda error: isinstance(error, HostUnreachableError),
             )
         self._ensure_ids()
+        sentences += self._close_opened_replicas()
         return sentences + self._end_endpoints() + self.clear_left_instances()
 
     def _settle_now(self, name: str, lane: Lane) -> list[str]:
         with self.locked(name, lane=lane, timeout_s=0.0):
             return self.settle(name, lane=lane)
+
+    def _close_opened_replicas(self) -> list[str]:
+        """Those that a killed command could write to take writes from their primary alone."""
+        every = self.records.all_opened()
+        if not every:
+            return []
+        # Few commands are killed there: the others go without its module.
+        writing = import_module("grampus.databases.replica_writing")
+        return [said for opened in every for said in writing.close_opened(self.ports, opened)]
 
     def clear_left_instances(self) -> list[str]:
         """Clear what databases left on hosts that were lost, and are back; sentences as above."""

@@ -26,7 +26,7 @@ from grampus.databases.request import (
 )
 from grampus.hosts.port import Fleet, Host, HostUnreachableError
 from grampus.volumes.model import EncryptionName, WritePath
-from grampus.volumes.write_paths import decide_max_lag_ms
+from grampus.volumes.write_paths import decide_journal_memory_bytes, decide_max_lag_ms
 
 # A clone writes little at first, but a pool with less has no room for long.
 SHARING_ROOM_BYTES = 256 * MIB
@@ -89,6 +89,9 @@ class CreatePlanner:
             protected=request.protect,
             write_path=write_path,
             max_lag_ms=decide_max_lag_ms(write_path, request.max_lag_ms),
+            journal_memory_bytes=decide_journal_memory_bytes(
+                write_path, request.journal_memory_bytes
+            ),
             encryption=encryption,
             parameters=like.parameters if like else {},
             binlog_retention_s=like.binlog_retention_s if like else request.binlog_retention_s,

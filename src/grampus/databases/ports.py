@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, Unpack
 
 from grampus.core.streams import ByteReader, ByteWriter
 from grampus.databases.model import FlavourName
@@ -22,6 +22,7 @@ from grampus.volumes.model import (
     WritePath,
 )
 from grampus.volumes.trash import TrashedVolume
+from grampus.volumes.write_paths import WriteBounds
 
 
 class VolumePort(Protocol):
@@ -103,7 +104,7 @@ class VolumePort(Protocol):
         ...
 
     def ensure_write_path(
-        self, name: str, write_path: WritePath, *, max_lag_ms: int | None = None
+        self, name: str, write_path: WritePath, **bounds: Unpack[WriteBounds]
     ) -> VolumeRecord:
         """How a detached volume is written to from its next attachment on.
 

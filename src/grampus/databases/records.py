@@ -12,6 +12,7 @@ from grampus.databases.model import (
     DatabaseRecord,
     DatabaseSpec,
     LeftInstance,
+    OpenedReplica,
     PromotedEvents,
     ReadEndpoint,
     ReplicaHistory,
@@ -28,6 +29,7 @@ BACKUP_STATE_KIND = "backup-state"
 READ_ENDPOINT_KIND = "read-endpoint"
 REPLICA_HISTORY_KIND = "replica-history"
 LEFT_KIND = "left-instance"
+OPENED_KIND = "opened-replica"
 PROMOTED_EVENTS_KIND = "promoted-events"
 FAILURE_KIND = "server-failure"
 ARCHIVE_CHECKS_KIND = "archive-checks"
@@ -253,6 +255,16 @@ class DatabaseRecords:
 
     def remove_left(self, left: LeftInstance) -> None:
         self._store.remove(LEFT_KIND, self._lab, left.key)
+
+    def all_opened(self) -> list[OpenedReplica]:
+        """Replicas that Grampus may write to, or could when a command was killed."""
+        return list(self._store.all(OPENED_KIND, self._lab, OpenedReplica).values())
+
+    def put_opened(self, opened: OpenedReplica) -> None:
+        self._store.put(OPENED_KIND, self._lab, opened.name, opened)
+
+    def remove_opened(self, name: str) -> None:
+        self._store.remove(OPENED_KIND, self._lab, name)
 
     def addresses(self) -> set[str]:
         """Addresses that a database, an endpoint of one or a scratch instance holds, whether it

@@ -11,7 +11,7 @@ from grampus.core.names import MAX_NAME_LENGTH, require_name
 from grampus.core.units import GIB, MIB, TIB, format_bytes
 from grampus.databases.model import DEFAULT_WRITE_PATH, FlavourName
 from grampus.volumes.model import WritePath
-from grampus.volumes.write_paths import decide_max_lag_ms
+from grampus.volumes.write_paths import decide_journal_memory_bytes, decide_max_lag_ms
 
 FLAVOURS: tuple[FlavourName, ...] = get_args(FlavourName)
 # A fresh data directory with its redo log and undo is about 0.3 GiB.
@@ -38,6 +38,7 @@ class CreateRequest:
     protect: bool = False
     write_path: WritePath | None = None  # None: DEFAULT_WRITE_PATH
     max_lag_ms: int | None = None  # None: the default; with the write path `cache` alone
+    journal_memory_bytes: int | None = None  # None: the default; not with `direct`
     version: str | None = None  # of the server, such as `10.11`; None: the newest there is
     pool: str | None = None  # None: where new volumes go; a clone is in its source's
     encrypt: bool = False  # its volume, at rest; a clone is as its source
@@ -78,7 +79,9 @@ def require_request(request: CreateRequest) -> FlavourName:
             f"Ask for at least {MIN_CPUS:g}.",
             code="too-small",
         )
-    decide_max_lag_ms(request.write_path or DEFAULT_WRITE_PATH, request.max_lag_ms)
+    write_path = request.write_path or DEFAULT_WRITE_PATH
+    decide_max_lag_ms(write_path, request.max_lag_ms)
+    decide_journal_memory_bytes(write_path, request.journal_memory_bytes)
     return request.flavour
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
+from typing import Unpack
 
 from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
@@ -65,7 +66,7 @@ from grampus.state.home import Home
 from grampus.state.operations import OperationJournal
 from grampus.state.store import Store
 from grampus.volumes.model import VolumeRecord, WritePath
-from grampus.volumes.write_paths import decide_max_lag_ms
+from grampus.volumes.write_paths import WriteBounds, decide_written
 
 # Databases that are looked at side by side: a volume's client that hangs is waited for once, not
 # once for each.
@@ -313,31 +314,30 @@ class DatabaseService:
             self._operations.run(RESIZE, spec)
 
     def plan_write_path(
-        self, name: str, write_path: WritePath | None, *, max_lag_ms: int | None = None
+        self, name: str, write_path: WritePath | None, **bounds: Unpack[WriteBounds]
     ) -> WritePathChange | None:
         """What it takes to write by that path from now on; None when it does so already.
 
         What is None stays, or is the default of a new path. Raises NotFoundError, UsageError for
-        a `max_lag_ms` without `cache`, RefusedError with code `not-ready`, HostUnreachableError,
+        a bound that the path has not, RefusedError with code `not-ready`, HostUnreachableError,
         and GrampusError with code `no-volumed` or `no-driver` when its host cannot serve that path.
         """
         record = self._operations.ready(name)
-        path = write_path or record.spec.write_path
-        lag_ms = decide_max_lag_ms(path, max_lag_ms, former_ms=record.spec.max_lag_ms)
-        changed = record.spec.model_copy(update={"write_path": path, "max_lag_ms": lag_ms})
+        changed = decide_written(record.spec, write_path, **bounds)
         if changed == record.spec:
             return None
         self._operations.require_reachable(record.spec.host, record.spec.name)
-        self._volumes.require_served(record.spec.host, path)
+        self._volumes.require_served(record.spec.host, changed.write_path)
         return WritePathChange(
             changed=changed,
             former=record.spec.write_path,
             former_max_lag_ms=record.spec.max_lag_ms,
+            former_journal_memory_bytes=record.spec.journal_memory_bytes,
             restarts=record.desired == "running",
         )
 
     def set_write_path(
-        self, name: str, write_path: WritePath | None, *, max_lag_ms: int | None = None
+        self, name: str, write_path: WritePath | None, **bounds: Unpack[WriteBounds]
     ) -> None:
         """Write by that path from now on; a database that shall run is stopped and started.
 
@@ -345,7 +345,7 @@ class DatabaseService:
         """
         with self._operations.locked(name):
             self._operations.settle(name)
-            change = self.plan_write_path(name, write_path, max_lag_ms=max_lag_ms)
+            change = self.plan_write_path(name, write_path, **bounds)
             if change is not None:
                 self._operations.run(SET_WRITE_PATH, change)
 

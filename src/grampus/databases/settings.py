@@ -37,8 +37,10 @@ BUFFER_POOL_OVERHEAD = 1.03  # control blocks and hash tables beside the pages
 MIN_PACKET_BYTES, MAX_PACKET_BYTES = 8 * MIB, 64 * MIB  # at most as the server by itself
 MIN_BUFFER_POOL_BYTES = 32 * MIB
 PERFORMANCE_SCHEMA_FROM_BYTES = 2 * GIB
-# For a server that nobody looks after and whose binary logs nobody needs; see `binlog_keeping`.
-UNATTENDED_BINLOG_BYTES_PER_S = 2 * MIB
+# For a server that nobody looks after and whose binary logs nobody needs; see `binlog_keeping`. As
+# fast as a big import writes: MySQL knows no bound of space.
+UNATTENDED_BINLOG_BYTES_PER_S = 32 * MIB
+MIN_UNATTENDED_S = 60
 SURE_ADDRESSES_BYTES = 2 * GIB
 # MySQL's own choice for its administrative interface. Each server has a loopback address there.
 ADMIN_PORT = 33062
@@ -101,7 +103,7 @@ def decide_server_settings(
       default, which a hard memory limit does not survive.
     - Binlogs: about an eighth of the volume, twice that at most for whoever still needs them
       (`binlog_keeping`). A server that nobody looks after deletes those that nobody needs by age
-      (MySQL knows no other bound): how long 2 MiB/s take to write an eighth.
+      (MySQL knows no other bound): how long 32 MiB/s take to write a quarter, at least a minute.
     - Connections: what is left of the memory, at 1.5 MiB each (measured, rounded up).
     - Packets: the longest statement or row that the memory holds, see MIN_PACKET_BYTES.
     - Prepared statements of all connections together: 16 for each. One more is refused to its
@@ -140,7 +142,9 @@ def decide_server_settings(
         binlog_total_bytes=binlog_total_bytes,
         binlog_file_bytes=_clamp(_whole_mib(size_bytes // 128), 8 * MIB, 256 * MIB),
         binlog_expire_s=_clamp(
-            binlog_total_bytes // UNATTENDED_BINLOG_BYTES_PER_S, 300, 7 * 24 * 3600
+            2 * binlog_total_bytes // UNATTENDED_BINLOG_BYTES_PER_S,
+            MIN_UNATTENDED_S,
+            7 * 24 * 3600,
         ),
         flush_method=_decide_flush_method(flavour, write_path),
         rollback_segments=_clamp(16 * math.ceil(cpus), 32, 128),

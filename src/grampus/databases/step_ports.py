@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from grampus.core.clock import Clock
@@ -25,3 +27,5 @@ class StepPorts:
     # they take away nothing that bears another one. Empty: an older release began the operation.
     identity: str = ""
     progress: Progress = field(default_factory=SilentProgress)  # of who carries the steps out
+    # Held while Grampus writes to a replica, by its name and for how many seconds to wait for it.
+    writing_lock: Callable[[str, float], AbstractContextManager[None]] = lambda _, __: nullcontext()

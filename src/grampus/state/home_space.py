@@ -18,6 +18,7 @@ from grampus.core.units import MIB, format_bytes
 from grampus.state.home import Home
 
 RESERVE_FILE = ".reserve"
+HOME_FULL = "home-full"  # the code of the error
 MIN_RESERVE_BYTES, MAX_RESERVE_BYTES = MIB, 16 * MIB
 WARN_RATIO = 0.9
 # What a new operation may be whatever the room: it gives room back, or keeps data safe.
@@ -99,7 +100,7 @@ class HomeSpace:
         return f"{said} {format_bytes(view.free_bytes)} are left." if said else ""
 
     def require_room(self, kind: str) -> None:
-        """Raise RefusedError with code `home-full` when no new operation of that kind may begin."""
+        """Raise RefusedError with code HOME_FULL when no new operation of that kind may begin."""
         view = self.observe()
         if view is None or kind in _ALWAYS or decide_space(view).takes_operations:
             return
@@ -109,7 +110,7 @@ class HomeSpace:
             "No new operation begins.",
             f"Make room there (`df -h {self._root}` shows how much is used), then try again. "
             "Operations that were cut off are then finished or undone by `grampus db list`.",
-            code="home-full",
+            code=HOME_FULL,
         )
 
     def release_if_full(self) -> None:

@@ -117,6 +117,12 @@ class OperationJournal:
         self._store = store
         self._clock = clock
         self._actor = actor
+        self._begun: set[tuple[str, str]] = set()
+
+    def begun(self, lab: str, *, kind_prefix: str = "") -> list[str]:
+        """What this process has begun operations on, also under new names; sorted names."""
+        begun = f"{lab}/{kind_prefix}"
+        return sorted({name for kind, name in self._begun if kind.startswith(begun)})
 
     def begin(
         self,
@@ -150,6 +156,7 @@ class OperationJournal:
             number = connection.execute(_BEGIN, values).lastrowid
         if number is None:
             raise GrampusError("The operation journal gave no number to a new operation.")
+        self._begun |= {(f"{lab}/{kind}", name) for name in (subject, takes) if name}
         failpoint(f"{kind}/begun")
         return Operation(number, kind, lab, subject, spec, "running", "", "", now, identity)
 

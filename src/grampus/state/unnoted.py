@@ -18,6 +18,7 @@ _OF_NAMES = (
     "SELECT kind, name, body FROM records WHERE lab = ? "
     "AND name IN (SELECT value FROM json_each(?)) ORDER BY kind, name"
 )
+_OF_KIND = "SELECT kind, name, body FROM records WHERE kind = ? AND lab = ? ORDER BY name"
 _SETTLE = "DELETE FROM unnoted WHERE lab = ? AND name = ? AND mark = ?"
 _MARK = "INSERT OR REPLACE INTO unnoted VALUES (?, ?, random())"
 
@@ -38,6 +39,12 @@ class UnnotedNames:
         """Every record of these names, by kind and name."""
         with self._store.transaction() as connection:
             rows = connection.execute(_OF_NAMES, (self._lab, json.dumps(list(names)))).fetchall()
+        return [parse_stored(row) for row in rows]
+
+    def of_kind(self, kind: str) -> list[StoredRecord]:
+        """Every record of a kind of which there are few, by name."""
+        with self._store.transaction() as connection:
+            rows = connection.execute(_OF_KIND, (kind, self._lab)).fetchall()
         return [parse_stored(row) for row in rows]
 
     def settle(self, marks: Mapping[str, int]) -> None:

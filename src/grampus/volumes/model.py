@@ -26,6 +26,7 @@ WritePath = Literal["direct", "journal", "cache"]
 # it alone holds is brought in only if nobody else opens the volume before.
 LocalLogState = Literal["current", "drained", "fenced"]
 DEFAULT_MAX_LAG_MS = 100
+DEFAULT_JOURNAL_MEMORY_BYTES = 256 * MIB  # as volumed itself chooses
 
 
 class VolumeSpec(BaseModel):
@@ -47,6 +48,9 @@ class VolumeSpec(BaseModel):
     write_path: WritePath = "direct"
     # With `cache` alone: how far the cluster may be behind what was flushed.
     max_lag_ms: int = DEFAULT_MAX_LAG_MS
+    # With a journal: what data that waits to be applied may take of the host's memory. None:
+    # DEFAULT_JOURNAL_MEMORY_BYTES.
+    journal_memory_bytes: int | None = None
     # The image is bigger by a header then (`decide_encryption.image_bytes`).
     encryption: EncryptionName | None = None
     # Whose it is: the id of the database that it was made for, else an id of its own. Whoever

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Unpack
 
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.rbd import RbdImages
@@ -40,7 +41,7 @@ from grampus.volumes.model import (
 )
 from grampus.volumes.parts import build_parts
 from grampus.volumes.places import mount_path
-from grampus.volumes.write_paths import decide_max_lag_ms, decide_written
+from grampus.volumes.write_paths import WriteBounds, decide_written
 
 MIN_VOLUME_SIZE_BYTES = 320 * MIB  # XFS makes no smaller file system (mkfs.xfs 6.0 and later)
 
@@ -114,10 +115,10 @@ class VolumeService:
         size_bytes: int,
         *,
         write_path: WritePath = "direct",
-        max_lag_ms: int | None = None,
         encryption: EncryptionName | None = None,
+        **bounds: Unpack[WriteBounds],
     ) -> VolumeSpec:
-        """A new volume, its size rounded up to whole MiB; `max_lag_ms` with `cache` alone.
+        """A new volume, its size rounded up to whole MiB.
 
         Raises UsageError, RefusedError when the name, the image or the room is taken, and
         GrampusError with code `no-volumed` when the write path needs it and it is not built.
@@ -136,11 +137,10 @@ class VolumeService:
             pool=pool,
             image=name,
             size_bytes=whole_mib(size_bytes),
-            write_path=write_path,
-            max_lag_ms=decide_max_lag_ms(write_path, max_lag_ms),
             encryption=encryption,
             identity=new_identity(),
         )
+        spec = decide_written(spec, write_path, **bounds)
         self.check_room(pool, spec.size_bytes)
         self._creating.require_free(spec)
         return spec
@@ -241,23 +241,23 @@ class VolumeService:
             return self.get(name)
 
     def plan_write_path(
-        self, name: str, write_path: WritePath | None, *, max_lag_ms: int | None = None
+        self, name: str, write_path: WritePath | None, **bounds: Unpack[WriteBounds]
     ) -> VolumeSpec:
         """The volume as it shall be; what is None stays, or is the default of a new path.
 
-        Raises NotFoundError, UsageError for a `max_lag_ms` without `cache`, RefusedError with
+        Raises NotFoundError, UsageError for a bound that the path has not, RefusedError with
         code `attached`, and GrampusError with code `no-volumed` when the write path needs it and
         it is not built.
         """
         record = self.get(name)
-        spec = decide_written(record.spec, write_path, max_lag_ms)
+        spec = decide_written(record.spec, write_path, **bounds)
         if spec != record.spec:
             require_detached(record, "its write path is settled when it is attached")
             self._attacher.require_volumed(spec.write_path)
         return spec
 
     def ensure_write_path(
-        self, name: str, write_path: WritePath | None, *, max_lag_ms: int | None = None
+        self, name: str, write_path: WritePath | None, **bounds: Unpack[WriteBounds]
     ) -> VolumeRecord:
         """How a detached volume is written to from its next attachment on.
 
@@ -267,7 +267,7 @@ class VolumeService:
         self.get(name)
         with self._operations.locked(name):
             self._operations.settle(name)
-            spec = self.plan_write_path(name, write_path, max_lag_ms=max_lag_ms)
+            spec = self.plan_write_path(name, write_path, **bounds)
             record = self.get(name)
             if record.spec != spec:
                 # Nothing but the record: the operation journal has nothing to undo.

@@ -6,15 +6,22 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import get_args
+from typing import Any, Protocol, Self, TypedDict, TypeVar, Unpack, get_args
 
 from grampus.core.errors import UsageError, closest_name
-from grampus.volumes.model import DEFAULT_MAX_LAG_MS, VolumeSpec, WritePath
+from grampus.core.units import GIB, MIB, format_bytes, parse_bytes
+from grampus.volumes.model import (
+    DEFAULT_JOURNAL_MEMORY_BYTES,
+    DEFAULT_MAX_LAG_MS,
+    WritePath,
+)
 
 WRITE_PATHS: tuple[WritePath, ...] = get_args(WritePath)
 # Below, each flush would ship a batch of its own; above, a lost host costs what nobody expects.
 MIN_MAX_LAG_MS = 10
 MAX_MAX_LAG_MS = 60_000
+# As volumed takes them (`command_line.rs`).
+MIN_JOURNAL_MEMORY_BYTES, MAX_JOURNAL_MEMORY_BYTES = 16 * MIB, GIB
 _DURATION = re.compile(
     r"(?P<number>\d{1,9}(?:\.\d{1,6})?)\s*(?P<unit>ms|s)", re.IGNORECASE | re.ASCII
 )
@@ -24,6 +31,33 @@ JOURNAL_KEY = "journal"
 OBJECTS_KEY = "journal.objects"
 LOCAL_KEY = "journal.local"  # the log on a host's disk that may hold what is nowhere else
 _OPEN = "open"
+
+
+class WriteBounds(TypedDict, total=False):
+    """What bounds a write path, as asked for; what is None or left out is not asked for."""
+
+    max_lag_ms: int | None  # with `cache` alone
+    journal_memory_bytes: int | None  # not with `direct`
+
+
+class Written(Protocol):
+    """A volume, or a database with one: how it is written to."""
+
+    @property
+    def write_path(self) -> WritePath: ...
+
+    @property
+    def max_lag_ms(self) -> int: ...
+
+    @property
+    def journal_memory_bytes(self) -> int | None: ...
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None) -> Self:
+        """The same with other values."""
+        ...
+
+
+WrittenT = TypeVar("WrittenT", bound=Written)
 
 
 @dataclass(frozen=True)
@@ -97,11 +131,23 @@ def format_ms(duration_ms: float) -> str:
     return f"{duration_ms:.0f} ms" if duration_ms < 1000 else f"{duration_ms / 1000:g} s"
 
 
-def describe_write_path(write_path: WritePath, max_lag_ms: int) -> str:
-    """The write path for people: `journal`, `cache, at most 100 ms behind`."""
-    if write_path != "cache":
-        return write_path
-    return f"cache, at most {format_ms(max_lag_ms)} behind"
+def describe_write_path(
+    write_path: WritePath, max_lag_ms: int, journal_memory_bytes: int | None = None
+) -> str:
+    """The write path for people: `journal`, `cache, at most 100 ms behind`; with the memory of its
+    journal if that is not the default.
+    """
+    words: list[str] = [write_path]
+    if write_path == "cache":
+        words.append(f"at most {format_ms(max_lag_ms)} behind")
+    if journal_memory_bytes is not None:
+        words.append(f"at most {format_bytes(journal_memory_bytes)} of memory for its journal")
+    return ", ".join(words)
+
+
+def describe_written(spec: Written) -> str:
+    """The same of a volume or a database."""
+    return describe_write_path(spec.write_path, spec.max_lag_ms, spec.journal_memory_bytes)
 
 
 def decide_max_lag_ms(
@@ -124,16 +170,66 @@ def decide_max_lag_ms(
     return DEFAULT_MAX_LAG_MS
 
 
-def decide_written(
-    spec: VolumeSpec, write_path: WritePath | None, max_lag_ms: int | None
-) -> VolumeSpec:
-    """The volume with another write path, another max-lag, or both; None leaves one as it is.
+def parse_journal_memory_bytes(text: str) -> int:
+    """Bytes in `text`, such as `64M`. Raises UsageError when it is not within 16 MiB and 1 GiB."""
+    memory_bytes = parse_bytes(text, what="journal memory")
+    if not MIN_JOURNAL_MEMORY_BYTES <= memory_bytes <= MAX_JOURNAL_MEMORY_BYTES:
+        word = "little" if memory_bytes < MIN_JOURNAL_MEMORY_BYTES else "much"
+        raise UsageError(
+            f"A journal memory of {format_bytes(memory_bytes)} is too {word}.",
+            f"Choose {format_bytes(MIN_JOURNAL_MEMORY_BYTES)} to "
+            f"{format_bytes(MAX_JOURNAL_MEMORY_BYTES)}.",
+            code="invalid-journal-memory",
+        )
+    return memory_bytes
 
-    Raises what `decide_max_lag_ms` raises.
+
+def decide_journal_memory_bytes(
+    write_path: WritePath, wanted_bytes: int | None, *, former_bytes: int | None = None
+) -> int | None:
+    """The journal memory of a volume with that write path: as wanted, else as it was.
+
+    None is the default. Raises UsageError when one is wanted without a journal.
+    """
+    if write_path != "direct":
+        chosen_bytes = former_bytes if wanted_bytes is None else wanted_bytes
+        return None if chosen_bytes == DEFAULT_JOURNAL_MEMORY_BYTES else chosen_bytes
+    if wanted_bytes is not None:
+        raise UsageError(
+            "The write path direct has no journal, so it takes no memory for one.",
+            "Leave --journal-memory out, or choose --write-path journal or cache.",
+            code="journal-memory",
+        )
+    return None
+
+
+def journal_memory_of(spec: Written) -> int | None:
+    """The most that its journal may take of the host's memory; None: it has no journal."""
+    if spec.write_path == "direct":
+        return None
+    return spec.journal_memory_bytes or DEFAULT_JOURNAL_MEMORY_BYTES
+
+
+def decide_written(
+    spec: WrittenT, write_path: WritePath | None, **bounds: Unpack[WriteBounds]
+) -> WrittenT:
+    """The volume, or the database, with another write path, other bounds, or both.
+
+    What is None stays as it is. Raises what `decide_max_lag_ms` and
+    `decide_journal_memory_bytes` raise.
     """
     path = write_path or spec.write_path
-    lag_ms = decide_max_lag_ms(path, max_lag_ms, former_ms=spec.max_lag_ms)
-    return spec.model_copy(update={"write_path": path, "max_lag_ms": lag_ms})
+    lag_ms = decide_max_lag_ms(path, bounds.get("max_lag_ms"), former_ms=spec.max_lag_ms)
+    memory_bytes = decide_journal_memory_bytes(
+        path, bounds.get("journal_memory_bytes"), former_bytes=spec.journal_memory_bytes
+    )
+    return spec.model_copy(
+        update={
+            "write_path": path,
+            "max_lag_ms": lag_ms,
+            "journal_memory_bytes": memory_bytes,
+        }
+    )
 
 
 def explain_losses(write_path: WritePath, max_lag_ms: int = DEFAULT_MAX_LAG_MS) -> Losses:
@@ -176,10 +272,19 @@ _LOSSES: dict[WritePath, Losses] = {
 
 
 def parse_write_options(
-    write_path: str | None, max_lag: str | None
-) -> tuple[WritePath | None, int | None]:
-    """--write-path and --max-lag (in ms) as given. Raises UsageError."""
+    write_path: str | None, max_lag: str | None, journal_memory: str | None = None
+) -> tuple[WritePath | None, WriteBounds]:
+    """--write-path, --max-lag and --journal-memory as given. Raises UsageError."""
+    memory = journal_memory
     return (
         None if write_path is None else parse_write_path(write_path),
-        None if max_lag is None else parse_max_lag_ms(max_lag),
+        WriteBounds(
+            max_lag_ms=None if max_lag is None else parse_max_lag_ms(max_lag),
+            journal_memory_bytes=None if memory is None else parse_journal_memory_bytes(memory),
+        ),
     )
+
+
+def is_asked_for(write_path: WritePath | None, bounds: WriteBounds) -> bool:
+    """Whether any of it was asked for."""
+    return write_path is not None or any(value is not None for value in bounds.values())

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from grampus.cli.composition.lab import LabSession
-from grampus.core.errors import NotFoundError
+from grampus.cli.ending import telling_of_space
+from grampus.core.errors import NotFoundError, RefusedError
 from grampus.lab.model import LAB_RECORD
+from tests.unit.databases.fake_progress import RecordingProgress
 from tests.unit.lab.test_model import make_spec
 
 
@@ -35,3 +38,37 @@ def test_another_lab_of_that_name_has_another_fleet(session: LabSession) -> None
     assert session.fleet() is not fleet
     session.close()
     session.close()
+
+
+@pytest.fixture
+def full(session: LabSession, monkeypatch: pytest.MonkeyPatch) -> RecordingProgress:
+    """What the session says, whose home has no room left."""
+    progress = RecordingProgress()
+    monkeypatch.setattr(session, "progress", progress)
+    filled = os.statvfs_result((4096, 4096, 262144, 0, 0, 1000, 1000, 1000, 0, 255))
+    monkeypatch.setattr(os, "statvfs", lambda _: filled)
+    return progress
+
+
+def test_a_full_home_is_warned_of_once(session: LabSession, full: RecordingProgress) -> None:
+    with telling_of_space(session):
+        assert session.store is not None
+    [warning] = full.notes
+    assert "is full: Grampus begins no new operation" in warning
+
+
+def test_a_command_that_a_full_home_refuses_says_it_in_its_error_alone(
+    session: LabSession, full: RecordingProgress
+) -> None:
+    with pytest.raises(RefusedError, match="is full") as refused, telling_of_space(session):
+        session.journal.begin("db.create", "test", "shop", {})
+    assert refused.value.code == "home-full"
+    assert full.notes == []
+
+
+def test_a_full_home_is_warned_of_beside_another_error(
+    session: LabSession, full: RecordingProgress
+) -> None:
+    with pytest.raises(NotFoundError), telling_of_space(session):
+        session.fleet()
+    assert len(full.notes) == 1

@@ -76,6 +76,7 @@ KEYS = {
     *("name", "pool", "image", "size_bytes", "filesystem", "filesystem_bytes", "ceph_user"),
     *("host", "driver", "driver_reason", "transport", "device", "export_path", "mount_path"),
     *("client_address", "fenced", "write_path", "max_lag_ms", "encryption", "local_logs"),
+    "journal_memory_bytes",
 }
 
 
@@ -346,12 +347,30 @@ def test_logs_set_aside_are_named_with_their_host() -> None:
 
 
 def test_options_of_a_write_path() -> None:
-    assert parse_write_options(None, None) == (None, None)
-    assert parse_write_options("cache", "0.5s") == ("cache", 500)
+    nothing = {"max_lag_ms": None, "journal_memory_bytes": None}
+    assert parse_write_options(None, None) == (None, nothing)
+    assert parse_write_options("cache", "0.5s") == ("cache", nothing | {"max_lag_ms": 500})
+    path, bounds = parse_write_options("journal", None, "64M")
+    assert (path, bounds.get("journal_memory_bytes")) == ("journal", 64 << 20)
+    for text in ("15M", "1025M"):
+        with pytest.raises(UsageError, match=r"A journal memory of .* is too") as caught:
+            parse_write_options(None, None, text)
+        assert caught.value.remedy == "Choose 16 MiB to 1 GiB."
     with pytest.raises(UsageError, match="'cahce' is not a write path") as caught:
         parse_write_options("cahce", None)
     assert caught.value.remedy == "Did you mean 'cache'?"
     with pytest.raises(UsageError, match="nothing to set"):
-        require_something_to_set(None, None)
-    require_something_to_set("direct", None)
-    require_something_to_set(None, 100)
+        require_something_to_set(None, parse_write_options(None, None)[1])
+    require_something_to_set("direct", {})
+    require_something_to_set(None, {"max_lag_ms": 100})
+    require_something_to_set(None, {"journal_memory_bytes": 64 << 20})
+
+
+def test_the_memory_of_a_journal_is_shown() -> None:
+    assert volume_document(DETACHED)["journal_memory_bytes"] is None
+    assert volume_document(CACHED)["journal_memory_bytes"] == 256 * MIB
+    spec = CACHED.spec.model_copy(update={"journal_memory_bytes": 64 * MIB})
+    record = CACHED.model_copy(update={"spec": spec})
+    assert volume_document(record)["journal_memory_bytes"] == 64 * MIB
+    shown = details_of_record(record)["write path"]
+    assert shown == "cache, at most 250 ms behind, at most 64 MiB of memory for its journal"

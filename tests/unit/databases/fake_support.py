@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from grampus.databases.application_support import INSTALL_SQL, NAMES_SQL, OBSERVE_SQL
+from grampus.databases.application_support import INSTALL_SQL, LOADING, NAMES_SQL, OBSERVE_SQL
 from grampus.databases.first_tables import HASHING_COMPONENT
+from grampus.databases.replica_writing import LOCK_SQL
+from tests.unit.databases.client_words import is_admin_client
 
 COMPONENTS, ZONES = PurePosixPath("data/components"), PurePosixPath("data/zones")
 ZONE_NAMES = "Europe/Berlin\nEurope/London\nUTC\n"
@@ -45,13 +47,13 @@ class Tables:
             return 0, "" if found is None else found.content
         if argv[-1] == OBSERVE_SQL:
             return 0, f"{version}\t{int(self.volume / COMPONENTS in self.files)}\n"
-        if argv[-1].startswith(_SUPER_READ_ONLY):
+        if argv[-1].startswith(_SUPER_READ_ONLY) or argv[-1] == LOCK_SQL:
             self.burn()
             daemon.super_read_only = argv[-1].endswith("ON")
             return 0, ""
         if argv[-1] == INSTALL_SQL:
             return self._write(daemon, COMPONENTS, HASHING_COMPONENT)
-        if list(argv[:2]) == ["sh", "-c"]:  # as `application_support` loads them
+        if is_admin_client(argv, LOADING):  # as `application_support` loads them
             return (1, self.failure) if self.failure else self._write(daemon, ZONES, ZONE_NAMES)
         return None
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import PurePosixPath
+from typing import Unpack
 
 from grampus.ceph.namespaces import place_of
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
@@ -24,7 +25,7 @@ from grampus.volumes.model import (
     VolumeSpec,
     WritePath,
 )
-from grampus.volumes.write_paths import decide_written
+from grampus.volumes.write_paths import WriteBounds, decide_written
 from tests.unit.clock import FakeClock
 from tests.unit.image_ids import new_image_id
 
@@ -193,13 +194,13 @@ class FakeVolumes:
             raise GrampusError(f"{host} cannot attach the volume.", code="no-driver")
 
     def ensure_write_path(
-        self, name: str, write_path: WritePath, *, max_lag_ms: int | None = None
+        self, name: str, write_path: WritePath, **bounds: Unpack[WriteBounds]
     ) -> VolumeRecord:
         self._fuse.burn()
         image = self._image(name)
         if image.record.attachment is not None:
             raise RefusedError("It is attached.", code="attached")
-        spec = decide_written(image.record.spec, write_path, max_lag_ms)
+        spec = decide_written(image.record.spec, write_path, **bounds)
         image.record = image.record.model_copy(update={"spec": spec})
         self._fuse.burn()
         return image.record

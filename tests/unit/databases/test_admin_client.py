@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -16,6 +17,7 @@ from pydantic import SecretStr
 from grampus.core.errors import GrampusError
 from grampus.databases.admin_client import AdminPort, render_admin_options
 from grampus.databases.administrator import Administrator, StatementFailedError
+from grampus.databases.application_support import load_time_zones
 from grampus.databases.model import FlavourName
 from grampus.databases.settings import decide_admin_address, decide_admin_port
 from grampus.databases.stopping import DISMISS, ensure_stopping
@@ -167,6 +169,33 @@ def test_a_stop_sends_clients_away_through_whichever_door_is_open(
     assert result.stdout.split("\t")[0] == ("host" if is_crowded else "socket")
     assert DISMISS in result.stdout
     assert "geheim" not in " ".join(result.argv)
+
+
+@pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
+@pytest.mark.parametrize("is_crowded", [False, True])
+def test_time_zones_are_loaded_through_whichever_door_is_open(
+    host: ShellHost, flavour: FlavourName, is_crowded: bool
+) -> None:
+    for program in ("mysql_tzinfo_to_sql", "mariadb-tzinfo-to-sql"):
+        (host.directory / program).write_text(
+            "#!/bin/sh\necho 'INSERT INTO time_zone VALUES (1);'\n"
+        )
+        (host.directory / program).chmod(0o755)
+    if is_crowded:
+        host.refuse("refuses-socket", CROWDED)
+    said: list[CommandResult] = []
+    running = host.run
+
+    def run(argv: list[str], **options: object) -> CommandResult:
+        said.append(running(argv, **options))  # type: ignore[arg-type]
+        return said[-1]
+
+    host.run = run  # type: ignore[method-assign]
+    asked = Administrator(host, "d", flavour, SecretStr("geheim"), port=PORT)  # type: ignore[arg-type]
+    load_time_zones(asked, nullcontext())
+    assert said[-1].stdout.split("\t")[:2] == ["host" if is_crowded else "socket", "geheim"]
+    assert "INSERT INTO time_zone VALUES (1);" in said[-1].stdout.splitlines()
+    assert "geheim" not in " ".join(said[-1].argv)
 
 
 def test_options_for_the_socket_name_no_host() -> None:

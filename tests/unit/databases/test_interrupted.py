@@ -56,6 +56,12 @@ CASES: list[tuple[str, Act, Act, bool]] = [
         lambda w: w.service().set_write_path("demo", "cache", max_lag_ms=20),
         True,
     ),
+    (
+        "set-journal-memory",
+        lambda w: w.create(write_path="journal"),
+        lambda w: w.service().set_write_path("demo", None, journal_memory_bytes=64 << 20),
+        True,
+    ),
     ("set-stopped", _stopped, lambda w: w.service().set_write_path("demo", "journal"), True),
     ("scratch", _created, lambda w: w.service().ensure_local_instance("demo"), False),
     (

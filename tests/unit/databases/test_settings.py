@@ -73,7 +73,15 @@ def test_logs_leave_the_volume_to_the_data(size_bytes: int, memory_bytes: int) -
     assert 64 * MIB <= settings.redo_log_capacity_bytes <= size_bytes // 8
     assert settings.redo_log_capacity_bytes % MIB == 0
     assert settings.binlog_file_bytes * 4 <= settings.binlog_total_bytes <= size_bytes // 8
-    assert 300 <= settings.binlog_expire_s <= 7 * 24 * 3600
+    assert 60 <= settings.binlog_expire_s <= 7 * 24 * 3600
+
+
+@pytest.mark.parametrize("size_bytes", [4 * GIB, 10 * GIB, 100 * GIB, TIB])
+def test_an_import_that_nobody_looks_at_leaves_most_of_the_volume(size_bytes: int) -> None:
+    """At 32 MiB/s, with logs that nobody needs; the newest one is never deleted."""
+    settings = decide_server_settings("mysql", size_bytes, GIB, 1)
+    logs_bytes = 32 * MIB * settings.binlog_expire_s + settings.binlog_file_bytes
+    assert logs_bytes <= size_bytes // 2
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from grampus.core.errors import GrampusError, RefusedError, UsageError
+from grampus.databases.admin_client import READ_OPTIONS
 from grampus.databases.first_tables import render_load_script
 from grampus.databases.layout import CLIENT_PROGRAMS
 from grampus.databases.model import FlavourName
@@ -73,9 +74,10 @@ def _load(directory: Path, flavour: FlavourName, program: str) -> tuple[int, lis
         file = directory / name
         file.write_text(f"#!/bin/sh\n{text}\n")
         file.chmod(file.stat().st_mode | stat.S_IXUSR)
+    script = f"{READ_OPTIONS}\nclient=$1; shift\n{render_load_script(flavour)}"
     done = subprocess.run(
-        ["sh", "-c", render_load_script(flavour, CLIENT_PROGRAMS[flavour])],
-        input="[client]\npassword=secret\n",
+        ["sh", "-c", script, "zones", CLIENT_PROGRAMS[flavour], "--batch"],
+        input="[client]\npassword=secret\n\n",
         env={**os.environ, "PATH": f"{directory}:{os.environ['PATH']}"},
         capture_output=True,
         text=True,

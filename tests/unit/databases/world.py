@@ -96,6 +96,7 @@ class World:
             "write paths": [
                 f"{name}:{image.record.spec.write_path}:{image.facts.get('write-path')}"
                 f":{image.record.spec.max_lag_ms}:{image.facts.get('max-lag-ms')}"
+                f":{image.record.spec.journal_memory_bytes}"
                 for name, image in images.items()
             ],
             "secrets": sorted(p.name for p in secrets.glob("*")) if secrets.exists() else [],

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from grampus.core.errors import RefusedError, UsageError
+from grampus.core.units import MIB
 from grampus.hosts.port import CommandFailedError, HostUnreachableError
 from grampus.volumes.decide_local_log import find_current_log, note_current_log, note_opened
 from grampus.volumes.drivers.volumed import memory_limit_bytes
@@ -60,7 +61,7 @@ def test_volumed_gets_a_directory_on_the_host_and_how_far_it_may_lag(cached: Wor
         *("--write-path", "cache", "--max-lag-ms", "50"),
         *("--local-dir", "/data/h1/cache/demo"),
     )
-    assert spec.limits.memory_bytes == memory_limit_bytes("cache")
+    assert spec.limits.memory_bytes == memory_limit_bytes(cached.service().get("demo").spec)
     assert ("mkdir", "-p", "-m", "700", "/data/h1/cache/demo") in cached.h1.commands
     assert ("sync", "/data/h1/cache", "/data/h1") in cached.h1.commands
     live = cached.service().observe_live("demo")
@@ -280,6 +281,21 @@ def test_set_changes_path_and_lag(
     record = cached.service().ensure_write_path("demo", path, max_lag_ms=lag_ms)  # type: ignore[arg-type]
     assert record.spec == spec
     assert (spec.write_path, spec.max_lag_ms) == expected
+
+
+def test_set_changes_the_memory_of_the_journal(cached: World) -> None:
+    service = cached.service()
+    assert service.ensure_write_path("demo", None, journal_memory_bytes=64 * MIB).spec == (
+        service.get("demo").spec.model_copy(update={"journal_memory_bytes": 64 * MIB})
+    )
+    assert service.ensure_write_path("demo", "journal").spec.journal_memory_bytes == 64 * MIB
+    record = service.ensure_write_path("demo", None, journal_memory_bytes=256 * MIB)
+    assert record.spec.journal_memory_bytes is None, "the default again"
+    service.ensure_write_path("demo", None, journal_memory_bytes=64 * MIB)
+    assert service.ensure_write_path("demo", "direct").spec.journal_memory_bytes is None
+    with pytest.raises(UsageError, match="has no journal") as caught:
+        service.plan_write_path("demo", None, journal_memory_bytes=64 * MIB)
+    assert "--write-path journal" in caught.value.remedy
 
 
 def test_another_lag_needs_a_detached_volume(cached: World) -> None:

@@ -25,6 +25,7 @@ from grampus.volumes.live import (
     parse_statistics,
     parse_status,
 )
+from grampus.volumes.model import WritePath
 
 from .cluster import Image
 from .test_drivers import REQUEST
@@ -315,8 +316,19 @@ def test_write_path_goes_to_the_daemon_with_the_memory_for_it(prepared: World) -
     spec = prepared.h1.daemons["volumed-demo"].spec
     index = spec.argv.index("--write-path")
     assert spec.argv[index : index + 2] == ("--write-path", "journal")
-    assert spec.limits.memory_bytes == memory_limit_bytes("journal")
+    assert spec.limits.memory_bytes == memory_limit_bytes(volume)
+    assert "--journal-memory" not in spec.argv, "a volumed of before knows no such option"
     assert spec.stop_timeout_s == 120.0
+
+
+@pytest.mark.parametrize("write_path", ["journal", "cache"])
+def test_the_memory_of_the_journal_goes_to_the_daemon(prepared: World, write_path: str) -> None:
+    changed = {"write_path": write_path, "journal_memory_bytes": 64 * MIB}
+    volume = REQUEST.volume.model_copy(update=changed)
+    request = MapRequest(volume, "u", REQUEST.reference, has_local_log=write_path == "cache")
+    _driver(prepared).ensure_mapped(prepared.h1, request)
+    argv = prepared.h1.daemons["volumed-demo"].spec.argv
+    assert argv[argv.index("--journal-memory") + 1] == str(64 * MIB)
 
 
 def test_a_journal_that_is_applied_first_is_waited_for(prepared: World) -> None:
@@ -377,9 +389,14 @@ def test_probe_says_why_not(probe: str, why: str | None) -> None:
 
 
 def test_the_memory_limit_depends_on_no_count_of_cpus() -> None:
-    assert memory_limit_bytes("direct") == 896 * MIB
-    assert memory_limit_bytes("journal") == (896 + 512) * MIB
-    assert memory_limit_bytes("cache") == (896 + 512 + 160) * MIB
+    def limit(write_path: WritePath, memory_bytes: int | None = None) -> int:
+        changed = {"write_path": write_path, "journal_memory_bytes": memory_bytes}
+        return memory_limit_bytes(REQUEST.volume.model_copy(update=changed))
+
+    assert limit("direct") == 896 * MIB
+    assert limit("journal") == limit("journal", 16 * MIB) == (896 + 512) * MIB
+    assert limit("journal", 1024 * MIB) == (896 + 2048) * MIB
+    assert limit("cache") == (896 + 512 + 160) * MIB
 
 
 def test_a_socket_path_that_no_socket_can_have_is_refused() -> None:

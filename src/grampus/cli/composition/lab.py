@@ -87,6 +87,7 @@ class LabSession:
         self._store: Store | None = None
         self._fleet: tuple[LabSpec, LabFleet] | None = None
         self._watch: StateWatch | None = None
+        self._journal: OperationJournal | None = None
         self._space_warning = ""
 
     @property
@@ -117,6 +118,10 @@ class LabSession:
             self.progress.note(self._space_warning)
             self._space_warning = ""
 
+    def forget_space_warning(self) -> None:
+        """An error has said it."""
+        self._space_warning = ""
+
     def close(self) -> None:
         """Release the store and what waits on the hosts, for whoever makes many sessions."""
         if self._fleet is not None:
@@ -126,16 +131,20 @@ class LabSession:
             self._store.close()
             self._store = None
             self._watch = None
+            self._journal = None
 
     @property
     def journal(self) -> OperationJournal:
-        return OperationJournal(
-            self.store,
-            self.clock,
-            actor=observe_actor(),
-            require_current=self._require_current,
-            room=self.space,
-        )
+        """The same one for as long as the state is open: it knows what this command began."""
+        if self._journal is None:
+            self._journal = OperationJournal(
+                self.store,
+                self.clock,
+                actor=observe_actor(),
+                require_current=self._require_current,
+                room=self.space,
+            )
+        return self._journal
 
     def state_watch(self) -> StateWatch:
         """Tells whether the state is the newest that the lab's cluster has seen."""

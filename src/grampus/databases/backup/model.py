@@ -31,6 +31,7 @@ class BackedUpDatabase(BaseModel):
     cpus: float
     write_path: WritePath
     max_lag_ms: int
+    journal_memory_bytes: int | None = None
     parameters: dict[str, str] = {}  # the server's, as its user set them
     encryption: EncryptionName | None = None  # of its volume, and so of the data in the backup
     user: str  # the account of whoever asked for it

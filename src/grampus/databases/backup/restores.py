@@ -89,6 +89,7 @@ class DatabaseRestores:
                 host=request.host,
                 write_path=was.write_path,
                 max_lag_ms=was.max_lag_ms if was.write_path == "cache" else None,
+                journal_memory_bytes=was.journal_memory_bytes,
                 encrypt=was.encryption is not None,
             )
         )

@@ -193,6 +193,7 @@ def describe_database(record: DatabaseRecord, lab: str) -> BackedUpDatabase:
         cpus=spec.cpus,
         write_path=spec.write_path,
         max_lag_ms=spec.max_lag_ms,
+        journal_memory_bytes=spec.journal_memory_bytes,
         parameters=spec.parameters,
         encryption=spec.encryption,
         user=record.user,

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from grampus.core.units import MIB
 from grampus.databases.replicas.gtid_sets import GtidSet, count_missing
 
 LOGS_HELD = "logs-held"  # the kind of warning, or its beginning: one for each who holds logs
@@ -27,6 +28,10 @@ MAX_RETENTION_S = 366 * 86400
 WARN_RATIO = 0.75
 # How long a server without a controller keeps at least what somebody needs.
 LEASE_S = 3600
+# Of a replica that nobody looks after, at this rate and at least so long: its own logs may hold the
+# only copy of what its primary lost.
+_REPLICA_BYTES_PER_S = 2 * MIB
+_MIN_REPLICA_S = 300
 MAX_EXPIRY_S = 30 * 86400
 
 
@@ -157,6 +162,13 @@ def decide_expiry_s(
     left_bytes = max(0, share_bytes - written_bytes)
     more_s = left_bytes * span_s / written_bytes if written_bytes else 0.0
     return max(expiry_s, int(span_s + max(LEASE_S, min(more_s, MAX_EXPIRY_S - span_s))))
+
+
+def decide_unattended_s(expire_s: int, share_bytes: int, *, is_replica: bool) -> int:
+    """For how long a server alone keeps what nobody needs, in seconds (`expire_s`: by default)."""
+    if not is_replica:
+        return expire_s
+    return max(expire_s, _MIN_REPLICA_S, share_bytes // _REPLICA_BYTES_PER_S)
 
 
 def find_first_needed(

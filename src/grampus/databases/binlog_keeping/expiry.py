@@ -13,6 +13,7 @@ from grampus.databases.binlog_keeping.decide_purge import (
     MAX_RETENTION_S,
     KeptLog,
     decide_expiry_s,
+    decide_unattended_s,
 )
 from grampus.databases.binlog_keeping.observing import observe_logs, possible_needs
 from grampus.databases.instance import observe_daemon_state
@@ -35,11 +36,14 @@ def apply_expiry(
     if EXPIRY in spec.parameters:
         return
     settings = decide_server_settings(spec.flavour, spec.size_bytes, spec.memory_bytes, spec.cpus)
+    share_bytes, is_replica = settings.binlog_total_bytes, spec.replica_of is not None
     expiry_s = decide_expiry_s(
         logs,
-        settings.binlog_total_bytes,
+        share_bytes,
         retention_s=spec.binlog_retention_s or 0,
-        unattended_s=settings.binlog_expire_s,
+        unattended_s=decide_unattended_s(
+            settings.binlog_expire_s, share_bytes, is_replica=is_replica
+        ),
         is_needed=is_needed,
         now=ports.clock.now(),
     )

@@ -60,7 +60,9 @@ class _Told:
 class BinlogKeeper:
     """The binary logs of all databases. One lives as long as the controller: it remembers."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, stays: bool = True) -> None:
+        """`stays`: it looks again before long. One of a single command does not."""
+        self._stays = stays
         self._told: dict[str, _Told] = {}
 
     def run(
@@ -70,7 +72,7 @@ class BinlogKeeper:
 
         What fails with one keeps none of the others from its own.
         """
-        every = operations.records.all()
+        every = _records(operations, only)
         records = {
             name: record
             for name, record in every.items()
@@ -94,6 +96,27 @@ class BinlogKeeper:
         if only is None:
             self._told = {name: told for name, told in self._told.items() if name in records}
         return events
+
+    def relieve(
+        self, operations: DatabaseOperations, record: DatabaseRecord, mount: Mount
+    ) -> tuple[int, list[ControllerEvent]]:
+        """Delete at once what nobody may need, on a volume that is nearly full; the bytes freed.
+
+        Nobody is asked: who follows or archives keeps its logs until the next look. Raises what
+        `Administrator.query` raises.
+        """
+        attachment = operations.volumes.get(record.spec.name).attachment
+        every = operations.records.family(record.spec.name)
+        if attachment is None or possible_needs(operations.ports, every, record):
+            return 0, []
+        path = PurePosixPath(attachment.mount_path)
+        logs = observe_logs(operations.fleet.host(record.spec.host), [path]).get(path, ())
+        purge = _decide(operations, record, logs, (), _room(record, mount))
+        if purge.keep_from is None:
+            return 0, []
+        _ensure_purged(observer_of(operations.ports, record.spec), purge.keep_from)
+        is_told = purge.is_retention_cut and _is_asked_for(record)
+        return purge.freed_bytes, [_cut_event(record.spec.name)] if is_told else []
 
     def view(
         self,
@@ -160,8 +183,21 @@ class BinlogKeeper:
         who = (retention, *((need.who, need.name) for need in needs))
         if told is not None and told.needs == who and now - told.at < _TOLD_AGAIN:
             return
-        apply_expiry(operations.ports, record.spec, logs, is_needed=True)
+        is_needed = self._stays or bool(needs)
+        apply_expiry(operations.ports, record.spec, logs, is_needed=is_needed)
         self._told[name] = _Told(now, who)
+
+
+def _records(
+    operations: DatabaseOperations, only: Sequence[str] | None
+) -> dict[str, DatabaseRecord]:
+    """Those of all databases, or `only` these and what follows them or is followed (INV-84)."""
+    if only is None:
+        return operations.records.all()
+    every: dict[str, DatabaseRecord] = {}
+    for name in only:
+        every |= operations.records.family(name)
+    return every
 
 
 def _observe(

@@ -33,6 +33,7 @@ class CloneRequest:
     host: str | None = None  # None: the least busy one
     write_path: WritePath | None = None
     max_lag_ms: int | None = None
+    journal_memory_bytes: int | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -54,6 +55,7 @@ def decide_clone_request(
         )
     write_path = request.write_path or source.write_path
     kept_ms = source.max_lag_ms if write_path == source.write_path == "cache" else None
+    kept_bytes = None if write_path == "direct" else source.journal_memory_bytes
     return CreateRequest(
         name=request.name,
         size_bytes=size_bytes,
@@ -63,6 +65,7 @@ def decide_clone_request(
         host=request.host,
         write_path=write_path,
         max_lag_ms=request.max_lag_ms or kept_ms,
+        journal_memory_bytes=request.journal_memory_bytes or kept_bytes,
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from grampus.ceph.fullness import PoolRoom
 from grampus.core.errors import GrampusError
 from grampus.core.units import format_bytes
+from grampus.databases.binlog_keeping.keeper import BinlogKeeper
 from grampus.databases.catalogue import find_operation_type
 from grampus.databases.controller.decide_telling import decide_wait_s
 from grampus.databases.controller.due_jobs import ControllerEvent, failure_of
@@ -21,7 +22,7 @@ from grampus.databases.growth.decide_growth import (
     is_growth_due,
 )
 from grampus.databases.growth.file_systems import Mount, observe_mounts
-from grampus.databases.growth.growth import DatabaseGrowth, find_mount
+from grampus.databases.growth.growth import DatabaseGrowth, find_mount, reserve_of
 from grampus.databases.growth.growth_rule import GuardState
 from grampus.databases.growth.growth_steps import (
     ensure_closed,
@@ -65,6 +66,7 @@ class GrowthGuard:
         self._memories: dict[str, _Memory] = {}
         self._rooms: dict[str, tuple[float, PoolRoom | None]] = {}
         self._room_failures: dict[str, ControllerEvent] = {}
+        self._keeper = BinlogKeeper()
 
     def run(self, growth: DatabaseGrowth) -> list[ControllerEvent]:
         """One look at each database, and what it asks for.
@@ -135,6 +137,10 @@ class GrowthGuard:
         if guarding.opens:
             return [*events, self._open(growth, memory, record)]
         if guarding.change is not None:
+            freed_bytes, told = self._relieve(growth, record, mount)
+            events += told
+            if freed_bytes >= reserve_of(record).bare_bytes:
+                return events  # whether that is room enough, the next look says
             return [*events, self._close(growth, memory, record, guarding.change, mount)]
         if record.guard is not None and record.guard.state == "closed":
             events.append(self._keep_closed(growth, memory, record, record.guard))
@@ -228,6 +234,20 @@ class GrowthGuard:
             return memory.closing_failure
         memory.closing_failure, memory.closing_failures = None, 0
         return _closed_event(name, guard)
+
+    def _relieve(
+        self, growth: DatabaseGrowth, record: DatabaseRecord, mount: Mount
+    ) -> tuple[int, list[ControllerEvent]]:
+        """Binary logs that nobody needs are deleted before a database is closed; the bytes freed.
+
+        A server whose disk is full deletes nothing before it goes on, and others may not let it.
+        """
+        if mount.file_system.is_full:
+            return 0, []
+        try:
+            return self._keeper.relieve(growth.operations, record, mount)
+        except GrampusError:
+            return 0, []  # it is closed, which says what is wrong with its server
 
     def _keep_closed(
         self,

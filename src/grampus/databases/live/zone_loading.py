@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from grampus.core.errors import RefusedError
-from grampus.databases.administrator import administrator_of
+from grampus.databases.administrator import administrator_of, writing_to
 from grampus.databases.application_support import load_time_zones, observe_time_zones
 from grampus.databases.instance import observe_daemon_state
 from grampus.databases.layout import server_daemon_name
@@ -51,10 +51,9 @@ class TimeZoneTables:
         for each in self.plan(name):
             with self._operations.locked(each):
                 self._operations.settle(each)
-                spec = self._operations.ready(each).spec
-                is_replica = spec.replica_of is not None
-                administrator = administrator_of(self._operations.ports, spec)
-                load_time_zones(administrator, is_replica=is_replica)
+                ports, spec = self._operations.ports, self._operations.ready(each).spec
+                administrator = administrator_of(ports, spec)
+                load_time_zones(administrator, writing_to(ports, spec, administrator))
         return len(observe_time_zones(administrator))
 
     def _require_running(self, name: str, remedy: str) -> None:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from grampus.ceph.image_notes import ImageNote
 from grampus.ceph.namespaces import split_image
-from grampus.databases.records import TRASHED_KIND
+from grampus.databases.records import LEFT_KIND, TRASHED_KIND
 from grampus.state.stored import StoredRecord
 from grampus.volumes.records import VOLUME_RECORD
 
@@ -36,15 +36,15 @@ class NotedDigest(BaseModel):
 def decide_notes(lab: str, records: Sequence[StoredRecord]) -> dict[str, ImageNote]:
     """What is to stand on each image, by the name that the digest of it is kept under.
 
-    Records of every kind belong to the volume whose name they have; one of a deleted database to
-    its image, which is known by its id. What is to stand on an image depends on the records of its
-    name alone: `records` may be those of some names.
+    Records of every kind belong to the volume whose name they have (`subject_of`); one of a deleted
+    database to its image, which is known by its id. What is to stand on an image depends on the
+    records of its name alone: `records` may be those of some names.
     """
     notes: dict[str, ImageNote] = {}
     by_name: dict[str, list[StoredRecord]] = {}
     for one in records:
         if one.kind not in (NOTED_KIND, TRASHED_KIND):
-            by_name.setdefault(one.name, []).append(one)
+            by_name.setdefault(subject_of(one), []).append(one)
     for one in records:
         if one.kind == TRASHED_KIND:
             volume = one.body["volume"]
@@ -62,6 +62,16 @@ def decide_notes(lab: str, records: Sequence[StoredRecord]) -> dict[str, ImageNo
                 pool=spec["pool"], namespace=namespace, name=name, text=text
             )
     return notes
+
+
+def subject_of(record: StoredRecord) -> str:
+    """The database or volume that a record is about: what one left on a host has both names."""
+    return name_in(record.name) if record.kind == LEFT_KIND else record.name
+
+
+def name_in(name: str) -> str:
+    """The database's name in the name of any record (`LeftInstance.key`)."""
+    return name.rpartition("/")[2]
 
 
 def decide_unwritten(

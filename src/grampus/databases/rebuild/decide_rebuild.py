@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 from grampus.ceph.image_notes import FoundImage
 from grampus.databases.model import (
     DatabaseRecord,
+    LeftInstance,
     ReadEndpoint,
     ScratchSpec,
     TrashedDatabase,
@@ -17,6 +18,7 @@ from grampus.databases.model import (
 from grampus.databases.rebuild.decide_noting import NotedRecords
 from grampus.databases.records import (
     DATABASE_KIND,
+    LEFT_KIND,
     READ_ENDPOINT_KIND,
     SCRATCH_KIND,
     TRASHED_KIND,
@@ -32,6 +34,7 @@ _MODELS: Mapping[str, type[BaseModel]] = {
     SCRATCH_KIND: ScratchSpec,
     READ_ENDPOINT_KIND: ReadEndpoint,
     TRASHED_KIND: TrashedDatabase,
+    LEFT_KIND: LeftInstance,
 }
 
 

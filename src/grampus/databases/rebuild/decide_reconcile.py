@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from grampus.ceph.image_notes import FoundImage
+from grampus.databases.rebuild.decide_noting import subject_of
 from grampus.databases.rebuild.decide_rebuild import decide_rebuild
 from grampus.databases.records import (
     CARRIED_KINDS,
     DATABASE_KIND,
+    LEFT_KIND,
     SCRATCH_KIND,
     TRASHED_KIND,
 )
@@ -23,6 +25,7 @@ _OF_IMAGES = (
     DATABASE_KIND,
     SCRATCH_KIND,
     TRASHED_KIND,
+    LEFT_KIND,
     *CARRIED_KINDS,
 )
 
@@ -37,7 +40,7 @@ class ReconcilePlan:
 
     def names(self, records: Sequence[StoredRecord]) -> list[str]:
         """Whose records these are, each once."""
-        return sorted({record.name for record in records})
+        return sorted({subject_of(record) for record in records})
 
 
 def decide_reconcile(
@@ -63,7 +66,8 @@ def decide_reconcile(
         one.name for one in known.values() if one.kind == VOLUME_RECORD and _image(one) in there
     }
     for key, record in known.items():
-        if key in found:
+        # To clear away what is not there does nothing, and an earlier release noted none of it.
+        if key in found or record.kind == LEFT_KIND:
             continue
         if record.kind == TRASHED_KIND:
             is_kept = record.body["volume"]["image_id"] in in_trash

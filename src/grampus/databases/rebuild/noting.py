@@ -16,7 +16,10 @@ from grampus.databases.rebuild.decide_noting import (
     decide_notes,
     decide_unwritten,
     digest_of,
+    name_in,
+    subject_of,
 )
+from grampus.databases.records import LEFT_KIND
 from grampus.state.generation import StateGeneration
 from grampus.state.store import Store
 from grampus.state.unnoted import UnnotedNames
@@ -43,7 +46,9 @@ class RecordsNoting:
         marks = unnoted.find()
         if not marks:
             return 0
-        records = unnoted.records(marks)
+        names = {name_in(name) for name in marks}
+        records = unnoted.records(names)
+        records += [one for one in unnoted.of_kind(LEFT_KIND) if subject_of(one) in names]
         notes = decide_notes(self._lab, records)
         noted = {
             record.name: NotedDigest.model_validate(record.body)
@@ -51,7 +56,7 @@ class RecordsNoting:
             if record.kind == NOTED_KIND
         }
         unwritten = decide_unwritten(notes, noted)
-        names = {digest_of(note): name for name, note in unwritten.items()}
+        told = {digest_of(note): name for name, note in unwritten.items()}
         written = []
         if unwritten:
             generation = generation_key(self._lab), self._generation.advance().model_dump_json()
@@ -59,11 +64,11 @@ class RecordsNoting:
         done = set()
         for note in written:
             digest = digest_of(note)
-            self._store.put(NOTED_KIND, self._lab, names[digest], NotedDigest(digest=digest))
-            done.add(names[digest])
+            self._store.put(NOTED_KIND, self._lab, told[digest], NotedDigest(digest=digest))
+            done.add(told[digest])
         for name in noted.keys() - notes.keys():
             self._store.remove(NOTED_KIND, self._lab, name)
         # An image that was not there keeps its name marked: it is told by a later command.
         left = unwritten.keys() - done
-        unnoted.settle({name: mark for name, mark in marks.items() if name not in left})
+        unnoted.settle({name: mark for name, mark in marks.items() if name_in(name) not in left})
         return len(written)

@@ -22,18 +22,37 @@ _ON_SERVER = (
     *("INDEX", "ALTER", "SHOW DATABASES", "CREATE TEMPORARY TABLES", "LOCK TABLES", "EXECUTE"),
     *("REPLICATION SLAVE", "REPLICATION CLIENT", "CREATE VIEW", "SHOW VIEW", "CREATE ROUTINE"),
     *("ALTER ROUTINE", "EVENT", "TRIGGER"),
+    *("FLUSH_OPTIMIZER_COSTS", "FLUSH_STATUS", "FLUSH_TABLES", "FLUSH_USER_RESOURCES"),
+    *("SHOW_ROUTINE", "XA_RECOVER_ADMIN"),
 )
-_ONLY_ON_SERVER = frozenset(
-    {"PROCESS", "RELOAD", "SHOW DATABASES", "REPLICATION CLIENT", "REPLICATION SLAVE"}
+# Parts of what RELOAD, or a right on the schema `mysql`, allows; MariaDB has none of them.
+_ONLY_IN_MYSQL = frozenset(
+    {
+        *("FLUSH_OPTIMIZER_COSTS", "FLUSH_STATUS", "FLUSH_TABLES", "FLUSH_USER_RESOURCES"),
+        *("SHOW_ROUTINE", "XA_RECOVER_ADMIN"),
+    }
 )
+_ONLY_ON_SERVER = _ONLY_IN_MYSQL | {
+    *("PROCESS", "RELOAD", "SHOW DATABASES", "REPLICATION CLIENT", "REPLICATION SLAVE"),
+}
 _IN_SCHEMA = tuple(each for each in _ON_SERVER if each not in _ONLY_ON_SERVER)
 # What configures a server, reaches its host or makes accounts: who has one of them can have all.
+# All that SECURITY.md says the owner does not have is in it, and what makes accounts.
 _REFUSED = frozenset(
     {
         *("SUPER", "FILE", "SHUTDOWN", "CREATE TABLESPACE", "CREATE USER", "CREATE ROLE"),
-        *("DROP ROLE", "GRANT OPTION", "PROXY", "SYSTEM_USER", "ROLE_ADMIN", "CONNECTION_ADMIN"),
-        *("SYSTEM_VARIABLES_ADMIN", "BINLOG_ADMIN", "BINLOG ADMIN", "CONNECTION ADMIN"),
-        *("READ_ONLY ADMIN", "REPLICATION_APPLIER", "SET USER", "SET_ANY_DEFINER"),
+        *("DROP ROLE", "GRANT OPTION", "PROXY", "SYSTEM_USER", "ROLE_ADMIN", "SET USER"),
+        *("SET_ANY_DEFINER", "ALLOW_NONEXISTENT_DEFINER", "SENSITIVE_VARIABLES_OBSERVER"),
+        *("SYSTEM_VARIABLES_ADMIN", "PERSIST_RO_VARIABLES_ADMIN", "SESSION_VARIABLES_ADMIN"),
+        *("ENCRYPTION_KEY_ADMIN", "INNODB_REDO_LOG_ENABLE", "INNODB_REDO_LOG_ARCHIVE"),
+        *("BINLOG_ADMIN", "BINLOG ADMIN", "BINLOG REPLAY", "BINLOG_ENCRYPTION_ADMIN"),
+        *("REPLICATION_APPLIER", "REPLICATION_SLAVE_ADMIN", "REPLICATION SLAVE ADMIN"),
+        *("REPLICATION MASTER ADMIN", "GROUP_REPLICATION_ADMIN", "GROUP_REPLICATION_STREAM"),
+        *("FEDERATED ADMIN", "CLONE_ADMIN", "BACKUP_ADMIN", "READ_ONLY ADMIN"),
+        *("CONNECTION_ADMIN", "CONNECTION ADMIN", "SERVICE_CONNECTION_ADMIN"),
+        *("RESOURCE_GROUP_ADMIN", "AUDIT_ADMIN", "AUDIT_ABORT_EXEMPT", "FIREWALL_EXEMPT"),
+        *("TABLE_ENCRYPTION_ADMIN", "TELEMETRY_LOG_ADMIN", "AUTHENTICATION_POLICY_ADMIN"),
+        *("PASSWORDLESS_USER_ADMIN", "APPLICATION_PASSWORD_ADMIN"),
     }
 )
 _READ = ("SELECT", "SHOW VIEW")
@@ -172,6 +191,28 @@ def require_closed(flavour: FlavourName, added: Iterable[RoleGrant]) -> None:
                 "Make another role with it (`grampus db role add NAME ROLE`), and give that one.",
                 code="not-closed",
             )
+
+
+def require_owned(flavour: FlavourName, wanted: Iterable[RoleGrant]) -> None:
+    """Refuse what the owner of a database has not either (the tables in SECURITY.md).
+
+    Raises RefusedError with code `too-much`, UsageError with code `unknown-privilege`.
+    """
+    asked = {privilege for grant in wanted for privilege in grant.privileges}
+    if flavour == "mysql" and "RELOAD" in asked:
+        raise RefusedError(
+            "RELOAD would let a client reset the binary logs, which the archive and replicas need.",
+            "Give FLUSH_TABLES, FLUSH_STATUS, FLUSH_USER_RESOURCES or FLUSH_OPTIMIZER_COSTS "
+            "instead: `grampus db role add NAME ROLE --grant 'FLUSH_TABLES ON *.*'`.",
+            code="too-much",
+        )
+    lacking = [each for each in _ordered(asked) if each in _ONLY_IN_MYSQL]
+    if flavour == "mariadb" and lacking:
+        raise UsageError(
+            f"MariaDB has no privilege named {lacking[0]!r}.",
+            "Leave it out. RELOAD allows FLUSH there.",
+            code="unknown-privilege",
+        )
 
 
 def require_there(

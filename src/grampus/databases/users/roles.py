@@ -17,6 +17,7 @@ from grampus.databases.users.decide_role_grants import (
     parse_names,
     render_names_sql,
     require_closed,
+    require_owned,
     require_there,
 )
 from grampus.databases.users.decide_roles import (
@@ -68,7 +69,7 @@ class DatabaseRoles:
     def plan_add(self, database: str, role: str, grants: Sequence[RoleGrant]) -> RoleOrder:
         """A new role. Raises UsageError for the name, RefusedError with code `name-taken`.
 
-        NotFoundError when there is no such schema or table.
+        NotFoundError when there is no such schema or table, and what `require_owned` raises.
         """
         record = self._users.running(database)
         require_role_name(role)
@@ -81,6 +82,7 @@ class DatabaseRoles:
                 f"Choose another name, or see `grampus db {taken[role]} list {database}`.",
                 code="name-taken",
             )
+        require_owned(record.spec.flavour, grants)
         _require_there(statements, grants)
         return RoleOrder(database=database, role=role, grants=tuple(grants))
 
@@ -96,12 +98,13 @@ class DatabaseRoles:
         """A role with these privileges and no others; None: it has just these.
 
         Raises NotFoundError, also for a schema or table, and RefusedError with code `own-role`,
-        `given-in-sql` or `not-closed`.
+        `given-in-sql` or `not-closed`, and what `require_owned` raises.
         """
         record = self._users.running(database)
         require_own(role)
         statements = self._statements(record)
         found = require_made(role, observe_roles(statements), database=database)
+        require_owned(record.spec.flavour, grants)
         _require_there(statements, grants)
         given = observe_given(statements, found)
         more, less = decide_missing(grants, given), decide_missing(given, grants)

@@ -19,7 +19,7 @@ from grampus.volumes.live import (
     parse_status,
 )
 from grampus.volumes.local_logs import ensure_local_directory
-from grampus.volumes.model import EncryptionName, VolumeSpec, WritePath
+from grampus.volumes.model import DEFAULT_JOURNAL_MEMORY_BYTES, VolumeSpec, WritePath
 
 NOT_BUILT = "it has not been built (`make setup` builds it)"
 # What `volumed ctl` ends with when no daemon listens.
@@ -42,8 +42,6 @@ MAX_SOCKET_PATH_LENGTH = 107
 # any number of CPUs (docs/proof/density.md). Being killed for memory would cost the volume, so the
 # limit lies far above: it only keeps a defect from taking the host's memory.
 BASE_MEMORY_LIMIT_BYTES = 896 * MIB
-# A journal holds at most 256 MiB, and as much again is on its way to the cluster.
-JOURNAL_MEMORY_BYTES = 2 * 256 * MIB
 # The index of the read cache, and what waits to be written to it and to the log on the host.
 CACHE_MEMORY_BYTES = (128 + 32) * MIB
 # LUKS2 lets Argon2id fill up to 1 GiB while the image is opened (libcryptsetup's default cost).
@@ -128,7 +126,7 @@ class Volumed:
                 *_key_binds(request.key_file),
             ),
             env={} if allocator is None else {"LD_PRELOAD": allocator},
-            limits=Limits(memory_bytes=memory_limit_bytes(write_path, request.volume.encryption)),
+            limits=Limits(memory_bytes=memory_limit_bytes(request.volume)),
             privileged=True,
             stop_timeout_s=STOP_TIMEOUT_S + _drain_timeout_s(write_path),
         )
@@ -337,11 +335,15 @@ def explain_probe(text: str) -> str | None:
     return None
 
 
-def memory_limit_bytes(write_path: WritePath, encryption: EncryptionName | None = None) -> int:
+def memory_limit_bytes(volume: VolumeSpec) -> int:
     """What a volumed may use."""
-    journal_bytes = 0 if write_path == "direct" else JOURNAL_MEMORY_BYTES
-    cache_bytes = CACHE_MEMORY_BYTES if write_path == "cache" else 0
-    key_bytes = 0 if encryption is None else KEY_DERIVATION_MEMORY_BYTES
+    # As much again as the journal holds is on its way to the cluster.
+    wanted_bytes = volume.journal_memory_bytes or 0
+    journal_bytes = 2 * max(wanted_bytes, DEFAULT_JOURNAL_MEMORY_BYTES)
+    if volume.write_path == "direct":
+        journal_bytes = 0
+    cache_bytes = CACHE_MEMORY_BYTES if volume.write_path == "cache" else 0
+    key_bytes = 0 if volume.encryption is None else KEY_DERIVATION_MEMORY_BYTES
     return BASE_MEMORY_LIMIT_BYTES + journal_bytes + cache_bytes + key_bytes
 
 
@@ -350,9 +352,15 @@ def _write_path_options(volume: VolumeSpec) -> tuple[str, ...]:
         case "direct":  # also known to a volumed that knows no other
             return ()
         case "journal":
-            return ("--write-path", "journal")
+            return ("--write-path", "journal", *_journal_memory_options(volume))
         case "cache":
-            return ("--write-path", "cache", "--max-lag-ms", str(volume.max_lag_ms))
+            lag = ("--max-lag-ms", str(volume.max_lag_ms))
+            return ("--write-path", "cache", *lag, *_journal_memory_options(volume))
+
+
+def _journal_memory_options(volume: VolumeSpec) -> tuple[str, ...]:
+    wanted_bytes = volume.journal_memory_bytes
+    return () if wanted_bytes is None else ("--journal-memory", str(wanted_bytes))
 
 
 def key_file_options(file: PurePosixPath | None) -> tuple[str, ...]:

@@ -36,6 +36,7 @@ class KeepingHost(FillingHost):
         self.executed: dict[str, str] = {}  # by daemon; none: it refuses to say
         self.purged: list[str] = []
         self.expiries: list[int] = []
+        self.refuses_purges = False
 
     def run(
         self,
@@ -71,6 +72,8 @@ class KeepingHost(FillingHost):
         statement, name = argv[-1], daemon.spec.name
         logs = self.logs.get(self.mount_of.get(name, ""), [])
         if match := re.fullmatch(r"PURGE BINARY LOGS TO '(.*)'", statement):
+            if self.refuses_purges:
+                return 1, "ERROR 1205 (HY000) at line 1: Lock wait timeout exceeded"
             self.purged.append(match[1])
             logs[:] = logs[[log[0] for log in logs].index(match[1]) :]
             return 0, ""

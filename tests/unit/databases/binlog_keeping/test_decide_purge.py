@@ -13,6 +13,7 @@ from grampus.databases.binlog_keeping.decide_purge import (
     Need,
     decide_expiry_s,
     decide_purge,
+    decide_unattended_s,
     find_first_needed,
 )
 from grampus.databases.replicas.gtid_sets import parse_gtid_set
@@ -153,3 +154,18 @@ def test_a_replica_needs_logs_from_the_first_transaction_that_it_lacks(
     assert find_first_needed(names, parse_gtid_set("mysql", executed), previous.__getitem__) == (
         first
     )
+
+
+@pytest.mark.parametrize(
+    ("expire_s", "share_bytes", "is_replica", "expected_s"),
+    [
+        (80, 1280 * MIB, False, 80),
+        (80, 1280 * MIB, True, 640),  # its own may be the only copy of what its primary lost
+        (60, 256 * MIB, True, 300),
+        (7 * 86400, 1280 * MIB, True, 7 * 86400),
+    ],
+)
+def test_a_replica_alone_keeps_its_own_logs_longer(
+    expire_s: int, share_bytes: int, is_replica: bool, expected_s: int
+) -> None:
+    assert decide_unattended_s(expire_s, share_bytes, is_replica=is_replica) == expected_s

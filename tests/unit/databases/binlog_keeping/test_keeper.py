@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from grampus.core.units import MIB
+from grampus.core.units import GIB, MIB
 from grampus.databases.controller.due_jobs import ControllerEvent
 
 from .keeping_world import KeepingWorld
@@ -169,4 +169,37 @@ def test_a_look_shows_who_keeps_what(world: KeepingWorld) -> None:
     assert seen is not None
     assert (len(seen.logs), seen.size_bytes, seen.room.share_bytes) == (4, 32 * MIB, SHARE)
     assert [(held.need.name, held.size_bytes) for held in seen.held] == [("demo-r1", 16 * MIB)]
+    assert world.server.purged == []
+
+
+def test_the_guard_deletes_what_nobody_needs_before_it_closes_a_database(
+    world: KeepingWorld,
+) -> None:
+    world.write_logs(40, size=8 * MIB, apart_s=1)
+    world.use(10 * GIB - 100 * MIB)
+    assert told(world.look()) == []
+    assert world.server.purged == ["binlog.000025"]
+    assert not world.is_read_only()
+    assert told(world.look()) == [("read-only", "warning")], "there is still no room"
+    assert world.is_read_only()
+
+
+def test_the_guard_says_when_a_retention_gives_way(world: KeepingWorld) -> None:
+    world.service().set_retention("demo", 24 * HOUR)
+    world.write_logs(40, size=8 * MIB, apart_s=1)
+    world.use(10 * GIB - 100 * MIB)
+    assert told(world.look()) == [("retention-cut", "warning")]
+
+
+@pytest.mark.parametrize("what", ["archive", "replica", "server", "full"])
+def test_the_guard_asks_nobody_and_closes_in_time(world: KeepingWorld, what: str) -> None:
+    world.write_logs(40, size=8 * MIB, apart_s=1)
+    world.use(10 * GIB - (4 if what == "full" else 100) * MIB)
+    if what == "archive":
+        world.archive_to(39)
+    if what == "replica":
+        world.add_replica("demo-r1", 400)
+    if what == "server":
+        world.server.refuses_purges = True
+    assert told(world.look()) == [("read-only", "warning")]
     assert world.server.purged == []

@@ -12,7 +12,12 @@ from grampus.ceph.migrations import RbdMigrations
 from grampus.core.errors import GrampusError
 from grampus.core.units import GIB, MIB
 from grampus.databases.credentials import CredentialFiles
-from grampus.databases.model import DatabaseRecord, DatabaseSpec, TrashedDatabase
+from grampus.databases.model import (
+    DatabaseRecord,
+    DatabaseSpec,
+    LeftInstance,
+    TrashedDatabase,
+)
 from grampus.databases.rebuild.noting import RecordsNoting
 from grampus.databases.rebuild.rebuilding import Rebuilt, StateRebuild
 from grampus.databases.records import DatabaseRecords
@@ -163,6 +168,57 @@ def test_a_lost_state_is_the_same_again(grampus: Grampus) -> None:
     assert rebuilt.plan.names("database") == ["shop", "store"]
     assert (rebuilt.plan.conflicts, rebuilt.without_passwords, rebuilt.unfinished) == ([], [], [])
     assert grampus.rebuild().plan.records == []
+
+
+def left(name: str, host: str) -> LeftInstance:
+    spec = database(name).spec.model_copy(update={"host": host})
+    return LeftInstance(spec=spec, left_at=NOW)
+
+
+def test_what_a_database_left_on_lost_hosts_is_the_same_again(grampus: Grampus) -> None:
+    grampus.add("shop")
+    grampus.add("store", image_id="bb")
+    grampus.note()
+    grampus.databases.put_left(left("shop", "h2"))
+    grampus.databases.put_left(left("shop", "h3"))
+    assert grampus.note() == 1, "it is noted on the image of its database"
+    assert grampus.note() == 0
+    before = grampus.remembered()
+    grampus.lose_state()
+    assert grampus.rebuild().plan.conflicts == []
+    assert grampus.remembered() == before
+    assert [one.key for one in grampus.databases.all_left()] == ["h2/shop", "h3/shop"]
+    grampus.note()
+    assert grampus.note() == 0
+
+
+def test_what_was_cleared_away_on_a_host_is_not_found_again(grampus: Grampus) -> None:
+    grampus.add("shop")
+    for host in ("h2", "h3"):
+        grampus.databases.put_left(left("shop", host))
+    grampus.note()
+    grampus.databases.remove_left(left("shop", "h2"))
+    assert grampus.note() == 1
+    grampus.lose_state()
+    grampus.rebuild()
+    assert [one.key for one in grampus.databases.all_left()] == ["h3/shop"]
+
+
+def test_another_change_keeps_what_was_left_in_the_note(grampus: Grampus) -> None:
+    grampus.add("shop")
+    grampus.databases.put_left(left("shop", "h2"))
+    grampus.note()
+    grampus.databases.change("shop", last_rollback="x")
+    assert grampus.note() == 1
+    grampus.lose_state()
+    grampus.rebuild()
+    assert [one.key for one in grampus.databases.all_left()] == ["h2/shop"]
+
+
+def test_what_a_deleted_database_left_has_no_image(grampus: Grampus) -> None:
+    grampus.databases.put_left(left("gone", "h2"))
+    assert grampus.note() == 0
+    assert grampus.note() == 0
 
 
 def test_the_trash_is_the_same_again(grampus: Grampus) -> None:

@@ -16,6 +16,7 @@ from grampus.ceph.migrations import RbdMigrations
 from grampus.ceph.state_note import StateWatch
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.progress import SilentProgress
+from grampus.databases.rebuild.decide_noting import NotedRecords
 from grampus.databases.rebuild.decide_reconcile import decide_reconcile
 from grampus.databases.rebuild.rebuilding import Reconciled, StateRebuild
 from grampus.state.backup import back_up_state
@@ -358,3 +359,20 @@ def test_records_that_no_image_tells_of_stay() -> None:
     lab = StoredRecord(kind="lab", name="shop", body={"x": 1})
     plan = decide_reconcile(LAB, [], [lab], {})
     assert plan.removed == []
+
+
+def test_what_was_left_on_a_lost_host_stays_until_it_is_cleared_away() -> None:
+    """An earlier release noted none of it: an image that is silent of it proves nothing."""
+    body = {
+        "spec": database("shop").spec.model_dump(mode="json"),
+        "left_at": "2026-11-22T05:00:00Z",
+    }
+    left = StoredRecord(kind="left-instance", name="h2/shop", body=body)
+    known = [_stored("volume", "shop"), _stored("database", "shop")]
+    silent = NotedRecords(lab=LAB, records=tuple(known)).model_dump_json()
+    plan = decide_reconcile(LAB, [_image("shop", noted=silent)], [*known, left], {})
+    assert plan.removed == []
+    telling = NotedRecords(lab=LAB, records=(*known, left)).model_dump_json()
+    plan = decide_reconcile(LAB, [_image("shop", noted=telling)], known, {})
+    assert plan.changed == [left]
+    assert plan.names(plan.changed) == ["shop"]

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError, UsageError
@@ -13,6 +16,7 @@ from grampus.databases.users.decide_role_grants import (
     quote,
     render_grants,
     render_names_sql,
+    require_owned,
     require_there,
 )
 
@@ -78,6 +82,52 @@ def test_what_cannot_be_given_is_refused(text: str, error: type[GrampusError], c
         parse_grant(text)
     assert caught.value.code == code
     assert caught.value.remedy
+
+
+def lacked_by_the_owner() -> list[str]:
+    """What the second table of SECURITY.md names, for either server."""
+    text = (Path(__file__).parents[4] / "SECURITY.md").read_text()
+    table = text.partition("The owner does not have:")[2].partition("\n- ")[0]
+    return sorted(set(re.findall(r"`([A-Z_ ]+)`", table)) - {"RELOAD"})
+
+
+@pytest.mark.parametrize("privilege", lacked_by_the_owner())
+def test_what_the_owner_has_not_is_given_to_no_role(privilege: str) -> None:
+    for text in (
+        f"{privilege} ON *.*",
+        f"select, {privilege.lower()} ON *.*",
+        f"{privilege} ON shop",
+        f"ALL, {privilege} ON shop.orders",
+    ):
+        with pytest.raises(RefusedError) as caught:
+            parse_grant(text)
+        assert caught.value.code == "too-much"
+
+
+def test_the_table_of_what_the_owner_has_not_is_read() -> None:
+    assert {"SUPER", "BINLOG ADMIN", "CONNECTION_ADMIN", "SYSTEM_USER"} <= {*lacked_by_the_owner()}
+
+
+def test_reload_is_given_where_the_owner_has_it() -> None:
+    grants = [parse_grant("SELECT, RELOAD ON *.*")]
+    require_owned("mariadb", grants)
+    with pytest.raises(RefusedError, match="reset the binary logs") as caught:
+        require_owned("mysql", grants)
+    assert caught.value.code == "too-much"
+    require_owned("mysql", [parse_grant("FLUSH_TABLES ON *.*")])  # what the remedy names
+
+
+def test_narrow_rights_are_mysqls() -> None:
+    grants = [parse_grant("PROCESS, FLUSH_TABLES, SHOW_ROUTINE ON *.*")]
+    require_owned("mysql", grants)
+    assert render_grants("mysql", "`r`", grants) == [
+        "GRANT PROCESS, FLUSH_TABLES, SHOW_ROUTINE ON *.* TO `r`"
+    ]
+    with pytest.raises(UsageError, match="MariaDB has no privilege named 'FLUSH_TABLES'"):
+        require_owned("mariadb", grants)
+    with pytest.raises(UsageError) as caught:
+        parse_grant("FLUSH_TABLES ON shop")
+    assert caught.value.code == "wrong-level"
 
 
 def test_a_misspelt_privilege_gets_a_suggestion() -> None:

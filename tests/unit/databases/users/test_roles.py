@@ -290,3 +290,15 @@ def test_a_wide_role_can_be_changed_too(world: World) -> None:
     assert order is not None
     assert [one.shown for one in order.grants] == ["PROCESS ON *.*"]
     assert [one.shown for one in order.taken] == ["SHOW VIEW ON *.*"]
+
+
+def test_no_role_lets_its_users_reset_binary_logs(world: World) -> None:
+    with_user(world)
+    reload_grant = [parse_grant("RELOAD ON *.*")]
+    with pytest.raises(RefusedError) as caught:
+        roles(world).add("demo", "desk", reload_grant)
+    assert caught.value.code == "too-much"
+    roles(world).add("demo", "desk", GRANTS)
+    with pytest.raises(RefusedError):
+        roles(world).change("demo", "desk", [*GRANTS, *reload_grant])
+    assert [role.name for role in roles(world).all("demo")].count("desk") == 1

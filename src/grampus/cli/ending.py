@@ -1,0 +1,76 @@
+"""What commands do at their end: warn, and remove old operations and unneeded binary logs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+
+from grampus.cli.composition.lab import LabSession
+from grampus.cli.composition.session import Session
+from grampus.core.errors import GrampusError
+from grampus.databases.catalogue import KIND_PREFIX
+from grampus.state.home_space import HOME_FULL
+from grampus.state.locks import hold_lock
+from grampus.state.retention import ROWS_OF_A_COMMAND, OperationRetention, parse_kept_days
+
+
+def forget_operations(session: Session) -> None:
+    """Remove a few old operations from the history (see `serve_history.py`). A failure is told,
+    and is no failure of the command.
+    """
+    try:
+        days = parse_kept_days(os.environ)
+        retention = OperationRetention(session.store, session.lab_name, session.clock)
+        if retention.is_due():
+            # What it takes is imported once a day.
+            names = import_module("grampus.cli.composition.names")
+            names.histories(session).forget(days, most=ROWS_OF_A_COMMAND)
+    except GrampusError as error:
+        session.progress.note(f"Old operations stay in the history: {error}")
+
+
+@contextmanager
+def telling_of_space(session: LabSession) -> Iterator[None]:
+    """Warn at the end that GRAMPUS_HOME has little room, unless the command failed for that."""
+    try:
+        yield
+    except GrampusError as error:
+        if error.code == HOME_FULL:
+            session.forget_space_warning()
+        raise
+    finally:
+        session.warn_of_space()
+
+
+def controller_lock(lab: str) -> str:
+    """The name of the lock that `grampus serve` holds."""
+    return f"serve.{lab}"
+
+
+def keep_touched_binlogs(session: Session) -> None:
+    """What `grampus serve` would do, if it does not run, for the databases that were changed.
+
+    MySQL knows no bound of space: without this, its logs would go by their age alone. A failure is
+    told, and is no failure of the command.
+    """
+    names = session.journal.begun(session.lab_name, kind_prefix=KIND_PREFIX)
+    try:
+        if names and not _is_served(session):
+            # What it takes is imported by commands that change something.
+            import_module("grampus.cli.binlog_documents").keep_binlogs(session, names)
+    except GrampusError as error:
+        session.progress.note(f"Binary logs of {', '.join(names)} were not looked at: {error}")
+
+
+def _is_served(session: Session) -> bool:
+    """Whether a controller runs, which looks after all databases and remembers more of them."""
+    lock = controller_lock(session.lab_name)
+    try:
+        with hold_lock(session.home, lock, session.clock, shared=True, timeout_s=0.0):
+            return False
+    except GrampusError as error:
+        if error.code != "busy":
+            raise
+        return True

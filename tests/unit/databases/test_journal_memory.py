@@ -1,0 +1,49 @@
+"""The memory that the journal of a database's volume may take: asked for, kept, changed, undone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from grampus.core.errors import UsageError
+from grampus.databases.changes import SET_WRITE_PATH
+from grampus.databases.clones.decide_clone import CloneRequest, decide_clone_request
+
+from .world import World
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    yield made
+    made.close()
+
+
+def test_the_memory_of_the_journal_is_that_of_its_volume(world: World) -> None:
+    world.create(write_path="journal", journal_memory_bytes=32 << 20)
+    assert world.volumes.get("demo").spec.journal_memory_bytes == 32 << 20
+    world.service().set_write_path("demo", None, journal_memory_bytes=64 << 20)
+    assert world.volumes.get("demo").spec.journal_memory_bytes == 64 << 20
+    assert world.service().get("demo").spec.journal_memory_bytes == 64 << 20
+    request = decide_clone_request(
+        CloneRequest("demo", "copy"), world.service().get("demo").spec, snapshot_bytes=None
+    )
+    assert request.journal_memory_bytes == 64 << 20
+    with pytest.raises(UsageError, match="has no journal"):
+        world.create("other", write_path="direct", journal_memory_bytes=64 << 20)
+
+
+def test_a_change_of_the_journals_memory_that_fails_is_undone(world: World) -> None:
+    world.create(write_path="journal")
+    change = world.service().plan_write_path("demo", None, journal_memory_bytes=64 << 20)
+    assert change is not None
+    steps = SET_WRITE_PATH.build(world.service().operations.ports, change)
+    for step in steps[:-1]:
+        step.apply()
+    for step in reversed(steps):
+        if step.undo is not None:
+            step.undo()
+    assert world.volumes.get("demo").spec.journal_memory_bytes is None
+    assert world.service().get("demo").spec.journal_memory_bytes is None
