@@ -11,7 +11,7 @@ from grampus.core.errors import UsageError
 from grampus.databases.changes import SET_WRITE_PATH
 from grampus.databases.clones.decide_clone import CloneRequest, decide_clone_request
 
-from .world import World
+from .world import World, database_events
 
 
 @pytest.fixture
@@ -47,3 +47,12 @@ def test_a_change_of_the_journals_memory_that_fails_is_undone(world: World) -> N
             step.undo()
     assert world.volumes.get("demo").spec.journal_memory_bytes is None
     assert world.service().get("demo").spec.journal_memory_bytes is None
+
+
+def test_the_history_says_what_became_of_the_bounds(world: World) -> None:
+    world.create(write_path="journal")
+    world.service().set_write_path("demo", None, journal_memory_bytes=64 << 20)
+    world.service().set_write_path("demo", "cache", max_lag_ms=50)
+    said = [event.what for event in database_events(world).of("demo")]
+    assert any("journal; now journal, at most 64 MiB of memory" in one for one in said)
+    assert any(one.endswith(": journal to cache") for one in said)

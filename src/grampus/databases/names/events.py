@@ -18,6 +18,8 @@ from grampus.databases.names.trash_steps import RESTORE
 from grampus.databases.records import DatabaseRecords, render_labels
 from grampus.state.history import JournaledOperation, OperationHistory
 from grampus.state.warnings import KeptWarning, WarningHistory
+from grampus.volumes.model import DEFAULT_MAX_LAG_MS
+from grampus.volumes.write_paths import describe_write_path
 
 VOLUME_PREFIX = "volume."
 _SECRET_WORDS = ("password", "passphrase", "secret", "key", "token")
@@ -141,6 +143,24 @@ def names_in(spec: Mapping[str, Any]) -> tuple[str, str]:
     return spec["spec"]["name"], spec["new_name"]
 
 
+def _describe_written(spec: Mapping[str, Any], changed: Mapping[str, Any]) -> str:
+    """A change of the write path; of what bounds it, where the path stays."""
+    former = spec["former"]
+    if former != changed["write_path"]:
+        return f"{former} to {changed['write_path']}"
+    was = describe_write_path(
+        former,
+        spec.get("former_max_lag_ms", DEFAULT_MAX_LAG_MS),
+        spec.get("former_journal_memory_bytes"),
+    )
+    now = describe_write_path(
+        former,
+        changed.get("max_lag_ms", DEFAULT_MAX_LAG_MS),
+        changed.get("journal_memory_bytes"),
+    )
+    return f"{was}; now {now}"
+
+
 def _describe(spec: Mapping[str, Any], kind: str) -> str:
     """What there is to say of an operation beyond its kind; nothing of what cannot be read."""
     inner = spec.get("spec")
@@ -157,7 +177,7 @@ def _describe(spec: Mapping[str, Any], kind: str) -> str:
         case "db.trash" if "expires_at" in spec:
             return f"into the trash until {spec['expires_at'][:10]}"
         case "db.set" if "changed" in spec and "former" in spec:
-            return f"{spec['former']} to {spec['changed']['write_path']}"
+            return _describe_written(spec, spec["changed"])
         case "db.snapshot" | "volume.snapshot" | "db.rollback" | "volume.rollback" if (
             "snapshot" in spec
         ):
