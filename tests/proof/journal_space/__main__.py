@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TextIO
 
 from tests.proof.journal_space.page import Found, decide_misses, render_page
 from tests.proof.journal_space.samples import OsdSpace, Sample, count_pairs, parse_osds
@@ -31,6 +31,8 @@ HOST, POOL = "h1", "databases"
 SIZE, WRITTEN = "4G", "128m"
 VOLUMES, LOAD_S, RATE = 10, 3600, 20
 LOOK_EVERY_S, REST_S = 300.0, 60.0
+# fio lays its files out first.
+LATEST_S = 900.0
 COMPACT_TIMEOUT_S = 600.0
 
 
@@ -75,14 +77,19 @@ def measure(command_line: CommandLine, volumes: int, load_s: int, rate: int) -> 
         return sample
 
     before, during = look("before"), []
-    process = start_load(machine, directories, load_s, rate)
-    loaded_s = time.monotonic()
-    while process.poll() is None:
-        if time.monotonic() - loaded_s < LOOK_EVERY_S * (len(during) + 1):
-            time.sleep(1)
-        else:
-            during.append(look(f"{LOOK_EVERY_S * (len(during) + 1) / 60:.0f} min"))
-    said, _ = process.communicate()
+    # Into a file: fio says more than a pipe holds, and nobody reads until it has ended.
+    with (DIRECTORY / "fio.json").open("w+", encoding="utf-8") as told:
+        process = start_load(machine, directories, load_s, rate, told)
+        loaded_s = time.monotonic()
+        while process.poll() is None:
+            elapsed_s = time.monotonic() - loaded_s
+            assert elapsed_s < load_s + LATEST_S, "fio does not end"
+            if elapsed_s < LOOK_EVERY_S * (len(during) + 1):
+                time.sleep(1)
+            else:
+                during.append(look(f"{LOOK_EVERY_S * (len(during) + 1) / 60:.0f} min"))
+        told.seek(0)
+        said = told.read()
     assert process.returncode == 0, said[-2000:]
     writes = {
         job["jobname"]: job["write"]["total_ios"]
@@ -113,9 +120,13 @@ def measure(command_line: CommandLine, volumes: int, load_s: int, rate: int) -> 
 
 
 def start_load(
-    machine: LabMachine, directories: Mapping[str, str], load_s: int, rate: int
-) -> subprocess.Popen[str]:
-    """fio, with a job and a file for each volume."""
+    machine: LabMachine,
+    directories: Mapping[str, str],
+    load_s: int,
+    rate: int,
+    told: TextIO,
+) -> subprocess.Popen[bytes]:
+    """fio, with a job and a file for each volume; what it found goes to `told`."""
     options = {
         "ioengine": "psync",
         "rw": "randwrite",
@@ -131,9 +142,7 @@ def start_load(
     for name, directory in directories.items():
         argv += [f"--name={name}", f"--filename={directory}/written"]
         argv += [f"--{option}={value}" for option, value in options.items()]
-    return subprocess.Popen(
-        machine.argv(*argv), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+    return subprocess.Popen(machine.argv(*argv), stdout=told, stderr=subprocess.STDOUT)
 
 
 def observe_osds(machine: LabMachine) -> dict[int, OsdSpace]:

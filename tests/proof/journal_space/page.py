@@ -68,7 +68,8 @@ def render_page(found: Found) -> str:
         f"{MOST_PAIRS_DRAINED} in a drained journal, one for each of its objects.",
         "- *OMAP*: what the OSD estimates for the pairs of all objects (`ceph osd df`).",
         "- *database*: all files of the OSD's database, its log included "
-        "(`db_used_bytes` of `perf dump bluefs`). A database gives space back when it compacts.",
+        "(`db_used_bytes` of `perf dump bluefs`). RocksDB writes up to 1 GiB of that log before it "
+        "begins anew (`max_total_wal_size`), and gives space back when it compacts.",
         "",
         "| when | pairs, median | pairs, most | OMAP of an OSD, most | database of an OSD, most |",
         "|---|---:|---:|---:|---:|",
