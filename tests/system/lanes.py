@@ -71,6 +71,10 @@ LANES = (
             "matrix_runs",  # 110
             "guest_runs",  # exhaustive
             "fio_on_images",  # 70
+            "backup_places",  # 65
+            "certificates",  # 65
+            "live_changes",  # 60
+            "snapshots",  # 45
             "volumed_journal",  # 85
             "volumed_faults",  # 75
             "volumed_data",  # 65
@@ -98,10 +102,6 @@ LANES = (
             "backup",  # 90
             "replicas",  # 75
             "databases_interrupted",  # 70
-            "backup_places",  # 65
-            "certificates",  # 65
-            "live_changes",  # 60
-            "snapshots",  # 45
             "guide",  # exhaustive
             "every_step",  # exhaustive
             "ten_databases",  # exhaustive
