@@ -10,6 +10,7 @@ import struct
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO
 
 from grampus.core.errors import GrampusError
 from grampus.hosts.loop_scripts import ATTACH_LOOP, LIST_LOOPS
@@ -20,6 +21,8 @@ _LOOP_GET_STATUS64 = 0x4C05
 _LOOP_INFO64_LENGTH = 232
 _REFERENCE_OFFSET = 56
 _REFERENCE_LENGTH = 64
+# There is no such device, or it has no file any more.
+_NO_LOOP = frozenset({errno.ENOENT, errno.ENODEV, errno.ENXIO})
 WRITE_BACK = "write back"  # the kernel's word for a device whose flushes are passed on
 _PASS_FLUSHES = f'[ "$(cat "$1")" = "{WRITE_BACK}" ] || echo "{WRITE_BACK}" > "$1"; cat "$1"'
 
@@ -231,27 +234,42 @@ def order_loops(loops: Iterable[AttachedLoop], below: Collection[str]) -> list[A
     return sorted(found, key=lambda loop: loop.device in below)
 
 
-def observe_attached_loops() -> list[AttachedLoop]:
-    """Every loop device of this machine that has a file, whoever attached it."""
+def observe_attached_loops(
+    blocks: Path = Path("/sys/block"), devices: Path = Path("/dev")
+) -> list[AttachedLoop]:
+    """Every loop device of this machine that has a file, whoever attached it.
+
+    Its status is asked of the file system below. Of one whose server has died, the answer depends
+    on how far that has come (ENOTCONN, ECONNABORTED, ECANCELED, EIO): the device is there all the
+    same. Raises OSError when a device cannot be opened.
+    """
     found = []
-    for attached in sorted(Path("/sys/block").glob("loop*/loop")):
-        device = Path("/dev") / attached.parent.name
-        info, file = bytearray(_LOOP_INFO64_LENGTH), ""
+    for attached in sorted(blocks.glob("loop*/loop")):
+        device = devices / attached.parent.name
+        info = bytearray(_LOOP_INFO64_LENGTH)
         try:
             file = (attached / "backing_file").read_text().strip()
             with device.open("rb") as stream:
-                fcntl.ioctl(stream, _LOOP_GET_STATUS64, info)
+                answer = _ask(stream, info)
         except OSError as error:
-            if error.errno in (errno.ENOENT, errno.ENODEV, errno.ENXIO):
+            if error.errno in _NO_LOOP:
                 continue  # detached meanwhile
-            if error.errno not in (errno.ENOTCONN, errno.ECONNABORTED, errno.EIO):
-                raise
-            found.append(AttachedLoop(str(device), file, None, None))
+            raise
+        if answer in _NO_LOOP:
             continue
-        reference = parse_loop_reference(bytes(info))
-        file_id = parse_loop_file_id(bytes(info))
+        reference = parse_loop_reference(bytes(info)) if answer == 0 else None
+        file_id = parse_loop_file_id(bytes(info)) if answer == 0 else None
         found.append(AttachedLoop(str(device), file, reference, file_id))
     return found
+
+
+def _ask(device: BinaryIO, info: bytearray) -> int:
+    """Read the status of an open loop device into `info`; 0 or the error's number."""
+    try:
+        fcntl.ioctl(device, _LOOP_GET_STATUS64, info)
+    except OSError as error:
+        return error.errno or errno.EIO
+    return 0
 
 
 def parse_loop_reference(loop_info64: bytes) -> str:

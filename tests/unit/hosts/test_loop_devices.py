@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -12,6 +15,7 @@ import pytest
 
 from grampus.core.errors import GrampusError
 from grampus.hosts.loop_devices import (
+    AttachedLoop,
     FilePart,
     ensure_loop_capacity,
     ensure_loop_device,
@@ -19,6 +23,7 @@ from grampus.hosts.loop_devices import (
     find_loop_device,
     find_loop_device_below,
     is_detached,
+    observe_attached_loops,
     parse_loop_reference,
 )
 from grampus.hosts.loop_scripts import ATTACH_LOOP, LIST_LOOPS
@@ -291,3 +296,44 @@ def test_device_that_cannot_be_asked_is_not_left_out(tmp_path: Path, is_gone: bo
         assert json.loads(listed.stdout) == {"loopdevices": []}
     else:
         assert listed.returncode != 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_there"),
+    [
+        (errno.ENXIO, False),
+        (errno.ENODEV, False),
+        # What a file says whose FUSE server is dying or dead; the last stands for any other.
+        (errno.ENOTCONN, True),
+        (errno.ECONNABORTED, True),
+        (errno.ECANCELED, True),
+        (errno.EIO, True),
+        (errno.ESHUTDOWN, True),
+    ],
+)
+def test_a_device_over_a_dead_file_is_still_a_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: int, is_there: bool
+) -> None:
+    attached = tmp_path / "block/loop7/loop"
+    attached.mkdir(parents=True)
+    (attached / "backing_file").write_text("/data/exports/demo/image\n")
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev/loop7").write_bytes(b"")
+
+    def ioctl(*_: object) -> int:
+        raise OSError(answer, os.strerror(answer))
+
+    monkeypatch.setattr(fcntl, "ioctl", ioctl)
+    found = observe_attached_loops(tmp_path / "block", tmp_path / "dev")
+    device = AttachedLoop(str(tmp_path / "dev/loop7"), "/data/exports/demo/image", None, None)
+    assert found == ([device] if is_there else [])
+
+
+def test_a_device_that_cannot_be_opened_is_an_error(tmp_path: Path) -> None:
+    attached = tmp_path / "block/loop7/loop"
+    attached.mkdir(parents=True)
+    (attached / "backing_file").write_text("/data/exports/demo/image\n")
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev/loop7").symlink_to("loop7")  # ELOOP stands for any failure
+    with pytest.raises(OSError, match="symbolic links"):
+        observe_attached_loops(tmp_path / "block", tmp_path / "dev")
