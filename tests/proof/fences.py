@@ -68,7 +68,7 @@ class Fences:
             look.judgement,
             classify_fence(times),
             again.judgement,
-            classify_late_writes(again.cut),
+            classify_late_writes(look.judgement, again.cut),
         )
         return record_look(
             crash,

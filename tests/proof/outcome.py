@@ -108,9 +108,13 @@ def classify_fence(times: FenceTimes) -> Judgement:
     return Judgement("violated", tuple(reasons)) if reasons else Judgement("kept")
 
 
-def classify_late_writes(again: Cut) -> Judgement:
-    """A second look at what a new owner took over: nothing of the old one may have come since."""
-    if not again.unflushed_kept:
+def classify_late_writes(first: Judgement, again: Cut) -> Judgement:
+    """A second look at what a new owner took over: nothing of the old one may have come since.
+
+    After a first look that found a promise broken, the second one begins where the first did, so
+    what it counts was there before.
+    """
+    if first.verdict == "violated" or not again.unflushed_kept:
         return Judgement("kept")
     return Judgement("violated", (f"{again.unflushed_kept} writes came in after the takeover",))
 
