@@ -23,7 +23,7 @@ pub(crate) enum Fault {
     TrimUnapplied,
     /// Ring space is used again before the record that frees it is durable.
     ReuseBeforeRecord,
-    /// A slot is freed of frames that no durable record has let go of.
+    /// A slot is freed of frames that are not before the tail of a durable record.
     FreeUnrecorded,
     /// A finished apply frees its range, whatever the range holds by then.
     FreeOnOldApply,

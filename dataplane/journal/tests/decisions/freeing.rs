@@ -32,7 +32,7 @@ fn a_drained_journal_keeps_no_small_frames_in_the_cluster() {
     durable(&mut bench, 2, 8192); // not a small one
     bench.at(ms(1000));
     bench.handle(Event::ImageFlushed(Ok(())));
-    assert_eq!(bench.frees(), [], "no durable record lets go of it yet");
+    assert_eq!(bench.frees(), [], "the tail of the durable record is before it");
     bench.handle(Event::Recorded(Ok(())));
     assert_eq!(bench.frees(), [(0, 20480)]);
     assert!(bench.journal.is_freeing());

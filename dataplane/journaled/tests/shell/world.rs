@@ -406,7 +406,7 @@ impl State {
             return Err(Failure::Fenced);
         }
         let record = Record::decode(self.record.as_ref().unwrap()).unwrap();
-        assert!(before <= record.tail, "what the record has not let go of is freed");
+        assert!(before <= record.tail, "a slot is freed behind the tail of the record");
         self.freed.push((slot, before));
         Ok(())
     }

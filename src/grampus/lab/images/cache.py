@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from importlib import import_module
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -24,7 +25,6 @@ from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError, RefusedError, not_found
 from grampus.core.failpoints import failpoint
 from grampus.core.progress import Progress
-from grampus.lab.images.builder import build_root
 from grampus.lab.images.definition import Flavour, ImageDefinition, load_definitions
 from grampus.lab.images.failure import (
     decide_disk_shortage,
@@ -202,7 +202,9 @@ class HostImages:
         log_file = images_dir / f"{definition.name}-build.log"
         final = images_dir / definition.image_id
         try:
-            root = build_root(definition, building, log_file, progress)
+            # What builds is imported where something is built: every command on a lab is here.
+            builder = import_module("grampus.lab.images.builder")
+            root: Path = builder.build_root(definition, building, log_file, progress)
             record = self._describe(definition, root)
             write_atomically(building / RECORD_FILE, record.model_dump_json(indent=2).encode())
             failpoint("host-image.before-rename")
