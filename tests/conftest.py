@@ -11,8 +11,8 @@ import pytest
 from hypothesis import settings
 
 from tests.system.command_line import CommandLine
+from tests.system.exclusive_tests import LOCKS_VARIABLE, lock_of_test
 from tests.system.exerciser import build_exerciser
-from tests.system.quiet_turns import TURNS_VARIABLE, turn
 
 # Started in the background of a shell, we ignore Ctrl-C, and so would every process that a test
 # starts and interrupts.
@@ -26,10 +26,10 @@ settings.load_profile("shared-machine")
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # to wait is no part of the time that a test may take
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """One lane waits for the other when a test is to be alone."""
-    turns = os.environ.get(TURNS_VARIABLE)
-    if turns is None:
+    locks = os.environ.get(LOCKS_VARIABLE)
+    if locks is None:
         return (yield)
-    with turn(Path(turns), alone=item.get_closest_marker("alone") is not None):
+    with lock_of_test(Path(locks), alone=item.get_closest_marker("alone") is not None):
         return (yield)
 
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from types import FrameType
 
 from tests.system.command_line import CHECKOUT, HOME_NAME_VARIABLE
-from tests.system.quiet_turns import TURNS_VARIABLE
+from tests.system.exclusive_tests import LOCKS_VARIABLE
 
 BUILD = CHECKOUT / "build"
 # A lane without a line for so long says what it is at.
@@ -130,7 +130,7 @@ class RunningLane:
             env={
                 **os.environ,
                 HOME_NAME_VARIABLE: lane.home_name,
-                TURNS_VARIABLE: str(logs / "turns"),
+                LOCKS_VARIABLE: str(logs / "locks"),
                 "PYTHONUNBUFFERED": "1",
             },
             stdin=subprocess.DEVNULL,

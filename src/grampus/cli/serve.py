@@ -14,7 +14,7 @@ from grampus.cli.app import EXIT_FAILED, command
 from grampus.cli.composition.lab import KeptFleet
 from grampus.cli.composition.names import warning_history
 from grampus.cli.composition.session import Session
-from grampus.cli.ending import controller_lock
+from grampus.cli.housekeeping import controller_lock
 from grampus.cli.nouns import app
 from grampus.cli.options import FORMAT_DEFAULT, LAB_DEFAULT, DryRunOption, FormatOption, LabOption
 from grampus.cli.output import OutputFormat, show_plan

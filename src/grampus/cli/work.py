@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from importlib import import_module
 
 from grampus.cli.composition.session import Session
-from grampus.cli.ending import forget_operations, keep_touched_binlogs, telling_of_space
+from grampus.cli.housekeeping import forget_operations, keep_touched_binlogs, telling_of_space
 from grampus.cli.noting import note_records
 from grampus.core.errors import GrampusError
 from grampus.databases.service import DatabaseService

@@ -16,7 +16,7 @@ from grampus.core.clock import Clock, wait_until
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.streams import ByteReader, ByteWriter
 from grampus.hosts.cgroups import Cgroups
-from grampus.hosts.mapped_owners import explain_unmapped
+from grampus.hosts.idmapped_mounts import explain_unmapped
 from grampus.hosts.mounts import ensure_overlay, ensure_unmounted_below
 from grampus.hosts.oci_config import (
     BlockDevice,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from grampus.hosts.mapped_owners import decide_user, mapped_binds, render_hooks
+from grampus.hosts.idmapped_mounts import decide_user, mapped_binds, render_hooks
 from grampus.hosts.port import BlockLimit, DaemonSpec, Limits
 from grampus.hosts.seccomp import render_seccomp
 

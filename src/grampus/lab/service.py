@@ -46,7 +46,7 @@ from grampus.lab.network import (
     observe_used_networks,
     set_host_link,
 )
-from grampus.lab.network_turn import NetworkTurn
+from grampus.lab.network_lock import NetworkLock
 from grampus.lab.osd_set import OsdSet, find_osd_sets
 from grampus.lab.osd_set_service import OsdSetService
 from grampus.lab.teardown import LabTeardown
@@ -175,7 +175,7 @@ class LabService:
         *,
         effective_uid: Callable[[], int] = os.geteuid,
         used_networks: Callable[[], list[IPv4Network]] = observe_used_networks,
-        network_turn: NetworkTurn | None = None,
+        network_lock: NetworkLock | None = None,
     ) -> None:
         self.name = require_name("lab", name)
         # The mount table knows real paths only: through a symbolic link no mount of ours would
@@ -183,7 +183,7 @@ class LabService:
         self._home = Home(home.root.resolve())
         self._effective_uid = effective_uid
         self._used_networks = used_networks
-        self._network_turn = network_turn or NetworkTurn(clock)
+        self._network_lock = network_lock or NetworkLock(clock)
         self._store = store
         self._journal = journal
         self._images = images
@@ -253,7 +253,7 @@ class LabService:
             definition = self._images.definition(names[0])
             image_id, image_name = definition.image_id, definition.name
         if build_image:
-            self._network_turn.begin()  # until `up` has made it
+            self._network_lock.acquire()  # until `up` has made it
         return LabSpec(
             name=self.name,
             tag=lab_tag(self._home, self.name),
@@ -313,7 +313,7 @@ class LabService:
         try:
             self._up(spec)
         finally:
-            self._network_turn.end()
+            self._network_lock.release()
 
     def _up(self, spec: LabSpec) -> None:
         self._require_root()
@@ -472,7 +472,7 @@ class LabService:
         bootstrap = ClusterBootstrap(
             spec, fleet, self._clock, library_dir=lambda: find_library_dir(root)
         )
-        teardown = LabTeardown(spec, self._home, fleet, self._clock, self._network_turn)
+        teardown = LabTeardown(spec, self._home, fleet, self._clock, self._network_lock)
         return [
             Step(
                 "record",
@@ -521,7 +521,7 @@ class LabService:
         return [Step("gateway", f"Start the gateway on {gateway.host}", steps.ensure_daemon)]
 
     def _make_network(self, spec: LabSpec) -> None:
-        with self._network_turn.taken():
+        with self._network_lock.held():
             ensure_network(spec)
 
     def _ensure_hosts(self, fleet: LabFleet) -> None:
@@ -537,7 +537,7 @@ class LabService:
 
     def _down_steps(self, spec: LabSpec, *, keep: bool) -> list[Step]:
         fleet = self.fleet(spec)
-        teardown = LabTeardown(spec, self._home, fleet, self._clock, self._network_turn)
+        teardown = LabTeardown(spec, self._home, fleet, self._clock, self._network_lock)
         steps = [
             Step("daemons", "Stop daemons", lambda: teardown.stop_daemons(kill=not keep)),
             Step("mounts", "Unmount, free loop devices", teardown.remove_mounts),

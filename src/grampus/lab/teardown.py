@@ -16,7 +16,7 @@ from grampus.hosts.shared_memory import ensure_shared_memory_clear
 from grampus.lab.making import in_parallel
 from grampus.lab.model import LabSpec
 from grampus.lab.network import ensure_network_absent
-from grampus.lab.network_turn import NetworkTurn
+from grampus.lab.network_lock import NetworkLock
 from grampus.state.home import Home
 
 
@@ -29,13 +29,13 @@ class LabTeardown:
         home: Home,
         fleet: LabFleet,
         clock: Clock,
-        network_turn: NetworkTurn,
+        network_lock: NetworkLock,
     ) -> None:
         self._spec = spec
         self._directory = home.lab_dir(spec.name)
         self._fleet = fleet
         self._clock = clock
-        self._network_turn = network_turn
+        self._network_lock = network_lock
 
     def stop_daemons(self, *, kill: bool) -> None:
         """End every container of the lab, then any process left in its control groups."""
@@ -72,7 +72,7 @@ class LabTeardown:
     def remove_network(self) -> None:
         """Remove namespaces, links and bridge."""
         # The last lab removes what labs share; none may come up meanwhile.
-        with self._network_turn.taken():
+        with self._network_lock.held():
             ensure_network_absent(self._spec)
             with contextlib.suppress(OSError):
                 self._spec.run_dir.parent.rmdir()  # not empty while other labs run

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from grampus.cli.composition.lab import LabSession
-from grampus.cli.ending import telling_of_space
+from grampus.cli.housekeeping import telling_of_space
 from grampus.core.errors import NotFoundError, RefusedError
 from grampus.lab.model import LAB_RECORD
 from tests.unit.databases.fake_progress import RecordingProgress

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from grampus.hosts.mapped_owners import explain_unmapped
+from grampus.hosts.idmapped_mounts import explain_unmapped
 from grampus.hosts.oci_config import (
     CAPABILITY_NAMES,
     DAEMON_CAPABILITIES,

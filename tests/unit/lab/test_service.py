@@ -14,7 +14,7 @@ from grampus.hosts.lab_host import LabFleet
 from grampus.lab.images.cache import HostImage, HostImages
 from grampus.lab.images.definition import ImageDefinition, load_definitions
 from grampus.lab.model import LAB_RECORD, LabSpec
-from grampus.lab.network_turn import NETWORKS_LOCK, NetworkTurn
+from grampus.lab.network_lock import NETWORKS_LOCK, NetworkLock
 from grampus.lab.osd_set import OSD_SET_RECORD
 from grampus.lab.service import (
     DEFAULT_OSD_SIZE_BYTES,
@@ -94,7 +94,7 @@ class Lab:
             SilentProgress(),
             effective_uid=lambda: self.uid,
             used_networks=lambda: self.networks,
-            network_turn=NetworkTurn(self.clock, self.machine_locks),
+            network_lock=NetworkLock(self.clock, self.machine_locks),
         )
         service.hosts = FakeLabFleet(self.ceph.hosts)
         return service
@@ -320,13 +320,13 @@ def test_no_other_home_chooses_a_network_until_the_chosen_one_is_made(
     other.store.close()
 
 
-def test_the_turn_ends_with_the_block_and_is_taken_once(tmp_path: Path) -> None:
-    turn, other = (NetworkTurn(FakeClock(), tmp_path) for _ in range(2))
-    turn.begin()
-    with turn.taken(), pytest.raises(RefusedError):
-        other.begin()
-    with other.taken(), pytest.raises(RefusedError):
-        turn.begin()
+def test_the_network_lock_ends_with_the_block_and_is_acquired_once(tmp_path: Path) -> None:
+    lock, other = (NetworkLock(FakeClock(), tmp_path) for _ in range(2))
+    lock.acquire()
+    with lock.held(), pytest.raises(RefusedError):
+        other.acquire()
+    with other.held(), pytest.raises(RefusedError):
+        lock.acquire()
     assert (tmp_path / f"{NETWORKS_LOCK}.lock").exists()
 
 

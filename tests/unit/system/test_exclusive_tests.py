@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.system.exclusive_tests import lock_of_test
 from tests.system.machine import wait_for
-from tests.system.quiet_turns import turn
 
 
 class Lane:
-    """Has one turn, in a thread, until it may leave."""
+    """Holds the lock of one test, in a thread, until it may leave."""
 
     def __init__(self, directory: Path, *, alone: bool) -> None:
         self._directory = directory
@@ -22,7 +22,7 @@ class Lane:
         self._thread.start()
 
     def _run(self) -> None:
-        with turn(self._directory, alone=self._alone):
+        with lock_of_test(self._directory, alone=self._alone):
             self.is_in.set()
             self._may_leave.wait(timeout=30)
 
@@ -33,7 +33,7 @@ class Lane:
 
 @pytest.fixture
 def enter(tmp_path: Path) -> Callable[..., Lane]:
-    return lambda *, alone: Lane(tmp_path / "turns", alone=alone)
+    return lambda *, alone: Lane(tmp_path / "locks", alone=alone)
 
 
 def test_ordinary_tests_run_beside_each_other(enter: Callable[..., Lane]) -> None:
@@ -62,7 +62,7 @@ def test_one_that_is_to_be_alone_is_next(enter: Callable[..., Lane]) -> None:
     comes = enter(alone=False)
     assert not comes.is_in.wait(timeout=0.3), "or the other would wait for ever"
     runs.leave()
-    wait_for(waits.is_in.is_set, "its turn")
+    wait_for(waits.is_in.is_set, "the exclusive one")
     assert not comes.is_in.is_set()
     waits.leave()
     wait_for(comes.is_in.is_set, "the last")

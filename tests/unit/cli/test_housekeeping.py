@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from grampus.cli.ending import controller_lock, keep_touched_binlogs
+from grampus.cli.housekeeping import controller_lock, keep_touched_binlogs
 from grampus.core.units import MIB
 from grampus.state.locks import hold_lock
 from tests.unit.databases.binlog_keeping.keeping_world import KeepingWorld

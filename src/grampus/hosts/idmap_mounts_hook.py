@@ -4,7 +4,7 @@ runc runs it as a hook, in the container's mount namespace, before it starts the
 process. It replaces bind mounts by idmapped ones (mount_setattr(2)), which end with the container.
 runc does that itself from release 1.2 on.
 
-    map_owners.py OWNER UID GID NOTE MOUNT...
+    idmap_mounts_hook.py OWNER UID GID NOTE MOUNT...
 
 What user and group OWNER own on disk belongs to user UID and group GID at each MOUNT. If the kernel
 or a file system cannot do that, the program writes the error to NOTE and fails, and runc starts

@@ -1,4 +1,4 @@
-"""One lab at a time chooses its network on this machine, and makes it: others see it then."""
+"""The lock under which a lab chooses its network on this machine, and makes or removes it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from grampus.state.locks import MACHINE_LOCKS, hold_lock_in
 
 NETWORKS_LOCK = "grampus-lab-networks"
 # Longer than a lab takes from the choice of its network until that is made, or removed.
-TURN_TIMEOUT_S = 60.0
+LOCK_TIMEOUT_S = 60.0
 
 
-class NetworkTurn:
-    """The turn of one command; the kernel ends it with the process.
+class NetworkLock:
+    """Held by one command at a time; the kernel releases it when the process ends.
 
     A network that was chosen is free until its bridge is there, so between the two no other lab
     may choose, of whichever home. `locks` is the same directory for all homes on a machine.
@@ -24,27 +24,27 @@ class NetworkTurn:
     def __init__(self, clock: Clock, locks: Path = MACHINE_LOCKS) -> None:
         self._clock = clock
         self._locks = locks
-        self._held = contextlib.ExitStack()
+        self._acquired = contextlib.ExitStack()
         self._is_held = False
 
-    def begin(self) -> None:
-        """Wait for the turn, unless it is ours already. Raises RefusedError (`busy`)."""
+    def acquire(self) -> None:
+        """Wait for the lock, unless it is held already. Raises RefusedError (`busy`)."""
         if not self._is_held:
-            self._held.enter_context(
-                hold_lock_in(self._locks, NETWORKS_LOCK, self._clock, timeout_s=TURN_TIMEOUT_S)
+            self._acquired.enter_context(
+                hold_lock_in(self._locks, NETWORKS_LOCK, self._clock, timeout_s=LOCK_TIMEOUT_S)
             )
             self._is_held = True
 
-    def end(self) -> None:
-        """Let the next lab have its turn, if it was ours."""
+    def release(self) -> None:
+        """Release the lock, if it is held."""
         self._is_held = False
-        self._held.close()
+        self._acquired.close()
 
     @contextlib.contextmanager
-    def taken(self) -> Iterator[None]:
-        """Have the turn to the end of the block."""
-        self.begin()
+    def held(self) -> Iterator[None]:
+        """Hold the lock to the end of the block."""
+        self.acquire()
         try:
             yield
         finally:
-            self.end()
+            self.release()

@@ -1,6 +1,6 @@
 """As whom a daemon runs, and how its files on disk become its own (pure).
 
-runc 1.1 makes no idmapped mounts, so a hook makes them: the program `map_owners.py`.
+runc 1.1 makes no idmapped mounts, so a hook makes them: the program `idmap_mounts_hook.py`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from grampus.hosts.port import Bind, DaemonSpec
 
-_PROGRAM = resources.files("grampus.hosts").joinpath("map_owners.py")
+_PROGRAM = resources.files("grampus.hosts").joinpath("idmap_mounts_hook.py")
 _HOOK_TIMEOUT_S = 60
 # Answers of a kernel, a file system or a machine that has no idmapped mounts: Linux before 5.12, a
 # file system without support, one that is idmapped already, user namespaces turned off or limited.

@@ -6,10 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from grampus.hosts import map_owners
-from grampus.hosts.map_owners import render_id_map
+from grampus.hosts import idmap_mounts_hook
+from grampus.hosts.idmap_mounts_hook import render_id_map
 
-PROGRAM = map_owners.__file__
+PROGRAM = idmap_mounts_hook.__file__
 
 
 def test_nobody_but_root_and_the_owner_is_known() -> None:
