@@ -35,6 +35,7 @@ mod shard;
 pub mod signals;
 mod slot_layout;
 pub mod snapshot;
+mod startup_pages;
 pub mod state;
 pub mod volume;
 mod watch;

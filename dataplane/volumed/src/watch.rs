@@ -13,6 +13,7 @@ use crate::process;
 use crate::protocol::DEFAULT_STOP_TIMEOUT;
 use crate::server::Chores;
 use crate::signals::StopSignals;
+use crate::startup_pages::StartupPages;
 use crate::state::{StallEvent, StallWatch, State, must_cut_off};
 
 const INTERVAL: Duration = Duration::from_millis(250);
@@ -32,6 +33,7 @@ pub(crate) struct Watch {
     /// When to look next.
     lock_due: Instant,
     memory_due: Instant,
+    startup_pages: StartupPages,
     is_looking: Arc<AtomicBool>,
 }
 
@@ -49,6 +51,7 @@ impl Watch {
             cut_off: false,
             lock_due: now,
             memory_due: now + MEMORY_INTERVAL,
+            startup_pages: StartupPages::default(),
             is_looking: Arc::default(),
         }
     }
@@ -165,6 +168,7 @@ impl Chores for Watch {
             self.heap.trim(self.daemon.hardening.memory_locked);
         }
         let Some(offered) = self.daemon.offered().cloned() else { return };
+        self.startup_pages.release_if_due(now);
         self.look(&offered, now);
         self.look_at_lock(&offered, now);
     }
