@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -49,7 +50,7 @@ Event = Issued | Flushed
 class LostFlush:
     """A batch that a flush had made durable, and that is not wholly there."""
 
-    order: int  # among the flushes judged, from 0
+    number: int  # among the judged flushes of its writer, from 0
     flushed: Flushed
     writes: int  # of it, that are not there
 
@@ -129,10 +130,12 @@ def classify_cut(base: Sequence[int], events: Sequence[Event], found: Sequence[i
     faults += _describe_order(events, writers)
     flushed = [event for event in events if isinstance(event, Flushed)]
     lost = []
-    for order, event in enumerate(flushed):
+    numbers = Counter[int]()
+    for event in flushed:
         missing = writers[event.writer].missing(event.batch)
         if missing:
-            lost.append(LostFlush(order, event, missing))
+            lost.append(LostFlush(numbers[event.writer], event, missing))
+        numbers[event.writer] += 1
     flushed_writes = sum(writers[event.writer].count(event.batch) for event in flushed)
     shown = sum(writer.shown for writer in writers.values())
     kept_flushed = flushed_writes - sum(one.writes for one in lost)

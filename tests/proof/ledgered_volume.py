@@ -17,7 +17,7 @@ from tests.proof.ledger_cut import (
     parse_run,
     parse_versions,
 )
-from tests.proof.outcome import Judgement, Seen, classify_outcome, decide_lost_age_ms
+from tests.proof.outcome import Answer, Judgement, Seen, classify_outcome, decide_lost_age_ms
 from tests.proof.proof_lab import ProofLab, ask_status
 from tests.system.exerciser import VolumeLedger
 from tests.system.lab_machine import LabMachine
@@ -136,7 +136,7 @@ class LedgeredVolume:
             run = parse_run(file.readline())
         found = parse_versions(Path(self._blocks(self.document)).read_bytes(), run)
         cut = classify_cut(self._base, parse_events(text), found)
-        age_ms = decide_lost_age_ms(cut, self.flush_answers_ns())
+        age_ms = decide_lost_age_ms(cut, self._answers("f", self._stamps_start))
         if cut.lost and may_lose:
             whole = ledger.ledger.read_bytes()[: self._ledger_start].decode()
             _replace(ledger.ledger, whole + forget_flushes(text, cut.lost))
@@ -155,13 +155,9 @@ class LedgeredVolume:
             self._stamps_start = ledger.stamps.stat().st_size if ledger.stamps.exists() else 0
         return Look(cut, age_ms, judgement)
 
-    def flush_answers_ns(self) -> list[int]:
-        """When each flush since the last look was answered, in the order of the stamps."""
-        return self._answers_ns("f", self._stamps_start)
-
     def all_answers_ns(self, kind: str) -> list[int]:
         """When each write (w) or flush (f) of the ledger was answered."""
-        return self._answers_ns(kind, 0)
+        return [answer.answered_ns for answer in self._answers(kind, 0)]
 
     def check_filesystem(self) -> str:
         """What `xfs_repair` finds wrong in the file system; nobody may use it. Empty: nothing.
@@ -180,12 +176,12 @@ class LedgeredVolume:
             return ""
         return f"exit code {checked.code}: {(checked.stderr + checked.stdout)[-300:]}"
 
-    def _answers_ns(self, kind: str, start: int) -> list[int]:
+    def _answers(self, kind: str, start: int) -> list[Answer]:
         stamps = self.ledger.stamps
         if not stamps.exists():
             return []
         lines = (line.split() for line in _tail(stamps, start).splitlines())
-        return [int(line[2]) for line in lines if len(line) == 3 and line[0] == kind]
+        return [Answer(int(line[3]), int(line[2])) for line in lines if line[0] == kind]
 
     def _blocks(self, document: dict[str, Any]) -> str:
         return f"{document['mount_path']}/blocks"

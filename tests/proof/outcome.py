@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tests.proof.decide_crashes import CrashKind, WritePath
-from tests.proof.ledger_cut import Cut
+from tests.proof.ledger_cut import Cut, LostFlush
 
 # `kept`: all that was acknowledged is there. `within-lag`: of a lost host with `cache`, only the
 # last of it is missing. `violated`: a promise is broken. `unrecovered`: the volume, or what looks
@@ -21,7 +21,6 @@ MAX_LAG_MS = 100.0
 # What two busy cores and the ledger's own bookkeeping add to it: the exerciser stamps an answer
 # when its thread next runs, after a write to the disk of the thread before it.
 MARGIN_MS = 200.0
-WRITERS = 4  # of the exerciser, by default
 
 
 @dataclass(frozen=True)
@@ -48,18 +47,35 @@ def allows_loss(write_path: WritePath, kind: CrashKind) -> bool:
     return write_path == "cache" and kind == "lose-host"
 
 
-def decide_lost_age_ms(cut: Cut, flush_answers_ns: Sequence[int]) -> float | None:
+@dataclass(frozen=True)
+class Answer:
+    """An operation of a writer that was answered with success."""
+
+    writer: int
+    answered_ns: int
+
+
+def decide_lost_age_ms(cut: Cut, answers: Sequence[Answer]) -> float | None:
     """How much older than the last answered flush the oldest missing one is; None if none is.
 
-    `flush_answers_ns` holds when each of the cut's flushes was answered, in the order in which the
-    writers noted it. They note the time before the ledger's line, so a line may have been
-    overtaken by those of the other writers: the oldest time that could be its own counts.
+    `answers` are those of the cut's flushes, for each writer in the order of its flushes. The lines
+    of different writers can stand in another order than in the ledger. A writer stamps the answer
+    before it records the flush in the ledger, so a recorded flush without a stamp is an error in
+    the evidence; then the oldest answer counts.
     """
-    if not cut.lost or not flush_answers_ns:
+    if not cut.lost or not answers:
         return None if not cut.lost else 0.0
-    oldest = max(0, cut.lost[0].order - (WRITERS - 1))
-    oldest = min(oldest, len(flush_answers_ns) - 1)
-    return (max(flush_answers_ns) - flush_answers_ns[oldest]) / 1e6
+    of_writers: dict[int, list[int]] = {}
+    for answer in answers:
+        of_writers.setdefault(answer.writer, []).append(answer.answered_ns)
+    first_ns = min(answer.answered_ns for answer in answers)
+
+    def answered_ns(lost: LostFlush) -> int:
+        own = of_writers.get(lost.flushed.writer, [])
+        return own[lost.number] if lost.number < len(own) else first_ns
+
+    last_ns = max(answer.answered_ns for answer in answers)
+    return (last_ns - min(answered_ns(lost) for lost in cut.lost)) / 1e6
 
 
 def classify_outcome(seen: Seen, *, may_lose: bool) -> Judgement:

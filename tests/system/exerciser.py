@@ -203,4 +203,4 @@ def observe_windows(program: Path, *ledgers: VolumeLedger) -> Any:
 def first_failure_ns(stamps: Path) -> int:
     """When the first failed operation was answered, in nanoseconds since 1970."""
     lines = (line.split() for line in stamps.read_text().splitlines()[:-1])
-    return next(int(answered) for kind, _, answered in lines if kind == "e")
+    return next(int(answered) for kind, _, answered, _ in lines if kind == "e")

@@ -6,6 +6,7 @@ import pytest
 
 from tests.proof.ledger_cut import Cut, Flushed, LostFlush
 from tests.proof.outcome import (
+    Answer,
     FenceTimes,
     Judgement,
     Row,
@@ -23,7 +24,7 @@ MS = 1_000_000
 
 
 def cut(*lost: int, faults: tuple[str, ...] = (), unflushed_kept: int = 0) -> Cut:
-    missing = tuple(LostFlush(order, Flushed(0, order), 2) for order in lost)
+    missing = tuple(LostFlush(number, Flushed(0, number), 2) for number in lost)
     return Cut(20, 40, unflushed_kept, missing, len(faults), faults)
 
 
@@ -58,12 +59,22 @@ def test_only_a_cache_whose_host_is_lost_may_lose() -> None:
 
 
 def test_the_age_of_a_loss_counts_back_from_the_last_answer() -> None:
-    answers = [at * 10 * MS for at in range(20)]
+    answers = [Answer(0, at * 10 * MS) for at in range(20)]
     assert decide_lost_age_ms(cut(), answers) is None
-    # Noted three answers earlier at worst: one for each of the other writers.
-    assert decide_lost_age_ms(cut(19), answers) == 30.0
-    assert decide_lost_age_ms(cut(10, 19), answers) == 120.0
+    assert decide_lost_age_ms(cut(19), answers) == 0.0
+    assert decide_lost_age_ms(cut(10, 19), answers) == 90.0
     assert decide_lost_age_ms(cut(0), answers) == 190.0
+    assert decide_lost_age_ms(cut(20), answers) == 190.0  # recorded, but without a stamp
+
+
+def test_the_age_of_a_loss_is_that_of_the_writers_own_flush() -> None:
+    """A stall before the last answers is not part of it, in whichever order they are noted."""
+    before = [Answer(0, 1 * MS), Answer(1, 2 * MS)]
+    after = [Answer(1, 400 * MS), Answer(0, 401 * MS)]
+    lost = (LostFlush(1, Flushed(0, 7), 2), LostFlush(1, Flushed(1, 8), 2))
+    found = Cut(4, 8, 0, lost, 0, ())
+    for answers in (before + after, [*before[::-1], *after[::-1]]):
+        assert decide_lost_age_ms(found, answers) == 1.0
 
 
 def test_a_fence_ends_flushes_at_once_and_writes_before_the_takeover() -> None:

@@ -24,6 +24,8 @@ pub struct Stamp {
     pub issued_ns: u64,
     /// When it was answered.
     pub answered_ns: u64,
+    /// Which of the ledger's writers it was, from 0.
+    pub writer: u64,
 }
 
 impl fmt::Display for Stamp {
@@ -33,7 +35,7 @@ impl fmt::Display for Stamp {
             StampKind::Flush => 'f',
             StampKind::Failure => 'e',
         };
-        write!(to, "{kind} {} {}", self.issued_ns, self.answered_ns)
+        write!(to, "{kind} {} {} {}", self.issued_ns, self.answered_ns, self.writer)
     }
 }
 
@@ -56,7 +58,8 @@ fn parse_stamp(line: &str) -> Option<Stamp> {
     };
     let issued_ns = words.next()?.parse().ok()?;
     let answered_ns = words.next()?.parse().ok()?;
-    words.next().is_none().then_some(Stamp { kind, issued_ns, answered_ns })
+    let writer = words.next()?.parse().ok()?;
+    words.next().is_none().then_some(Stamp { kind, issued_ns, answered_ns, writer })
 }
 
 /// The time in which a writer was able to write.
@@ -154,16 +157,16 @@ mod tests {
 
     #[test]
     fn stamps_come_back_without_a_cut_line() {
-        let stamp = Stamp { kind: StampKind::Flush, issued_ns: 5, answered_ns: 9 };
+        let stamp = Stamp { kind: StampKind::Flush, issued_ns: 5, answered_ns: 9, writer: 3 };
         assert_eq!(parse_stamps(&format!("{stamp}\nw 10 1")), Ok(vec![stamp]));
         assert_eq!(parse_stamps(""), Ok(vec![]));
-        assert_eq!(parse_stamps("w 1 2\nx 1 2\nw 1 2\n"), Err("x 1 2".to_owned()));
-        assert_eq!(parse_stamps("w 1 2 3\n"), Err("w 1 2 3".to_owned()));
+        assert_eq!(parse_stamps("w 1 2 0\nx 1 2 0\nw 1 2 0\n"), Err("x 1 2 0".to_owned()));
+        assert_eq!(parse_stamps("w 1 2 3 4\nw 1 2 3\n"), Err("w 1 2 3 4".to_owned()));
     }
 
     #[test]
     fn a_window_holds_what_was_acknowledged() {
-        let text = "w 10 20\nw 15 60\nf 61 70\ne 71 90\ne 91 95\nf 96 99\n";
+        let text = "w 10 20 0\nw 15 60 1\nf 61 70 0\ne 71 90 0\ne 91 95 1\nf 96 99 0\n";
         let stamps = parse_stamps(text).expect("parses");
         let seen = observe_window(&stamps).expect("writes");
         let expected = Window {
@@ -176,7 +179,7 @@ mod tests {
             longest_wait_ns: 40,
         };
         assert_eq!(seen, expected);
-        assert_eq!(observe_window(&parse_stamps("e 1 2\n").expect("parses")), None);
+        assert_eq!(observe_window(&parse_stamps("e 1 2 0\n").expect("parses")), None);
     }
 
     #[test]

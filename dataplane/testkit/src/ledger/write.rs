@@ -235,12 +235,12 @@ impl<'a> Writers<'a> {
                 }
                 paced += 1;
                 fill_block(&mut buffer, self.plan.run, block, sequence);
-                is_whole = self.write(block, sequence, &buffer)?;
+                is_whole = self.write(writer, block, sequence, &buffer)?;
                 if !is_whole {
                     break;
                 }
             }
-            if is_whole && self.flush()? {
+            if is_whole && self.flush(writer)? {
                 self.account().record(&Record::Flushed { writer, batch })?;
             } else if self.plan.keep_trying {
                 thread::sleep(RETRY_PAUSE);
@@ -270,21 +270,22 @@ impl<'a> Writers<'a> {
         due.checked_sub(start.elapsed())
     }
 
-    fn write(&self, block: u64, sequence: u64, bytes: &[u8]) -> io::Result<bool> {
+    fn write(&self, writer: u64, block: u64, sequence: u64, bytes: &[u8]) -> io::Result<bool> {
         let issued = Issued::now();
         let result = self.target.write_at(bytes, place(self.plan, block));
-        self.answer("write", Some((block, sequence)), issued, result)
+        self.answer(writer, "write", Some((block, sequence)), issued, result)
     }
 
-    fn flush(&self) -> io::Result<bool> {
+    fn flush(&self, writer: u64) -> io::Result<bool> {
         let issued = Issued::now();
         let result = self.target.sync();
-        self.answer("flush", None, issued, result)
+        self.answer(writer, "flush", None, issued, result)
     }
 
     /// Account for an answer; whether it was an acknowledgement.
     fn answer(
         &self,
+        writer: u64,
         operation: &'static str,
         version: Option<BlockVersion>,
         issued: Issued,
@@ -296,7 +297,7 @@ impl<'a> Writers<'a> {
             (Ok(()), Some(_)) => StampKind::Write,
             (Ok(()), None) => StampKind::Flush,
         };
-        let stamp = Stamp { kind, issued_ns: issued.at_ns, answered_ns: answered };
+        let stamp = Stamp { kind, issued_ns: issued.at_ns, answered_ns: answered, writer };
         self.account().stamp(&stamp)?;
         let mut tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
         let wait = now.saturating_duration_since(tally.last_answer);
