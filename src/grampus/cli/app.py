@@ -14,8 +14,8 @@ import typer
 from typer.models import CommandInfo
 
 from grampus.cli.noun import Noun
-from grampus.cli.output import OutputFormat, make_output
-from grampus.core.errors import GrampusError, RefusedError, UsageError
+from grampus.cli.output import OutputFormat, make_output, show_plan
+from grampus.core.errors import GrampusError, Planned, RefusedError, UsageError
 
 P = ParamSpec("P")
 # Of a command that did all that it was to do, and found or left something that is not right.
@@ -73,6 +73,8 @@ def errors_shown(output_format: OutputFormat) -> Iterator[None]:
         yield
     except (typer.Exit, typer.Abort):
         raise
+    except Planned as planned:
+        show_plan(output_format, planned.titles)
     except KeyboardInterrupt:
         sys.stderr.write("\n")
         said = GrampusError(

@@ -21,7 +21,7 @@ from grampus.databases.clones.golden import GoldenVolumes
 from grampus.databases.creating import CREATE, CreateOrder
 from grampus.databases.database_work import DatabaseWork
 from grampus.databases.instance import observe_daemon_state
-from grampus.databases.kinds import DocumentT, OperationType
+from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.layout import (
     client_option_file,
     database_directory,
@@ -62,8 +62,9 @@ from grampus.databases.view import (
     render_client_command,
 )
 from grampus.hosts.port import DaemonState, DaemonStatus, Fleet
+from grampus.operations.kinds import DocumentT
+from grampus.operations.runner import OperationRunner
 from grampus.state.home import Home
-from grampus.state.operations import OperationJournal
 from grampus.state.store import Store
 from grampus.volumes.model import VolumeRecord, WritePath
 from grampus.volumes.write_paths import WriteBounds, decide_written
@@ -84,7 +85,7 @@ class DatabaseService:
         lab: str,
         home: Home,
         store: Store,
-        journal: OperationJournal,
+        runner: OperationRunner,
         clock: Clock,
         fleet: Fleet,
         volumes: VolumePort,
@@ -93,7 +94,7 @@ class DatabaseService:
         progress: Progress,
     ) -> None:
         self._operations = DatabaseOperations(
-            lab, home, store, journal, clock, fleet, volumes, progress
+            lab, home, store, runner, clock, fleet, volumes, progress
         )
         self._fleet = fleet
         self._volumes = volumes
@@ -166,7 +167,7 @@ class DatabaseService:
             client_command=render_client_command(record.spec.flavour, str(self.option_file(name))),
         )
 
-    def describe(self, kind: OperationType[DocumentT], document: DocumentT) -> Sentences:
+    def describe(self, kind: DatabaseOperation[DocumentT], document: DocumentT) -> Sentences:
         """What an operation would do, one line a step, for `--dry-run`."""
         return self._operations.describe(kind, document)
 

@@ -142,7 +142,7 @@ class OperationJournal:
         `home-full` when there is no room to record it. What an operation that has begun begins
         itself is never refused for that.
         """
-        if self._room is not None and not _at_work.depth:
+        if self._room is not None and not is_within_operation():
             self._room.require_room(kind)
         now = self._clock.now().isoformat()
         with self._store.transaction() as connection:
@@ -250,6 +250,11 @@ class OperationJournal:
         with self._store.transaction() as connection:
             now = self._clock.now().isoformat()
             connection.execute(_MARK, (status, step, error, now, operation.id))
+
+
+def is_within_operation() -> bool:
+    """Whether this thread is in a step of an operation."""
+    return _at_work.depth > 0
 
 
 @contextmanager

@@ -14,8 +14,8 @@ from grampus.core.names import require_name
 from grampus.core.progress import Progress
 from grampus.core.units import MIB, format_bytes
 from grampus.hosts.port import Fleet
+from grampus.operations.runner import OperationRunner
 from grampus.state.home import Home
-from grampus.state.operations import OperationJournal
 from grampus.state.store import Store
 from grampus.volumes import kinds
 from grampus.volumes.cloning import CloneOrder
@@ -60,7 +60,7 @@ class VolumeService:
         tag: str,
         home: Home,
         store: Store,
-        journal: OperationJournal,
+        runner: OperationRunner,
         fleet: Fleet,
         cluster: CephCluster,
         images: RbdImages,
@@ -72,7 +72,7 @@ class VolumeService:
     ) -> None:
         """`volumed` is the built program on this machine, if there is one."""
         parts = build_parts(
-            *(lab, tag, home, store, journal, fleet, cluster, images, clock, progress),
+            *(lab, tag, home, store, runner, fleet, cluster, images, clock, progress),
             volumed=volumed,
             make_namespace=make_namespace,
         )
@@ -86,7 +86,7 @@ class VolumeService:
         self._creating = parts.creating
         self._snapshots = parts.snapshots
         self._cloning = parts.cloning
-        self._operations = parts.operations
+        self.operations = parts.operations
         # They change nothing that others use: they need no lock, and nothing else of this service.
         self.exporting, self.importing = parts.transfers.exporting, parts.transfers.importing
         self.check_room = parts.creating.check_room
@@ -147,10 +147,10 @@ class VolumeService:
 
     def create(self, spec: VolumeSpec) -> VolumeRecord:
         """Make the image and its cephx user; undone as a whole when it fails."""
-        with self._operations.locked(spec.name):
-            self._operations.settle(spec.name)
+        with self.operations.locked(spec.name):
+            self.operations.settle(spec.name)
             self._creating.require_new(spec.name)
-            self._operations.run(kinds.CREATE, spec)
+            self.operations.run(kinds.CREATE, spec)
             return self.get(spec.name)
 
     def delete(self, name: str) -> None:
@@ -159,12 +159,12 @@ class VolumeService:
         Raises NotFoundError, RefusedError with code `has-clones`.
         """
         self.get(name)
-        with self._operations.locked(name):
-            self._operations.settle(name)
+        with self.operations.locked(name):
+            self.operations.settle(name)
             record = self.find(name)
             if record is not None:
                 self._creating.require_removable(name)
-                self._operations.run(kinds.DELETE, record.spec)
+                self.operations.run(kinds.DELETE, record.spec)
 
     def describe_delete(self, name: str) -> list[str]:
         """What `delete` would do, step by step. Raises what `delete` raises."""
@@ -194,21 +194,21 @@ class VolumeService:
         Interrupted, it is finished by the next command. A volume that has the size already gets
         its device and file system checked, and grown if they lag behind.
         """
-        with self._operations.locked(spec.name):
-            self._operations.settle(spec.name)
+        with self.operations.locked(spec.name):
+            self.operations.settle(spec.name)
             if spec.size_bytes < self.get(spec.name).spec.size_bytes:
                 raise RefusedError(
                     f"The volume '{spec.name}' has grown meanwhile.",
                     f"`grampus volume show {spec.name}` shows its size now.",
                 )
-            self._operations.run(kinds.RESIZE, spec)
+            self.operations.run(kinds.RESIZE, spec)
             return self.get(spec.name)
 
     def ensure_size(self, name: str, size_bytes: int) -> None:
         """At least that size, in whole MiB; a bigger volume is left as it is."""
         spec = self.get(name).spec.model_copy(update={"size_bytes": whole_mib(size_bytes)})
-        with self._operations.locked(name):
-            self._operations.settle(name)
+        with self.operations.locked(name):
+            self.operations.settle(name)
             is_smaller = self.get(name).spec.size_bytes < spec.size_bytes
         if is_smaller:
             self.resize(spec)
@@ -232,12 +232,12 @@ class VolumeService:
         then on it can be attached anywhere. Interrupted, it is finished by the next command.
         Raises what `plan_fence` raises.
         """
-        with self._operations.locked(name):
+        with self.operations.locked(name):
             # What else was interrupted may need the host that this is to do without.
-            self._operations.settle(name, only=kinds.FENCE)
+            self.operations.settle(name, only=kinds.FENCE)
             order = self._fencing.plan(name)
             if order is not None:
-                self._operations.run(kinds.FENCE, order)
+                self.operations.run(kinds.FENCE, order)
             return self.get(name)
 
     def plan_write_path(
@@ -265,8 +265,8 @@ class VolumeService:
         Raises what `plan_write_path` raises.
         """
         self.get(name)
-        with self._operations.locked(name):
-            self._operations.settle(name)
+        with self.operations.locked(name):
+            self.operations.settle(name)
             spec = self.plan_write_path(name, write_path, **bounds)
             record = self.get(name)
             if record.spec != spec:
@@ -306,13 +306,13 @@ class VolumeService:
         GrampusError with code `volumed-failed`.
         """
         self.get(name)
-        with self._operations.locked(name):
-            self._operations.settle(name)
+        with self.operations.locked(name):
+            self.operations.settle(name)
             order = self._journals.plan_replay(name, accept_loss=accept_loss)
             kept: list[Replayed] = []
             if order is not None:
                 steps = self._journals.replay_steps(order, kept.append)
-                self._operations.run(kinds.REPLAY, order, steps)
+                self.operations.run(kinds.REPLAY, order, steps)
             return kept[-1] if kept else Replayed()
 
     def observe_unapplied(self, name: str) -> bool | None:
@@ -348,14 +348,14 @@ class VolumeService:
         Volumes that another process works on are left to it. What cannot be settled now (a
         host is down) is said and stays for the next time.
         """
-        return self._operations.converge(completes=completes)
+        return self.operations.converge(completes=completes)
 
     def ensure_created(self, spec: VolumeSpec, sealed_key: str | None = None) -> VolumeRecord:
         """The cephx user, the image and the record; `sealed_key` as `VolumePort` says.
 
         Raises RefusedError when the image is there and no volume of ours: it may hold data.
         """
-        with self._operations.locked(spec.name):
+        with self.operations.locked(spec.name):
             return self._creating.ensure_created(spec, sealed_key)
 
     def ensure_attached(
@@ -376,8 +376,8 @@ class VolumeService:
         only another host's log makes it whole, HostUnreachableError.
         """
         self.get(name)
-        with self._operations.locked(name):
-            self._operations.settle(name, completes=False)  # its users do not wait for a copy
+        with self.operations.locked(name):
+            self.operations.settle(name, completes=False)  # its users do not wait for a copy
             return self._attacher.attach(name, host, driver=driver, transport=transport)
 
     def describe_attach(
@@ -421,20 +421,20 @@ class VolumeService:
     def ensure_detached(self, name: str) -> None:
         """Flush, unmount, and take the block device away; nothing happens if it is detached."""
         if self.find(name) is not None:
-            with self._operations.locked(name):
+            with self.operations.locked(name):
                 self._attacher.detach(name)
 
     def ensure_fenced_cleared(self, name: str) -> None:
         """Clear away what fences left on hosts that can be reached; what stays is said."""
         record = self.find(name)
         if record is not None and record.fenced:
-            with self._operations.locked(name):
+            with self.operations.locked(name):
                 self._attacher.ensure_fenced_cleared(name)
 
     def ensure_absent(self, name: str, meant: VolumeSpec | None = None) -> None:
         """As `Creating.ensure_absent`. Raises RefusedError with code `has-clones`."""
         if self.find(name) is not None:
-            with self._operations.locked(name):
+            with self.operations.locked(name):
                 self._creating.ensure_absent(name, meant)
 
     def set_metadata(self, name: str, facts: Mapping[str, str]) -> None:
@@ -477,11 +477,11 @@ class VolumeService:
         """
         require_name("snapshot", snapshot)
         self.get(name)
-        with self._operations.locked(name):
-            self._operations.settle(name)
+        with self.operations.locked(name):
+            self.operations.settle(name)
             order = self._snapshots.plan_before(name)
             if order is not None:
-                self._operations.run(kinds.REPLAY, order)
+                self.operations.run(kinds.REPLAY, order)
             self._snapshots.ensure(name, snapshot)
 
     def ensure_snapshot_absent(self, name: str, snapshot: str) -> None:
@@ -490,13 +490,13 @@ class VolumeService:
         Raises RefusedError with code `protected` or `has-clones`.
         """
         if self.find(name) is not None:
-            with self._operations.locked(name):
+            with self.operations.locked(name):
                 self._snapshots.ensure_absent(name, snapshot)
 
     def ensure_snapshot_released(self, name: str, snapshot: str) -> None:
         """As `ensure_snapshot_absent`, also under clones: as `VolumePort` says."""
         if self.find(name) is not None:
-            with self._operations.locked(name):
+            with self.operations.locked(name):
                 self._snapshots.ensure_released(name, snapshot)
 
     def require_snapshot_removable(self, name: str, snapshot: str) -> None:
@@ -506,7 +506,7 @@ class VolumeService:
     def ensure_snapshot_protected(self, name: str, snapshot: str, *, protected: bool) -> None:
         """Whether the snapshot can be removed, by anybody. Raises NotFoundError."""
         self.get(name)
-        with self._operations.locked(name):
+        with self.operations.locked(name):
             self._snapshots.ensure_protected(name, snapshot, protected=protected)
 
     def describe_rollback(self, name: str, snapshot: str) -> list[str]:
@@ -522,9 +522,9 @@ class VolumeService:
         or `in-use`, GrampusError with code `no-volumed`, HostUnreachableError.
         """
         self.get(name)
-        with self._operations.locked(name):
-            self._operations.settle(name)
-            self._operations.run(kinds.ROLLBACK, self._snapshots.plan_rollback(name, snapshot))
+        with self.operations.locked(name):
+            self.operations.settle(name)
+            self.operations.run(kinds.ROLLBACK, self._snapshots.plan_rollback(name, snapshot))
 
     def plan_clone(self, spec: VolumeSpec, source: CloneSource) -> CloneOrder:
         """The clone, if it can be made now, its size rounded up to whole MiB.
@@ -542,10 +542,10 @@ class VolumeService:
 
     def clone(self, order: CloneOrder) -> VolumeRecord:
         """Make the clone and its cephx user; undone as a whole when it fails."""
-        with self._operations.locked(order.name):
-            self._operations.settle(order.name)
+        with self.operations.locked(order.name):
+            self.operations.settle(order.name)
             self._creating.require_new(order.name)
-            self._operations.run(kinds.CLONE, order)
+            self.operations.run(kinds.CLONE, order)
             return self.get(order.name)
 
     def ensure_cloned(self, spec: VolumeSpec, source: CloneSource) -> VolumeRecord:
@@ -554,7 +554,7 @@ class VolumeService:
         Its cephx user is its own; metadata of the parent under our prefix does not come with it.
         Raises what `plan_clone` raises, and GrampusError with code `clone-failed`.
         """
-        with self._operations.locked(spec.name):
+        with self.operations.locked(spec.name):
             return self._cloning.ensure(spec, source)
 
     def ensure_flattened(self, name: str) -> None:
@@ -563,8 +563,8 @@ class VolumeService:
         Its key can no longer read what it shared, unless snapshots from before still share it.
         """
         self.get(name)
-        with self._operations.locked(name):
-            self._operations.settle(name)
+        with self.operations.locked(name):
+            self.operations.settle(name)
             record = self.get(name)
             if record.host is None:
                 self._cloning.flatten(record)
@@ -572,7 +572,7 @@ class VolumeService:
                 return
         # Its client does the copying, for as long as that takes: nobody is to wait for it.
         self._cloning.flatten(record)
-        with self._operations.locked(name):
+        with self.operations.locked(name):
             self._cloning.ensure_unshared(name)
 
     def needs_flattening(self, name: str) -> bool:
@@ -592,6 +592,6 @@ class VolumeService:
         For an image that was filled otherwise, as from a backup. Raises NotFoundError.
         """
         self.get(name)
-        with self._operations.locked(name):
+        with self.operations.locked(name):
             record = self.get(name)
             self._records.put(record.model_copy(update={"is_formatted": True}))

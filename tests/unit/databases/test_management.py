@@ -204,7 +204,7 @@ def test_work_that_cannot_be_settled_is_told_once_and_holds_up_no_other_database
     host.daemons["mysqld-shop"].state = "stopped"
     host.serve_failure = "[ERROR] corrupted"
     (said,) = world.service().converge()
-    assert "could not be settled" in said
+    assert "could not be recovered" in said
     asked = len(host.commands)
     for _ in range(3):
         assert world.service().converge() == []

@@ -204,7 +204,9 @@ def test_a_fence_that_the_cluster_does_not_confirm_is_no_fence(attached: World) 
     assert caught.value.code == "not-fenced"
     assert attached.service().get("demo").attachment is not None
     attached.cluster.forgets_blocklist = False
-    assert attached.service().converge() == ["The interrupted fence of volume 'demo' was finished."]
+    assert attached.service().converge() == [
+        "The fence of the volume demo was interrupted; it is now finished."
+    ]
     assert attached.service().get("demo").attachment is None
 
 

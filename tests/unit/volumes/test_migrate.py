@@ -217,7 +217,7 @@ def test_a_copy_that_fails_is_gone_on_with_by_the_next_command(world: World) -> 
     assert _pools_of_key(world).count("profile rbd pool=") == 2
     world.cluster.fails_copies = False
     assert world.service().converge(completes=True) == [
-        "The interrupted migration of volume 'demo' was finished."
+        "The migration of the volume demo was interrupted; it is now finished."
     ]
     assert _record(world).migration is None
 
@@ -226,8 +226,8 @@ def test_a_copy_that_was_cut_off_waits_for_whoever_asks_for_it(world: World) -> 
     _cut_off_in_the_copy(world)
     for _ in range(2):
         assert world.service().converge() == [
-            "The interrupted migration of volume 'demo' waits; `migrate` goes on with it, "
-            "`migrate --abort` goes back."
+            "The migration of the volume demo was interrupted; it waits: `migrate` goes on with "
+            "it, `migrate --abort` goes back."
         ]
     migration = _record(world).migration
     assert migration is not None

@@ -326,7 +326,8 @@ def test_an_interrupted_replay_is_cleared_away_and_said(journaled: World) -> Non
     with pytest.raises(Killed):
         journaled.service().replay("demo")
     assert journaled.service().converge() == [
-        "The interrupted replay of volume 'demo' was undone; the journal keeps what is to come."
+        "The replay of the volume demo was interrupted; it is now undone; the journal keeps what "
+        "is to come."
     ]
 
 

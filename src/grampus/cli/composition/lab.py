@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.state_note import StateWatch
+from grampus.cli.app import confirm
 from grampus.cli.progress_bar import PlainProgress, TerminalProgress, make_progress
 from grampus.core.actor import observe_actor
 from grampus.core.clock import SystemClock
@@ -18,6 +19,7 @@ from grampus.hosts.lab_host import LabFleet
 from grampus.lab.images.cache import HostImages
 from grampus.lab.model import LabSpec
 from grampus.lab.service import LabService
+from grampus.operations.runner import OperationRunner
 from grampus.state.generation import StateGeneration
 from grampus.state.home import Home
 from grampus.state.home_space import HomeSpace
@@ -25,6 +27,7 @@ from grampus.state.locks import hold_lock
 from grampus.state.operations import Operation, OperationJournal
 from grampus.state.store import Store
 from grampus.state.stored import copy_of_lab
+from grampus.state.unsettled import UnsettledWork
 
 # The data directories of a checkout (this package is installed in place, see Makefile).
 CHECKOUT = Path(__file__).resolve().parents[4]
@@ -88,6 +91,7 @@ class LabSession:
         self._fleet: tuple[LabSpec, LabFleet] | None = None
         self._watch: StateWatch | None = None
         self._journal: OperationJournal | None = None
+        self._runner: OperationRunner | None = None
         self._space_warning = ""
 
     @property
@@ -132,6 +136,7 @@ class LabSession:
             self._store = None
             self._watch = None
             self._journal = None
+            self._runner = None
 
     @property
     def journal(self) -> OperationJournal:
@@ -145,6 +150,23 @@ class LabSession:
                 room=self.space,
             )
         return self._journal
+
+    @property
+    def runner(self) -> OperationRunner:
+        """The same one for as long as the state is open: a dry run is one of all services."""
+        if self._runner is None:
+            unsettled = UnsettledWork(self.store, self.lab_name, self.clock)
+            self._runner = OperationRunner(self.lab_name, self.journal, unsettled, self.progress)
+        return self._runner
+
+    def planning(self, *, dry_run: bool) -> AbstractContextManager[None]:
+        """In a dry run, as `OperationRunner.planning`; otherwise nothing."""
+        return self.runner.planning() if dry_run else nullcontext()
+
+    def confirm(self, question: str, *, yes: bool) -> None:
+        """As `app.confirm`, with the progress bar out of the way; a dry run asks nothing."""
+        self.progress.close()
+        confirm(question, yes=yes or self.runner.is_planning)
 
     def state_watch(self) -> StateWatch:
         """Tells whether the state is the newest that the lab's cluster has seen."""
@@ -168,7 +190,7 @@ class LabSession:
             self.lab_name,
             self.home,
             self.store,
-            self.journal,
+            self.runner,
             self.images,
             self.clock,
             self.progress,

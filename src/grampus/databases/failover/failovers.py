@@ -23,6 +23,7 @@ from grampus.databases.placement import HostLoad
 from grampus.databases.planning import observe_machine
 from grampus.databases.request import CreateRequest, require_machine_holds
 from grampus.hosts.port import Host, HostUnreachableError
+from grampus.operations.kinds import NOT_RECOVERED
 
 # Steps after which something is over that a user waits for, and what.
 _PHASES = {"fence": "fenced", "attach": "attached", "serve": "serving"}
@@ -174,7 +175,7 @@ class DatabaseFailovers:
                 self._operations.progress.note(sentence)
         except GrampusError as error:
             self._operations.progress.note(
-                f"Work on the database {name} that had been cut off could not be settled: {error}"
+                f"Interrupted work on the database {name} {NOT_RECOVERED}: {error}"
             )
 
     def _was_starting(self, name: str) -> bool:

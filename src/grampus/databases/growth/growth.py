@@ -31,10 +31,11 @@ from grampus.databases.growth.growth_steps import (
     observe_read_only,
     running_administrator,
 )
-from grampus.databases.kinds import DocumentT, OperationType
+from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.model import DatabaseRecord
 from grampus.databases.operating import DatabaseOperations
 from grampus.databases.settings import ServerSettings, decide_server_settings
+from grampus.operations.kinds import DocumentT
 
 MAX_RELEASE_S = 24 * 3600
 
@@ -85,7 +86,7 @@ class DatabaseGrowth:
         reserve_bytes = decide_reserve_bytes(reserve_of(record), mount.file_system)
         return GrowthView(record, mount.file_system, reserve_bytes)
 
-    def describe(self, kind: OperationType[DocumentT], document: DocumentT) -> list[str]:
+    def describe(self, kind: DatabaseOperation[DocumentT], document: DocumentT) -> list[str]:
         """What an operation would do, one line a step, for `--dry-run`."""
         return self.operations.describe(kind, document)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from grampus.core.errors import RefusedError
 from grampus.databases.administrator import administrator_of
 from grampus.databases.instance import observe_daemon_state
-from grampus.databases.kinds import DocumentT, OperationType
+from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.layout import server_daemon_name
 from grampus.databases.live.decide_live_limits import decide_live_pool
 from grampus.databases.live.live_changes import RESTART, SET_LIMITS, LimitsChange
@@ -15,6 +15,7 @@ from grampus.databases.operating import DatabaseOperations
 from grampus.databases.planning import observe_machine
 from grampus.databases.request import CreateRequest, require_machine_holds, require_request
 from grampus.databases.settings import decide_server_settings, require_packet_fits
+from grampus.operations.kinds import DocumentT
 
 
 class LiveSettings:
@@ -106,7 +107,7 @@ class LiveSettings:
             self._operations.settle_or_leave(name)
             self._operations.run(RESTART, self.plan_restart(name))
 
-    def describe(self, kind: OperationType[DocumentT], document: DocumentT) -> list[str]:
+    def describe(self, kind: DatabaseOperation[DocumentT], document: DocumentT) -> list[str]:
         """What an operation would do, one line a step, for `--dry-run`."""
         return self._operations.describe(kind, document)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from grampus.databases.kinds import DocumentT, OperationType
+from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.live.move_steps import MOVE, Move
 from grampus.databases.model import DatabaseRecord
 from grampus.databases.operating import DatabaseOperations
 from grampus.databases.planning import observe_machine
 from grampus.databases.request import CreateRequest, require_machine_holds
 from grampus.hosts.port import HostUnreachableError
+from grampus.operations.kinds import DocumentT
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,6 @@ class DatabaseMoves:
             pause_ms = record.last_move_pause_ms if move.running else None
             return Moved(record, move.former_host, pause_ms)
 
-    def describe(self, kind: OperationType[DocumentT], document: DocumentT) -> list[str]:
+    def describe(self, kind: DatabaseOperation[DocumentT], document: DocumentT) -> list[str]:
         """What an operation would do, one line a step, for `--dry-run`."""
         return self._operations.describe(kind, document)

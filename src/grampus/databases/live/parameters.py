@@ -13,7 +13,7 @@ from grampus.databases.application_support import observe_time_zones
 from grampus.databases.database_work import DatabaseWork
 from grampus.databases.growth.decide_reserve import require_fits_volume
 from grampus.databases.instance import observe_daemon_state
-from grampus.databases.kinds import DocumentT, OperationType
+from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.layout import own_options, server_daemon_name
 from grampus.databases.live.decide_parameters import (
     ParameterValue,
@@ -37,6 +37,7 @@ from grampus.databases.operating import DatabaseOperations
 from grampus.databases.option_names import TIME_ZONE
 from grampus.databases.settings import require_packet_fits
 from grampus.databases.time_zones import decide_time_zone
+from grampus.operations.kinds import DocumentT
 
 PACKET_PARAMETER = "max_allowed_packet"
 # `list` is a method of the service: inside it, the type goes by these names.
@@ -177,7 +178,7 @@ class DatabaseParameters:
             self._operations.run(SET_PARAMETER, change)
             return change
 
-    def describe(self, kind: OperationType[DocumentT], document: DocumentT) -> Sentences:
+    def describe(self, kind: DatabaseOperation[DocumentT], document: DocumentT) -> Sentences:
         """What an operation would do, one line a step, for `--dry-run`."""
         return self._operations.describe(kind, document)
 

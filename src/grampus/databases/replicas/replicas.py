@@ -14,7 +14,7 @@ from grampus.databases.endpoints.decide_endpoint import Candidate
 from grampus.databases.endpoints.read_endpoints import EndpointChange, ReadEndpoints
 from grampus.databases.failover.decide_rehoming import GIVEN_UP
 from grampus.databases.instance import observe_listening_from
-from grampus.databases.kinds import DocumentT, OperationType
+from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.model import DatabaseRecord, DatabaseSpec
 from grampus.databases.placement import HostLoad, decide_address
 from grampus.databases.ports import CopiesPort
@@ -43,6 +43,7 @@ from grampus.databases.replicas.replica_steps import (
 )
 from grampus.databases.service import DatabaseService
 from grampus.databases.snapshots.decide_retention import name_at
+from grampus.operations.kinds import DocumentT
 from grampus.volumes.model import CloneSource
 
 # As snapshots that are taken for one clone alone begin: no lineage shows them.
@@ -61,7 +62,7 @@ class DatabaseReplicas:
         self._looks = ReplicaLooks(databases)
         self._comparing = ReplicaComparing(databases.operations.ports)
 
-    def describe(self, kind: OperationType[DocumentT], document: DocumentT) -> list[str]:
+    def describe(self, kind: DatabaseOperation[DocumentT], document: DocumentT) -> list[str]:
         """What an operation would do, one line a step, for `--dry-run`."""
         return self._operations.describe(kind, document)
 
@@ -220,12 +221,12 @@ class DatabaseReplicas:
         for name in self.names(primary):
             self.remove(name)
 
-    def require_none(self, kind: OperationType[DocumentT], name: str) -> None:
+    def require_none(self, kind: DatabaseOperation[DocumentT], name: str) -> None:
         """Raise RefusedError when replicas forbid an operation: before anybody is asked."""
         require_allowed(kind.kind, name, self._operations.records.family(name))
 
     def describe_remove_all(
-        self, primary: str, kind: OperationType[DocumentT], document: DocumentT
+        self, primary: str, kind: DatabaseOperation[DocumentT], document: DocumentT
     ) -> list[str]:
         """What the removal of all replicas and then the operation on their primary would do."""
         removals = [

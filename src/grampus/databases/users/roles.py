@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from grampus.core.errors import RefusedError
-from grampus.databases.kinds import OperationType
+from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.model import DatabaseRecord
 from grampus.databases.operating import DatabaseOperations
 from grampus.databases.users.decide_role_grants import (
@@ -62,7 +62,7 @@ class DatabaseRoles:
         statements = self._statements(self._users.running(database))
         return observe_rights(statements, observe_roles(statements))
 
-    def describe(self, kind: OperationType[RoleOrder], order: RoleOrder) -> list[str]:
+    def describe(self, kind: DatabaseOperation[RoleOrder], order: RoleOrder) -> list[str]:
         """What a change would do, one line a step, for `--dry-run`."""
         return self._operations.describe(kind, order)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from grampus.core.errors import NotFoundError, RefusedError, closest_name
 from grampus.databases.instance import observe_daemon_state
-from grampus.databases.kinds import OperationType
+from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.layout import client_option_file, database_directory, server_daemon_name
 from grampus.databases.model import DatabaseRecord, Endpoint
 from grampus.databases.operating import DatabaseOperations
@@ -65,7 +65,7 @@ class DatabaseUsers:
         statements = secret_statements(self._operations.ports, record.spec)
         return parse_users(statements.run(render_users_sql(record.spec.flavour)), owner=record.user)
 
-    def describe(self, kind: OperationType[UserOrder], order: UserOrder) -> list[str]:
+    def describe(self, kind: DatabaseOperation[UserOrder], order: UserOrder) -> list[str]:
         """What a change would do, one line a step, for `--dry-run`."""
         return self._operations.describe(kind, order)
 

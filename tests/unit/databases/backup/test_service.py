@@ -313,6 +313,6 @@ def test_target_that_has_gone_does_not_hold_up_the_database(world: World, shelf:
         path.unlink() if path.is_file() else path.rmdir()
     shelf.rmdir()
     assert world.service().converge() == [
-        "The backup of the database demo had been cut off; it is now undone."
+        "The backup of the database demo was interrupted; it is now undone."
     ]
     assert snapshots(world) == []

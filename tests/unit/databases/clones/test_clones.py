@@ -283,6 +283,6 @@ def test_killed_at_any_point_a_clone_is_undone(tmp_path: Path, snapshot: str | N
     act = partial(clone, snapshot=snapshot)
     for point, world in stopped_runs(prepared(tmp_path, prepare), act, more_than=10):
         (said,) = world.service().converge()
-        assert "clone copy had been cut off; it is now undone" in said
+        assert "clone copy was interrupted; it is now undone" in said
         assert world.inventory() == before, f"killed at {point}"
         assert [s.name for s in world.volumes.snapshots("demo")] == ["yesterday"]

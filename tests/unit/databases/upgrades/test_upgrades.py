@@ -144,7 +144,7 @@ def test_killed_at_any_point_it_is_finished(tmp_path: Path, prepare: object) -> 
     whole.close()
     for point, world in stopped_runs(prepared(tmp_path, prepare), upgrade, more_than=20):
         (said,) = world.service().converge()
-        assert "upgrade of the database demo had been cut off; it is now finished" in said
+        assert "upgrade of the database demo was interrupted; it is now finished" in said
         assert state(world) == after, f"killed at {point}"
 
 
