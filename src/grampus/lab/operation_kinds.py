@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from pydantic import BaseModel, ConfigDict
@@ -11,7 +12,7 @@ from grampus.lab.gateway import GatewaySpec
 from grampus.lab.model import LabSpec
 from grampus.lab.osd_set import OsdSet
 from grampus.operations.kinds import OperationType
-from grampus.state.operations import Step
+from grampus.state.operations import Operation, Step
 
 
 class LabUpOrder(BaseModel):
@@ -101,3 +102,43 @@ REMOVE_OSD_SET = OperationType[OsdSetSteps, OsdSet](
     build=lambda sets, osd_set: sets.remove_steps(osd_set),
     when_cut_off="finish",
 )
+
+
+# No volume can be made before there is a pool: up to here nothing of value can be in a lab.
+STEPS_BEFORE_POOL = frozenset(
+    {"", "record", "data", "network", "hosts", "configuration", "mons", "mgrs", "osds"}
+)
+STEPS_OF_REMOVAL = frozenset({"data", "forget"})
+
+
+@dataclass(frozen=True)
+class Interrupted:
+    """What the next `up` has to know."""
+
+    # Its data are, or may be, half removed: they go altogether before it is brought up anew.
+    must_be_removed: bool
+    # It never held anything: if bringing it up fails again, it is undone as a whole.
+    is_new: bool
+
+
+def decide_interrupted(operations: Sequence[Operation]) -> Interrupted:
+    """Judge the unfinished `lab.up` and `lab.down` operations of one lab.
+
+    A new lab whose `up` came as far as its pool may hold databases since: other commands work
+    on it from then on. So it is undone no more.
+    """
+    return Interrupted(
+        must_be_removed=any(_was_removing(operation) for operation in operations),
+        is_new=any(_was_empty(operation) for operation in operations),
+    )
+
+
+def _was_removing(operation: Operation) -> bool:
+    if operation.kind == "lab.up":
+        return operation.status == "undoing"
+    return not operation.spec.get("keep", False) and operation.step in STEPS_OF_REMOVAL
+
+
+def _was_empty(operation: Operation) -> bool:
+    is_new = bool(operation.spec.get("is_new", False))
+    return operation.kind == "lab.up" and is_new and operation.step in STEPS_BEFORE_POOL

@@ -7,8 +7,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from grampus.ceph.cluster import CephCluster
-from grampus.ceph.releases import explain_no_filestore
+from grampus.ceph.cluster import CephCluster, explain_no_filestore
 from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError, RefusedError, UsageError, not_found
 from grampus.core.names import require_name

@@ -22,11 +22,9 @@ from grampus.hosts.kernel_limits import ensure_aio_limit
 from grampus.hosts.lab_host import LabFleet, LabHost, LabHostPlace, PartitionName
 from grampus.hosts.port import DaemonStatus
 from grampus.lab.bootstrap import ClusterBootstrap
-from grampus.lab.decide_interrupted import decide_interrupted
 from grampus.lab.decide_loss import decide_copies_left, decide_keeps_quorum
 from grampus.lab.gateway import LabGateway
 from grampus.lab.gateway_service import find_gateway
-from grampus.lab.home_path import require_usable_home
 from grampus.lab.images.cache import HostImages
 from grampus.lab.model import (
     DEFAULT_LAB,
@@ -38,16 +36,23 @@ from grampus.lab.model import (
     LabSpec,
     MediaName,
     lab_tag,
+    require_usable_home,
 )
 from grampus.lab.network import (
+    NetworkLock,
     decide_subnet,
     ensure_network,
     ensure_partition,
     observe_used_networks,
     set_host_link,
 )
-from grampus.lab.network_lock import NetworkLock
-from grampus.lab.operation_kinds import LAB_DOWN, LAB_UP, LabDownOrder, LabUpOrder
+from grampus.lab.operation_kinds import (
+    LAB_DOWN,
+    LAB_UP,
+    LabDownOrder,
+    LabUpOrder,
+    decide_interrupted,
+)
 from grampus.lab.osd_set import OsdSet, find_osd_sets
 from grampus.lab.osd_set_service import OsdSetService
 from grampus.lab.teardown import LabTeardown

@@ -15,8 +15,7 @@ from grampus.hosts.process import run_command
 from grampus.hosts.shared_memory import ensure_shared_memory_clear
 from grampus.lab.making import in_parallel
 from grampus.lab.model import LabSpec
-from grampus.lab.network import ensure_network_absent
-from grampus.lab.network_lock import NetworkLock
+from grampus.lab.network import NetworkLock, ensure_network_absent
 from grampus.state.home import Home
 
 

@@ -14,7 +14,7 @@ from grampus.hosts.lab_host import LabFleet
 from grampus.lab.images.cache import HostImage, HostImages
 from grampus.lab.images.definition import ImageDefinition, load_definitions
 from grampus.lab.model import LAB_RECORD, LabSpec
-from grampus.lab.network_lock import NETWORKS_LOCK, NetworkLock
+from grampus.lab.network import NETWORKS_LOCK, NetworkLock
 from grampus.lab.osd_set import OSD_SET_RECORD
 from grampus.lab.service import (
     DEFAULT_OSD_SIZE_BYTES,
