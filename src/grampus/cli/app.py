@@ -8,7 +8,8 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import ParamSpec
+from importlib import import_module
+from typing import Annotated, ParamSpec
 
 import typer
 from typer.models import CommandInfo
@@ -22,6 +23,7 @@ P = ParamSpec("P")
 EXIT_FAILED = GrampusError.exit_code
 INTERRUPTED = 130
 DEBUG_VARIABLE = "GRAMPUS_DEBUG"
+_BACKGROUND = "in_background"
 
 
 def make_noun(
@@ -34,9 +36,13 @@ def make_noun(
 
 
 def command(
-    noun: Noun, name: str, example: str
+    noun: Noun, name: str, example: str, *, is_long: bool = False
 ) -> Callable[[Callable[P, None]], Callable[P, None]]:
-    """Register a verb. `example` is shown at the end of its --help."""
+    """Register a verb. `example` is shown at the end of its --help.
+
+    One that `is_long` has an option `--async`: it runs in the background. It works in a lab
+    (`lab`).
+    """
 
     def register(function: Callable[P, None]) -> Callable[P, None]:
         @functools.wraps(function)
@@ -47,14 +53,37 @@ def command(
             )
             with errors_shown(chosen):
                 _require_text(kwargs.values())
-                function(*args, **kwargs)
+                if kwargs.pop(_BACKGROUND, False):
+                    # Few commands run there: the others go without its modules.
+                    background = import_module("grampus.cli.background")
+                    background.start(sys.argv[1:], str(kwargs["lab"]), chosen)
+                else:
+                    function(*args, **kwargs)
 
+        if is_long:
+            _add_background_option(run)
         help_text = join_lines(inspect.getdoc(function) or "")
         epilog = f"Example: [bold]{example}[/bold]"
         noun.add_verb(CommandInfo(name, callback=run, help=help_text, epilog=epilog))
         return run
 
     return register
+
+
+def _add_background_option(run: Callable[..., None]) -> None:
+    """Typer reads the options of a command from the signature of its function."""
+    annotation = Annotated[
+        bool,
+        typer.Option(
+            "--async", metavar="", help="Run in the background: `grampus operation wait` waits."
+        ),
+    ]
+    signature = inspect.signature(run, eval_str=True)
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    added = inspect.Parameter(_BACKGROUND, keyword, default=False, annotation=annotation)
+    parameters = [*signature.parameters.values(), added]
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
 
 
 def join_lines(text: str) -> str:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
+import click
+
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.state_note import StateWatch
 from grampus.cli.app import confirm
 from grampus.cli.progress_bar import PlainProgress, TerminalProgress, make_progress
-from grampus.core.actor import observe_actor
 from grampus.core.clock import SystemClock
 from grampus.core.names import require_name
+from grampus.core.processes import OperationProcess, observe_actor, observe_own_process
 from grampus.hosts.any_host import AnyReachableHost
 from grampus.hosts.lab_host import LabFleet
 from grampus.lab.images.cache import HostImages
@@ -34,6 +37,9 @@ CHECKOUT = Path(__file__).resolve().parents[4]
 IMAGE_DEFINITIONS = CHECKOUT / "images"
 # How long a command waits for another one that is changing the same lab.
 LAB_LOCK_TIMEOUT_S = 15.0
+
+# Of a command in the background: what its starter knows it by (`cli/background.py`).
+BACKGROUND_VARIABLE = "GRAMPUS_BACKGROUND"
 
 
 class KeptFleet:
@@ -146,9 +152,11 @@ class LabSession:
                 self.store,
                 self.clock,
                 actor=observe_actor(),
+                process=_own_process().render(),
                 require_current=self._require_current,
                 room=self.space,
             )
+            self.progress.report = self._journal.detail
         return self._journal
 
     @property
@@ -254,3 +262,9 @@ class LabSession:
             ),
         ):
             yield
+
+
+def _own_process() -> OperationProcess:
+    context = click.get_current_context(silent=True)
+    words = "" if context is None else context.command_path.partition(" ")[2]
+    return OperationProcess(observe_own_process(), words, os.environ.get(BACKGROUND_VARIABLE, ""))
