@@ -15,6 +15,7 @@ from grampus.hosts.port import HostUnreachableError
 from tests.unit.databases.stopped_case import certificates, trash, write_rows
 from tests.unit.databases.world import LAB
 from tests.unit.interruption import Killed
+from tests.unit.operation_runner import planned
 
 from .failover_world import FailoverWorld
 
@@ -209,13 +210,13 @@ def test_loss_of_a_log_must_be_accepted(world: FailoverWorld) -> None:
 def test_it_needs_another_host_that_can_be_reached(world: FailoverWorld) -> None:
     world.lose()
     with pytest.raises(UsageError):
-        world.failovers().plan("demo", to="h1")
+        world.failovers().fail_over("demo", to="h1")
     world.lose("h2")
     with pytest.raises(HostUnreachableError):
-        world.failovers().plan("demo", to="h2")
+        world.failovers().fail_over("demo", to="h2")
     world.lose("h3")
     with pytest.raises(RefusedError) as caught:
-        world.failovers().plan("demo")
+        world.failovers().fail_over("demo")
     assert caught.value.code == "no-host"
 
 
@@ -223,7 +224,9 @@ def test_host_that_cannot_serve_it_is_passed_over(world: FailoverWorld) -> None:
     world.volumes.images["demo"].record = world.volumes.get("demo")
     world.volumes.hosts_without_volumed.add("h2")
     world.lose()
-    assert world.failovers().plan("demo").changed.host == "h3"
+    lines = planned(world.runner, lambda: world.failovers().fail_over("demo"))
+    assert "Attach the volume to h3" in lines
+    assert world.failovers().fail_over("demo").record.spec.host == "h3"
 
 
 def test_fence_that_is_not_confirmed_leaves_everything_as_it_was(world: FailoverWorld) -> None:
@@ -351,7 +354,7 @@ def test_errors_name_the_way_out(world: FailoverWorld) -> None:
     world.lose()
     for refused in (
         lambda: world.service().start("demo"),
-        lambda: world.moves().plan_move("demo", "h2"),
+        lambda: world.moves().move("demo", "h2"),
     ):
         with pytest.raises(HostUnreachableError) as caught:
             refused()

@@ -181,7 +181,7 @@ def test_an_unknown_replica_gets_a_suggestion(world: ReplicaWorld) -> None:
         world.replicas().plan_remove("demo-r11")
     assert caught.value.remedy == "Did you mean 'demo-r1'?"
     with pytest.raises(RefusedError) as refused:
-        world.replicas().plan_promote("demo")
+        world.replicas().promote("demo")
     assert refused.value.code == "no-replica"
 
 
@@ -314,7 +314,7 @@ def test_it_is_promoted_when_its_primary_is_gone(world: ReplicaWorld) -> None:
     assert world.done("demo-r1") == 4
     world.hosts["h1"].up = False
     with pytest.raises(RefusedError) as caught:
-        world.replicas().plan_promote("demo-r1", wait=True)
+        world.replicas().promote("demo-r1", wait=True)
     assert caught.value.code == "not-replicating"
     world.replicas().promote("demo-r1")
     world.commit("demo-r1")
@@ -433,5 +433,5 @@ def test_who_looks_soon_gives_up_and_who_changes_something_is_patient(world: Rep
     assert "demo-r1 is no-answer" in caught.value.problem
     world.servers["h2"].waited_s.clear()
     with pytest.raises(RefusedError):
-        world.replicas().plan_promote("demo-r1", wait=True)
+        world.replicas().promote("demo-r1", wait=True)
     assert world.servers["h2"].waited_s == [STATEMENT_TIMEOUT_S]
