@@ -19,6 +19,7 @@ from grampus.databases.names.trash import DatabaseTrash
 from grampus.databases.snapshots.snapshots import DatabaseSnapshots
 from grampus.databases.users.rotation import DatabaseRotation
 from grampus.databases.users.users import DatabaseUsers
+from tests.unit.operation_runner import planned
 
 from .replica_world import ReplicaWorld
 
@@ -114,6 +115,8 @@ def without_endpoint(world: ReplicaWorld) -> dict[str, list[str]]:
 
 def test_removed_nothing_is_left(world: ReplicaWorld) -> None:
     before = world.inventory()
+    assert planned(world.runner, lambda: world.add(copies=1))
+    assert (world.inventory(), world.copies.pools) == (before, {"databases"})
     world.add(copies=1)
     assert world.copies.pools == {"databases", "databases-1"}
     assert world.volumes.images["demo-r1"].record.spec.pool == "databases-1"
@@ -361,6 +364,8 @@ def test_a_renewal_that_cannot_end_does_not_hold_up_the_removal(world: ReplicaWo
         world.replicas().renew("demo-r1")
     assert world.service().operations.unfinished("demo-r1")
     assert host.daemons.get(daemon) is None or host.daemons[daemon].state == "stopped"
+    assert planned(world.runner, lambda: world.replicas().remove("demo-r1"))
+    assert world.service().operations.unfinished("demo-r1")
     world.replicas().remove("demo-r1")
     after = without_endpoint(world)
     assert after == {key: before[key] for key in after}
