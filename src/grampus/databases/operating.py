@@ -179,12 +179,14 @@ class DatabaseOperations:
         """Finish or undo what was cut off, and say so in sentences.
 
         The database's lock of that lane is held, so nobody is at it. With `before_deletion`, what
-        goes with the database anyway is given up.
+        goes with the database anyway is given up, but not in a dry run.
         """
         sentences: list[str] = []
         for operation in sorted(self.unfinished(name, lane=lane), key=_rank):
             kind = operation_type(operation.kind)
             if before_deletion and kind.goes_with_database:
+                if self.runner.is_planning:
+                    continue
                 self.runner.close(operation, "the database was deleted")
                 sentences.append(f"{kind.describe_interrupted(name)}; it is given up.")
             elif not self._is_still_about(operation, kind):

@@ -47,27 +47,6 @@ class DatabaseFailovers:
     def __init__(self, operations: DatabaseOperations) -> None:
         self._operations = operations
 
-    def plan(
-        self,
-        name: str,
-        *,
-        to: str | None = None,
-        force: bool = False,
-        accepts_loss: bool = False,
-    ) -> FailoverOrder:
-        """What it takes to run the database on another host; nothing is changed.
-
-        With `force` it is taken from a host that answers, too. Raises NotFoundError, UsageError,
-        HostUnreachableError for the host asked for, RefusedError with code `not-ready`,
-        `host-answers`, `still-serving`, `may-lose` (without `accepts_loss`), `no-host` or
-        `too-big`, and GrampusError with code `no-volumed` or `no-driver`.
-        """
-        return self._plan(name, to=to, force=force, accepts_loss=accepts_loss, hurries=False)
-
-    def describe(self, order: FailoverOrder) -> list[str]:
-        """What `fail_over` would do, one line a step."""
-        return self._operations.describe(FAIL_OVER, order)
-
     def fail_over(
         self,
         name: str,
@@ -80,12 +59,16 @@ class DatabaseFailovers:
 
         Address, passwords and certificates stay. Until the old host is cut off from the volume a
         failure undoes everything; from then on the next command finishes it, or another failover.
-        Raises what `plan` raises, and GrampusError.
+        With `force` it is taken from a host that answers, too. Raises NotFoundError, UsageError,
+        HostUnreachableError for the host asked for, RefusedError with code `not-ready`,
+        `host-answers`, `still-serving`, `may-lose` (without `accepts_loss`), `no-host` or
+        `too-big`, and GrampusError, as with code `no-volumed` or `no-driver`.
         """
         operations = self._operations
         with operations.locked(name):
             began_s = operations.clock.monotonic_s()
             order = self._plan(name, to=to, force=force, accepts_loss=accepts_loss)
+            operations.runner.propose(lambda: operations.describe(FAIL_OVER, order))
             if operations.unfinished(name):
                 self._settle_before(name)
                 here = operations.records.get(name).spec.host
@@ -111,18 +94,16 @@ class DatabaseFailovers:
 
     # -- inside -------------------------------------------------------------------------------
 
-    def _plan(
-        self, name: str, *, to: str | None, force: bool, accepts_loss: bool, hurries: bool = True
-    ) -> FailoverOrder:
-        record = self._operations.ready(name)
+    def _plan(self, name: str, *, to: str | None, force: bool, accepts_loss: bool) -> FailoverOrder:
+        operations, volumes = self._operations, self._operations.volumes
+        record = operations.ready(name)
         spec = record.spec
         target = self._choose(spec, to)
         running = record.desired == "running" or self._was_starting(name)
         if not force:
             signs = self._observe(spec, target, shall_run=running)
             require_lost(spec, signs, shall_run=running, forced=force)
-        volumes = self._operations.volumes
-        if hurries and not self._operations.fleet.is_reachable(spec.host):
+        if not operations.runner.is_planning and not operations.fleet.is_reachable(spec.host):
             volumes.takeovers.hurry(spec.host)
         needed_log = volumes.takeovers.find_needed_log(name)
         held_by = volumes.get(name).host or needed_log
@@ -182,7 +163,7 @@ class DatabaseFailovers:
         return any(op.kind == "db.start" for op in self._operations.unfinished(name))
 
     def _choose(self, spec: DatabaseSpec, to: str | None) -> Host:
-        """The first host that can run it. Raises what `plan` raises."""
+        """The first host that can run it. Raises what `fail_over` raises."""
         fleet = self._operations.fleet
         counts = Counter(self._operations.records.hosts().values())
         loads = [

@@ -18,6 +18,7 @@ from tests.unit.databases.fake_accounts import accounts_of
 from tests.unit.databases.fakes import FakeFile
 from tests.unit.databases.world import LAB, World, prepared
 from tests.unit.interruption import stopped_runs
+from tests.unit.operation_runner import planned
 
 ROWS = PurePosixPath("data/rows")
 
@@ -266,9 +267,9 @@ def test_a_copy_whose_passwords_cannot_be_changed_is_undone(world: World) -> Non
 def test_a_plan_can_be_read_before_it_is_carried_out(world: World) -> None:
     world.create()
     before = world.inventory()
-    lines = clones(world).describe(clones(world).plan(CloneRequest("demo", "copy")))
+    lines = planned(world.runner, lambda: clones(world).clone(CloneRequest("demo", "copy")))
     assert "Take a snapshot of demo" in lines
-    assert clones(world).describe_flatten("demo") != []
+    assert planned(world.runner, lambda: clones(world).flatten("demo")) != []
     assert world.inventory() == before
 
 
