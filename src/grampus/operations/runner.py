@@ -51,8 +51,8 @@ class OperationRunner:
 
     @property
     def is_planning(self) -> bool:
-        """Whether this is a dry run."""
-        return self._is_planning
+        """Whether this is a dry run, and no interrupted operation is being recovered in it."""
+        return self._is_planning and not is_within_operation()
 
     @contextmanager
     def planning(self) -> Iterator[None]:
@@ -130,7 +130,7 @@ class OperationRunner:
         For changes that are no operation. What an interrupted operation begins itself, while it
         is recovered, is done.
         """
-        if self._is_planning and not is_within_operation():
+        if self.is_planning:
             raise Planned([*self._planned, *describe()])
 
     def apply(

@@ -39,7 +39,7 @@ class VolumeOperations:
         self._identity_of = identity_of
         self._lab = lab
         self._home = home
-        self._runner = runner
+        self.runner = runner
         self._clock = clock
         self._parts = parts
 
@@ -61,37 +61,39 @@ class VolumeOperations:
         name = kind.subject(order)
         identity = getattr(order, "identity", "") or self._identity_of(name)
         subject = Subject(name, identity, kind.takes(order))
-        self._runner.run(kind, self._parts, order, subject, steps=steps)
+        self.runner.run(kind, self._parts, order, subject, steps=steps)
 
     def find(self, name: str, kind: VolumeOperation[Any]) -> Operation | None:
         """The volume's unfinished operation of that kind; the lock of `name` is held."""
-        return next(iter(self._runner.unfinished(kind.kind, name)), None)
+        return next(iter(self.runner.unfinished(kind.kind, name)), None)
 
     def undo(self, operation: Operation, why: str) -> None:
         """Undo an unfinished operation that `find` has found."""
         kind = _KINDS[operation.kind]
         steps = kind.build(self._parts, kind.parse(operation.spec))
-        self._runner.undo(operation, steps, why)
+        self.runner.undo(operation, steps, why)
 
     def settle(
         self, name: str, *, only: VolumeOperation[Any] | None = None, completes: bool = True
     ) -> list[str]:
         """Finish or undo what was interrupted; the lock of `name` is held. Says what it did.
 
-        Without `completes`, what may take hours while nobody waits for it is left as it is.
+        Without `completes`, and in a dry run, what may take hours while nobody waits for it is
+        left as it is.
         """
         done: list[str] = []
-        for operation in sorted(self._runner.unfinished(KIND_PREFIX, name), key=_rank):
+        completes = completes and not self.runner.is_planning
+        for operation in sorted(self.runner.unfinished(KIND_PREFIX, name), key=_rank):
             kind = _KINDS[operation.kind]
             if only not in (None, kind):
                 continue
             now = self._identity_of(name)
             if operation.identity and now and now != operation.identity:
-                self._runner.close(operation, "another volume has its name")
+                self.runner.close(operation, "another volume has its name")
                 done.append(kind.describe_closed(name))
                 continue
             document = kind.parse(operation.spec)
-            recovery = self._runner.recover(
+            recovery = self.runner.recover(
                 operation, kind, self._parts, document, completes=completes
             )
             done.append(kind.describe_recovered(name, recovery))
@@ -104,7 +106,7 @@ class VolumeOperations:
             with self.locked(operation.subject, timeout_s=0.0):
                 return self.settle(operation.subject, completes=completes)
 
-        return self._runner.recover_all(
+        return self.runner.recover_all(
             *(KIND_PREFIX, _KINDS.get, lambda operation: f"volume.{operation.subject}", recover),
             retries=completes,
         )

@@ -88,7 +88,8 @@ def build_parts(
     flattening = RbdFlattening(cluster, images, rbd_snapshots)
     encrypting = Encrypting(images, RbdEncryption(cluster), master_keys(home))
     attacher = Attacher(
-        tag, records, fleet, cluster, images, program, clock, progress, encrypting.find_key
+        *(tag, records, fleet, cluster, images, program, runner, clock, progress),
+        encrypting.find_key,
     )
     asking = Asking(fleet, cluster, images, attacher, clock)
     resizing = Resizing(records, fleet, images, attacher, encrypting, asking)
@@ -99,7 +100,8 @@ def build_parts(
         *(make_namespace, clock),
     )
     snapshots = Snapshots(
-        *(records, images, rbd_snapshots, attacher, journals, encrypting, asking), progress
+        *(records, images, rbd_snapshots, attacher, journals, encrypting, asking),
+        *(runner, progress),
     )
     cloning = Cloning(
         *(records, rbd_snapshots, flattening, attacher, creating, encrypting, asking), progress
