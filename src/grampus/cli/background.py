@@ -14,10 +14,12 @@ import typer
 
 from grampus.cli.composition.lab import BACKGROUND_VARIABLE, LabSession
 from grampus.cli.output import OutputFormat, make_output
+from grampus.core.errors import UsageError
 from grampus.operations.watching import OperationView, OperationWatch
 from grampus.state.history import OperationHistory
 
 OPTION = "--async"
+_SHOW_PASSWORD = "--show-password"  # noqa: S105 - the name of an option
 LOGS = "background"
 KEPT_S = 30 * 86_400.0
 POLL_S = 0.1
@@ -30,6 +32,11 @@ def start(words: Sequence[str], lab: str, output_format: OutputFormat) -> None:
     Returns once it has begun one. A command that ends before says what it said, and ends this one
     with its own exit code (typer.Exit).
     """
+    if _SHOW_PASSWORD in words:
+        raise UsageError(
+            f"{_SHOW_PASSWORD} and {OPTION} exclude each other: the password would stay in a file.",
+            f"Leave {_SHOW_PASSWORD} out: `grampus db show NAME` tells the option file that has it.",
+        )
     session = LabSession(lab)
     session.require_lab()
     token = secrets.token_hex(8)

@@ -87,7 +87,7 @@ db_app = make_noun(
 NameArgument = Annotated[str, typer.Argument(help="The database's name.")]
 
 
-@command(db_app, "create", "grampus db create shop --size 10G --memory 512M --cpus 1")
+@command(db_app, "create", "grampus db create shop --size 10G --memory 512M --cpus 1", is_long=True)
 def db_create(
     name: NameArgument,
     size: Annotated[str, typer.Option(metavar="SIZE", help="Size of its volume, such as 10G.")],

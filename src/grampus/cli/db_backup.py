@@ -65,7 +65,9 @@ BackupArgument = Annotated[
 _DAMAGED = 1
 
 
-@command(backup_app, "create", "grampus db backup create shop --to /srv/backups --keep 14")
+@command(
+    backup_app, "create", "grampus db backup create shop --to /srv/backups --keep 14", is_long=True
+)
 def backup_create(
     name: NameArgument,
     to: ToOption,

@@ -30,7 +30,7 @@ from grampus.databases.clones.decide_clone import CloneRequest
 from grampus.volumes.write_paths import parse_write_options
 
 
-@command(db_app, "clone", "grampus db clone shop shop-test --snapshot before")
+@command(db_app, "clone", "grampus db clone shop shop-test --snapshot before", is_long=True)
 def db_clone(
     source: Annotated[str, typer.Argument(metavar="SRC", help="The database to clone.")],
     name: Annotated[str, typer.Argument(metavar="NEW", help="The clone's name.")],
@@ -101,7 +101,7 @@ def db_clone(
     )
 
 
-@command(db_app, "flatten", "grampus db flatten shop-test")
+@command(db_app, "flatten", "grampus db flatten shop-test", is_long=True)
 def db_flatten(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="The database's name.")] = None,
     due: Annotated[

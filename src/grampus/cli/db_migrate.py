@@ -17,7 +17,7 @@ from grampus.cli.volume_migrate import AbortOption, PoolOption, require_one
 from grampus.cli.work import work_on_databases
 
 
-@command(db_app, "migrate", "grampus db migrate shop --pool archive")
+@command(db_app, "migrate", "grampus db migrate shop --pool archive", is_long=True)
 def db_migrate(
     name: NameArgument,
     pool: PoolOption = None,

@@ -20,7 +20,7 @@ from grampus.cli.output import make_output
 from grampus.cli.work import work_on_databases
 
 
-@command(db_app, "move", "grampus db move shop --host h2")
+@command(db_app, "move", "grampus db move shop --host h2", is_long=True)
 def db_move(
     name: NameArgument,
     host: Annotated[str, typer.Option(metavar="HOST", help="The host to run on from now on.")],

@@ -46,7 +46,7 @@ ReplicaArgument = Annotated[str, typer.Argument(metavar="NAME", help="The replic
 _COPIES: dict[int, Copies] = {1: 1, 2: 2, 3: 3}
 
 
-@command(replica_app, "add", "grampus db replica add shop --name shop-r1 --copies 1")
+@command(replica_app, "add", "grampus db replica add shop --name shop-r1 --copies 1", is_long=True)
 def replica_add(
     primary: Annotated[str, typer.Argument(metavar="PRIMARY", help="The database to follow.")],
     name: Annotated[
@@ -239,7 +239,7 @@ def replica_promote(
     )
 
 
-@command(replica_app, "renew", "grampus db replica renew shop-r1")
+@command(replica_app, "renew", "grampus db replica renew shop-r1", is_long=True)
 def replica_renew(
     name: ReplicaArgument,
     discard_errant: Annotated[

@@ -33,7 +33,12 @@ from grampus.databases.backup.restores import RestoreRequest
 from grampus.databases.view import render_client_command
 
 
-@command(db_app, "restore", "grampus db restore shop-again --from /srv/backups --latest --of shop")
+@command(
+    db_app,
+    "restore",
+    "grampus db restore shop-again --from /srv/backups --latest --of shop",
+    is_long=True,
+)
 def db_restore(
     name: Annotated[str, typer.Argument(help="The name of the new database.")],
     from_: FromOption,

@@ -112,7 +112,12 @@ def snapshot_unprotect(
     _set_protection(name, snapshot, lab, output_format, protected=False, dry_run=dry_run)
 
 
-@command(db_snapshot_app, "rollback", "grampus db snapshot rollback shop before-upgrade --yes")
+@command(
+    db_snapshot_app,
+    "rollback",
+    "grampus db snapshot rollback shop before-upgrade --yes",
+    is_long=True,
+)
 def snapshot_rollback(
     name: NameArgument,
     snapshot: SnapshotArgument,

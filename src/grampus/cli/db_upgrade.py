@@ -21,7 +21,7 @@ from grampus.cli.output import make_output
 from grampus.cli.work import work_on_databases
 
 
-@command(db_app, "upgrade", "grampus db upgrade shop --to 11.8")
+@command(db_app, "upgrade", "grampus db upgrade shop --to 11.8", is_long=True)
 def db_upgrade(
     name: NameArgument,
     to: Annotated[

@@ -42,7 +42,7 @@ def require_one(pool: str | None, *, abort: bool) -> None:
         )
 
 
-@command(volume_app, "migrate", "grampus volume migrate scratch --pool archive")
+@command(volume_app, "migrate", "grampus volume migrate scratch --pool archive", is_long=True)
 def volume_migrate(
     name: NameArgument,
     pool: PoolOption = None,

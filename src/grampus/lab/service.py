@@ -18,8 +18,8 @@ from grampus.core.names import require_name
 from grampus.core.progress import Progress
 from grampus.core.units import GIB, MIB, format_bytes
 from grampus.hosts.any_host import AnyReachableHost
-from grampus.hosts.kernel_limits import ensure_aio_limit
 from grampus.hosts.lab_host import LabFleet, LabHost, LabHostPlace, PartitionName
+from grampus.hosts.machine_shared import ensure_aio_limit
 from grampus.hosts.port import DaemonStatus
 from grampus.lab.bootstrap import ClusterBootstrap
 from grampus.lab.decide_loss import decide_copies_left, decide_keeps_quorum

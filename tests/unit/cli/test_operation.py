@@ -13,6 +13,7 @@ from typer.testing import CliRunner, Result
 from grampus.cli.background import start
 from grampus.cli.main import app
 from grampus.cli.output import OutputFormat
+from grampus.core.errors import UsageError
 from grampus.core.processes import OperationProcess, observe_own_process
 from grampus.core.progress import SilentProgress
 from grampus.lab.model import LAB_RECORD
@@ -97,3 +98,8 @@ def test_a_command_in_the_background_that_begins_nothing_says_what_it_said(
         said = capfd.readouterr().out
         assert ("db start of 'shop'" in said) == (exit_code == 0)
         assert ("no operation 9" in said) == (exit_code == 3)
+
+
+def test_no_password_is_written_for_a_command_in_the_background(store: Store) -> None:
+    with pytest.raises(UsageError, match="the password would stay in a file"):
+        start(["db", "create", "shop", "--show-password", "--async"], LAB, OutputFormat.JSON)

@@ -58,8 +58,8 @@ def imported_by(*words: str) -> set[str]:
     ("words", "refrains_from", "most_of_ours"),
     [
         (["--version"], _HEAVY | _DATABASES | _FEATURES | {"pydantic"}, 12),
-        (["lab", "status"], _HEAVY | _DATABASES | _FEATURES, 96),
-        (["lab", "list"], _HEAVY | _DATABASES | _FEATURES, 96),
+        (["lab", "status"], _HEAVY | _DATABASES | _FEATURES, 95),
+        (["lab", "list"], _HEAVY | _DATABASES | _FEATURES, 95),
         (["volume", "list"], _HEAVY | _FEATURES, 236),
         (["db", "list"], _HEAVY | _FEATURES, 239),
         (["db", "create", "shop", "--size", "1G"], _HEAVY | _FEATURES, 239),
