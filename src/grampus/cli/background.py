@@ -35,7 +35,7 @@ def start(words: Sequence[str], lab: str, output_format: OutputFormat) -> None:
     if _SHOW_PASSWORD in words:
         raise UsageError(
             f"{_SHOW_PASSWORD} and {OPTION} exclude each other: the password would stay in a file.",
-            f"Leave {_SHOW_PASSWORD} out: `grampus db show NAME` tells the option file that has it.",
+            f"Leave {_SHOW_PASSWORD} out: the option file of the database has the password.",
         )
     session = LabSession(lab)
     session.require_lab()
