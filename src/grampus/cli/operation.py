@@ -13,7 +13,7 @@ from grampus.cli.nouns import app
 from grampus.cli.options import FORMAT_DEFAULT, LAB_DEFAULT, FormatOption, LabOption, YesOption
 from grampus.cli.output import OutputFormat, make_output
 from grampus.core.errors import UsageError
-from grampus.core.intervals import parse_interval_s
+from grampus.core.intervals import parse_timeout_s
 from grampus.operations.watching import AT_WORK, OperationView, OperationWatch
 from grampus.state.history import OperationHistory
 
@@ -70,7 +70,7 @@ def operation_wait(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Wait until an operation ends; the exit code is 1 unless it was done."""
-    timeout_s = None if timeout is None else parse_interval_s(timeout)
+    timeout_s = None if timeout is None else parse_timeout_s(timeout)
     session = LabSession(lab)
     with session.progress:
         view = _watch(session).wait(number, session.progress, timeout_s=timeout_s)

@@ -83,7 +83,8 @@ class OperationWatch:
         found = self._history.find(number)
         if found is None:
             raise NotFoundError(
-                f"There is no operation {number}.", "`grampus operation list --last 100` shows more of them."
+                f"There is no operation {number}.",
+                "`grampus operation list --last 100` shows more of them.",
             )
         return self._view(found)
 
