@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Annotated, ParamSpec
 
@@ -24,6 +25,21 @@ EXIT_FAILED = GrampusError.exit_code
 INTERRUPTED = 130
 DEBUG_VARIABLE = "GRAMPUS_DEBUG"
 _BACKGROUND = "in_background"
+
+
+@dataclass
+class _Running:
+    """One for the process, not one for each thread: `serve` works in many."""
+
+    command: str = ""
+
+
+_running = _Running()
+
+
+def running_command() -> str:
+    """The words of the command that runs, such as `db backup create`; empty: none does."""
+    return _running.command
 
 
 def make_noun(
@@ -51,6 +67,7 @@ def command(
             chosen = (
                 output_format if isinstance(output_format, OutputFormat) else OutputFormat.HUMAN
             )
+            _running.command = f"{noun.path} {name}".strip()
             with errors_shown(chosen):
                 _require_text(kwargs.values())
                 if kwargs.pop(_BACKGROUND, False):

@@ -8,11 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
-import click
-
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.state_note import StateWatch
-from grampus.cli.app import confirm
+from grampus.cli.app import confirm, running_command
 from grampus.cli.progress_bar import PlainProgress, TerminalProgress, make_progress
 from grampus.core.clock import SystemClock
 from grampus.core.names import require_name
@@ -265,6 +263,5 @@ class LabSession:
 
 
 def _own_process() -> OperationProcess:
-    context = click.get_current_context(silent=True)
-    words = "" if context is None else context.command_path.partition(" ")[2]
-    return OperationProcess(observe_own_process(), words, os.environ.get(BACKGROUND_VARIABLE, ""))
+    token = os.environ.get(BACKGROUND_VARIABLE, "")
+    return OperationProcess(observe_own_process(), running_command(), token)
