@@ -56,6 +56,17 @@ for file in "${files[@]}"; do
   fi
 done
 
+# Operations begin in one place, and dry runs are the change itself (docs/adr/0044).
+count() {
+  local found=0
+  [ ! -d "$2" ] || found=$(grep -rn --include='*.py' -- "$1" "$2" | wc -l) || true
+  if [ "$found" -gt "$3" ]; then
+    faults+=("$2: $found times '$1', more than $3. Use the runner of operations.")
+  fi
+}
+count 'journal\.begin(' src/grampus 1
+count 'if dry_run:' src/grampus/cli 5
+
 if [ ${#faults[@]} -gt 0 ]; then
   printf '%s\n' "${faults[@]}" | sort >&2
   echo "check-tree: ${#faults[@]} faults" >&2

@@ -119,25 +119,24 @@ def _tree(module: str) -> ast.Module:
 
 def volume_step_names() -> dict[str, list[str]]:
     """The names of the steps of each kind of operation on a volume, by kind."""
-    kinds = importlib.import_module(_VOLUME_KINDS)
-    (build,) = (
+    (of_parts,) = (
         node
         for node in _tree(_VOLUME_KINDS).body
-        if isinstance(node, ast.FunctionDef) and node.name == "build_kinds"
+        if isinstance(node, ast.ClassDef) and node.name == "VolumeStepParts"
     )
     imported = _module(_VOLUME_KINDS)[1]
     parts = {
-        argument.arg: imported[ast.unparse(argument.annotation)]
-        for argument in build.args.args
-        if argument.annotation is not None
+        ast.unparse(field.target): imported[ast.unparse(field.annotation)]
+        for field in of_parts.body
+        if isinstance(field, ast.AnnAssign)
     }
     found: dict[str, list[str]] = {}
-    for call in _calls(build):
-        if ast.unparse(call.func) == "VolumeOperation":
-            kind: str = getattr(kinds, ast.unparse(call.args[0]))
-            built = call.args[2]
+    for _, value in _assigned(_VOLUME_KINDS):
+        if isinstance(value, ast.Call) and ast.unparse(value.func).startswith("VolumeOperation["):
+            kind = str(ast.literal_eval(value.args[0]))
+            (built,) = (one.value for one in value.keywords if one.arg == "build")
             assert isinstance(built, ast.Lambda), f"{kind}: nothing says how it is built"
             assert isinstance(built.body, ast.Call), f"{kind}: nothing says how it is built"
-            part, _, method = ast.unparse(built.body.func).partition(".")
+            _, part, method = ast.unparse(built.body.func).split(".")
             found[kind] = step_names(parts[part], method)
     return found

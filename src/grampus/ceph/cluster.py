@@ -286,3 +286,21 @@ class CephCluster:
         stats = self.query("pg", "dump", "pgs_brief")
         groups = stats["pg_stats"] if isinstance(stats, dict) else stats
         return [tuple(group["acting"]) for group in groups]
+
+
+# Source: Ceph's release notes of Reef (18), which starts no OSD on FileStore.
+LAST_FILESTORE_RELEASE = 17
+
+
+def parse_release(version: str) -> int | None:
+    """20 of `20.2.4`; None when it does not begin with a number."""
+    release = version.partition(".")[0]
+    return int(release) if release.isdecimal() else None
+
+
+def explain_no_filestore(version: str) -> str | None:
+    """Why a cluster of that version has no FileStore, without a full stop; None: it has."""
+    release = parse_release(version)
+    if release is not None and release <= LAST_FILESTORE_RELEASE:
+        return None
+    return f"Ceph {version} has no FileStore, which ended with {LAST_FILESTORE_RELEASE}"

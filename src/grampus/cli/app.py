@@ -8,20 +8,38 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import ParamSpec
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Annotated, ParamSpec
 
 import typer
 from typer.models import CommandInfo
 
 from grampus.cli.noun import Noun
-from grampus.cli.output import OutputFormat, make_output
-from grampus.core.errors import GrampusError, RefusedError, UsageError
+from grampus.cli.output import OutputFormat, make_output, show_plan
+from grampus.core.errors import GrampusError, Planned, RefusedError, UsageError
 
 P = ParamSpec("P")
 # Of a command that did all that it was to do, and found or left something that is not right.
 EXIT_FAILED = GrampusError.exit_code
 INTERRUPTED = 130
 DEBUG_VARIABLE = "GRAMPUS_DEBUG"
+_BACKGROUND = "in_background"
+
+
+@dataclass
+class _Running:
+    """One for the process, not one for each thread: `serve` works in many."""
+
+    command: str = ""
+
+
+_running = _Running()
+
+
+def running_command() -> str:
+    """The words of the command that runs, such as `db backup create`; empty: none does."""
+    return _running.command
 
 
 def make_noun(
@@ -34,9 +52,13 @@ def make_noun(
 
 
 def command(
-    noun: Noun, name: str, example: str
+    noun: Noun, name: str, example: str, *, is_long: bool = False
 ) -> Callable[[Callable[P, None]], Callable[P, None]]:
-    """Register a verb. `example` is shown at the end of its --help."""
+    """Register a verb. `example` is shown at the end of its --help.
+
+    One that `is_long` has an option `--async`: it runs in the background. It works in a lab
+    (`lab`).
+    """
 
     def register(function: Callable[P, None]) -> Callable[P, None]:
         @functools.wraps(function)
@@ -45,16 +67,40 @@ def command(
             chosen = (
                 output_format if isinstance(output_format, OutputFormat) else OutputFormat.HUMAN
             )
+            _running.command = f"{noun.path} {name}".strip()
             with errors_shown(chosen):
                 _require_text(kwargs.values())
-                function(*args, **kwargs)
+                if kwargs.pop(_BACKGROUND, False):
+                    # Few commands run there: the others go without its modules.
+                    background = import_module("grampus.cli.background")
+                    background.start(sys.argv[1:], str(kwargs["lab"]), chosen)
+                else:
+                    function(*args, **kwargs)
 
+        if is_long:
+            _add_background_option(run)
         help_text = join_lines(inspect.getdoc(function) or "")
         epilog = f"Example: [bold]{example}[/bold]"
         noun.add_verb(CommandInfo(name, callback=run, help=help_text, epilog=epilog))
         return run
 
     return register
+
+
+def _add_background_option(run: Callable[..., None]) -> None:
+    """Typer reads the options of a command from the signature of its function."""
+    annotation = Annotated[
+        bool,
+        typer.Option(
+            "--async", metavar="", help="Run in the background: `grampus operation wait` waits."
+        ),
+    ]
+    signature = inspect.signature(run, eval_str=True)
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    added = inspect.Parameter(_BACKGROUND, keyword, default=False, annotation=annotation)
+    parameters = [*signature.parameters.values(), added]
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
 
 
 def join_lines(text: str) -> str:
@@ -73,6 +119,8 @@ def errors_shown(output_format: OutputFormat) -> Iterator[None]:
         yield
     except (typer.Exit, typer.Abort):
         raise
+    except Planned as planned:
+        show_plan(output_format, planned.titles)
     except KeyboardInterrupt:
         sys.stderr.write("\n")
         said = GrampusError(

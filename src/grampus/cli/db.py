@@ -22,13 +22,11 @@ from grampus.cli.options import (
     WritePathOption,
     in_lab,
 )
-from grampus.cli.output import make_output, show_plan
+from grampus.cli.output import make_output
 from grampus.cli.work import work_on_databases
 from grampus.core.units import format_bytes, parse_bytes
 from grampus.databases.binlog_keeping.decide_purge import LOGS_HELD
 from grampus.databases.binlog_keeping.expiry import parse_retention_s
-from grampus.databases.changes import PROTECT
-from grampus.databases.lifecycle import START, STOP, make_start_order
 from grampus.databases.model import DatabaseRecord, DatabaseSpec
 from grampus.databases.names.decide_labels import has_labels, parse_selectors
 from grampus.databases.request import CreateRequest, require_request
@@ -89,7 +87,7 @@ db_app = make_noun(
 NameArgument = Annotated[str, typer.Argument(help="The database's name.")]
 
 
-@command(db_app, "create", "grampus db create shop --size 10G --memory 512M --cpus 1")
+@command(db_app, "create", "grampus db create shop --size 10G --memory 512M --cpus 1", is_long=True)
 def db_create(
     name: NameArgument,
     size: Annotated[str, typer.Option(metavar="SIZE", help="Size of its volume, such as 10G.")],
@@ -158,11 +156,8 @@ def db_create(
         **bounds,
     )
     require_request(request)
-    with work_on_databases(lab) as (_, databases):
+    with work_on_databases(lab, dry_run=dry_run) as (_, databases):
         spec = databases.plan_create(request)
-        if dry_run:
-            show_plan(output_format, databases.describe_create(spec, flatten=flatten))
-            return
         created = databases.create(spec, flatten=flatten)
         view = databases.show(name)
     document = {
@@ -260,12 +255,7 @@ def db_start(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Start a stopped database, or mend one that died."""
-    with work_on_databases(lab) as (_, databases):
-        if dry_run:
-            show_plan(
-                output_format, databases.describe(START, make_start_order(databases.get(name)))
-            )
-            return
+    with work_on_databases(lab, dry_run=dry_run) as (_, databases):
         databases.start(name)
         view = databases.show(name)
     make_output(output_format).text(
@@ -281,10 +271,7 @@ def db_stop(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Shut a database down cleanly; its volume stays."""
-    with work_on_databases(lab) as (_, databases):
-        if dry_run:
-            show_plan(output_format, databases.describe(STOP, databases.get(name).spec))
-            return
+    with work_on_databases(lab, dry_run=dry_run) as (_, databases):
         databases.stop(name)
         view = databases.show(name)
     sentence = f"The database '{name}' is {view.status}."
@@ -368,11 +355,7 @@ def connection_document(created: CreatedDatabase, *, show_password: bool) -> dic
 def _set_protection(
     lab: str, name: str, output_format: FormatOption, *, protected: bool, dry_run: bool
 ) -> None:
-    with work_on_databases(lab) as (_, databases):
-        if dry_run:
-            spec = databases.get(name).spec.model_copy(update={"protected": protected})
-            show_plan(output_format, databases.describe(PROTECT, spec))
-            return
+    with work_on_databases(lab, dry_run=dry_run) as (_, databases):
         databases.protect(name, protected)
         view = databases.show(name)
     state = "protected" if protected else "no longer protected"

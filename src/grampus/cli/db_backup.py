@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from grampus.cli.app import command, confirm, make_noun
+from grampus.cli.app import command, make_noun
 from grampus.cli.backup_documents import (
     CredentialsOption,
     EndpointOption,
@@ -33,7 +33,7 @@ from grampus.cli.options import (
     LabOption,
     YesOption,
 )
-from grampus.cli.output import make_output, show_plan
+from grampus.cli.output import make_output
 from grampus.cli.work import work_on_databases
 from grampus.core.errors import UsageError
 from grampus.core.units import format_bytes
@@ -65,7 +65,9 @@ BackupArgument = Annotated[
 _DAMAGED = 1
 
 
-@command(backup_app, "create", "grampus db backup create shop --to /srv/backups --keep 14")
+@command(
+    backup_app, "create", "grampus db backup create shop --to /srv/backups --keep 14", is_long=True
+)
 def backup_create(
     name: NameArgument,
     to: ToOption,
@@ -92,13 +94,8 @@ def backup_create(
     """Take a backup while the database goes on: incremental where that works, else full."""
     wanted = _wanted(full=full, incremental=incremental)
     place = place_of(to, endpoint, credentials)
-    with work_on_databases(lab) as (session, _):
-        backups = database_backups(session)
-        if dry_run:
-            plan = backups.plan_create(name, place, wanted=wanted, lock_days=object_lock)
-            show_plan(output_format, backups.describe(plan))
-            return
-        taken = backups.create(
+    with work_on_databases(lab, dry_run=dry_run) as (session, _):
+        taken = database_backups(session).create(
             *(name, place), wanted=wanted, keep=keep, lock_days=object_lock, begins_again=full
         )
     manifest = taken.manifest
@@ -202,14 +199,13 @@ def backup_delete(
     What `db show` of its database in the lab tells as restorable is looked up again.
     """
     place = place_of(from_, endpoint, credentials)
-    kept = _kept(place)
+    kept, session = _kept(place), Session(lab)
     kept.plan_delete(backup)
-    if dry_run:
-        show_plan(output_format, [f"Delete {backup} in {kept.target.place}"])
-        return
-    confirm(f"Delete the backup {backup}?", yes=yes)
-    kept.delete(backup)
-    states, database = backup_states(Session(lab)), backup.partition("/")[0]
+    with session.planning(dry_run=dry_run):
+        session.confirm(f"Delete the backup {backup}?", yes=yes)
+        session.runner.propose(lambda: [f"Delete {backup} in {kept.target.place}"])
+        kept.delete(backup)
+    states, database = backup_states(session), backup.partition("/")[0]
     if states.find(database, place) is not None:
         states.refresh(database, place)
     make_output(output_format).text({"deleted": backup}, f"The backup {backup} is deleted.")

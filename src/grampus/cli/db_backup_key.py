@@ -12,7 +12,7 @@ from grampus.cli.composition.session import Session
 from grampus.cli.db_backup import backup_app
 from grampus.cli.kept_keys import export_key, import_key, key_entries, require_current_key
 from grampus.cli.options import FORMAT_DEFAULT, LAB_DEFAULT, DryRunOption, FormatOption
-from grampus.cli.output import make_output, show_plan
+from grampus.cli.output import make_output
 from grampus.databases.backup.kept import backup_keys
 from grampus.state.locks import hold_lock
 
@@ -61,15 +61,12 @@ def key_rotate(
     session = Session(LAB_DEFAULT)
     keys = backup_keys(session.home)
     former = require_current_key(keys, made_by="The first backup makes one.")
-    if dry_run:
-        show_plan(
-            output_format,
-            [
-                "Make a new key, and use it for what is backed up from now on",
-                f"Keep the key {former.id}: older backups are read with it",
-            ],
-        )
-        return
+    plan = [
+        "Make a new key, and use it for what is backed up from now on",
+        f"Keep the key {former.id}: older backups are read with it",
+    ]
+    with session.planning(dry_run=dry_run):
+        session.runner.propose(lambda: plan)
     with hold_lock(session.home, KEYS_LOCK, session.clock):
         former = require_current_key(keys, made_by="The first backup makes one.")
         key = keys.ensure_next()

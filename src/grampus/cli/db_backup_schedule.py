@@ -18,6 +18,7 @@ from grampus.cli.backup_documents import (
 )
 from grampus.cli.binlog_documents import keep_binlogs
 from grampus.cli.composition.backups import backup_schedules, scheduled_tests
+from grampus.cli.composition.session import Session
 from grampus.cli.db_backup import backup_app
 from grampus.cli.due_backups import carry_out_due_tests, take_due_backups
 from grampus.cli.options import (
@@ -27,7 +28,7 @@ from grampus.cli.options import (
     FormatOption,
     LabOption,
 )
-from grampus.cli.output import make_output, show_plan
+from grampus.cli.output import make_output
 from grampus.cli.work import work_on_databases
 from grampus.core.errors import GrampusError, UsageError
 from grampus.core.intervals import parse_interval_s
@@ -104,12 +105,10 @@ def backup_schedule(
             test_every_s=None if test_every is None else parse_interval_s(test_every),
             object_lock_days=object_lock,
         )
-    with work_on_databases(lab) as (session, _):
+    is_change = schedule is not None or off
+    with work_on_databases(lab, dry_run=dry_run and is_change) as (session, _):
         schedules = backup_schedules(session)
-        if schedule is not None or off:
-            if dry_run:
-                show_plan(output_format, schedules.describe(schedules.plan(name, schedule)))
-                return
+        if is_change:
             schedules.put(name, schedule)
         schedule = schedules.get(name)
     make_output(output_format).text(
@@ -130,18 +129,11 @@ def backup_due(
 
     Restore tests that are due come after that. Two databases of a place have their turn at a time.
     """
-    with work_on_databases(lab) as (session, _):
-        if dry_run:
-            carried = backup_schedules(session).plan_all()
-            tests = scheduled_tests(session).plan_all()
-        else:
-            carried = take_due_backups(session, with_logs=True)
-            keep_binlogs(session, list(backup_schedules(session).archiving()))
-            tests = carry_out_due_tests(session)
-    if dry_run:
-        plan = [f"Take the backup {one.taken}: {one.why}" for one in carried if one.taken]
-        show_plan(output_format, [*plan, *(line for one in tests for line in one.plan)])
-        return
+    with work_on_databases(lab, dry_run=dry_run) as (session, _):
+        session.runner.propose(lambda: _plan(session))
+        carried = take_due_backups(session, with_logs=True)
+        keep_binlogs(session, list(backup_schedules(session).archiving()))
+        tests = carry_out_due_tests(session)
     tested = {one.database: one for one in tests}
     make_output(output_format).table(
         {
@@ -168,6 +160,12 @@ def backup_due(
     is_bad = any(one.tested and one.tested.test.problem for one in tests)
     if is_bad or any(_problems(one, tested) for one in carried):
         raise typer.Exit(EXIT_FAILED)
+
+
+def _plan(session: Session) -> list[str]:
+    backups = backup_schedules(session).plan_all()
+    plan = [f"Take the backup {one.taken}: {one.why}" for one in backups if one.taken]
+    return [*plan, *(line for one in scheduled_tests(session).plan_all() for line in one.plan)]
 
 
 def _problems(one: CarriedBackup, tested: Mapping[str, CarriedTest]) -> list[GrampusError]:

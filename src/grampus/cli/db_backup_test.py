@@ -22,7 +22,7 @@ from grampus.cli.options import (
     FormatOption,
     LabOption,
 )
-from grampus.cli.output import make_output, show_plan
+from grampus.cli.output import make_output
 from grampus.cli.work import work_on_databases
 from grampus.core.errors import UsageError
 
@@ -51,12 +51,10 @@ def backup_test(
     if (name is None) != every:
         raise UsageError("Say what to test.", "Name a database, or give --all.")
     place = place_of(from_, endpoint, credentials)
-    with work_on_databases(lab) as (session, _):
+    with work_on_databases(lab, dry_run=dry_run) as (session, _):
         tests = restore_tests(session)
         names = [name] if name is not None else tests.names(place)
-        if dry_run:
-            show_plan(output_format, [line for one in names for line in tests.plan(one, place)])
-            return
+        session.runner.propose(lambda: [line for one in names for line in tests.plan(one, place)])
         tested = [tests.test(one, place) for one in names]
     make_output(output_format).table(
         {

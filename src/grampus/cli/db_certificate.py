@@ -15,7 +15,7 @@ from grampus.cli.options import (
     FormatOption,
     LabOption,
 )
-from grampus.cli.output import make_output, show_plan
+from grampus.cli.output import make_output
 from grampus.cli.work import work_on_databases
 from grampus.databases.tls.decide_expiry import CertificateState
 
@@ -35,11 +35,8 @@ def certificate_rotate(
 
     The server shows the former one until `db certificate retire`.
     """
-    with work_on_databases(lab) as (session, _):
+    with work_on_databases(lab, dry_run=dry_run) as (session, _):
         rotation = certificate_rotation(session)
-        if dry_run:
-            show_plan(output_format, rotation.describe(rotation.plan(name)))
-            return
         state = rotation.rotate(name)
         file = rotation.authorities_file(name)
     make_output(output_format).text(
@@ -60,11 +57,8 @@ def certificate_retire(
 
     Open sessions go on. A client that trusts the former authority alone is refused from then on.
     """
-    with work_on_databases(lab) as (session, _):
+    with work_on_databases(lab, dry_run=dry_run) as (session, _):
         rotation = certificate_rotation(session)
-        if dry_run:
-            show_plan(output_format, rotation.describe_retire(rotation.plan_retire(name)))
-            return
         state = rotation.retire(name)
         file = rotation.authorities_file(name)
     make_output(output_format).text(

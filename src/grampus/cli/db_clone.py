@@ -22,7 +22,7 @@ from grampus.cli.options import (
     WritePathOption,
     in_lab,
 )
-from grampus.cli.output import OutputFormat, make_output, show_plan
+from grampus.cli.output import OutputFormat, make_output
 from grampus.cli.work import work_on_databases
 from grampus.core.errors import UsageError
 from grampus.core.units import parse_bytes
@@ -30,7 +30,7 @@ from grampus.databases.clones.decide_clone import CloneRequest
 from grampus.volumes.write_paths import parse_write_options
 
 
-@command(db_app, "clone", "grampus db clone shop shop-test --snapshot before")
+@command(db_app, "clone", "grampus db clone shop shop-test --snapshot before", is_long=True)
 def db_clone(
     source: Annotated[str, typer.Argument(metavar="SRC", help="The database to clone.")],
     name: Annotated[str, typer.Argument(metavar="NEW", help="The clone's name.")],
@@ -79,12 +79,8 @@ def db_clone(
         write_path=path,
         **bounds,
     )
-    with work_on_databases(lab) as (session, databases):
-        clones = database_clones(session)
-        if dry_run:
-            show_plan(output_format, clones.describe(clones.plan(request)))
-            return
-        lineage = clones.clone(request)
+    with work_on_databases(lab, dry_run=dry_run) as (session, databases):
+        lineage = database_clones(session).clone(request)
         created, view = databases.made(name), databases.show(name)
     make_output(output_format).details(
         {
@@ -105,7 +101,7 @@ def db_clone(
     )
 
 
-@command(db_app, "flatten", "grampus db flatten shop-test")
+@command(db_app, "flatten", "grampus db flatten shop-test", is_long=True)
 def db_flatten(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="The database's name.")] = None,
     due: Annotated[
@@ -132,12 +128,8 @@ def db_flatten(
     if name is None:
         _flatten_due(lab, output_format, dry_run=dry_run)
         return
-    with work_on_databases(lab) as (session, _):
-        clones = database_clones(session)
-        if dry_run:
-            show_plan(output_format, clones.describe_flatten(name))
-            return
-        changed = clones.flatten(name)
+    with work_on_databases(lab, dry_run=dry_run) as (session, _):
+        changed = database_clones(session).flatten(name)
     make_output(output_format).text(
         {"flattened": name, "changed": changed},
         f"The volume of '{name}' stands alone{' now' if changed else ' already'}.",
@@ -145,12 +137,8 @@ def db_flatten(
 
 
 def _flatten_due(lab: str, output_format: OutputFormat, *, dry_run: bool) -> None:
-    with work_on_databases(lab) as (session, _):
-        flattening = due_flattening(session)
-        if dry_run:
-            show_plan(output_format, flattening.describe())
-            return
-        carried = flattening.carry_out()
+    with work_on_databases(lab, dry_run=dry_run) as (session, _):
+        carried = due_flattening(session).carry_out()
     make_output(output_format).table(
         {
             "databases": [

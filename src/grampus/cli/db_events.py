@@ -18,7 +18,7 @@ from grampus.cli.options import (
     FormatOption,
     LabOption,
 )
-from grampus.cli.output import make_output, show_plan
+from grampus.cli.output import make_output
 from grampus.cli.work import work_on_databases
 from grampus.core.errors import UsageError
 from grampus.databases.names.events import DatabaseEvent
@@ -59,12 +59,8 @@ def db_label(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Label a database, so that `db list --label` finds it; without labels, show them."""
-    with work_on_databases(lab) as (session, databases):
-        names = database_names(session)
-        if labels and dry_run:
-            show_plan(output_format, names.describe_labels(names.plan_labels(name, labels)))
-            return
-        record = names.label(name, labels) if labels else databases.get(name)
+    with work_on_databases(lab, dry_run=dry_run and bool(labels)) as (session, databases):
+        record = database_names(session).label(name, labels) if labels else databases.get(name)
     shown = render_labels(record.spec.labels)
     make_output(output_format).text(
         {"name": name, "labels": record.spec.labels},
@@ -84,12 +80,8 @@ def db_rename(
 
     Its address, users and passwords stay as they are.
     """
-    with work_on_databases(lab) as (session, databases):
-        names = database_names(session)
-        if dry_run:
-            show_plan(output_format, names.describe_rename(names.plan_rename(name, new_name)))
-            return
-        names.rename(name, new_name)
+    with work_on_databases(lab, dry_run=dry_run) as (session, databases):
+        database_names(session).rename(name, new_name)
         view = databases.show(new_name)
     make_output(output_format).text(
         database_document(view), f"The database '{name}' is now '{new_name}'; it is {view.status}."
@@ -117,13 +109,8 @@ def db_rotate(
 ) -> None:
     """New passwords for a database's own user and for Grampus's; nothing is stopped."""
     require_one_way(keep_old, discard_old)
-    with work_on_databases(lab) as (session, databases):
+    with work_on_databases(lab, dry_run=dry_run) as (session, databases):
         rotation = database_rotation(session)
-        order = rotation.plan(name, keeps_former=keep_old)
-        if dry_run:
-            steps = rotation.describe_discard(order) if discard_old else rotation.describe(order)
-            show_plan(output_format, steps)
-            return
         if discard_old:
             rotation.discard_former(name)
         else:

@@ -17,7 +17,7 @@ from grampus.cli.options import (
     FormatOption,
     LabOption,
 )
-from grampus.cli.output import make_output, show_plan
+from grampus.cli.output import make_output
 from grampus.cli.work import work_on_databases
 from grampus.databases.failover.failovers import FailedOver
 
@@ -57,12 +57,8 @@ def db_failover(
     The lost host is cut off from the database's volume before anything else: it can never write to
     it again. What the database left there is removed once the host is back.
     """
-    with work_on_databases(lab) as (session, databases):
+    with work_on_databases(lab, dry_run=dry_run) as (session, databases):
         failovers = database_failovers(session)
-        if dry_run:
-            order = failovers.plan(name, to=to, force=force, accepts_loss=accept_loss)
-            show_plan(output_format, failovers.describe(order))
-            return
         done = failovers.fail_over(name, to=to, force=force, accepts_loss=accept_loss)
         # A read-only endpoint may have been served by the lost host.
         replicas = database_replicas(session)

@@ -16,12 +16,11 @@ from grampus.cli.options import (
     FormatOption,
     LabOption,
 )
-from grampus.cli.output import make_output, show_plan
+from grampus.cli.output import make_output
 from grampus.cli.work import work_on_databases
 from grampus.core.errors import UsageError
 from grampus.core.intervals import format_interval, parse_interval_s
 from grampus.core.units import format_bytes, parse_bytes
-from grampus.databases.changes import RESIZE
 from grampus.databases.growth.decide_growth import FileSystem, describe_room
 from grampus.databases.growth.growth import MAX_RELEASE_S, GrowthView
 from grampus.databases.growth.growth_rule import (
@@ -31,7 +30,6 @@ from grampus.databases.growth.growth_rule import (
     parse_step,
     parse_when_percent,
 )
-from grampus.databases.growth.growth_steps import OPEN, SET_RULE
 
 growth_app = make_noun(
     "growth", "Volumes that grow by rule, and the guard against a full disk.", under=db_app
@@ -50,12 +48,7 @@ def db_resize(
 ) -> None:
     """Grow a database's volume while it is used, also when it is full; it cannot shrink."""
     size_bytes = parse_bytes(size)
-    with work_on_databases(lab) as (session, databases):
-        if dry_run:
-            show_plan(
-                output_format, databases.describe(RESIZE, databases.plan_resize(name, size_bytes))
-            )
-            return
+    with work_on_databases(lab, dry_run=dry_run) as (session, databases):
         former_bytes = databases.get(name).spec.size_bytes
         databases.resize(name, size_bytes)
         growth = database_growth(session)
@@ -166,11 +159,8 @@ def growth_release(
             f"Choose {format_interval(60)} to {format_interval(MAX_RELEASE_S)}.",
             code="invalid-interval",
         )
-    with work_on_databases(lab) as (session, _):
+    with work_on_databases(lab, dry_run=dry_run) as (session, _):
         growth = database_growth(session)
-        if dry_run:
-            show_plan(output_format, growth.describe(OPEN, growth.plan_release(name, for_s)))
-            return
         growth.release(name, for_s)
         seen = growth.show(name)
     make_output(output_format).text(
@@ -183,11 +173,8 @@ def growth_release(
 def _put(
     name: str, rule: GrowthRule | None, lab: str, output_format: FormatOption, *, dry_run: bool
 ) -> None:
-    with work_on_databases(lab) as (session, _):
+    with work_on_databases(lab, dry_run=dry_run) as (session, _):
         growth = database_growth(session)
-        if dry_run:
-            show_plan(output_format, growth.describe(SET_RULE, growth.plan_rule(name, rule)))
-            return
         growth.put_rule(name, rule)
         seen = growth.show(name)
     make_output(output_format).text(

@@ -12,12 +12,12 @@ from grampus.cli.options import (
     FormatOption,
     LabOption,
 )
-from grampus.cli.output import make_output, show_plan
+from grampus.cli.output import make_output
 from grampus.cli.volume_migrate import AbortOption, PoolOption, require_one
 from grampus.cli.work import work_on_databases
 
 
-@command(db_app, "migrate", "grampus db migrate shop --pool archive")
+@command(db_app, "migrate", "grampus db migrate shop --pool archive", is_long=True)
 def db_migrate(
     name: NameArgument,
     pool: PoolOption = None,
@@ -29,21 +29,15 @@ def db_migrate(
     """Move a database to another pool while it is used: no query fails, some wait for seconds."""
     require_one(pool, abort=abort)
     # What was interrupted would be finished otherwise, and that may be what is to be aborted.
-    with work_on_databases(lab, settles=not abort) as (session, databases):
+    with work_on_databases(lab, settles=not abort, dry_run=dry_run) as (session, databases):
         migrations = database_migrations(session)
         if pool is None:
-            if dry_run:
-                show_plan(output_format, migrations.describe_abort(name))
-                return
             record = migrations.abort(name)
             sentence = f"The database '{name}' is back in the pool '{record.spec.pool}'."
         else:
-            order = migrations.plan(name, pool)
-            if dry_run:
-                show_plan(output_format, migrations.describe(name, order) if order else [])
-                return
+            former = databases.get(name).spec.pool
             migrations.migrate(name, pool)
-            before = "already" if order is None else f"now; it was in '{order.from_pool}'"
+            before = "already" if former == pool else f"now; it was in '{former}'"
             sentence = f"The database '{name}' is in the pool '{pool}' {before}."
         view = databases.show(name)
     make_output(output_format).text(database_document(view), sentence)

@@ -16,12 +16,11 @@ from grampus.cli.options import (
     FormatOption,
     LabOption,
 )
-from grampus.cli.output import make_output, show_plan
+from grampus.cli.output import make_output
 from grampus.cli.work import work_on_databases
-from grampus.databases.live.move_steps import MOVE
 
 
-@command(db_app, "move", "grampus db move shop --host h2")
+@command(db_app, "move", "grampus db move shop --host h2", is_long=True)
 def db_move(
     name: NameArgument,
     host: Annotated[str, typer.Option(metavar="HOST", help="The host to run on from now on.")],
@@ -30,13 +29,8 @@ def db_move(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Run a database on another host: same address, same data, a pause of seconds."""
-    with work_on_databases(lab) as (session, databases):
-        moves = database_moves(session)
-        if dry_run:
-            plan = moves.plan_move(name, host)
-            show_plan(output_format, moves.describe(MOVE, plan) if plan is not None else [])
-            return
-        moved = moves.move(name, host)
+    with work_on_databases(lab, dry_run=dry_run) as (session, databases):
+        moved = database_moves(session).move(name, host)
         view = databases.show(name)
     pause_ms = moved.pause_ms if moved is not None else None
     if moved is None:

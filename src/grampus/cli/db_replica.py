@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from grampus.cli.app import EXIT_FAILED, command, confirm, make_noun
+from grampus.cli.app import EXIT_FAILED, command, make_noun
 from grampus.cli.composition.copies import database_replicas, errant_transactions, replica_renewals
 from grampus.cli.db import connection_document, database_document, db_app
 from grampus.cli.endpoint_documents import describe_change, read_endpoint_document
@@ -21,7 +21,7 @@ from grampus.cli.options import (
     YesOption,
     in_lab,
 )
-from grampus.cli.output import make_output, show_plan
+from grampus.cli.output import make_output
 from grampus.cli.work import work_on_databases
 from grampus.core.errors import UsageError
 from grampus.core.intervals import format_interval, parse_interval_s
@@ -37,13 +37,6 @@ from grampus.databases.replicas.decide_replicas import (
 from grampus.databases.replicas.gtid_sets import count, parse_rendered
 from grampus.databases.replicas.renewals import Renewal
 from grampus.databases.replicas.replica_looks import ReplicaView
-from grampus.databases.replicas.replica_steps import (
-    ADD_REPLICA,
-    PROMOTE_REPLICA,
-    REMOVE_REPLICA,
-    RENEW_REPLICA,
-    SCHEDULE_RENEWAL,
-)
 from grampus.databases.view import DatabaseView
 
 replica_app = make_noun(
@@ -53,7 +46,7 @@ ReplicaArgument = Annotated[str, typer.Argument(metavar="NAME", help="The replic
 _COPIES: dict[int, Copies] = {1: 1, 2: 2, 3: 3}
 
 
-@command(replica_app, "add", "grampus db replica add shop --name shop-r1 --copies 1")
+@command(replica_app, "add", "grampus db replica add shop --name shop-r1 --copies 1", is_long=True)
 def replica_add(
     primary: Annotated[str, typer.Argument(metavar="PRIMARY", help="The database to follow.")],
     name: Annotated[
@@ -104,11 +97,8 @@ def replica_add(
         copies=None if copies is None else _parse_copies(copies),
         snapshot=snapshot,
     )
-    with work_on_databases(lab) as (session, databases):
+    with work_on_databases(lab, dry_run=dry_run) as (session, databases):
         replicas = database_replicas(session)
-        if dry_run:
-            show_plan(output_format, replicas.describe(ADD_REPLICA, replicas.plan_add(request)))
-            return
         view = replicas.add(request)
         made = view.record.spec.name
         session.progress.phase("Let the read-only endpoint lead to it")
@@ -196,15 +186,12 @@ def replica_remove(
 
     A replica that is ahead of its primary is refused without --discard-errant.
     """
-    with work_on_databases(lab) as (session, _):
+    with work_on_databases(lab, dry_run=dry_run) as (session, _):
         replicas = database_replicas(session)
         order = replicas.plan_remove(name, discards_errant=discard_errant)
-        if dry_run:
-            show_plan(output_format, replicas.describe(REMOVE_REPLICA, order))
-            return
-        session.progress.close()
         loss = f"{replicas.explain_loss(name)} " if discard_errant else ""
-        confirm(f"{loss}Remove the replica '{name}' of '{order.primary}' for good?", yes=yes)
+        question = f"{loss}Remove the replica '{name}' of '{order.primary}' for good?"
+        session.confirm(question, yes=yes)
         replicas.remove(name, discards_errant=discard_errant)
     make_output(output_format).text(
         {"removed": name, "primary": order.primary}, f"The replica '{name}' is gone."
@@ -229,14 +216,11 @@ def replica_promote(
     What it has received is applied first; what its primary had not sent yet is not in it. The
     primary goes on by itself: send its clients over, or stop it.
     """
-    with work_on_databases(lab) as (session, databases):
+    with work_on_databases(lab, dry_run=dry_run) as (session, databases):
         replicas = database_replicas(session)
-        order = replicas.plan_promote(name, wait=wait)
-        if dry_run:
-            show_plan(output_format, replicas.describe(PROMOTE_REPLICA, order))
-            return
+        primary = replicas.require_replica(name).spec.replica_of or ""
         replicas.promote(name, wait=wait)
-        replicas.follow_endpoint(order.primary)
+        replicas.follow_endpoint(primary)
         view = databases.show(name)
         events = databases.operations.records.promoted_events(view.record)
         held = session.cluster().observe_pool(view.record.spec.pool).copies
@@ -244,18 +228,18 @@ def replica_promote(
     make_output(output_format).text(
         {
             **database_document(view),
-            "former_primary": order.primary,
+            "former_primary": primary,
             "copies": held,
             "events": events.model_dump(mode="json", exclude={"filled"}),
         },
-        f"The database '{name}' follows '{order.primary}' no longer, and can be written to at "
-        f"{_address(view)}.\nIts volume still shares blocks with that of '{order.primary}'; "
+        f"The database '{name}' follows '{primary}' no longer, and can be written to at "
+        f"{_address(view)}.\nIts volume still shares blocks with that of '{primary}'; "
         f"`grampus db flatten {name}` lets it stand alone."
-        f"{_explain_events(order.primary, events)}{kept}",
+        f"{_explain_events(primary, events)}{kept}",
     )
 
 
-@command(replica_app, "renew", "grampus db replica renew shop-r1")
+@command(replica_app, "renew", "grampus db replica renew shop-r1", is_long=True)
 def replica_renew(
     name: ReplicaArgument,
     discard_errant: Annotated[
@@ -277,15 +261,12 @@ def replica_renew(
     Name, address and passwords stay. The replica shares all its blocks with the primary again.
     A replica that is ahead of its primary is refused without --discard-errant.
     """
-    with work_on_databases(lab) as (session, _):
+    with work_on_databases(lab, dry_run=dry_run) as (session, _):
         replicas = database_replicas(session)
-        order = replicas.plan_renew(name, discards_errant=discard_errant)
-        if dry_run:
-            show_plan(output_format, replicas.describe(RENEW_REPLICA, order))
-            return
         if discard_errant:
-            session.progress.close()
-            confirm(f"{replicas.explain_loss(name)} Renew '{name}' all the same?", yes=yes)
+            replicas.plan_renew(name, discards_errant=True)
+            loss = replicas.explain_loss(name)
+            session.confirm(f"{loss} Renew '{name}' all the same?", yes=yes)
         view = replicas.renew(name, discards_errant=discard_errant)
         replicas.follow_endpoint(view.record.spec.replica_of or "")
     make_output(output_format).text(
@@ -356,15 +337,9 @@ def replica_schedule(
     if off and every is not None:
         raise UsageError("--off and --every contradict each other.", "Leave one of them out.")
     every_s = None if every is None else parse_interval_s(every)
-    with work_on_databases(lab) as (session, _):
+    with work_on_databases(lab, dry_run=dry_run) as (session, _):
         renewals = replica_renewals(session)
         if off or every_s is not None:
-            if dry_run:
-                steps = database_replicas(session).describe(
-                    SCHEDULE_RENEWAL, renewals.plan(name, every_s)
-                )
-                show_plan(output_format, steps)
-                return
             renewals.put(name, every_s)
         every_s = renewals.get(name)
     make_output(output_format).text(
@@ -385,19 +360,16 @@ def replica_due(
 
     A replica that is ahead of its primary is never renewed, and reported as a problem.
     """
-    with work_on_databases(lab) as (session, _):
+    with work_on_databases(lab, dry_run=dry_run) as (session, _):
         renewals = replica_renewals(session).carry_out(changes_nothing=dry_run)
-    if dry_run:
-        show_plan(
-            output_format,
-            [
+        session.runner.propose(
+            lambda: [
                 f"Renew {entry.replica} from {entry.primary} ({entry.reason})"
                 if entry.problem is None
                 else f"Leave {entry.replica} as it is: {entry.problem}"
                 for entry in renewals
-            ],
+            ]
         )
-        return
     make_output(output_format).table(
         {"renewals": [_renewal_document(entry) for entry in renewals]},
         ["replica", "primary", "why", "problem"],

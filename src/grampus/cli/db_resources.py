@@ -21,15 +21,14 @@ from grampus.cli.options import (
     MaxLagOption,
     WritePathOption,
 )
-from grampus.cli.output import make_output, show_plan
+from grampus.cli.output import make_output
 from grampus.cli.work import work_on_databases
 from grampus.core.errors import UsageError
 from grampus.core.intervals import format_interval
 from grampus.core.units import format_bytes, parse_bytes
 from grampus.databases.binlog_keeping.expiry import parse_retention_s
-from grampus.databases.changes import SET_RETENTION, SET_WRITE_PATH
 from grampus.databases.live.decide_parameters import ParameterView, explain_risk, parse_assignment
-from grampus.databases.live.live_changes import RESTART, SET_LIMITS, SET_PARAMETER, ParameterChange
+from grampus.databases.live.live_changes import ParameterChange
 from grampus.databases.service import DatabaseService
 from grampus.databases.view import DatabaseView
 from grampus.volumes.write_paths import is_asked_for, parse_write_options
@@ -75,30 +74,25 @@ def db_set(
             "Give --memory, --cpus, --parameter, --write-path, --max-lag, --journal-memory or "
             "--binlog-retention.",
         )
-    with work_on_databases(lab) as (session, databases):
+    with work_on_databases(lab, dry_run=dry_run) as (session, databases):
         live, parameters = live_settings(session), database_parameters(session)
+        part_of_plan = session.runner.part_of_plan
         # All is planned before anything is changed: what cannot be is refused as a whole.
         limits = live.plan_limits(name, memory_bytes=memory_bytes, cpus=cpus)
-        changes = [parameters.plan_set(name, key, value) for key, value in assignments]
-        plan: list[str] = []
-        if retention_s is not None:
-            kept = databases.plan_retention(name, retention_s)
-            plan += databases.describe(SET_RETENTION, kept) if kept is not None else []
-        if limits is not None:
-            plan += live.describe(SET_LIMITS, limits)
-        for change in changes:
-            plan += parameters.describe(SET_PARAMETER, change) if change is not None else []
+        for key, value in assignments:
+            parameters.plan_set(name, key, value)
         if sets_path:
-            moved = databases.plan_write_path(name, path, **bounds)
-            plan += databases.describe(SET_WRITE_PATH, moved) if moved is not None else []
-        if dry_run:
-            show_plan(output_format, plan)
-            return
+            databases.plan_write_path(name, path, **bounds)
         if retention_s is not None:
-            databases.set_retention(name, retention_s)
+            with part_of_plan():
+                databases.set_retention(name, retention_s)
         if limits is not None:
-            live.set_limits(name, memory_bytes=memory_bytes, cpus=cpus)
-        done = [parameters.set(name, key, value) for key, value in assignments]
+            with part_of_plan():
+                live.set_limits(name, memory_bytes=memory_bytes, cpus=cpus)
+        done: list[ParameterChange | None] = []
+        for key, value in assignments:
+            with part_of_plan():
+                done.append(parameters.set(name, key, value))
         if sets_path:
             databases.set_write_path(name, path, **bounds)
         view = databases.show(name)
@@ -126,12 +120,8 @@ def db_restart(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Stop a database's server cleanly and start it; parameters that waited take effect."""
-    with work_on_databases(lab) as (session, databases):
-        live = live_settings(session)
-        if dry_run:
-            show_plan(output_format, live.describe(RESTART, live.plan_restart(name)))
-            return
-        live.restart(name)
+    with work_on_databases(lab, dry_run=dry_run) as (session, databases):
+        live_settings(session).restart(name)
         view = databases.show(name)
     make_output(output_format).text(
         database_document(view), f"The database '{name}' is {view.status}."
@@ -168,13 +158,8 @@ def parameter_set(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Set a parameter, at once where the server can, else at its next start."""
-    with work_on_databases(lab) as (session, databases):
-        parameters = database_parameters(session)
-        if dry_run:
-            change = parameters.plan_set(name, parameter, value)
-            show_plan(output_format, parameters.describe(SET_PARAMETER, change) if change else [])
-            return
-        change = parameters.set(name, parameter, value)
+    with work_on_databases(lab, dry_run=dry_run) as (session, databases):
+        change = database_parameters(session).set(name, parameter, value)
         waiting = _waiting([change])
         _show_parameters(output_format, databases, name, [change], waiting)
 
@@ -188,13 +173,8 @@ def parameter_reset(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Have a parameter as Grampus, or else the server, has it; also when it does not start."""
-    with work_on_databases(lab) as (session, databases):
-        parameters = database_parameters(session)
-        if dry_run:
-            plan = parameters.plan_reset(name, parameter)
-            show_plan(output_format, parameters.describe(SET_PARAMETER, plan))
-            return
-        change = parameters.reset(name, parameter)
+    with work_on_databases(lab, dry_run=dry_run) as (session, databases):
+        change = database_parameters(session).reset(name, parameter)
         _show_parameters(output_format, databases, name, [change], _waiting([change]))
 
 

@@ -25,7 +25,7 @@ from grampus.cli.options import (
     LabOption,
     in_lab,
 )
-from grampus.cli.output import make_output, show_plan
+from grampus.cli.output import make_output
 from grampus.cli.work import work_on_databases
 from grampus.core.errors import UsageError
 from grampus.core.units import parse_bytes
@@ -33,7 +33,12 @@ from grampus.databases.backup.restores import RestoreRequest
 from grampus.databases.view import render_client_command
 
 
-@command(db_app, "restore", "grampus db restore shop-again --from /srv/backups --latest --of shop")
+@command(
+    db_app,
+    "restore",
+    "grampus db restore shop-again --from /srv/backups --latest --of shop",
+    is_long=True,
+)
 def db_restore(
     name: Annotated[str, typer.Argument(help="The name of the new database.")],
     from_: FromOption,
@@ -114,12 +119,8 @@ def db_restore(
         cpus=cpus,
         host=host,
     )
-    with work_on_databases(lab) as (session, databases):
-        restores = database_restores(session)
-        if dry_run:
-            show_plan(output_format, restores.describe(restores.plan_restore(request)))
-            return
-        restored = restores.restore(request)
+    with work_on_databases(lab, dry_run=dry_run) as (session, databases):
+        restored = database_restores(session).restore(request)
         reached = databases.endpoint(name)
         option_file = databases.option_file(name)
     record, manifest = restored.record, restored.manifest

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from grampus.cli.app import command, confirm, make_noun
+from grampus.cli.app import command, make_noun
 from grampus.cli.composition.names import database_roles
 from grampus.cli.db import NameArgument, db_app
 from grampus.cli.options import (
@@ -17,18 +17,11 @@ from grampus.cli.options import (
     LabOption,
     YesOption,
 )
-from grampus.cli.output import OutputFormat, make_output, show_plan
+from grampus.cli.output import OutputFormat, make_output
 from grampus.cli.work import work_on_databases
 from grampus.databases.users.decide_role_grants import merge_grants, parse_grant
 from grampus.databases.users.decide_roles import DatabaseRole, RoleHolder, is_preset
 from grampus.databases.users.decide_users import describe_role
-from grampus.databases.users.role_steps import (
-    ADD_ROLE,
-    CHANGE_ROLE,
-    GRANT_ROLE,
-    REMOVE_ROLE,
-    REVOKE_ROLE,
-)
 
 role_app = make_noun("role", "Roles of a database, for its users.", under=db_app)
 RoleArgument = Annotated[str, typer.Argument(metavar="ROLE", help="The role's name.")]
@@ -53,12 +46,8 @@ def role_add(
 ) -> None:
     """Make a role with privileges, which nobody has yet."""
     grants = [parse_grant(text) for text in grant]
-    with work_on_databases(lab) as (session, _):
-        roles = database_roles(session)
-        if dry_run:
-            show_plan(output_format, roles.describe(ADD_ROLE, roles.plan_add(name, role, grants)))
-            return
-        roles.add(name, role, grants)
+    with work_on_databases(lab, dry_run=dry_run) as (session, _):
+        database_roles(session).add(name, role, grants)
     may = [given.shown for given in grants]
     make_output(output_format).details(
         {"database": name, "role": role, "rights": may}, {"role": role, "may": "; ".join(may)}
@@ -83,13 +72,8 @@ def role_change(
     What is missing is given first, then what is too much is taken: nobody is without what stays.
     """
     grants = [parse_grant(text) for text in grant]
-    with work_on_databases(lab) as (session, _):
-        roles = database_roles(session)
-        if dry_run:
-            planned = roles.plan_change(name, role, grants)
-            show_plan(output_format, roles.describe(CHANGE_ROLE, planned) if planned else [])
-            return
-        order = roles.change(name, role, grants)
+    with work_on_databases(lab, dry_run=dry_run) as (session, _):
+        order = database_roles(session).change(name, role, grants)
     may = [given.shown for given in merge_grants(grants)]
     added = [given.shown for given in order.grants] if order else []
     taken = [given.shown for given in order.taken] if order else []
@@ -131,16 +115,12 @@ def role_remove(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Remove a role, also from every user that has it."""
-    with work_on_databases(lab) as (session, _):
+    with work_on_databases(lab, dry_run=dry_run) as (session, _):
         roles = database_roles(session)
-        order, found = roles.plan_remove(name, role)
-        if dry_run:
-            show_plan(output_format, roles.describe(REMOVE_ROLE, order))
-            return
-        session.progress.close()
+        _, found = roles.plan_remove(name, role)
         holders = ", ".join(_shown(holder) for holder in found.holders)
         lost = f"These lose it: {holders}. " if holders else ""
-        confirm(f"{lost}Remove the role '{role}' of the database '{name}'?", yes=yes)
+        session.confirm(f"{lost}Remove the role '{role}' of the database '{name}'?", yes=yes)
         roles.remove(name, role)
     make_output(output_format).text(
         {"database": name, "removed": role}, f"The role '{role}' of '{name}' is removed."
@@ -168,13 +148,8 @@ def role_grant(
 
     A role that the user has already is made active at login, or left to SET ROLE.
     """
-    with work_on_databases(lab) as (session, _):
-        roles = database_roles(session)
-        if dry_run:
-            order = roles.plan_grant(name, role, to, at_login=not on_request)
-            show_plan(output_format, roles.describe(GRANT_ROLE, order) if order else [])
-            return
-        is_new = roles.grant(name, role, to, at_login=not on_request)
+    with work_on_databases(lab, dry_run=dry_run) as (session, _):
+        is_new = database_roles(session).grant(name, role, to, at_login=not on_request)
     since = "once a client says SET ROLE" if on_request else "from its next login on"
     _show_change(
         output_format,
@@ -196,13 +171,8 @@ def role_revoke(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Take a role from a user, from its next login on at the latest."""
-    with work_on_databases(lab) as (session, _):
-        roles = database_roles(session)
-        if dry_run:
-            order = roles.plan_revoke(name, role, from_)
-            show_plan(output_format, roles.describe(REVOKE_ROLE, order) if order else [])
-            return
-        is_gone = roles.revoke(name, role, from_)
+    with work_on_databases(lab, dry_run=dry_run) as (session, _):
+        is_gone = database_roles(session).revoke(name, role, from_)
     _show_change(
         output_format,
         {"database": name, "role": role, "user": from_},

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from grampus.cli.app import EXIT_FAILED, command, confirm, make_noun
+from grampus.cli.app import EXIT_FAILED, command, make_noun
 from grampus.cli.composition.copies import database_snapshots, snapshot_schedules
 from grampus.cli.db import NameArgument, database_document, db_app
 from grampus.cli.options import (
@@ -17,7 +17,7 @@ from grampus.cli.options import (
     LabOption,
     YesOption,
 )
-from grampus.cli.output import OutputFormat, make_output, show_plan
+from grampus.cli.output import OutputFormat, make_output
 from grampus.cli.volume_snapshot import (
     SnapshotArgument,
     details_of_snapshot,
@@ -32,13 +32,6 @@ from grampus.databases.snapshots.decide_retention import (
     require_schedule,
 )
 from grampus.databases.snapshots.snapshot_schedules import Carried
-from grampus.databases.snapshots.snapshot_steps import (
-    DELETE_SNAPSHOT,
-    PROTECT_SNAPSHOT,
-    SCHEDULE_SNAPSHOTS,
-    TAKE_SNAPSHOT,
-)
-from grampus.databases.snapshots.snapshots import rollback_type
 
 db_snapshot_app = make_noun("snapshot", "Snapshots of databases.", under=db_app)
 _DEFAULT_KEEP = 24
@@ -56,13 +49,8 @@ def snapshot_create(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Take a snapshot, while the database goes on; writes wait for well under a second."""
-    with work_on_databases(lab) as (session, _):
-        snapshots = database_snapshots(session)
-        if dry_run:
-            order = snapshots.plan_create(name, snapshot)
-            show_plan(output_format, snapshots.describe(TAKE_SNAPSHOT, order))
-            return
-        info = snapshots.create(name, snapshot)
+    with work_on_databases(lab, dry_run=dry_run) as (session, _):
+        info = database_snapshots(session).create(name, snapshot)
     make_output(output_format).details(
         {**snapshot_document(info), "database": name}, details_of_snapshot(name, info)
     )
@@ -90,14 +78,10 @@ def snapshot_delete(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Remove a snapshot; not one that is protected, or that clones stand on."""
-    with work_on_databases(lab) as (session, _):
+    with work_on_databases(lab, dry_run=dry_run) as (session, _):
         snapshots = database_snapshots(session)
-        order = snapshots.plan_delete(name, snapshot)
-        if dry_run:
-            show_plan(output_format, snapshots.describe(DELETE_SNAPSHOT, order))
-            return
-        session.progress.close()
-        confirm(f"Remove the snapshot '{snapshot}' of the database '{name}'?", yes=yes)
+        snapshots.plan_delete(name, snapshot)
+        session.confirm(f"Remove the snapshot '{snapshot}' of the database '{name}'?", yes=yes)
         snapshots.delete(name, snapshot)
     make_output(output_format).text(
         {"deleted": snapshot, "database": name}, f"The snapshot '{snapshot}' of '{name}' is gone."
@@ -128,7 +112,12 @@ def snapshot_unprotect(
     _set_protection(name, snapshot, lab, output_format, protected=False, dry_run=dry_run)
 
 
-@command(db_snapshot_app, "rollback", "grampus db snapshot rollback shop before-upgrade --yes")
+@command(
+    db_snapshot_app,
+    "rollback",
+    "grampus db snapshot rollback shop before-upgrade --yes",
+    is_long=True,
+)
 def snapshot_rollback(
     name: NameArgument,
     snapshot: SnapshotArgument,
@@ -150,15 +139,11 @@ def snapshot_rollback(
     It is stopped for it, and runs again if it shall run. Grampus's own accounts keep the passwords
     that they have now.
     """
-    with work_on_databases(lab) as (session, databases):
+    with work_on_databases(lab, dry_run=dry_run) as (session, databases):
         snapshots = database_snapshots(session)
-        plan = snapshots.plan_rollback(name, snapshot, with_safety=not no_safety)
-        if dry_run:
-            show_plan(output_format, snapshots.describe(rollback_type(plan), plan))
-            return
-        session.progress.close()
+        snapshots.plan_rollback(name, snapshot, with_safety=not no_safety)
         loss = "lose for good what was written since" if no_safety else "stop it meanwhile"
-        confirm(f"Roll '{name}' back to '{snapshot}', and {loss}?", yes=yes)
+        session.confirm(f"Roll '{name}' back to '{snapshot}', and {loss}?", yes=yes)
         done = snapshots.rollback(name, snapshot, with_safety=not no_safety)
         view = databases.show(name)
     safety = done.safety_snapshot
@@ -195,14 +180,9 @@ def snapshot_schedule(
 ) -> None:
     """Have snapshots taken again and again, or show how; `db snapshot due` carries it out."""
     schedule = _parse_schedule(every, keep, keep_daily, none=none)
-    with work_on_databases(lab) as (session, _):
+    with work_on_databases(lab, dry_run=dry_run) as (session, _):
         schedules = snapshot_schedules(session)
         if schedule is not None or none:
-            if dry_run:
-                change = schedules.plan(name, schedule)
-                steps = database_snapshots(session).describe(SCHEDULE_SNAPSHOTS, change)
-                show_plan(output_format, steps)
-                return
             schedules.put(name, schedule)
         schedule = schedules.get(name)
     make_output(output_format).text(
@@ -221,11 +201,9 @@ def snapshot_due(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Take the snapshots that schedules want now, and let old ones go; for cron."""
-    with work_on_databases(lab) as (session, _):
+    with work_on_databases(lab, dry_run=dry_run) as (session, _):
         carried = snapshot_schedules(session).carry_out(changes_nothing=dry_run)
-    if dry_run:
-        show_plan(output_format, [line for one in carried for line in _plan_of(one)])
-        return
+        session.runner.propose(lambda: [line for one in carried for line in _plan_of(one)])
     make_output(output_format).table(
         {"databases": [_carried_document(one) for one in carried]},
         ["database", "taken", "deleted", "kept", "problem"],
@@ -289,13 +267,8 @@ def _set_protection(
     protected: bool,
     dry_run: bool,
 ) -> None:
-    with work_on_databases(lab) as (session, _):
-        snapshots = database_snapshots(session)
-        if dry_run:
-            change = snapshots.plan_protect(name, snapshot, protected=protected)
-            show_plan(output_format, snapshots.describe(PROTECT_SNAPSHOT, change))
-            return
-        info = snapshots.protect(name, snapshot, protected=protected)
+    with work_on_databases(lab, dry_run=dry_run) as (session, _):
+        info = database_snapshots(session).protect(name, snapshot, protected=protected)
     state = "protected" if protected else "no longer protected"
     make_output(output_format).text(
         {**snapshot_document(info), "database": name},

@@ -12,7 +12,7 @@ from grampus.cli.options import (
     FormatOption,
     LabOption,
 )
-from grampus.cli.output import make_output, show_plan
+from grampus.cli.output import make_output
 from grampus.cli.work import work_on_databases
 
 
@@ -30,12 +30,9 @@ def db_time_zones(
     nothing of it is in the binary log. `db set NAME --parameter time_zone=Europe/Berlin` sets the
     zone of the server.
     """
-    with work_on_databases(lab) as (session, _):
+    with work_on_databases(lab, dry_run=dry_run) as (session, _):
         tables = time_zone_tables(session)
         servers = tables.plan(name)
-        if dry_run:
-            show_plan(output_format, tables.describe(servers))
-            return
         count = tables.load(name)
     sentences = [f"The server of '{name}' knows {count} time zones by name."]
     if len(servers) > 1:

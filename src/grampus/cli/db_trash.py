@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from grampus.cli.app import command, confirm, make_noun
+from grampus.cli.app import command, make_noun
 from grampus.cli.composition.copies import database_replicas
 from grampus.cli.composition.names import database_trash
 from grampus.cli.db import NameArgument, database_document, db_app
@@ -18,7 +18,7 @@ from grampus.cli.options import (
     LabOption,
     YesOption,
 )
-from grampus.cli.output import OutputFormat, make_output, show_plan
+from grampus.cli.output import OutputFormat, make_output
 from grampus.cli.work import work_on_databases
 from grampus.core.errors import RefusedError, UsageError
 from grampus.core.units import format_bytes
@@ -58,16 +58,15 @@ def db_delete(
     if now:
         _delete_now(name, lab, output_format, with_replicas=with_replicas, yes=yes, dry_run=dry_run)
         return
-    with work_on_databases(lab) as (session, _):
+    with work_on_databases(lab, dry_run=dry_run) as (session, _):
         trash, replicas = database_trash(session), database_replicas(session)
         order = trash.plan_trash(name, keep_days=keep_days)
         if not with_replicas:
             replicas.require_none(TRASH, name)
-        if dry_run:
-            show_plan(output_format, replicas.describe_remove_all(name, TRASH, order))
-            return
-        session.progress.close()
-        confirm(f"Delete the database '{name}'? It can be had back for {keep_days} days.", yes=yes)
+        session.runner.propose(lambda: replicas.describe_remove_all(name, TRASH, order))
+        session.confirm(
+            f"Delete the database '{name}'? It can be had back for {keep_days} days.", yes=yes
+        )
         if with_replicas:
             replicas.remove_all(name)
         replicas.follow_endpoint(name)  # it is served nowhere any more
@@ -97,13 +96,8 @@ def db_undelete(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Have a deleted database back, with its users and passwords."""
-    with work_on_databases(lab) as (session, databases):
-        trash = database_trash(session)
-        if dry_run:
-            order = trash.plan_restore(wanted, name=new_name, host=host)
-            show_plan(output_format, trash.describe_restore(order))
-            return
-        record = trash.restore(wanted, name=new_name, host=host)
+    with work_on_databases(lab, dry_run=dry_run) as (session, databases):
+        record = database_trash(session).restore(wanted, name=new_name, host=host)
         view = databases.show(record.spec.name)
     spec = view.record.spec
     make_output(output_format).text(
@@ -152,16 +146,12 @@ def trash_empty(
     """Remove for good what has been in the trash for its time; or one, or all."""
     if everything and wanted is not None:
         raise UsageError("NAME and --all exclude each other.", "Give one of them, or neither.")
-    with work_on_databases(lab) as (session, _):
+    with work_on_databases(lab, dry_run=dry_run) as (session, _):
         trash = database_trash(session)
         orders = trash.plan_purge(wanted, everything=everything)
-        if dry_run:
-            show_plan(output_format, trash.describe_purge(orders))
-            return
         keys = [order.trashed.key for order in orders]
         if keys:
-            session.progress.close()
-            confirm(f"Remove for good: {', '.join(keys)}?", yes=yes)
+            session.confirm(f"Remove for good: {', '.join(keys)}?", yes=yes)
         problems = trash.purge_all(orders)
     if problems:
         raise RefusedError(
@@ -184,16 +174,13 @@ def _delete_now(
     yes: bool,
     dry_run: bool,
 ) -> None:
-    with work_on_databases(lab) as (session, databases):
+    with work_on_databases(lab, dry_run=dry_run) as (session, databases):
         spec, replicas = databases.get(name).spec, database_replicas(session)
         if not with_replicas:
             replicas.require_none(DELETE, name)
-        if dry_run:
-            show_plan(output_format, replicas.describe_remove_all(name, DELETE, spec))
-            return
+        session.runner.propose(lambda: replicas.describe_remove_all(name, DELETE, spec))
         _require_unprotected(databases, name)
-        session.progress.close()
-        confirm(f"Delete the database '{name}' and all its data for good?", yes=yes)
+        session.confirm(f"Delete the database '{name}' and all its data for good?", yes=yes)
         if with_replicas:
             replicas.remove_all(name)
         replicas.follow_endpoint(name)  # it is served nowhere any more

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from grampus.cli.app import command, confirm
+from grampus.cli.app import command
 from grampus.cli.composition.live import database_parameters, database_upgrades
 from grampus.cli.db import NameArgument, database_document, db_app
 from grampus.cli.options import (
@@ -17,11 +17,11 @@ from grampus.cli.options import (
     LabOption,
     YesOption,
 )
-from grampus.cli.output import make_output, show_plan
+from grampus.cli.output import make_output
 from grampus.cli.work import work_on_databases
 
 
-@command(db_app, "upgrade", "grampus db upgrade shop --to 11.8")
+@command(db_app, "upgrade", "grampus db upgrade shop --to 11.8", is_long=True)
 def db_upgrade(
     name: NameArgument,
     to: Annotated[
@@ -40,15 +40,12 @@ def db_upgrade(
     A snapshot is taken first. While its tables are upgraded nobody can reach the database; when
     that fails, it goes on as it was. Afterwards the older server cannot open its data any more.
     """
-    with work_on_databases(lab) as (session, databases):
+    with work_on_databases(lab, dry_run=dry_run) as (session, databases):
         upgrades = database_upgrades(session)
         order = upgrades.plan(name, to)
-        if dry_run:
-            show_plan(output_format, upgrades.describe(order) if order is not None else [])
-            return
         if order is not None:
             change = f"{order.former_version} to {order.version}"
-            confirm(f"Upgrade '{name}' from {change}? It is stopped meanwhile.", yes=yes)
+            session.confirm(f"Upgrade '{name}' from {change}? It is stopped meanwhile.", yes=yes)
         upgraded = upgrades.upgrade(name, to)
         view = databases.show(name)
         ignored = []

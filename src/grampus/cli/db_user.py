@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from grampus.cli.app import command, confirm, make_noun
+from grampus.cli.app import command, make_noun
 from grampus.cli.composition.names import database_users
 from grampus.cli.db import NameArgument, db_app
 from grampus.cli.login_documents import ShowPasswordOption, details_of_login, login_document
@@ -18,17 +18,11 @@ from grampus.cli.options import (
     LabOption,
     YesOption,
 )
-from grampus.cli.output import OutputFormat, make_output, show_plan
+from grampus.cli.output import OutputFormat, make_output
 from grampus.cli.work import work_on_databases
 from grampus.core.errors import UsageError
 from grampus.databases.users.decide_roles import as_preset
 from grampus.databases.users.decide_users import DatabaseUser, describe_role
-from grampus.databases.users.user_steps import (
-    ADD_USER,
-    CHANGE_PASSWORD,
-    DISCARD_PASSWORD,
-    REMOVE_USER,
-)
 from grampus.databases.users.users import UserLogin
 
 user_app = make_noun("user", "Users of a database, for its clients.", under=db_app)
@@ -53,12 +47,8 @@ def user_add(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Make a user with a role and a password of its own; it must use TLS."""
-    with work_on_databases(lab) as (session, _):
-        users = database_users(session)
-        if dry_run:
-            show_plan(output_format, users.describe(ADD_USER, users.plan_add(name, user, role)))
-            return
-        login = users.add(name, user, role)
+    with work_on_databases(lab, dry_run=dry_run) as (session, _):
+        login = database_users(session).add(name, user, role)
     said = role if as_preset(role) is None else f"{role}: {describe_role(role)}"
     _show_login(
         output_format, name, login, {"role": role}, {"role": said}, show_password=show_password
@@ -92,14 +82,10 @@ def user_remove(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Remove a user and end its sessions."""
-    with work_on_databases(lab) as (session, _):
+    with work_on_databases(lab, dry_run=dry_run) as (session, _):
         users = database_users(session)
-        order = users.plan_remove(name, user)
-        if dry_run:
-            show_plan(output_format, users.describe(REMOVE_USER, order))
-            return
-        session.progress.close()
-        confirm(f"Remove the user '{user}' of the database '{name}'?", yes=yes)
+        users.plan_remove(name, user)
+        session.confirm(f"Remove the user '{user}' of the database '{name}'?", yes=yes)
         users.remove(name, user)
     make_output(output_format).text(
         {"database": name, "removed": user}, f"The user '{user}' of '{name}' is removed."
@@ -127,19 +113,11 @@ def user_passwd(
 ) -> None:
     """Give a user a new password; open sessions go on."""
     require_one_way(keep_old, discard_old)
-    with work_on_databases(lab) as (session, _):
+    with work_on_databases(lab, dry_run=dry_run) as (session, _):
         users = database_users(session)
         if discard_old:
-            order = users.plan_discard(name, user)
-            if dry_run:
-                show_plan(output_format, users.describe(DISCARD_PASSWORD, order))
-                return
             users.discard_former(name, user)
         else:
-            order = users.plan_password(name, user, keeps_former=keep_old)
-            if dry_run:
-                show_plan(output_format, users.describe(CHANGE_PASSWORD, order))
-                return
             login = users.change_password(name, user, keeps_former=keep_old)
     if discard_old:
         make_output(output_format).text(

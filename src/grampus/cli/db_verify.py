@@ -19,7 +19,7 @@ from grampus.cli.options import (
     LabOption,
     RepairOption,
 )
-from grampus.cli.output import OutputFormat, make_output, show_plan
+from grampus.cli.output import OutputFormat, make_output
 from grampus.cli.scrub_documents import (
     DAMAGE_COLUMNS,
     advise_on_scrub,
@@ -101,20 +101,9 @@ def db_verify(
             "Give them together, or leave them out.",
         )
     place = None if from_ is None else place_of(from_, endpoint, credentials)
-    with work_on_databases(lab) as (session, _):
-        verification, backups = database_verification(session), newest_backups(session)
-        if dry_run:
-            steps = verification.describe(
-                name,
-                scrub=scrub,
-                tables=check,
-                repair=repair,
-                in_place=in_place,
-                restore=backups.plan(name, place) if restore else (),
-            )
-            show_plan(output_format, steps)
-            return
-        verified = verification.verify(
+    with work_on_databases(lab, dry_run=dry_run) as (session, _):
+        backups = newest_backups(session)
+        verified = database_verification(session).verify(
             name,
             scrub=scrub,
             tables=check,

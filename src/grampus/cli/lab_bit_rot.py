@@ -16,7 +16,7 @@ from grampus.cli.options import (
     FormatOption,
     LabOption,
 )
-from grampus.cli.output import make_output, show_plan
+from grampus.cli.output import make_output
 from grampus.core.errors import UsageError
 from grampus.lab.bit_rot import BitRot
 from grampus.lab.ceph_daemons import osd_daemon
@@ -51,15 +51,13 @@ def bit_rot(
     if not 1 <= count <= MAX_COUNT:
         raise UsageError(f"{count} is no number of objects.", f"Choose 1 to {MAX_COUNT}.")
     session = Session(lab)
-    with session.breaking_lab(), session.progress:
+    with session.breaking_lab(), session.progress, session.planning(dry_run=dry_run):
         spec, volume = session.require_lab(), session.volumes().get(name).spec
         rot = BitRot(spec, session.fleet(), session.clock, session.progress)
         plan = rot.plan(volume.pool, volume.image, osd=osd, count=count)
         if not force:
             session.lab().require_safe_to_lose(spec, host=None, daemon=osd_daemon(plan.osd))
-        if dry_run:
-            show_plan(output_format, rot.describe(plan))
-            return
+        session.runner.propose(lambda: rot.describe(plan))
         flipped = rot.flip(plan)
     document = {
         "fault": "bit-rot",

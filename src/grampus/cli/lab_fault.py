@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Literal
 
@@ -19,7 +19,7 @@ from grampus.cli.options import (
     FormatOption,
     LabOption,
 )
-from grampus.cli.output import make_output, show_plan
+from grampus.cli.output import make_output
 from grampus.lab.bit_rot import BitRot
 from grampus.lab.model import LabSpec
 from grampus.lab.service import LabService
@@ -51,10 +51,8 @@ def kill_daemon(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """End a daemon with SIGKILL."""
-    with _breaking(lab, daemon=daemon, force=force) as (service, spec):
-        if dry_run:
-            show_plan(output_format, [f"Kill {daemon}"])
-            return
+    plan = (f"Kill {daemon}",)
+    with _breaking(lab, plan, dry_run=dry_run, daemon=daemon, force=force) as (service, spec):
         host = service.kill_daemon(spec, daemon)
     _report(output_format, "kill-daemon", daemon, f"Killed {daemon} on {host}.")
 
@@ -68,10 +66,8 @@ def kill_host(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Cut a host's link and end all its processes, as a power cut would."""
-    with _breaking(lab, host=host, force=force) as (service, spec):
-        if dry_run:
-            show_plan(output_format, [f"Cut the link of {host}", f"Kill all that runs on {host}"])
-            return
+    plan = (f"Cut the link of {host}", f"Kill all that runs on {host}")
+    with _breaking(lab, plan, dry_run=dry_run, host=host, force=force) as (service, spec):
         service.kill_host(spec, host)
     _report(output_format, "kill-host", host, f"Killed the host {host}.")
 
@@ -100,12 +96,9 @@ def partition(
 ) -> None:
     """Cut a host off the network, or from one kind of peer; its daemons go on running."""
     # Its daemons of Ceph go on with the other hosts in these two cases.
-    is_harmless = cut_from in ("clients", "controller")
-    with _breaking(lab, host=host, force=force or is_harmless) as (service, spec):
-        if dry_run:
-            plan = f"Cut the link of {host}" if cut_from == "all" else f"Cut {host} from {cut_from}"
-            show_plan(output_format, [plan])
-            return
+    force = force or cut_from in ("clients", "controller")
+    plan = (f"Cut the link of {host}" if cut_from == "all" else f"Cut {host} from {cut_from}",)
+    with _breaking(lab, plan, dry_run=dry_run, host=host, force=force) as (service, spec):
         service.partition(spec, host, None if cut_from == "all" else cut_from)
     _report(output_format, "partition", host, f"Cut {host} off from {_PEERS[cut_from]}.")
 
@@ -118,14 +111,13 @@ def heal(
 ) -> None:
     """Connect and start everything again, and wait for HEALTH_OK."""
     session = Session(lab)
-    with session.breaking_lab(), session.progress:
+    with session.breaking_lab(), session.progress, session.planning(dry_run=dry_run):
         spec = session.require_lab()
-        if dry_run:
-            show_plan(output_format, session.lab().up_titles(spec))
-            return
-        for sentence in BitRot(spec, session.fleet(), session.clock, session.progress).take_back():
-            session.progress.note(sentence)
-        silence_left_instances(session)
+        if not dry_run:
+            rot = BitRot(spec, session.fleet(), session.clock, session.progress)
+            for sentence in rot.take_back():
+                session.progress.note(sentence)
+            silence_left_instances(session)
         session.lab().up(spec)
         start_databases(session)
     _report(output_format, "heal", lab, f"The lab '{lab}' is healed.")
@@ -141,14 +133,21 @@ _PEERS: dict[CutFrom, str] = {
 
 @contextmanager
 def _breaking(
-    lab: str, *, force: bool, host: str | None = None, daemon: str | None = None
+    lab: str,
+    plan: Sequence[str],
+    *,
+    dry_run: bool,
+    force: bool,
+    host: str | None = None,
+    daemon: str | None = None,
 ) -> Iterator[tuple[LabService, LabSpec]]:
     """The lab, held for one fault, after it was refused if databases would not bear it."""
     session = Session(lab)
-    with session.breaking_lab():
+    with session.breaking_lab(), session.planning(dry_run=dry_run):
         spec, service = session.require_lab(), session.lab()
         if not force:
             service.require_safe_to_lose(spec, host=host, daemon=daemon)
+        session.runner.propose(lambda: plan)
         yield service, spec
 
 

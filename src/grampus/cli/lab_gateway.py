@@ -18,7 +18,7 @@ from grampus.cli.options import (
     LabOption,
     YesOption,
 )
-from grampus.cli.output import make_output, show_plan
+from grampus.cli.output import make_output
 from grampus.databases.backup.opening import ensure_bucket
 from grampus.databases.backup.places import TargetPlace
 from grampus.lab.gateway import DEFAULT_BUCKET, LOCKED_BUCKET, credentials_file
@@ -37,19 +37,18 @@ def gateway_up(
 ) -> None:
     """Start the gateway, with a user and buckets for backups; `lab up` brings it back."""
     session = LabSession(lab)
-    with session.breaking_lab(), session.progress:
+    buckets = f"Make the buckets {DEFAULT_BUCKET} and {LOCKED_BUCKET}"
+    with session.breaking_lab(), session.progress, session.planning(dry_run=dry_run):
         service = lab_gateway(session)
         spec = service.plan_up(host, build_image=not dry_run)
-        if dry_run:
-            buckets = f"Make the buckets {DEFAULT_BUCKET} and {LOCKED_BUCKET}"
-            plan = [*service.describe_up(spec), buckets]
-            show_plan(output_format, plan)
-            return
-        gateway = service.up(spec)
+        with session.runner.part_of_plan():
+            service.up(spec)
+        session.runner.propose(lambda: [buckets])
+        gateway = service.gateway(spec)
         file = str(credentials_file(session.home, lab))
         place = TargetPlace(url=f"s3://{DEFAULT_BUCKET}", credentials=file)
         locked = place.model_copy(update={"url": f"s3://{LOCKED_BUCKET}"})
-        session.progress.phase(f"Make the buckets {DEFAULT_BUCKET} and {LOCKED_BUCKET}")
+        session.progress.phase(buckets)
         ensure_bucket(place)
         ensure_bucket(locked, object_lock=True)
     make_output(output_format).details(
@@ -81,11 +80,9 @@ def gateway_down(
 ) -> None:
     """Take the gateway away, with every bucket and all backups that are in it."""
     session = LabSession(lab)
-    plan = lab_gateway(session).describe_down()
-    if dry_run:
-        show_plan(output_format, plan)
-        return
-    confirm("This deletes all buckets of the gateway and what is in them. Go on?", yes=yes)
-    with session.breaking_lab(), session.progress:
+    lab_gateway(session).require()
+    loss = "This deletes all buckets of the gateway and what is in them. Go on?"
+    confirm(loss, yes=yes or dry_run)
+    with session.breaking_lab(), session.progress, session.planning(dry_run=dry_run):
         lab_gateway(session).down()
     make_output(output_format).text({"lab": lab}, f"The gateway of '{lab}' is gone.")

@@ -22,7 +22,7 @@ from grampus.cli.options import (
     YesOption,
     in_lab,
 )
-from grampus.cli.output import make_output, show_plan
+from grampus.cli.output import make_output
 from grampus.core.errors import UsageError, closest_name
 from grampus.core.units import parse_bytes
 from grampus.lab.model import MIN_OSD_SIZE_BYTES
@@ -90,7 +90,7 @@ def osd_set_add(
 ) -> None:
     """Add OSDs to every host, and a pool that is on them alone; `lab up` brings them back."""
     session = LabSession(lab)
-    with session.breaking_lab(), session.progress:
+    with session.breaking_lab(), session.progress, session.planning(dry_run=dry_run):
         service, spec = lab_osd_sets(session), session.require_lab()
         asked_bytes = None if size is None else parse_bytes(size, what="OSD size")
         if asked_bytes is not None and asked_bytes < MIN_OSD_SIZE_BYTES:
@@ -116,9 +116,6 @@ def osd_set_add(
         require_possible(osd_set, machine_cores=os.cpu_count() or 1)
         service.require_addable(osd_set)
         service.require_room(osd_set)
-        if dry_run:
-            show_plan(output_format, service.describe_add(osd_set))
-            return
         service.add(osd_set)
         (view,) = [one for one in service.observe() if one.osd_set.name == name]
     make_output(output_format).details(
@@ -167,13 +164,9 @@ def osd_set_remove(
 ) -> None:
     """Remove the set's OSDs and its pool, which must hold no image."""
     session = LabSession(lab)
-    service = lab_osd_sets(session)
-    plan = service.describe_remove(service.get(name))
-    if dry_run:
-        show_plan(output_format, plan)
-        return
-    confirm(f"This removes the OSD set '{name}' and its pool. Go on?", yes=yes)
-    with session.breaking_lab(), session.progress:
+    lab_osd_sets(session).get(name)
+    confirm(f"This removes the OSD set '{name}' and its pool. Go on?", yes=yes or dry_run)
+    with session.breaking_lab(), session.progress, session.planning(dry_run=dry_run):
         lab_osd_sets(session).remove(name)
     make_output(output_format).text({"lab": lab, "osd_set": name}, f"The OSD set '{name}' is gone.")
 

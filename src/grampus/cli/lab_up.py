@@ -19,7 +19,7 @@ from grampus.cli.options import (
     YesOption,
     in_lab,
 )
-from grampus.cli.output import make_output, show_plan
+from grampus.cli.output import make_output
 from grampus.core.errors import UsageError
 from grampus.core.units import parse_bytes
 from grampus.lab.model import MediaName
@@ -98,14 +98,11 @@ def lab_up(
         is_secure=secure,
         osd_hosts=osd_hosts,
     )
-    with session.alone_in_lab(), session.progress:
+    with session.alone_in_lab(), session.progress, session.planning(dry_run=dry_run):
         service = session.lab()
         spec = service.unfinished_spec() if service.find_spec() is None else None
         spec = spec or service.plan_up(request, build_image=not dry_run)
-        if dry_run:
-            show_plan(output_format, service.up_titles(spec))
-            return
-        if service.find_spec() is not None:
+        if service.find_spec() is not None and not dry_run:
             silence_left_instances(session)
         service.up(spec)
         start_databases(session)
@@ -133,9 +130,6 @@ def lab_down(
     """Take the lab off this machine with all its databases; --keep leaves their data on disk."""
     session, output = Session(lab), make_output(output_format)
     service, spec = session.lab(), session.require_lab_or_rest()
-    if dry_run:
-        show_plan(output_format, service.down_titles(spec, keep=keep))
-        return
     databases = (
         []
         if keep or service.find_spec() is None
@@ -144,10 +138,10 @@ def lab_down(
     if databases:
         confirm(
             f"This deletes the lab '{lab}' and its databases: {', '.join(databases)}. Go on?",
-            yes=yes,
+            yes=yes or dry_run,
         )
-    with session.alone_in_lab(), session.progress:
-        if keep and service.find_spec() is not None:
+    with session.alone_in_lab(), session.progress, session.planning(dry_run=dry_run):
+        if keep and service.find_spec() is not None and not dry_run:
             stop_databases(session)
         service.down(spec, keep=keep)
     kept = "its data are kept" if keep else "nothing of it is left"

@@ -38,6 +38,7 @@ class Noun(typer.Typer):
             rich_markup_mode="rich",
             context_settings={"help_option_names": ["--help", "-h"]},
         )
+        self._above: Noun | None = None
         self._modules = modules or {}
         self._verbs: dict[str, CommandInfo] = {}
         self._nouns: dict[str, Noun] = {}
@@ -49,6 +50,14 @@ class Noun(typer.Typer):
     def add_noun(self, noun: Noun) -> None:
         """A word with words of its own. Raises ValueError when `modules` leaves it out."""
         self._nouns[self._listed(noun.info.name)] = noun
+        noun._above = self
+
+    @property
+    def path(self) -> str:
+        """The words before this noun's own words, without the program: `db backup`."""
+        if self._above is None:
+            return ""
+        return f"{self._above.path} {self.info.name}".strip()
 
     def words(self) -> list[str]:
         """All that may follow this noun, in the order of --help."""

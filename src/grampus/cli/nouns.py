@@ -16,6 +16,7 @@ app = Noun(
         "volume": "grampus.cli.volume",
         "bench": "grampus.cli.bench",
         "report": "grampus.cli.bench",
+        "operation": "grampus.cli.operation",
         "state": "grampus.cli.state",
     },
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable
 from types import TracebackType
 
 from rich.console import Console
@@ -19,7 +20,18 @@ from rich.progress import (
 )
 
 
-class TerminalProgress:
+class _Reporting:
+    """What a step does is also written down, for `grampus operation show`."""
+
+    report: Callable[[str], None] | None = None
+
+    def _report(self, text: str, fraction: float | None) -> None:
+        if self.report is not None:
+            share = "" if fraction is None else f"{fraction:.0%}"
+            self.report(", ".join(part for part in (text, share) if part))
+
+
+class TerminalProgress(_Reporting):
     """A `core.progress.Progress` on a terminal: finished phases stay, the current one moves."""
 
     def __init__(self) -> None:
@@ -55,6 +67,7 @@ class TerminalProgress:
         self._task = self._bar.add_task(escape(name), total=None, detail="")
 
     def detail(self, text: str, *, fraction: float | None = None) -> None:
+        self._report(text, fraction)
         if self._task is None:
             return
         if fraction is None:
@@ -82,7 +95,7 @@ class TerminalProgress:
         self._console.print(f"{mark} {escape(self._name)} [dim]{took_s:.1f} s[/dim]")
 
 
-class PlainProgress:
+class PlainProgress(_Reporting):
     """Progress as lines, for a log file.
 
     It goes silent when nobody reads any more (`grampus ... 2>&1 | head`): work that has begun
@@ -107,7 +120,7 @@ class PlainProgress:
         self._write(f"{name} ...\n")
 
     def detail(self, text: str, *, fraction: float | None = None) -> None:
-        del text, fraction
+        self._report(text, fraction)
 
     def note(self, text: str) -> None:
         self._write(f"{text}\n")

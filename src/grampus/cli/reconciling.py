@@ -17,7 +17,7 @@ def state_rebuild_of(session: Session) -> StateRebuild:
         session.lab_name,
         cluster,
         CredentialFiles(session.home.secrets_dir(session.lab_name)),
-        session.journal,
+        session.runner,
         RbdMigrations(cluster, session.clock),
     )
 

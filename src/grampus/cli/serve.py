@@ -17,7 +17,7 @@ from grampus.cli.composition.session import Session
 from grampus.cli.housekeeping import controller_lock
 from grampus.cli.nouns import app
 from grampus.cli.options import FORMAT_DEFAULT, LAB_DEFAULT, DryRunOption, FormatOption, LabOption
-from grampus.cli.output import OutputFormat, show_plan
+from grampus.cli.output import OutputFormat
 from grampus.cli.progress_bar import PlainProgress
 from grampus.cli.serve_jobs import due_jobs
 from grampus.core.clock import Clock, SystemClock
@@ -49,10 +49,9 @@ def serve(
     fleet = KeptFleet()
     clock, printer = SystemClock(), EventPrinter(output_format, SystemClock())
     jobs = due_jobs(lambda: _sharing(lab, fleet), once=once)
-    if dry_run:
-        when = "Once" if once else "Every {:g} s"
-        show_plan(output_format, [f"{when.format(job.every_s)}: {job.name}" for job in jobs])
-        return
+    when = "Once" if once else "Every {:g} s"
+    with session.planning(dry_run=dry_run):
+        session.runner.propose(lambda: [f"{when.format(job.every_s)}: {job.name}" for job in jobs])
     kept = [keep_warnings(job, warning_history) for job in jobs]
     controller = Controller(kept, lambda: _sharing(lab, fleet), clock, printer.tell)
     with _alone(session), closing(fleet):

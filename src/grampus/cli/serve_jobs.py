@@ -41,10 +41,9 @@ from grampus.databases.failed_servers import FailedServers
 from grampus.databases.growth.decide_growth import LOOK_EVERY_S
 from grampus.databases.growth.guard import GrowthGuard
 from grampus.databases.snapshots.snapshot_schedules import Rest, SnapshotSchedules
+from grampus.operations.kinds import NOT_RECOVERED
 
 NOTE_EVERY_S = 30.0
-# In what `converge` says of work that must wait, such as for a host that is down.
-_UNSETTLED = "could not be settled"
 
 
 def due_jobs(open_session: OpenSession, *, once: bool = False) -> tuple[DueJob[Session], ...]:
@@ -111,9 +110,9 @@ def settle(session: Session) -> list[ControllerEvent]:
     ]
     # A copy whose pool fills up has gone back.
     database_migrations(session).follow()
-    done = [sentence for sentence in sentences if _UNSETTLED not in sentence]
+    done = [sentence for sentence in sentences if NOT_RECOVERED not in sentence]
     events = [ControllerEvent("", "settled", sentence) for sentence in done]
-    left = [sentence for sentence in sentences if _UNSETTLED in sentence]
+    left = [sentence for sentence in sentences if NOT_RECOVERED in sentence]
     if left:  # as one: the same will be said again until it is settled
         events.append(ControllerEvent("", "unsettled", " ".join(left), "failed"))
     return events

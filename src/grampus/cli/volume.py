@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from grampus.cli.app import command, confirm, make_noun
+from grampus.cli.app import command, make_noun
 from grampus.cli.composition.session import Session
 from grampus.cli.journal_details import (
     describe_replayed,
@@ -32,13 +32,12 @@ from grampus.cli.options import (
     WritePathOption,
     YesOption,
 )
-from grampus.cli.output import make_output, show_plan
+from grampus.cli.output import make_output
 from grampus.cli.work import work_on_volumes
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError, UsageError
 from grampus.core.names import require_name
 from grampus.core.units import format_bytes, parse_bytes
 from grampus.lab.model import DATABASE_POOL
-from grampus.volumes.attaching import decide_asked
 from grampus.volumes.encrypting import MasterKeyUse
 from grampus.volumes.fencing import FenceOrder
 from grampus.volumes.live import LiveVolume
@@ -102,7 +101,7 @@ def volume_create(
     require_name("volume", name)
     size_bytes = parse_bytes(size)
     path, bounds = parse_write_options(write_path, max_lag, journal_memory)
-    with work_on_volumes(lab) as (_, volumes):
+    with work_on_volumes(lab, dry_run=dry_run) as (session, volumes):
         spec = volumes.plan_create(
             name,
             pool,
@@ -111,10 +110,8 @@ def volume_create(
             encryption="luks2" if encrypt else None,
             **bounds,
         )
-        if dry_run:
-            image = f"{'encrypted ' if encrypt else ''}image {spec.pool}/{spec.image}"
-            show_plan(output_format, [f"Make the {image} ({format_bytes(size_bytes)})"])
-            return
+        image = f"{'encrypted ' if encrypt else ''}image {spec.pool}/{spec.image}"
+        session.runner.propose(lambda: [f"Make the {image} ({format_bytes(size_bytes)})"])
         record = volumes.create(spec)
     make_output(output_format).details(
         volume_document(record), details_of_record(record) | details_of_losses(record)
@@ -192,12 +189,8 @@ def volume_attach(
 ) -> None:
     """Attach a volume to a host and mount it, or mend an attachment that died."""
     asked_driver, asked_transport = DRIVER_NAMES[driver], TRANSPORT_NAMES[transport]
-    with work_on_volumes(lab) as (session, volumes):
+    with work_on_volumes(lab, dry_run=dry_run) as (session, volumes):
         _require_free_of_database(session, name, to_host=host)
-        if dry_run:
-            chosen = decide_asked(asked_driver, asked_transport)
-            show_plan(output_format, volumes.describe_attach(name, host, driver=chosen))
-            return
         volumes.ensure_attached(name, host, driver=asked_driver, transport=asked_transport)
         record = volumes.get(name)
     make_output(output_format).details(volume_document(record), details_of_record(record))
@@ -213,14 +206,8 @@ def volume_resize(
 ) -> None:
     """Grow a volume and its file system while it is used; it cannot shrink."""
     size_bytes = parse_bytes(size)
-    with work_on_volumes(lab) as (session, volumes):
-        holds_database = _holds_database(session, name)
-        if dry_run:
-            steps = volumes.describe_resize(volumes.plan_resize(name, size_bytes))
-            note = [f"Note the new size with the database '{name}'"] if holds_database else []
-            show_plan(output_format, [*steps, *note])
-            return
-        if holds_database:
+    with work_on_volumes(lab, dry_run=dry_run) as (session, volumes):
+        if _holds_database(session, name):
             session.databases().resize(name, size_bytes)
         else:
             volumes.resize(volumes.plan_resize(name, size_bytes))
@@ -241,7 +228,7 @@ def volume_set(
     """Choose how a detached volume is written to, from its next attachment on."""
     path, bounds = parse_write_options(write_path, max_lag, journal_memory)
     require_something_to_set(path, bounds)
-    with work_on_volumes(lab) as (session, volumes):
+    with work_on_volumes(lab, dry_run=dry_run) as (session, volumes):
         if _holds_database(session, name):
             options = f" --write-path {path}" if path else ""
             options += f" --max-lag {max_lag}" if max_lag else ""
@@ -251,12 +238,6 @@ def volume_set(
                 f"`grampus db set {name}{options}` stops it, and starts it again.",
                 code="in-use",
             )
-        spec = volumes.plan_write_path(name, path, **bounds)
-        if dry_run:
-            is_so = volumes.get(name).spec == spec
-            step = f"Set the write path of the volume '{name}' to {describe_written(spec)}"
-            show_plan(output_format, [] if is_so else [step])
-            return
         record = volumes.ensure_write_path(name, path, **bounds)
     make_output(output_format).details(
         volume_document(record), details_of_record(record) | details_of_losses(record)
@@ -282,11 +263,7 @@ def volume_replay(
     Attaching through volumed does it too. This is for a volume that is to be used otherwise, and
     for one whose journal is damaged.
     """
-    with work_on_volumes(lab) as (_, volumes):
-        if dry_run:
-            order = volumes.plan_replay(name, accept_loss=accept_loss)
-            show_plan(output_format, [] if order is None else volumes.describe_replay(order))
-            return
+    with work_on_volumes(lab, dry_run=dry_run) as (_, volumes):
         replayed = volumes.replay(name, accept_loss=accept_loss)
     make_output(output_format).text(replayed.model_dump(mode="json"), describe_replayed(replayed))
 
@@ -304,14 +281,10 @@ def volume_fence(
     Its client there is cut off from the cluster for good, and no other: every read and write on
     the volume fails there at once. Then it can be attached again, to that host or another.
     """
-    with work_on_volumes(lab) as (session, volumes):
-        if dry_run or not yes:
-            order = volumes.plan_fence(name)
-            if dry_run:
-                show_plan(output_format, [] if order is None else volumes.describe_fence(order))
-                return
-            if order is not None:
-                confirm(_fence_question(session, order, volumes.get(name)), yes=yes)
+    with work_on_volumes(lab, dry_run=dry_run) as (session, volumes):
+        order = None if yes or dry_run else volumes.plan_fence(name)
+        if order is not None:
+            session.confirm(_fence_question(session, order, volumes.get(name)), yes=yes)
         record = volumes.fence(name)
     make_output(output_format).details(volume_document(record), details_of_record(record))
 
@@ -324,12 +297,9 @@ def volume_detach(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Flush, unmount and detach a volume."""
-    with work_on_volumes(lab) as (session, volumes):
+    with work_on_volumes(lab, dry_run=dry_run) as (session, volumes):
         volumes.get(name)
         _require_free_of_database(session, name, to_host=None)
-        if dry_run:
-            show_plan(output_format, volumes.describe_detach(name))
-            return
         volumes.ensure_detached(name)
         record = volumes.get(name)
     make_output(output_format).details(volume_document(record), details_of_record(record))
@@ -344,7 +314,7 @@ def volume_delete(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Delete a volume and all that is on it."""
-    with work_on_volumes(lab) as (session, volumes):
+    with work_on_volumes(lab, dry_run=dry_run) as (session, volumes):
         volumes.get(name)
         if _holds_database(session, name):
             raise RefusedError(
@@ -352,11 +322,7 @@ def volume_delete(
                 f"Delete the database: `grampus db delete {name}`.",
                 code="in-use",
             )
-        if dry_run:
-            show_plan(output_format, volumes.describe_delete(name))
-            return
-        session.progress.close()
-        confirm(f"Delete the volume '{name}' and all that is on it?", yes=yes)
+        session.confirm(f"Delete the volume '{name}' and all that is on it?", yes=yes)
         volumes.delete(name)
     make_output(output_format).text({"deleted": name}, f"The volume '{name}' is deleted.")
 

@@ -18,7 +18,7 @@ from grampus.cli.options import (
     FormatOption,
     LabOption,
 )
-from grampus.cli.output import make_output, show_plan
+from grampus.cli.output import make_output
 from grampus.cli.volume import volume_app
 from grampus.cli.work import work_on_volumes
 
@@ -79,12 +79,8 @@ def volume_key_rotate(
 
     The former one stays here, since older backups need it. Cut off, run it again.
     """
-    with work_on_volumes(lab) as (session, _):
-        resealing = volume_resealing(session)
-        if dry_run:
-            show_plan(output_format, resealing.describe(makes_key=not reseal))
-            return
-        rotated = resealing.rotate(makes_key=not reseal)
+    with work_on_volumes(lab, dry_run=dry_run) as (session, _):
+        rotated = volume_resealing(session).rotate(makes_key=not reseal)
     sealed, key_id = rotated.sealed, rotated.key.id
     lines = [
         f"{len(sealed.current)} of {sealed.count} encrypted images of the lab are sealed with the "

@@ -14,7 +14,7 @@ from grampus.cli.options import (
     FormatOption,
     LabOption,
 )
-from grampus.cli.output import make_output, show_plan
+from grampus.cli.output import make_output
 from grampus.cli.volume import NameArgument, volume_app, volume_document
 from grampus.cli.work import work_on_volumes
 from grampus.core.errors import UsageError
@@ -42,7 +42,7 @@ def require_one(pool: str | None, *, abort: bool) -> None:
         )
 
 
-@command(volume_app, "migrate", "grampus volume migrate scratch --pool archive")
+@command(volume_app, "migrate", "grampus volume migrate scratch --pool archive", is_long=True)
 def volume_migrate(
     name: NameArgument,
     pool: PoolOption = None,
@@ -54,19 +54,13 @@ def volume_migrate(
     """Move a volume to another pool while it is used: a pause of seconds, then a copy behind it."""
     require_one(pool, abort=abort)
     # What was interrupted would be finished otherwise, and that may be what is to be aborted.
-    with work_on_volumes(lab, settles=not abort) as (_, volumes):
+    with work_on_volumes(lab, settles=not abort, dry_run=dry_run) as (_, volumes):
         migrations = volumes.migrations
         if pool is None:
-            if dry_run:
-                show_plan(output_format, migrations.describe_abort(name))
-                return
             record = migrations.abort(name)
             sentence = f"The volume '{name}' is back in the pool '{record.spec.pool}'."
         else:
             order = migrations.plan(name, pool)
-            if dry_run:
-                show_plan(output_format, [] if order is None else migrations.describe(order))
-                return
             record = migrations.migrate(name, pool)
             before = "already" if order is None else f"now; it was in '{order.from_pool}'"
             sentence = f"The volume '{name}' is in the pool '{pool}' {before}."
@@ -81,10 +75,7 @@ def volume_rotate(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """A new cephx key for a volume while it is used; the former one opens nothing any more."""
-    with work_on_volumes(lab) as (_, volumes):
-        if dry_run:
-            show_plan(output_format, volumes.key_rotation.describe(name))
-            return
+    with work_on_volumes(lab, dry_run=dry_run) as (_, volumes):
         volumes.key_rotation.rotate(name)
         record = volumes.get(name)
     sentence = f"The volume '{name}' has a new key; the former one opens nothing any more."

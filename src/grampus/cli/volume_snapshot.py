@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from grampus.cli.app import command, confirm, make_noun
+from grampus.cli.app import command, make_noun
 from grampus.cli.composition.session import Session
 from grampus.cli.options import (
     FORMAT_DEFAULT,
@@ -19,7 +19,7 @@ from grampus.cli.options import (
     WritePathOption,
     YesOption,
 )
-from grampus.cli.output import OutputFormat, make_output, show_plan
+from grampus.cli.output import OutputFormat, make_output
 from grampus.cli.volume import (
     NameArgument,
     details_of_record,
@@ -47,11 +47,8 @@ def snapshot_create(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Take a snapshot that holds everything flushed, also while the volume is written to."""
-    with work_on_volumes(lab) as (_, volumes):
-        steps = volumes.describe_snapshot(name, snapshot)
-        if dry_run:
-            show_plan(output_format, steps)
-            return
+    with work_on_volumes(lab, dry_run=dry_run) as (_, volumes):
+        volumes.require_snapshot_new(name, snapshot)
         volumes.ensure_snapshot(name, snapshot)
         command = f"grampus volume snapshot list {name}"
         taken = volumes.snapshots(name)
@@ -80,14 +77,10 @@ def snapshot_delete(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Remove a snapshot; not one that is protected, or that clones stand on."""
-    with work_on_volumes(lab) as (session, volumes):
+    with work_on_volumes(lab, dry_run=dry_run) as (session, volumes):
         _require_no_database(session, name, f"grampus db snapshot delete {name} {snapshot}")
         volumes.require_snapshot_removable(name, snapshot)
-        if dry_run:
-            show_plan(output_format, [f"Remove the snapshot '{snapshot}' of the volume '{name}'"])
-            return
-        session.progress.close()
-        confirm(f"Remove the snapshot '{snapshot}' of the volume '{name}'?", yes=yes)
+        session.confirm(f"Remove the snapshot '{snapshot}' of the volume '{name}'?", yes=yes)
         volumes.ensure_snapshot_absent(name, snapshot)
     make_output(output_format).text(
         {"deleted": snapshot, "volume": name},
@@ -129,15 +122,11 @@ def snapshot_rollback(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Make a detached volume what it was at the snapshot. What was written since is lost."""
-    with work_on_volumes(lab) as (session, volumes):
+    with work_on_volumes(lab, dry_run=dry_run) as (session, volumes):
         _require_no_database(session, name, f"grampus db snapshot rollback {name} {snapshot}")
-        steps = volumes.describe_rollback(name, snapshot)
-        if dry_run:
-            show_plan(output_format, steps)
-            return
-        session.progress.close()
+        volumes.require_rollable(name, snapshot)
         question = f"Roll '{name}' back to '{snapshot}', and lose what was written since?"
-        confirm(question, yes=yes)
+        session.confirm(question, yes=yes)
         volumes.ensure_rolled_back(name, snapshot)
         record = volumes.get(name)
     make_output(output_format).text(
@@ -167,7 +156,7 @@ def volume_clone(
     parent, snapshot = parse_source(source)
     size_bytes = None if size is None else parse_bytes(size)
     path, bounds = parse_write_options(write_path, max_lag, journal_memory)
-    with work_on_volumes(lab) as (_, volumes):
+    with work_on_volumes(lab, dry_run=dry_run) as (_, volumes):
         record = volumes.get(parent)
         spec = VolumeSpec(
             name=name,
@@ -178,11 +167,7 @@ def volume_clone(
         )
         spec = decide_written(spec, path, **bounds)
         origin = CloneSource(pool=record.spec.pool, image=record.spec.image, snapshot=snapshot)
-        order = volumes.plan_clone(spec, origin)
-        if dry_run:
-            show_plan(output_format, volumes.describe_clone(order))
-            return
-        clone = volumes.clone(order)
+        clone = volumes.clone(volumes.plan_clone(spec, origin))
     make_output(output_format).details(
         {**volume_document(clone), "cloned_from": f"{parent}@{snapshot}"},
         {**details_of_record(clone), "cloned from": f"{parent}@{snapshot}"},
@@ -197,17 +182,14 @@ def volume_flatten(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Copy what a clone still shares, so that it stands alone; also while it is used."""
-    with work_on_volumes(lab) as (session, volumes):
+    with work_on_volumes(lab, dry_run=dry_run) as (session, volumes):
         parent = volumes.lineage(name).parent
         if parent is not None:
             step = f"Copy to '{name}' what it shares with {parent.image}@{parent.snapshot}"
         else:
             step = f"End what a flattening of '{name}' that was cut off has left"
-        is_due = volumes.needs_flattening(name)
-        if dry_run:
-            show_plan(output_format, [step] if is_due else [])
-            return
-        if is_due:
+        if volumes.needs_flattening(name):
+            session.runner.propose(lambda: [step])
             session.progress.phase(step)
             volumes.ensure_flattened(name)
     make_output(output_format).text(
@@ -278,13 +260,7 @@ def _set_protection(
     protected: bool,
     dry_run: bool,
 ) -> None:
-    with work_on_volumes(lab) as (_, volumes):
-        found = [info for info in volumes.snapshots(name) if info.name == snapshot]
-        if dry_run and found:
-            word = "Protect" if protected else "No longer protect"
-            is_so = found[0].protected == protected
-            show_plan(output_format, [] if is_so else [f"{word} the snapshot '{snapshot}'"])
-            return
+    with work_on_volumes(lab, dry_run=dry_run) as (_, volumes):
         volumes.ensure_snapshot_protected(name, snapshot, protected=protected)
     state = "protected" if protected else "no longer protected"
     make_output(output_format).text(

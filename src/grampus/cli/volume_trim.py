@@ -13,7 +13,7 @@ from grampus.cli.options import (
     FormatOption,
     LabOption,
 )
-from grampus.cli.output import OutputFormat, make_output, show_plan
+from grampus.cli.output import OutputFormat, make_output
 from grampus.cli.volume import NameArgument, volume_app
 from grampus.cli.work import work_on_databases, work_on_volumes
 from grampus.core.units import format_bytes
@@ -31,8 +31,8 @@ def volume_trim(
 
     Without it the pool keeps what a file system once wrote, also of files that are gone.
     """
-    with work_on_volumes(lab) as (session, volumes):
-        _trim(volume_trims(session, volumes), "volume", name, dry_run, output_format)
+    with work_on_volumes(lab, dry_run=dry_run) as (session, volumes):
+        _trim(volume_trims(session, volumes), "volume", name, output_format)
 
 
 @command(db_app, "trim", "grampus db trim shop")
@@ -43,17 +43,12 @@ def db_trim(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Give the room of dropped tables and purged logs back to the pool, while it serves."""
-    with work_on_databases(lab) as (session, databases):
+    with work_on_databases(lab, dry_run=dry_run) as (session, databases):
         databases.get(name)
-        _trim(volume_trims(session, session.volumes()), "database", name, dry_run, output_format)
+        _trim(volume_trims(session, session.volumes()), "database", name, output_format)
 
 
-def _trim(
-    trims: VolumeTrims, kind: str, name: str, dry_run: bool, output_format: OutputFormat
-) -> None:
-    if dry_run:
-        show_plan(output_format, trims.describe(name))
-        return
+def _trim(trims: VolumeTrims, kind: str, name: str, output_format: OutputFormat) -> None:
     trimmed = trims.trim(name)
     document = {
         kind: name,

@@ -14,7 +14,7 @@ from grampus.cli.options import (
     LabOption,
     RepairOption,
 )
-from grampus.cli.output import OutputFormat, make_output, show_plan
+from grampus.cli.output import OutputFormat, make_output
 from grampus.cli.scrub_documents import (
     DAMAGE_COLUMNS,
     advise_on_scrub,
@@ -39,12 +39,8 @@ def volume_verify(
     What it shares with its parents is looked at, too. The exit code is 1 when something is damaged
     and was not repaired.
     """
-    with work_on_volumes(lab) as (session, volumes):
-        record, scrubs = volumes.get(name), volume_scrubs(session)
-        if dry_run:
-            show_plan(output_format, scrubs.describe(record, repair=repair))
-            return
-        scrub = scrubs.scrub(record, repair=repair)
+    with work_on_volumes(lab, dry_run=dry_run) as (session, volumes):
+        scrub = volume_scrubs(session).scrub(volumes.get(name), repair=repair)
     output = make_output(output_format)
     document = {"volume": name, "summary": describe_scrub(scrub), **scrub_document(scrub)}
     rows = rows_of_scrub(scrub)

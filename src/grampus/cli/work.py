@@ -15,19 +15,31 @@ from grampus.volumes.service import VolumeService
 
 
 @contextmanager
-def work_on_volumes(lab: str, *, settles: bool = True) -> Iterator[tuple[Session, VolumeService]]:
-    """The lab, held beside other commands, and its volumes after `settle_volumes`, if it is to."""
+def work_on_volumes(
+    lab: str, *, settles: bool = True, dry_run: bool = False
+) -> Iterator[tuple[Session, VolumeService]]:
+    """The lab, held beside other commands, and its volumes after `settle_volumes`, if it is to.
+
+    A dry run ends at the first change, or at the end, by raising Planned.
+    """
     with _holding(lab) as session:
-        yield session, settle_volumes(session) if settles else session.volumes()
+        volumes = settle_volumes(session) if settles else session.volumes()
+        with session.planning(dry_run=dry_run):
+            yield session, volumes
 
 
 @contextmanager
 def work_on_databases(
-    lab: str, *, settles: bool = True
+    lab: str, *, settles: bool = True, dry_run: bool = False
 ) -> Iterator[tuple[Session, DatabaseService]]:
-    """The lab, held beside other commands; its databases after `settle_databases`, if it is to."""
+    """The lab, held beside other commands; its databases after `settle_databases`, if it is to.
+
+    A dry run ends at the first change, or at the end, by raising Planned.
+    """
     with _holding(lab) as session:
-        yield session, settle_databases(session) if settles else session.databases()
+        databases = settle_databases(session) if settles else session.databases()
+        with session.planning(dry_run=dry_run):
+            yield session, databases
         keep_touched_binlogs(session)
 
 

@@ -7,7 +7,7 @@ of the command line: 1 failed, 2 wrong use, 3 not found, 4 refused for safety.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 
@@ -68,3 +68,14 @@ def not_found(noun: str, wanted: str, known: Iterable[str], *, list_command: str
         else f"`{list_command}` shows what there is{'' if names else ' (nothing yet)'}."
     )
     return NotFoundError(f"There is no {noun} named '{wanted}'.", remedy)
+
+
+class Planned(BaseException):
+    """A dry run has come to its first change: these are the steps, one line each.
+
+    It is no failure, so nothing that handles failures may catch it.
+    """
+
+    def __init__(self, titles: Sequence[str]) -> None:
+        super().__init__("a dry run ends before the first change")
+        self.titles = tuple(titles)

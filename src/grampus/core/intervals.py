@@ -6,18 +6,30 @@ import re
 
 from grampus.core.errors import UsageError
 
-_INTERVAL = re.compile(r"(?P<number>\d{1,6})(?P<unit>m|h|d)", re.IGNORECASE | re.ASCII)
-_UNIT_S = {"m": 60, "h": 3600, "d": 86400}
+_TIME = re.compile(r"(?P<number>\d{1,6})(?P<unit>[smhd])", re.IGNORECASE | re.ASCII)
+_UNIT_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def parse_interval_s(text: str) -> int:
     """Seconds in `text`, such as `30m`, `1h` or `1d`. Raises UsageError."""
-    match = _INTERVAL.fullmatch(text.strip())
-    if match is None:
+    match = _TIME.fullmatch(text.strip())
+    if match is None or match["unit"].lower() == "s":
         raise UsageError(
             f"{text!r} is no interval.",
             "Write a whole number and m, h or d, such as 30m, 1h or 1d.",
             code="invalid-interval",
+        )
+    return int(match["number"]) * _UNIT_S[match["unit"].lower()]
+
+
+def parse_timeout_s(text: str) -> int:
+    """Seconds in `text`, such as `30s`, `10m` or `1h`. Raises UsageError."""
+    match = _TIME.fullmatch(text.strip())
+    if match is None:
+        raise UsageError(
+            f"{text!r} is no time.",
+            "Write a whole number and s, m, h or d, such as 30s, 10m or 1h.",
+            code="invalid-time",
         )
     return int(match["number"]) * _UNIT_S[match["unit"].lower()]
 

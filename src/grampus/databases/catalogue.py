@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from importlib import import_module
 
 from grampus.core.errors import GrampusError
-from grampus.databases.kinds import AnyOperationType
+from grampus.databases.kinds import AnyDatabaseOperation
 
 KIND_PREFIX = "db."
 READ_ENDPOINT = "db.read-endpoint"
@@ -77,16 +77,16 @@ KINDS: Mapping[str, str] = {
 }
 
 
-def find_operation_type(kind: str) -> AnyOperationType | None:
+def find_operation_type(kind: str) -> AnyDatabaseOperation | None:
     """The type of a journaled operation, or None for one of another release."""
     if kind not in KINDS:
         return None
     module, _, name = KINDS[kind].partition(":")
-    found: AnyOperationType = getattr(import_module(f"grampus.databases.{module}"), name)
+    found: AnyDatabaseOperation = getattr(import_module(f"grampus.databases.{module}"), name)
     return found
 
 
-def operation_type(kind: str) -> AnyOperationType:
+def operation_type(kind: str) -> AnyDatabaseOperation:
     """The type of a journaled operation. Raises GrampusError for one of another release."""
     found = find_operation_type(kind)
     if found is None:

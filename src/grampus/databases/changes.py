@@ -6,7 +6,7 @@ from grampus.core.intervals import format_interval
 from grampus.core.units import format_bytes
 from grampus.databases.binlog_keeping.expiry import ensure_running_expiry
 from grampus.databases.database_work import DatabaseWork
-from grampus.databases.kinds import OperationType
+from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.lifecycle import bring_up, bring_up_steps
 from grampus.databases.model import DatabaseSpec, WritePathChange
 from grampus.databases.step_ports import StepPorts
@@ -107,7 +107,7 @@ def _retention_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
     ]
 
 
-PROTECT = OperationType(
+PROTECT = DatabaseOperation(
     kind="db.protect",
     what="change of protection of the database",
     document=DatabaseSpec,
@@ -115,7 +115,7 @@ PROTECT = OperationType(
     subject=lambda spec: spec.name,
     when_cut_off="finish",
 )
-SET_RETENTION = OperationType(
+SET_RETENTION = DatabaseOperation(
     kind="db.binlog-retention",
     what="change of the retention of binary logs of the database",
     document=DatabaseSpec,
@@ -124,7 +124,7 @@ SET_RETENTION = OperationType(
     when_cut_off="finish",
     goes_with_database=True,
 )
-RESIZE = OperationType(
+RESIZE = DatabaseOperation(
     kind="db.resize",
     what="resize of the database",
     document=DatabaseSpec,
@@ -133,7 +133,7 @@ RESIZE = OperationType(
     when_cut_off="finish",
     opens_volume=True,
 )
-SET_WRITE_PATH = OperationType(
+SET_WRITE_PATH = DatabaseOperation(
     kind="db.set",
     what="change of the write path of the database",
     document=WritePathChange,

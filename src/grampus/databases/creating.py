@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 
 from grampus.core.units import format_bytes
 from grampus.databases.database_work import DatabaseWork, discard
-from grampus.databases.kinds import OperationType, new_identity
+from grampus.databases.kinds import DatabaseOperation, new_identity
 from grampus.databases.model import DatabaseSpec
 from grampus.databases.step_ports import StepPorts
 from grampus.state.operations import Step
@@ -142,7 +142,7 @@ def _attach_step(ports: StepPorts, spec: DatabaseSpec) -> Step:
     )
 
 
-CREATE = OperationType(
+CREATE = DatabaseOperation(
     kind="db.create",
     what="creation of the database",
     document=CreateOrder,

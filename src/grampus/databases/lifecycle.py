@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from grampus.databases.database_work import DatabaseWork
-from grampus.databases.kinds import OperationType, WhenCutOff
+from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.left_instances import unless_lost
 from grampus.databases.model import DatabaseRecord, DatabaseSpec, StartOrder
 from grampus.databases.step_ports import StepPorts
+from grampus.operations.kinds import WhenCutOff
 from grampus.state.operations import Step
 
 
@@ -99,8 +100,8 @@ def _type(
     what: str,
     build: Callable[[StepPorts, DatabaseSpec], list[Step]],
     when_cut_off: WhenCutOff,
-) -> OperationType[DatabaseSpec]:
-    return OperationType(
+) -> DatabaseOperation[DatabaseSpec]:
+    return DatabaseOperation(
         kind=kind,
         what=what,
         document=DatabaseSpec,
@@ -114,7 +115,7 @@ def _type(
 DELETE = replace(
     _type("db.delete", "deletion of the database", _delete_steps, "finish"), takes_volume=True
 )
-START = OperationType(
+START = DatabaseOperation(
     kind="db.start",
     what="start of the database",
     document=StartOrder,

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from importlib import import_module
 
 from pydantic import BaseModel
@@ -27,10 +26,9 @@ from grampus.databases.catalogue import (
 from grampus.databases.credentials import CredentialFiles
 from grampus.databases.failover.decide_rehoming import GIVEN_UP, rehome
 from grampus.databases.kinds import (
-    AnyOperationType,
-    DocumentT,
+    AnyDatabaseOperation,
+    DatabaseOperation,
     Lane,
-    OperationType,
     is_still_about,
 )
 from grampus.databases.left_instances import clear_left
@@ -40,11 +38,12 @@ from grampus.databases.records import DatabaseRecords
 from grampus.databases.replicas.replica_rules import require_allowed
 from grampus.databases.step_ports import StepPorts
 from grampus.hosts.port import Fleet, HostUnreachableError
+from grampus.operations.kinds import NOT_RECOVERED, DocumentT
+from grampus.operations.runner import OperationRunner, Subject
 from grampus.state.home import Home
 from grampus.state.locks import hold_lock
-from grampus.state.operations import Operation, OperationJournal, Step
+from grampus.state.operations import Operation
 from grampus.state.store import Store
-from grampus.state.unsettled import UnsettledWork
 
 
 class DatabaseOperations:
@@ -55,7 +54,7 @@ class DatabaseOperations:
         lab: str,
         home: Home,
         store: Store,
-        journal: OperationJournal,
+        runner: OperationRunner,
         clock: Clock,
         fleet: Fleet,
         volumes: VolumePort,
@@ -74,8 +73,7 @@ class DatabaseOperations:
             progress=progress,
             writing_lock=self._writing_lock,
         )
-        self._journal = journal
-        self._unsettled = UnsettledWork(store, lab, clock)
+        self.runner = runner
 
     @contextmanager
     def locked(self, name: str, *, lane: Lane = "main", timeout_s: float = 10.0) -> Iterator[None]:
@@ -113,7 +111,7 @@ class DatabaseOperations:
             journaled |= {kind.address(document), kind.endpoint_address(document)}
         return self.records.addresses() | {address for address in journaled if address}
 
-    def run(self, kind: OperationType[DocumentT], document: DocumentT) -> None:
+    def run(self, kind: DatabaseOperation[DocumentT], document: DocumentT) -> None:
         """Journal an operation and apply its steps; the database's lock is held.
 
         On failure or Ctrl-C it is undone if its kind asks for that, else left to the next
@@ -121,7 +119,7 @@ class DatabaseOperations:
         """
         self.apply(self.begin(kind, document), kind, document)
 
-    def begin(self, kind: OperationType[DocumentT], document: DocumentT) -> Operation:
+    def begin(self, kind: DatabaseOperation[DocumentT], document: DocumentT) -> Operation:
         """Journal an operation before anything is changed.
 
         Raises RefusedError with code `name-held` when another operation is on the name that it
@@ -141,16 +139,14 @@ class DatabaseOperations:
         takes = kind.takes(document)
         if takes:
             self._require_no_secrets(takes)
-        return self._journal.begin(
-            *(kind.kind, self.lab, subject, document.model_dump(mode="json")),
-            identity=self._identity(kind, document),
-            takes=takes,
-        )
+        identity = self._identity(kind, document)
+        ports = replace(self.ports, identity=identity)
+        return self.runner.begin(kind, ports, document, Subject(subject, identity, takes))
 
     def apply(
         self,
         operation: Operation,
-        kind: OperationType[DocumentT],
+        kind: DatabaseOperation[DocumentT],
         document: DocumentT,
         *,
         after: Mapping[str, Callable[[], None]] | None = None,
@@ -159,22 +155,9 @@ class DatabaseOperations:
 
         `after` is called as soon as the steps that it names are applied.
         """
-        steps = kind.build(self._ports_of(operation), document)
-        steps = [_followed(step, (after or {}).get(step.name)) for step in steps]
-        try:
-            self._journal.apply(
-                operation,
-                steps,
-                self.progress,
-                undo_on_failure=kind.is_undone_on_failure,
-                no_way_back=kind.no_way_back,
-            )
-        except (GrampusError, KeyboardInterrupt) as error:
-            if self._is_undone_now(kind, document):
-                self._journal.undo(operation, steps, self.progress, error=str(error))
-            raise
+        self.runner.apply(operation, kind, self._ports_of(operation), document, after=after)
 
-    def describe(self, kind: OperationType[DocumentT], document: DocumentT) -> list[str]:
+    def describe(self, kind: DatabaseOperation[DocumentT], document: DocumentT) -> list[str]:
         """What an operation would do, one line a step, for `--dry-run`."""
         return [step.title for step in kind.build(self.ports, document)]
 
@@ -190,45 +173,30 @@ class DatabaseOperations:
 
     def give_up(self, operation: Operation, why: str) -> None:
         """An operation that was cut off is left as it is: another one takes its place."""
-        self._journal.close_unapplied(operation, why)
+        self.runner.close(operation, why)
 
     def settle(self, name: str, *, lane: Lane = "main", before_deletion: bool = False) -> list[str]:
         """Finish or undo what was cut off, and say so in sentences.
 
         The database's lock of that lane is held, so nobody is at it. With `before_deletion`, what
-        goes with the database anyway is given up.
+        goes with the database anyway is given up, but not in a dry run.
         """
         sentences: list[str] = []
         for operation in sorted(self.unfinished(name, lane=lane), key=_rank):
             kind = operation_type(operation.kind)
             if before_deletion and kind.goes_with_database:
-                self._journal.close_unapplied(operation, "the database was deleted")
-                sentences.append(f"The {kind.what} {name} had been cut off; it is given up.")
-                continue
-            if not self._is_still_about(operation, kind):
-                self._journal.close_unapplied(operation, "another database has its name")
-                sentences.append(
-                    f"The {kind.what} {name} had been cut off; it is closed, and nothing was "
-                    "changed: the database of that name now is not the one that it was about."
-                )
-                continue
-            document = self._document(operation)
-            steps = kind.build(self._ports_of(operation), document)
-            left = kind.left_to_finish(operation, steps)
-            if left is not None and not self._is_undone_now(kind, document):
-                self._journal.apply(
-                    operation,
-                    left,
-                    self.progress,
-                    undo_on_failure=kind.is_undone_on_failure and not kind.no_way_back,
-                )
-                done = "finished"
+                if self.runner.is_planning:
+                    continue
+                self.runner.close(operation, "the database was deleted")
+                sentences.append(f"{kind.describe_interrupted(name)}; it is given up.")
+            elif not self._is_still_about(operation, kind):
+                self.runner.close(operation, "another database has its name")
+                sentences.append(kind.describe_closed(name))
             else:
-                why = operation.error or "its process was cut off"
-                self._journal.undo(operation, steps, self.progress, error=why)
-                done = "undone"
-            if kind.is_told_when_settled:
-                sentences.append(f"The {kind.what} {name} had been cut off; it is now {done}.")
+                ports, document = self._ports_of(operation), self._document(operation)
+                recovery = self.runner.recover(operation, kind, ports, document)
+                if kind.is_told_when_settled:
+                    sentences.append(kind.describe_recovered(name, recovery))
         return sentences
 
     def settle_or_leave(self, name: str) -> list[str]:
@@ -251,24 +219,20 @@ class DatabaseOperations:
         host is down) is said once, and stays for the commands on that database and for who
         `retries` (the controller), which says it each time.
         """
-        sentences: list[str] = []
-        first = {_place(operation): operation.id for operation in reversed(self._all_unfinished())}
-        for (name, lane), operation in reversed(first.items()):
-            sentences += self._unsettled.attempt(
-                f"db.{name}.{lane}",
-                operation,
-                partial(self._settle_now, name, lane),
-                f"Work on the database {name} that had been cut off could not be settled",
-                retries=retries,
-                is_cheap=lambda error: isinstance(error, HostUnreachableError),
-            )
+
+        def recover(operation: Operation) -> list[str]:
+            name, lane = _place(operation)
+            with self.locked(name, lane=lane, timeout_s=0.0):
+                return self.settle(name, lane=lane)
+
+        sentences = self.runner.recover_all(
+            *(KIND_PREFIX, find_operation_type, lambda one: "db.{}.{}".format(*_place(one))),
+            recover,
+            retries=retries,
+        )
         self._ensure_ids()
         sentences += self._close_opened_replicas()
         return sentences + self._end_endpoints() + self.clear_left_instances()
-
-    def _settle_now(self, name: str, lane: Lane) -> list[str]:
-        with self.locked(name, lane=lane, timeout_s=0.0):
-            return self.settle(name, lane=lane)
 
     def _close_opened_replicas(self) -> list[str]:
         """Those that a killed command could write to take writes from their primary alone."""
@@ -330,9 +294,7 @@ class DatabaseOperations:
                     self.run(kind, order)
             except GrampusError as error:
                 if error.code != "busy":
-                    sentences.append(
-                        f"The read-only endpoint of {name} could not be settled: {error}"
-                    )
+                    sentences.append(f"The read-only endpoint of {name} {NOT_RECOVERED}: {error}")
         return sentences
 
     def ready(self, name: str) -> DatabaseRecord:
@@ -422,7 +384,7 @@ class DatabaseOperations:
     def _ports_of(self, operation: Operation) -> StepPorts:
         return replace(self.ports, identity=operation.identity)
 
-    def _identity(self, kind: OperationType[DocumentT], document: DocumentT) -> str:
+    def _identity(self, kind: DatabaseOperation[DocumentT], document: DocumentT) -> str:
         if kind.identity is not None:
             return kind.identity(document)
         subject = kind.subject(document)
@@ -431,7 +393,7 @@ class DatabaseOperations:
         record = self.records.find(subject)
         return "" if record is None else record.id
 
-    def _is_still_about(self, operation: Operation, kind: AnyOperationType) -> bool:
+    def _is_still_about(self, operation: Operation, kind: AnyDatabaseOperation) -> bool:
         record = self.records.find(operation.subject)
         if kind.subject_is_gone:
             return True
@@ -439,7 +401,7 @@ class DatabaseOperations:
         return is_still_about(operation.identity, record, is_undone=is_undone)
 
     def _all_unfinished(self) -> list[Operation]:
-        return self._journal.unfinished(self.lab, kind_prefix=KIND_PREFIX)
+        return self.runner.unfinished(KIND_PREFIX)
 
     def _document(self, operation: Operation) -> BaseModel:
         """What it was journaled with; a database that failed over since is where it is now."""
@@ -450,9 +412,6 @@ class DatabaseOperations:
             spec = rehome(spec, name, former - {record.spec.host}, record.spec.host)
         document: BaseModel = operation_type(operation.kind).parse(spec)
         return document
-
-    def _is_undone_now(self, kind: OperationType[DocumentT], document: DocumentT) -> bool:
-        return kind.is_undone_now is not None and kind.is_undone_now(self.ports, document)
 
 
 def _place(operation: Operation) -> tuple[str, Lane]:
@@ -465,14 +424,3 @@ def _rank(operation: Operation) -> bool:
     """Those that are settled first have the lower rank."""
     kind = find_operation_type(operation.kind)
     return kind is None or not kind.is_first
-
-
-def _followed(step: Step, then: Callable[[], None] | None) -> Step:
-    if then is None:
-        return step
-
-    def apply() -> None:
-        step.apply()
-        then()
-
-    return replace(step, apply=apply)

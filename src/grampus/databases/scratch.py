@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grampus.databases.kinds import OperationType
+from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.model import ScratchOrder, ScratchSpec
 from grampus.databases.scratch_work import ScratchWork
 from grampus.databases.step_ports import StepPorts
@@ -36,7 +36,7 @@ def _scratch_stop_steps(ports: StepPorts, scratch: ScratchSpec) -> list[Step]:
     return [Step("stop", f"Stop the scratch instance of {scratch.database.name}", work.stop)]
 
 
-SCRATCH = OperationType(
+SCRATCH = DatabaseOperation(
     kind="db.scratch",
     what="start of the scratch instance of",
     document=ScratchOrder,
@@ -45,7 +45,7 @@ SCRATCH = OperationType(
     when_cut_off="undo",
     address=lambda scratch: scratch.address,
 )
-SCRATCH_STOP = OperationType(
+SCRATCH_STOP = DatabaseOperation(
     kind="db.scratch-stop",
     what="stop of the scratch instance of",
     document=ScratchSpec,

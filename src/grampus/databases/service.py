@@ -21,7 +21,6 @@ from grampus.databases.clones.golden import GoldenVolumes
 from grampus.databases.creating import CREATE, CreateOrder
 from grampus.databases.database_work import DatabaseWork
 from grampus.databases.instance import observe_daemon_state
-from grampus.databases.kinds import DocumentT, OperationType
 from grampus.databases.layout import (
     client_option_file,
     database_directory,
@@ -62,8 +61,8 @@ from grampus.databases.view import (
     render_client_command,
 )
 from grampus.hosts.port import DaemonState, DaemonStatus, Fleet
+from grampus.operations.runner import OperationRunner
 from grampus.state.home import Home
-from grampus.state.operations import OperationJournal
 from grampus.state.store import Store
 from grampus.volumes.model import VolumeRecord, WritePath
 from grampus.volumes.write_paths import WriteBounds, decide_written
@@ -84,7 +83,7 @@ class DatabaseService:
         lab: str,
         home: Home,
         store: Store,
-        journal: OperationJournal,
+        runner: OperationRunner,
         clock: Clock,
         fleet: Fleet,
         volumes: VolumePort,
@@ -93,7 +92,7 @@ class DatabaseService:
         progress: Progress,
     ) -> None:
         self._operations = DatabaseOperations(
-            lab, home, store, journal, clock, fleet, volumes, progress
+            lab, home, store, runner, clock, fleet, volumes, progress
         )
         self._fleet = fleet
         self._volumes = volumes
@@ -130,14 +129,6 @@ class DatabaseService:
         """
         return None if spec.encryption is not None else self._golden.plan(spec)
 
-    def describe_create(self, spec: DatabaseSpec, *, flatten: bool = False) -> Sentences:
-        """What `create` would do, one line a step."""
-        golden = self.plan_golden(spec)
-        source = None if golden is None else self._golden.source(golden)
-        order = CreateOrder(spec=spec, golden=source, flatten=flatten)
-        making = [] if golden is None else self._golden.describe(golden)
-        return [*making, *self._operations.describe(CREATE, order)]
-
     def create(self, spec: DatabaseSpec, *, flatten: bool = False) -> CreatedDatabase:
         """Make the database and wait until its user can log in.
 
@@ -165,10 +156,6 @@ class DatabaseService:
             endpoint=endpoint,
             client_command=render_client_command(record.spec.flavour, str(self.option_file(name))),
         )
-
-    def describe(self, kind: OperationType[DocumentT], document: DocumentT) -> Sentences:
-        """What an operation would do, one line a step, for `--dry-run`."""
-        return self._operations.describe(kind, document)
 
     # -- look ---------------------------------------------------------------------------------
 
@@ -274,44 +261,31 @@ class DatabaseService:
             spec = self._operations.ready(name).spec.model_copy(update={"protected": protected})
             self._operations.run(PROTECT, spec)
 
-    def plan_retention(self, name: str, retention_s: int) -> DatabaseSpec | None:
-        """The database as it keeps binary logs for so long; None: it does so already.
+    def set_retention(self, name: str, retention_s: int) -> None:
+        """Keep binary logs for so long.
 
         Raises NotFoundError, RefusedError with code `not-ready`.
         """
-        spec = self._operations.ready(name).spec
-        changed = spec.model_copy(update={"binlog_retention_s": retention_s})
-        return None if changed == spec else changed
-
-    def set_retention(self, name: str, retention_s: int) -> None:
-        """Keep binary logs for so long. Raises what `plan_retention` raises."""
         with self._operations.locked(name):
             self._operations.settle(name)
-            changed = self.plan_retention(name, retention_s)
-            if changed is not None:
+            spec = self._operations.ready(name).spec
+            changed = spec.model_copy(update={"binlog_retention_s": retention_s})
+            if changed != spec:
                 self._operations.run(SET_RETENTION, changed)
-
-    def plan_resize(self, name: str, size_bytes: int) -> DatabaseSpec:
-        """The database as it shall be, on a bigger volume.
-
-        Raises NotFoundError, RefusedError with code `not-ready` or what the volume says (`shrink`,
-        `cannot-grow`, `pool-full`), HostUnreachableError.
-        """
-        record = self._operations.ready(name)
-        self._volumes.require_writable(name)  # before the image is asked, which would wait
-        size_bytes = self._volumes.plan_resize(name, size_bytes).size_bytes
-        return record.spec.model_copy(update={"size_bytes": size_bytes})
 
     def resize(self, name: str, size_bytes: int) -> None:
         """Grow the database's volume, also while it runs; never undone, but finished later.
 
         The server's own settings that follow from the size are taken at its next start. Raises
-        what `plan_resize` raises.
+        NotFoundError, RefusedError with code `not-ready` or what the volume says (`shrink`,
+        `cannot-grow`, `pool-full`), HostUnreachableError.
         """
         with self._operations.locked(name):
             self._operations.settle(name)
-            spec = self.plan_resize(name, size_bytes)
-            self._operations.run(RESIZE, spec)
+            spec = self._operations.ready(name).spec
+            self._volumes.require_writable(name)  # before the image is asked, which would wait
+            size_bytes = self._volumes.plan_resize(name, size_bytes).size_bytes
+            self._operations.run(RESIZE, spec.model_copy(update={"size_bytes": size_bytes}))
 
     def plan_write_path(
         self, name: str, write_path: WritePath | None, **bounds: Unpack[WriteBounds]
@@ -379,6 +353,7 @@ class DatabaseService:
             self._settle_before_stop(name)
             record = self._operations.ready(name)
             if not self._fleet.is_reachable(record.spec.host):
+                self._operations.runner.propose(lambda: [f"Note that {name} shall not run"])
                 self._records.change(name, desired="stopped")
                 return
             self._operations.run(STOP, record.spec)
@@ -391,7 +366,9 @@ class DatabaseService:
             record = self._records.find(name)
             if record is None or error.code not in REFUSALS:
                 raise
-            DatabaseWork(self._operations.ports, record.spec).stop_server()
+            spec = record.spec
+            self._operations.runner.propose(lambda: self._operations.describe(STOP, spec))
+            DatabaseWork(self._operations.ports, spec).stop_server()
             self._operations.settle_or_leave(name)
 
     # -- converge -----------------------------------------------------------------------------

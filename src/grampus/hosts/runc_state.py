@@ -7,9 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-# Fields of /proc/PID/stat behind the name in brackets, which may hold spaces (proc_pid_stat(5)).
-_STATE, _START_TIME = 0, 19
-_ENDED = frozenset("ZXx")
+from grampus.core.processes import find_start
 
 
 @dataclass(frozen=True)
@@ -33,12 +31,7 @@ def observe_first_process(directory: Path, proc: Path = Path("/proc")) -> FirstP
         return None
     if (directory / "exec.fifo").exists():  # created, and not started yet
         return None
-    try:
-        fields = (proc / str(pid) / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
-        return FirstProcess(pid, alive=False)
-    alive = fields[_STATE] not in _ENDED and int(fields[_START_TIME]) == began
-    return FirstProcess(pid, alive)
+    return FirstProcess(pid, alive=find_start(pid, proc) == began)
 
 
 def observe_uid(pid: int, proc: Path = Path("/proc")) -> int | None:

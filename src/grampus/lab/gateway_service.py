@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from grampus.core.clock import Clock
 from grampus.core.errors import NotFoundError, UsageError
 from grampus.core.progress import Progress
@@ -11,11 +9,12 @@ from grampus.hosts.lab_host import LabFleet
 from grampus.lab.gateway import GATEWAY_RECORD, GatewaySpec, LabGateway
 from grampus.lab.images.cache import HostImages
 from grampus.lab.model import LabSpec
+from grampus.lab.operation_kinds import GATEWAY_DOWN, GATEWAY_UP, GatewaySteps
+from grampus.operations.kinds import OperationType
+from grampus.operations.runner import OperationRunner, Subject
 from grampus.state.home import Home
-from grampus.state.operations import OperationJournal, Step
+from grampus.state.operations import Step
 from grampus.state.store import Store
-
-_UP, _DOWN = "gateway.up", "gateway.down"
 
 
 def find_gateway(store: Store, lab: str) -> GatewaySpec | None:
@@ -31,7 +30,7 @@ class GatewayService:
         lab: LabSpec,
         home: Home,
         store: Store,
-        journal: OperationJournal,
+        runner: OperationRunner,
         images: HostImages,
         fleet: LabFleet,
         clock: Clock,
@@ -40,7 +39,7 @@ class GatewayService:
         self._lab = lab
         self._home = home
         self._store = store
-        self._journal = journal
+        self._runner = runner
         self._images = images
         self._fleet = fleet
         self._clock = clock
@@ -75,34 +74,20 @@ class GatewayService:
             image_id = self._images.ensure(name, self._progress).id
         return GatewaySpec(host=chosen, image_id=image_id)
 
-    def describe_up(self, spec: GatewaySpec) -> list[str]:
-        """What `up` would do, one line a step."""
-        return [step.title for step in self._up_steps(spec)]
-
-    def up(self, spec: GatewaySpec) -> LabGateway:
+    def up(self, spec: GatewaySpec) -> None:
         """The gateway running, from whatever state it is in."""
-        self._run(_UP, spec, self._up_steps(spec))
-        return self._gateway(spec)
-
-    def describe_down(self) -> list[str]:
-        """What `down` would do, one line a step. Raises NotFoundError."""
-        return [step.title for step in self._down_steps(self._require())]
+        self._run(GATEWAY_UP, spec)
 
     def down(self) -> None:
         """The gateway gone, and all buckets with it; cut off, it is called again."""
-        spec = self._require()
-        self._run(_DOWN, spec, self._down_steps(spec))
+        self._run(GATEWAY_DOWN, self.require())
 
-    def _run(self, kind: str, spec: GatewaySpec, steps: Sequence[Step]) -> None:
-        unfinished = self._journal.unfinished(self._lab.name, kind_prefix="gateway.")
-        document = spec.model_dump(mode="json")
-        operation = self._journal.begin(kind, self._lab.name, self._lab.name, document)
-        for older in unfinished:
-            self._journal.close_unapplied(older, f"taken over by operation {operation.id}")
-        # What is begun stays: `up` and `down` go on from anywhere.
-        self._journal.apply(operation, steps, self._progress, undo_on_failure=False)
+    def _run(self, kind: OperationType[GatewaySteps, GatewaySpec], spec: GatewaySpec) -> None:
+        unfinished = self._runner.unfinished("gateway.")
+        self._runner.run(kind, self, spec, Subject(self._lab.name), supersedes=unfinished)
 
-    def _require(self) -> GatewaySpec:
+    def require(self) -> GatewaySpec:
+        """The gateway that is there. Raises NotFoundError."""
         spec = find_gateway(self._store, self._lab.name)
         if spec is None:
             raise NotFoundError(
@@ -111,17 +96,18 @@ class GatewayService:
             )
         return spec
 
-    def _up_steps(self, spec: GatewaySpec) -> list[Step]:
+    def up_steps(self, spec: GatewaySpec) -> list[Step]:
+        """The steps of a start; they begin wherever the gateway is."""
         name = self._lab.name
-        return self._gateway(spec).up_steps(
+        return self.gateway(spec).up_steps(
             lambda: self._store.put(GATEWAY_RECORD, name, name, spec)
         )
 
-    def _down_steps(self, spec: GatewaySpec) -> list[Step]:
+    def down_steps(self, spec: GatewaySpec) -> list[Step]:
+        """The steps of its end."""
         name = self._lab.name
-        return self._gateway(spec).down_steps(
-            lambda: self._store.remove(GATEWAY_RECORD, name, name)
-        )
+        return self.gateway(spec).down_steps(lambda: self._store.remove(GATEWAY_RECORD, name, name))
 
-    def _gateway(self, spec: GatewaySpec) -> LabGateway:
+    def gateway(self, spec: GatewaySpec) -> LabGateway:
+        """The gateway as it is reached."""
         return LabGateway(self._lab, spec, self._home, self._fleet, self._clock)

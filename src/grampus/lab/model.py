@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
+import re
 import uuid
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from grampus.core.errors import UsageError
 from grampus.core.units import GIB
 from grampus.state.home import Home
 
@@ -122,3 +124,19 @@ class LabSpec(BaseModel):
 def lab_tag(home: Home, name: str) -> str:
     """Five hexadecimal digits that keep labs of different homes apart on one machine."""
     return hashlib.sha256(f"{home.root}\0{name}".encode()).hexdigest()[:5]
+
+
+# What needs no quoting in an overlay's mount options (`,` and `:` part them, `\` escapes), in
+# the mount table (white space is escaped there) and in Ceph's own configuration.
+_USABLE = re.compile(r"/[A-Za-z0-9_./@+-]*")
+
+
+def require_usable_home(root: Path) -> Path:
+    """Return `root` if a lab can live below it. Raises UsageError otherwise."""
+    if _USABLE.fullmatch(str(root)) is None:
+        raise UsageError(
+            f"A lab cannot live below {str(root)!r}: mounts do not take such a path.",
+            "Set GRAMPUS_HOME to a path of letters, digits and the characters _ . - + @ only.",
+            code="unusable-home",
+        )
+    return root

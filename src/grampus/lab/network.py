@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError
 from grampus.hosts.lab_host import (
     HOST_INTERFACE,
@@ -17,6 +19,7 @@ from grampus.hosts.lab_host import (
 from grampus.hosts.mounts import is_mounted
 from grampus.hosts.process import run_command
 from grampus.lab.model import LabSpec
+from grampus.state.locks import MACHINE_LOCKS, hold_lock_in
 
 # Private (RFC 1918) and in no distribution's defaults; the others are for machines that route
 # all of 10.0.0.0/8, as many a VPN does.
@@ -212,3 +215,44 @@ def _link_exists(name: str) -> bool:
 
 def _ip(*arguments: str) -> str:
     return run_command(["ip", *arguments], timeout_s=15).stdout
+
+
+NETWORKS_LOCK = "grampus-lab-networks"
+# Longer than a lab takes from the choice of its network until that is made, or removed.
+LOCK_TIMEOUT_S = 60.0
+
+
+class NetworkLock:
+    """Held by one command at a time; the kernel releases it when the process ends.
+
+    A network that was chosen is free until its bridge is there, so between the two no other lab
+    may choose, of whichever home. `locks` is the same directory for all homes on a machine.
+    """
+
+    def __init__(self, clock: Clock, locks: Path = MACHINE_LOCKS) -> None:
+        self._clock = clock
+        self._locks = locks
+        self._acquired = contextlib.ExitStack()
+        self._is_held = False
+
+    def acquire(self) -> None:
+        """Wait for the lock, unless it is held already. Raises RefusedError (`busy`)."""
+        if not self._is_held:
+            self._acquired.enter_context(
+                hold_lock_in(self._locks, NETWORKS_LOCK, self._clock, timeout_s=LOCK_TIMEOUT_S)
+            )
+            self._is_held = True
+
+    def release(self) -> None:
+        """Release the lock, if it is held."""
+        self._is_held = False
+        self._acquired.close()
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the lock to the end of the block."""
+        self.acquire()
+        try:
+            yield
+        finally:
+            self.release()

@@ -7,26 +7,31 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from grampus.ceph.cluster import CephCluster
-from grampus.ceph.releases import explain_no_filestore
+from grampus.ceph.cluster import CephCluster, explain_no_filestore
 from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError, RefusedError, UsageError, not_found
 from grampus.core.names import require_name
-from grampus.core.progress import Progress
 from grampus.core.units import MIB, format_bytes
 from grampus.hosts.any_host import AnyReachableHost
 from grampus.hosts.lab_host import LabFleet
 from grampus.lab.model import MAX_OSDS_PER_HOST, MIN_OSD_SIZE_BYTES, LabSpec
+from grampus.lab.operation_kinds import (
+    ADD_NEW_OSD_SET,
+    ADD_OSD_SET,
+    REMOVE_OSD_SET,
+    OsdSetSteps,
+)
 from grampus.lab.osd_plans import WAL_DB_BYTES
 from grampus.lab.osd_set import OSD_SET_RECORD, OsdSet, WalDbMediaName, find_osd_sets
 from grampus.lab.osd_sets import LabOsdSet
 from grampus.lab.osds import LabOsds, object_store
 from grampus.lab.waiting import ClusterWaits
+from grampus.operations.kinds import OperationType
+from grampus.operations.runner import OperationRunner, Subject
 from grampus.state.home import Home
-from grampus.state.operations import Operation, OperationJournal, Step
+from grampus.state.operations import Operation, Step
 from grampus.state.store import Store
 
-ADD, REMOVE = "osd-set.add", "osd-set.remove"
 # Beside the names of the CRUSH map and of pools that are made of it (`h1-NAME`).
 MAX_SET_NAME_LENGTH = 24
 # The names of pools with fewer copies: `databases-1-copy`, `databases-2-copies`.
@@ -108,18 +113,16 @@ class OsdSetService:
         lab: LabSpec,
         home: Home,
         store: Store,
-        journal: OperationJournal,
+        runner: OperationRunner,
         fleet: LabFleet,
         clock: Clock,
-        progress: Progress,
     ) -> None:
         self._lab = lab
         self._home = home
         self._store = store
-        self._journal = journal
+        self._runner = runner
         self._fleet = fleet
         self._clock = clock
-        self._progress = progress
 
     def all(self) -> list[OsdSet]:
         """Every set of the lab by name, also those that are leaving."""
@@ -175,24 +178,15 @@ class OsdSetService:
             free_bytes = shutil.disk_usage(self._home.root).free
             require_room(osd_set, len(self._lab.osd_hosts), free_bytes)
 
-    def describe_add(self, osd_set: OsdSet) -> list[str]:
-        """What `add` would do, one line a step."""
-        return [step.title for step in self._add_steps(osd_set)]
-
     def add(self, osd_set: OsdSet) -> None:
         """The set, with all its OSDs up. What fails is undone, unless the set was there before.
 
         Raises RefusedError as `require_addable`, and GrampusError.
         """
         self.require_addable(osd_set)
-        begun = self._unfinished(osd_set.name)
         # One that was cut off never was a whole set; one without that may be in use.
-        is_new = self.find(osd_set.name) is None or bool(begun)
-        self._run(ADD, osd_set, self._add_steps(osd_set), begun, undo_on_failure=is_new)
-
-    def describe_remove(self, osd_set: OsdSet) -> list[str]:
-        """What `remove` would do, one line a step."""
-        return [step.title for step in self._remove_steps(osd_set)]
+        is_new = self.find(osd_set.name) is None or bool(self._unfinished(osd_set.name))
+        self._run(ADD_NEW_OSD_SET if is_new else ADD_OSD_SET, osd_set)
 
     def remove(self, name: str) -> None:
         """The set gone with all its OSDs; cut off, it is called again.
@@ -202,8 +196,7 @@ class OsdSetService:
         osd_set = self.get(name)
         if not osd_set.is_leaving:
             self._set(osd_set).require_removable()
-        begun = self._unfinished(name)
-        self._run(REMOVE, osd_set, self._remove_steps(osd_set), begun, undo_on_failure=False)
+        self._run(REMOVE_OSD_SET, osd_set)
 
     def observe(self) -> list[OsdSetView]:
         """Every set as it is now; of a lab that is down, what it would have.
@@ -247,28 +240,18 @@ class OsdSetService:
         return OsdSetView(osd_set, one.observe_osds(), tuple(one.observe_pools()), unfinished)
 
     def _unfinished(self, name: str) -> list[Operation]:
-        found = self._journal.unfinished(self._lab.name, kind_prefix="osd-set.")
-        return [operation for operation in found if operation.subject == name]
+        return self._runner.unfinished("osd-set.", name)
 
-    def _run(
-        self,
-        kind: str,
-        osd_set: OsdSet,
-        steps: list[Step],
-        begun: list[Operation],
-        *,
-        undo_on_failure: bool,
-    ) -> None:
-        document = osd_set.model_dump(mode="json")
-        operation = self._journal.begin(kind, self._lab.name, osd_set.name, document)
-        for older in begun:
-            self._journal.close_unapplied(older, f"taken over by operation {operation.id}")
-        self._journal.apply(operation, steps, self._progress, undo_on_failure=undo_on_failure)
+    def _run(self, kind: OperationType[OsdSetSteps, OsdSet], osd_set: OsdSet) -> None:
+        unfinished = self._unfinished(osd_set.name)
+        self._runner.run(kind, self, osd_set, Subject(osd_set.name), supersedes=unfinished)
 
-    def _add_steps(self, osd_set: OsdSet) -> list[Step]:
+    def add_steps(self, osd_set: OsdSet) -> list[Step]:
+        """The steps that add the set."""
         return self._set(osd_set).add_steps(lambda: self._keep(osd_set), self._forgetting(osd_set))
 
-    def _remove_steps(self, osd_set: OsdSet) -> list[Step]:
+    def remove_steps(self, osd_set: OsdSet) -> list[Step]:
+        """The steps that remove the set."""
         leaving = osd_set.model_copy(update={"is_leaving": True})
         return self._set(osd_set).remove_steps(
             lambda: self._keep(leaving), self._forgetting(osd_set)

@@ -18,15 +18,13 @@ from grampus.core.names import require_name
 from grampus.core.progress import Progress
 from grampus.core.units import GIB, MIB, format_bytes
 from grampus.hosts.any_host import AnyReachableHost
-from grampus.hosts.kernel_limits import ensure_aio_limit
 from grampus.hosts.lab_host import LabFleet, LabHost, LabHostPlace, PartitionName
+from grampus.hosts.machine_shared import ensure_aio_limit
 from grampus.hosts.port import DaemonStatus
 from grampus.lab.bootstrap import ClusterBootstrap
-from grampus.lab.decide_interrupted import decide_interrupted
 from grampus.lab.decide_loss import decide_copies_left, decide_keeps_quorum
 from grampus.lab.gateway import LabGateway
 from grampus.lab.gateway_service import find_gateway
-from grampus.lab.home_path import require_usable_home
 from grampus.lab.images.cache import HostImages
 from grampus.lab.model import (
     DEFAULT_LAB,
@@ -38,20 +36,29 @@ from grampus.lab.model import (
     LabSpec,
     MediaName,
     lab_tag,
+    require_usable_home,
 )
 from grampus.lab.network import (
+    NetworkLock,
     decide_subnet,
     ensure_network,
     ensure_partition,
     observe_used_networks,
     set_host_link,
 )
-from grampus.lab.network_lock import NetworkLock
+from grampus.lab.operation_kinds import (
+    LAB_DOWN,
+    LAB_UP,
+    LabDownOrder,
+    LabUpOrder,
+    decide_interrupted,
+)
 from grampus.lab.osd_set import OsdSet, find_osd_sets
 from grampus.lab.osd_set_service import OsdSetService
 from grampus.lab.teardown import LabTeardown
+from grampus.operations.runner import OperationRunner, Subject
 from grampus.state.home import Home
-from grampus.state.operations import Operation, OperationJournal, Step
+from grampus.state.operations import Operation, Step
 from grampus.state.store import Store
 
 DEFAULT_HOSTS = 3
@@ -168,7 +175,7 @@ class LabService:
         name: str,
         home: Home,
         store: Store,
-        journal: OperationJournal,
+        runner: OperationRunner,
         images: HostImages,
         clock: Clock,
         progress: Progress,
@@ -185,7 +192,7 @@ class LabService:
         self._used_networks = used_networks
         self._network_lock = network_lock or NetworkLock(clock)
         self._store = store
-        self._journal = journal
+        self._runner = runner
         self._images = images
         self._clock = clock
         self._progress = progress
@@ -300,9 +307,7 @@ class LabService:
 
     def osd_sets(self, spec: LabSpec, fleet: LabFleet) -> OsdSetService:
         """The lab's further OSDs."""
-        return OsdSetService(
-            spec, self._home, self._store, self._journal, fleet, self._clock, self._progress
-        )
+        return OsdSetService(spec, self._home, self._store, self._runner, fleet, self._clock)
 
     def up(self, spec: LabSpec) -> None:
         """Bring the lab up, from whatever state it is in.
@@ -317,30 +322,17 @@ class LabService:
 
     def _up(self, spec: LabSpec) -> None:
         self._require_root()
-        steps = self._up_steps(spec)
-        unfinished = [*self._unfinished("lab.up"), *self._unfinished("lab.down")]
+        if not self._image_root(spec.image_id).exists():
+            with self._runner.part_of_plan():  # only a dry run comes here without it
+                self._runner.propose(lambda: [f"Build the host image {spec.image_name}"])
+        unfinished = self._unfinished()
         found = decide_interrupted(unfinished)
         if found.must_be_removed:
             self.down(spec, keep=False)
             unfinished = []
         is_new = found.is_new or self.find_spec() is None
-        operation = self._journal.begin(
-            "lab.up", self.name, self.name, {"lab": spec.model_dump(mode="json"), "is_new": is_new}
-        )
-        for older in unfinished:
-            self._journal.close_unapplied(older, f"taken over by operation {operation.id}")
-        self._journal.apply(operation, steps, self._progress, undo_on_failure=is_new)
-
-    def up_titles(self, spec: LabSpec) -> list[str]:
-        """What `up` would do, step by step."""
-        titles = [step.title for step in self._up_steps(spec)]
-        if self._image_root(spec.image_id).exists():
-            return titles
-        return [f"Build the host image {spec.image_name}", *titles]
-
-    def down_titles(self, spec: LabSpec, *, keep: bool) -> list[str]:
-        """What `down` would do, step by step."""
-        return [step.title for step in self._down_steps(spec, keep=keep)]
+        order = LabUpOrder(lab=spec, is_new=is_new)
+        self._runner.run(LAB_UP, self, order, Subject(self.name), supersedes=unfinished)
 
     def down(self, spec: LabSpec, *, keep: bool) -> None:
         """Take the lab off the machine; `keep` leaves its data for the next `up`.
@@ -348,19 +340,12 @@ class LabService:
         Raises GrampusError.
         """
         self._require_root()
-        unfinished = [*self._unfinished("lab.up"), *self._unfinished("lab.down")]
-        operation = self._journal.begin(
-            "lab.down", self.name, self.name, {"lab": spec.model_dump(mode="json"), "keep": keep}
-        )
-        for older in unfinished:
-            self._journal.close_unapplied(older, f"taken over by operation {operation.id}")
-        self._journal.apply(
-            operation, self._down_steps(spec, keep=keep), self._progress, undo_on_failure=False
-        )
+        order, unfinished = LabDownOrder(lab=spec, keep=keep), self._unfinished()
+        self._runner.run(LAB_DOWN, self, order, Subject(self.name), supersedes=unfinished)
 
     def unfinished_spec(self) -> LabSpec | None:
         """The lab of an interrupted `up` or `down` that left no record."""
-        for operation in (*self._unfinished("lab.up"), *self._unfinished("lab.down")):
+        for operation in self._unfinished():
             return LabSpec.model_validate(operation.spec["lab"])
         return None
 
@@ -382,7 +367,7 @@ class LabService:
         unfinished = tuple(
             f"{operation.kind.replace('.', ' ')} was interrupted at step "
             f"'{operation.step or 'start'}' ({operation.started_at[:19]} UTC)"
-            for operation in (*self._unfinished("lab.up"), *self._unfinished("lab.down"))
+            for operation in self._unfinished()
         )
         osd_sets = tuple(find_osd_sets(self._store, spec.name))
         return LabView(spec, tuple(hosts), cluster, problem, unfinished, osd_sets)
@@ -463,10 +448,11 @@ class LabService:
     def _image_root(self, image_id: str) -> Path:
         return self._home.images_dir / image_id / "root"
 
-    def _unfinished(self, kind: str) -> list[Operation]:
-        return self._journal.unfinished(self.name, kind_prefix=kind)
+    def _unfinished(self) -> list[Operation]:
+        return [one for kind in (LAB_UP, LAB_DOWN) for one in self._runner.unfinished(kind.kind)]
 
-    def _up_steps(self, spec: LabSpec) -> list[Step]:
+    def up_steps(self, spec: LabSpec) -> list[Step]:
+        """The steps of a start."""
         fleet = self.fleet(spec)
         root = self._image_root(spec.image_id)
         bootstrap = ClusterBootstrap(
@@ -535,7 +521,8 @@ class LabService:
         teardown.remove_mounts()
         teardown.remove_containers()
 
-    def _down_steps(self, spec: LabSpec, *, keep: bool) -> list[Step]:
+    def down_steps(self, spec: LabSpec, *, keep: bool) -> list[Step]:
+        """The steps of its end."""
         fleet = self.fleet(spec)
         teardown = LabTeardown(spec, self._home, fleet, self._clock, self._network_lock)
         steps = [
@@ -559,9 +546,9 @@ class LabService:
             shutil.rmtree(secrets)
         self._store.remove_lab(spec.name)
         # What was interrupted in it must not be finished on a later lab of the same name.
-        for operation in self._journal.unfinished(self.name):
+        for operation in self._runner.unfinished(""):
             if not operation.kind.startswith("lab."):
-                self._journal.close_unapplied(operation, "its lab was taken down")
+                self._runner.close(operation, "its lab was taken down")
 
 
 @dataclass(frozen=True)

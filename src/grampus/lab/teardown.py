@@ -10,13 +10,12 @@ from grampus.core.errors import GrampusError
 from grampus.hosts.cgroups import Cgroups
 from grampus.hosts.lab_host import LabFleet
 from grampus.hosts.loop_devices import ensure_no_loop_devices
+from grampus.hosts.machine_shared import ensure_shared_memory_clear
 from grampus.hosts.mounts import ensure_unmounted_below, mounts_below
 from grampus.hosts.process import run_command
-from grampus.hosts.shared_memory import ensure_shared_memory_clear
 from grampus.lab.making import in_parallel
 from grampus.lab.model import LabSpec
-from grampus.lab.network import ensure_network_absent
-from grampus.lab.network_lock import NetworkLock
+from grampus.lab.network import NetworkLock, ensure_network_absent
 from grampus.state.home import Home
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from grampus.state.operations import OperationStatus
+from grampus.state.operations import UNFINISHED_OF_LAB, OperationStatus
 from grampus.state.store import Store
 
 # Without a bound, LIMIT is -1. A kind's name has no character that GLOB takes for a pattern.
@@ -21,6 +21,14 @@ _OF_SUBJECTS = (
 _OF_KINDS = (
     "SELECT * FROM operations WHERE lab = ? AND kind IN (SELECT value FROM json_each(?)) "
     "ORDER BY id"
+)
+_OF_NUMBER = "SELECT * FROM operations WHERE lab = ? AND id = ?"
+_LAST = (
+    "SELECT * FROM (SELECT * FROM operations WHERE lab = ? ORDER BY id DESC LIMIT ?) ORDER BY id"
+)
+_OF_PROCESS = (
+    "SELECT * FROM operations WHERE lab = ? AND id > (SELECT max(id) FROM operations) - 1000 "
+    "AND process GLOB ? ORDER BY id DESC LIMIT 1"
 )
 
 
@@ -38,6 +46,9 @@ class JournaledOperation:
     started_at: datetime
     changed_at: datetime
     actor: str  # who asked for it; empty: begun by a version that did not write it down
+    title: str = ""  # of its step, in words
+    detail: str = ""  # what the step does, or waits for
+    process: str = ""  # the process that was last at it, as `operations/watching.py` reads it
 
 
 class OperationHistory:
@@ -62,6 +73,22 @@ class OperationHistory:
         """Every operation of one of these kinds."""
         return self._select(_OF_KINDS, json.dumps(list(kinds)))
 
+    def find(self, number: int) -> JournaledOperation | None:
+        """The operation of that number, or None."""
+        return next(iter(self._select(_OF_NUMBER, number)), None)
+
+    def unfinished(self) -> list[JournaledOperation]:
+        """Those that neither ended nor were undone."""
+        return self._select(UNFINISHED_OF_LAB)
+
+    def last(self, most: int) -> list[JournaledOperation]:
+        """The last so many."""
+        return self._select(_LAST, most)
+
+    def of_process(self, part: str) -> list[JournaledOperation]:
+        """The last one that a process began whose description has that part."""
+        return self._select(_OF_PROCESS, f"*{part}*")
+
     def _select(self, query: str, *values: str | int) -> list[JournaledOperation]:
         with self._store.transaction() as connection:
             rows = connection.execute(query, (self._lab, *values)).fetchall()
@@ -77,6 +104,9 @@ class OperationHistory:
                 started_at=datetime.fromisoformat(row["started_at"]),
                 changed_at=datetime.fromisoformat(row["changed_at"]),
                 actor=row["actor"],
+                title=row["title"],
+                detail=row["detail"],
+                process=row["process"],
             )
             for row in rows
         ]

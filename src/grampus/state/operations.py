@@ -29,8 +29,8 @@ _OF_COMMANDS = frozenset({"command-failed", "timeout"})
 UNFINISHED: tuple[OperationStatus, ...] = ("running", "undoing")
 _BEGIN = (
     "INSERT INTO operations "
-    "(kind, lab, subject, spec, status, step, error, started_at, changed_at, actor, identity, "
-    "takes) VALUES (?, ?, ?, ?, 'running', '', '', ?, ?, ?, ?, ?)"
+    "(kind, lab, subject, spec, status, step, error, started_at, changed_at, actor, process, "
+    "identity, takes) VALUES (?, ?, ?, ?, 'running', '', '', ?, ?, ?, ?, ?, ?)"
 )
 # The condition on the status is that of the index of unfinished operations, word for word
 # (`schema.py`): SQLite would read all that there ever were otherwise.
@@ -42,7 +42,13 @@ _HOLDER = (
 UNFINISHED_OF_LAB = (
     "SELECT * FROM operations WHERE lab = ? AND status IN ('running', 'undoing') ORDER BY id"
 )
-_MARK = "UPDATE operations SET status = ?, step = ?, error = ?, changed_at = ? WHERE id = ?"
+_MARK = (
+    "UPDATE operations SET status = ?, step = ?, title = ?, detail = '', error = ?, process = ?, "
+    "changed_at = ? WHERE id = ?"
+)
+_DETAIL = "UPDATE operations SET detail = ? WHERE id = ?"
+# How often what a step does is written down: others look at it, and each time costs a write.
+DETAIL_EVERY_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -87,9 +93,10 @@ class JournalRoom(Protocol):
 
 
 class _AtWork(threading.local):
-    """How deep this thread is in steps of operations: one may begin within another one."""
+    """The operations in whose steps this thread is: one may begin within another one."""
 
-    depth = 0
+    def __init__(self) -> None:
+        self.ids: list[int] = []
 
 
 _at_work = _AtWork()
@@ -104,10 +111,12 @@ class OperationJournal:
         clock: Clock,
         *,
         actor: str = "",
+        process: str = "",
         require_current: Callable[[Operation], None] = lambda _: None,
         room: JournalRoom | None = None,
     ) -> None:
         """`actor` is who asks for the operations that are begun here; empty: nobody knows.
+        `process` describes this process to those who look at them (`operations/watching.py`).
 
         `require_current` is called before an operation that was found is finished or undone. It
         raises when the state may be a copy of an earlier time (INV-58).
@@ -117,6 +126,8 @@ class OperationJournal:
         self._store = store
         self._clock = clock
         self._actor = actor
+        self._process = process
+        self._detailed_s: float | None = None
         self._begun: set[tuple[str, str]] = set()
 
     def begun(self, lab: str, *, kind_prefix: str = "") -> list[str]:
@@ -142,7 +153,7 @@ class OperationJournal:
         `home-full` when there is no room to record it. What an operation that has begun begins
         itself is never refused for that.
         """
-        if self._room is not None and not _at_work.depth:
+        if self._room is not None and not is_within_operation():
             self._room.require_room(kind)
         now = self._clock.now().isoformat()
         with self._store.transaction() as connection:
@@ -152,7 +163,8 @@ class OperationJournal:
                 holder = connection.execute(_HOLDER, (lab, takes, takes)).fetchone()
                 if holder is not None:
                     raise _name_held(takes, holder["kind"], holder["subject"], holder["started_at"])
-            values = (kind, lab, subject, json.dumps(spec), now, now, self._actor, identity, takes)
+            asked_by = (self._actor, self._process)
+            values = (kind, lab, subject, json.dumps(spec), now, now, *asked_by, identity, takes)
             number = connection.execute(_BEGIN, values).lastrowid
         if number is None:
             raise GrampusError("The operation journal gave no number to a new operation.")
@@ -205,16 +217,16 @@ class OperationJournal:
             for step in steps:
                 title = step.title
                 if step.name == until:
-                    self._mark(operation, "running", step.name)
+                    self._mark(operation, "running", step)
                     return
                 progress.phase(step.title)
                 undo_on_failure = undo_on_failure and step.name != no_way_back
-                self._mark(operation, "running", step.name)
+                self._mark(operation, "running", step)
                 failpoint(f"{operation.kind}/{step.name}/before")
-                with _within_operation():
+                with _within_operation(operation):
                     step.apply()
                 failpoint(f"{operation.kind}/{step.name}/after")
-            self._mark(operation, "done", "")
+            self._mark(operation, "done")
         except (Exception, KeyboardInterrupt) as error:
             _name_subject(error, operation.subject, title)
             if self._room is not None:  # to undo it, and to record that, takes room
@@ -234,31 +246,53 @@ class OperationJournal:
             if step.undo is None:
                 continue
             progress.phase(f"Undo: {step.title}")
-            self._mark(operation, "undoing", step.name, error)
+            self._mark(operation, "undoing", step, error)
             failpoint(f"{operation.kind}/{step.name}/undo")
-            with _within_operation():
+            with _within_operation(operation):
                 step.undo()
-        self._mark(operation, "undone", "", error)
+        self._mark(operation, "undone", error=error)
 
     def close_unapplied(self, operation: Operation, why: str) -> None:
         """Mark an operation as undone whose subject is known to be gone altogether."""
-        self._mark(operation, "undone", "", why)
+        self._mark(operation, "undone", error=why)
+
+    def detail(self, text: str) -> None:
+        """Write down what the step that this thread is in does, or what it waits for."""
+        now_s = self._clock.monotonic_s()
+        if not _at_work.ids or (
+            self._detailed_s is not None and now_s - self._detailed_s < DETAIL_EVERY_S
+        ):
+            return
+        self._detailed_s = now_s
+        with self._store.transaction() as connection:
+            connection.execute(_DETAIL, (text, _at_work.ids[0]))
 
     def _mark(
-        self, operation: Operation, status: OperationStatus, step: str, error: str = ""
+        self,
+        operation: Operation,
+        status: OperationStatus,
+        step: Step | None = None,
+        error: str = "",
     ) -> None:
+        name, title = ("", "") if step is None else (step.name, step.title)
+        now = self._clock.now().isoformat()
         with self._store.transaction() as connection:
-            now = self._clock.now().isoformat()
-            connection.execute(_MARK, (status, step, error, now, operation.id))
+            values = (status, name, title, error, self._process, now, operation.id)
+            connection.execute(_MARK, values)
+
+
+def is_within_operation() -> bool:
+    """Whether this thread is in a step of an operation."""
+    return bool(_at_work.ids)
 
 
 @contextmanager
-def _within_operation() -> Iterator[None]:
-    _at_work.depth += 1
+def _within_operation(operation: Operation) -> Iterator[None]:
+    _at_work.ids.append(operation.id)
     try:
         yield
     finally:
-        _at_work.depth -= 1
+        _at_work.ids.pop()
 
 
 def _name_held(name: str, kind: str, subject: str, started_at: str) -> RefusedError:

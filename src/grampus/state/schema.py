@@ -38,7 +38,10 @@ _TABLES = (
         changed_at VARCHAR NOT NULL,
         actor VARCHAR NOT NULL DEFAULT '',
         identity VARCHAR NOT NULL DEFAULT '',
-        takes VARCHAR NOT NULL DEFAULT ''
+        takes VARCHAR NOT NULL DEFAULT '',
+        process VARCHAR NOT NULL DEFAULT '',
+        title VARCHAR NOT NULL DEFAULT '',
+        detail VARCHAR NOT NULL DEFAULT ''
     )
     """,
     """
@@ -87,7 +90,7 @@ _LATER_COLUMNS = tuple(
         column,
         f"ALTER TABLE operations ADD COLUMN {column} VARCHAR NOT NULL DEFAULT ''",
     )
-    for column in ("actor", "identity", "takes")
+    for column in ("actor", "identity", "takes", "process", "title", "detail")
 )
 _COLUMNS = "SELECT name FROM pragma_table_info(?)"
 # `operations_unfinished` is small however many operations there were. A query uses it only if it

@@ -16,6 +16,8 @@ from grampus.core.errors import GrampusError, RefusedError, UsageError
 from grampus.core.progress import Progress
 from grampus.hosts.mounts import observe_mounted_source
 from grampus.hosts.port import Fleet, Host, HostUnreachableError
+from grampus.operations.runner import OperationRunner
+from grampus.volumes.attach_plans import attach_titles, detach_titles, fenced_titles
 from grampus.volumes.decide_clients import decide_client_address
 from grampus.volumes.decide_driver import (
     DriverChoice,
@@ -72,6 +74,7 @@ class Attacher:
         cluster: CephCluster,
         images: RbdImages,
         program: VolumedProgram,
+        runner: OperationRunner,
         clock: Clock,
         progress: Progress,
         find_key: Callable[[VolumeSpec], SecretStr | None],
@@ -83,6 +86,7 @@ class Attacher:
         self._cluster = cluster
         self._images = images
         self._program = program
+        self._runner = runner
         self._clock = clock
         self._progress = progress
         self._find_key = find_key
@@ -134,6 +138,10 @@ class Attacher:
         has_log = self._has_local_log(record, target, choices)
         needs_log = journal.is_unapplied and is_current_log(record, host)
         self._find_key(record.spec)  # before anything is changed: it may not be here
+        drivers, is_unapplied = [choice.driver for choice in choices], journal.is_unapplied
+        self._runner.propose(
+            lambda: attach_titles(record, target, drivers, is_unapplied=is_unapplied)
+        )
         record = self._clear_fenced(record, target)
         if record.host is None:
             # The intent first: whoever finds it half done knows where to clear up.
@@ -189,6 +197,7 @@ class Attacher:
         record = self._records.find(name)
         if record is None:
             return
+        self._runner.propose(lambda: detach_titles(self._records.get(name), self._fleet))
         record = self._clear_fenced(record, None)
         if record.host is None:
             self._drop_drained_log(record)
@@ -270,16 +279,6 @@ class Attacher:
         """What the image says of its journal."""
         return parse_journal_facts(self._images.metadata(spec.pool, spec.image))
 
-    def describe_drivers(
-        self, host: Host, spec: VolumeSpec, journal: JournalFacts, *, asked: DriverName | None
-    ) -> list[DriverName]:
-        """The drivers that an attach would try, the best first; nothing is changed.
-
-        Raises GrampusError with code `no-driver`, and what `require_driver_serves` raises.
-        """
-        choices = self._decide(host, asked, spec, journal, changes_nothing=True)
-        return [choice.driver for choice in choices]
-
     def require_served(
         self, host: Host, write_path: WritePath, encryption: EncryptionName | None = None
     ) -> None:
@@ -308,13 +307,10 @@ class Attacher:
         asked: DriverName | None,
         spec: VolumeSpec,
         journal: JournalFacts,
-        *,
-        changes_nothing: bool = False,
     ) -> list[DriverChoice]:
         require_driver_serves(asked, spec, is_unapplied=journal.is_unapplied)
-        fresh = None if changes_nothing else self._capabilities.take(host.name)
-        capabilities = fresh or observe_capabilities(
-            host, self._program, changes_nothing=changes_nothing
+        capabilities = self._capabilities.take(host.name) or observe_capabilities(
+            host, self._program, changes_nothing=self._runner.is_planning
         )
         choices = decide_drivers(
             capabilities,
@@ -391,6 +387,8 @@ class Attacher:
 
     def _clear_fenced(self, record: VolumeRecord, target: Host | None) -> VolumeRecord:
         """Clear what fences left on `target`, and on every other host where it can be done now."""
+        if record.fenced:
+            self._runner.propose(lambda: fenced_titles(record))
         for left in record.fenced:
             if not self._fleet.is_reachable(left.host):
                 continue

@@ -11,8 +11,8 @@ from pathlib import PurePosixPath
 
 from pydantic import SecretStr
 
+from grampus.hosts.machine_shared import SHARED_MEMORY, shared_memory_name
 from grampus.hosts.port import Host
-from grampus.hosts.shared_memory import SHARED_MEMORY, shared_memory_name
 
 # Written under another name first: nobody ever reads half of it. The path is printed.
 WRITE_KEY = """

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
+from pydantic import BaseModel
+
+from grampus.operations.kinds import OperationType
 from grampus.volumes.cloning import CloneOrder, Cloning
 from grampus.volumes.creating import Creating
 from grampus.volumes.decide_migration import PoolFillingError
@@ -13,87 +16,121 @@ from grampus.volumes.journals import Journals, ReplayOrder
 from grampus.volumes.key_rotating import KeyRotating, RotateKeyOrder
 from grampus.volumes.migrating import COPY_STEP, MigrateOrder, Migrating
 from grampus.volumes.model import VolumeSpec
-from grampus.volumes.operations import VolumeOperation
 from grampus.volumes.resizing import Resizing
 from grampus.volumes.snapshots import RollbackOrder, Snapshots
 
-CREATE, DELETE, RESIZE, FENCE = "volume.create", "volume.delete", "volume.resize", "volume.fence"
-MIGRATE, ROTATE_KEY = "volume.migrate", "volume.rotate"
-REPLAY, CLONE, ROLLBACK = "volume.replay", "volume.clone", "volume.rollback"
+KIND_PREFIX = "volume."
 
 
-def build_kinds(
-    creating: Creating,
-    cloning: Cloning,
-    resizing: Resizing,
-    fencing: Fencing,
-    journals: Journals,
-    snapshots: Snapshots,
-    migrating: Migrating,
-    rotating: KeyRotating,
-) -> list[VolumeOperation]:
-    """Every kind, each with the part that does its work."""
+@dataclass(frozen=True)
+class VolumeStepParts:
+    """The parts that do the work of operations."""
 
-    def of_volume(document: Mapping[str, Any]) -> VolumeSpec:
-        return VolumeSpec.model_validate(document)
+    creating: Creating
+    cloning: Cloning
+    resizing: Resizing
+    fencing: Fencing
+    journals: Journals
+    snapshots: Snapshots
+    migrating: Migrating
+    rotating: KeyRotating
 
-    return [
-        # The others may wait for the host that a fence does without.
-        VolumeOperation(
-            FENCE,
-            "fence",
-            lambda document: fencing.steps(FenceOrder.model_validate(document)),
-            is_first=True,
-        ),
-        VolumeOperation(
-            CREATE,
-            "creation",
-            lambda document: creating.create_steps(of_volume(document)),
-            takes_name=True,
-            is_undone=True,
-        ),
-        VolumeOperation(
-            CLONE,
-            "clone",
-            lambda document: cloning.steps(CloneOrder.model_validate(document)),
-            takes_name=True,
-            is_undone=True,
-        ),
-        VolumeOperation(
-            DELETE, "deletion", lambda document: creating.delete_steps(of_volume(document))
-        ),
-        VolumeOperation(RESIZE, "resize", lambda document: resizing.steps(of_volume(document))),
-        # What a replay has brought into the image stays, and the journal holds the rest: only its
-        # traces on the host are taken away.
-        VolumeOperation(
-            REPLAY,
-            "replay",
-            lambda document: journals.replay_steps(ReplayOrder.model_validate(document), _discard),
-            is_undone=True,
-            rest="; the journal keeps what is to come",
-        ),
-        VolumeOperation(
-            ROLLBACK,
-            "rollback",
-            lambda document: snapshots.rollback_steps(RollbackOrder.model_validate(document)),
-        ),
-        VolumeOperation(
-            MIGRATE,
-            "migration",
-            lambda document: migrating.steps(MigrateOrder.model_validate(document)),
-            is_undone_now=lambda document: migrating.is_undone(
-                MigrateOrder.model_validate(document)
-            ),
-            is_undone_by=lambda error: isinstance(error, PoolFillingError) and error.goes_back,
-            waits_at=COPY_STEP,
-            waits_for="`migrate` goes on with it, `migrate --abort` goes back",
-        ),
-        VolumeOperation(
-            ROTATE_KEY,
-            "key rotation",
-            lambda document: rotating.steps(RotateKeyOrder.model_validate(document)),
-        ),
-    ]
+
+OrderT = TypeVar("OrderT", bound=BaseModel)
+# The document of an operation names its volume: `name`.
+VolumeOperation = OperationType[VolumeStepParts, OrderT]
+
+
+def _name(order: Any) -> str:
+    return str(order.name)
+
+
+# The others may wait for the host that a fence does without.
+FENCE = VolumeOperation[FenceOrder](
+    "volume.fence",
+    "fence of the volume",
+    document=FenceOrder,
+    build=lambda parts, order: parts.fencing.steps(order),
+    subject=_name,
+    when_cut_off="finish",
+    is_first=True,
+)
+CREATE = VolumeOperation[VolumeSpec](
+    "volume.create",
+    "creation of the volume",
+    document=VolumeSpec,
+    build=lambda parts, spec: parts.creating.create_steps(spec),
+    subject=_name,
+    takes=_name,
+    when_cut_off="undo",
+)
+CLONE = VolumeOperation[CloneOrder](
+    "volume.clone",
+    "clone of the volume",
+    document=CloneOrder,
+    build=lambda parts, order: parts.cloning.steps(order),
+    subject=_name,
+    takes=_name,
+    when_cut_off="undo",
+)
+DELETE = VolumeOperation[VolumeSpec](
+    "volume.delete",
+    "deletion of the volume",
+    document=VolumeSpec,
+    build=lambda parts, spec: parts.creating.delete_steps(spec),
+    subject=_name,
+    when_cut_off="finish",
+)
+RESIZE = VolumeOperation[VolumeSpec](
+    "volume.resize",
+    "resize of the volume",
+    document=VolumeSpec,
+    build=lambda parts, spec: parts.resizing.steps(spec),
+    subject=_name,
+    when_cut_off="finish",
+)
+# What a replay has brought into the image stays, and the journal holds the rest: only its traces on
+# the host are taken away.
+REPLAY = VolumeOperation[ReplayOrder](
+    "volume.replay",
+    "replay of the volume",
+    document=ReplayOrder,
+    build=lambda parts, order: parts.journals.replay_steps(order, _discard),
+    subject=_name,
+    when_cut_off="undo",
+    rest="; the journal keeps what is to come",
+)
+ROLLBACK = VolumeOperation[RollbackOrder](
+    "volume.rollback",
+    "rollback of the volume",
+    document=RollbackOrder,
+    build=lambda parts, order: parts.snapshots.rollback_steps(order),
+    subject=_name,
+    when_cut_off="finish",
+)
+MIGRATE = VolumeOperation[MigrateOrder](
+    "volume.migrate",
+    "migration of the volume",
+    document=MigrateOrder,
+    build=lambda parts, order: parts.migrating.steps(order),
+    subject=_name,
+    when_cut_off="finish",
+    is_undone_now=lambda parts, order: parts.migrating.is_undone(order),
+    is_undone_by=lambda error: isinstance(error, PoolFillingError) and error.goes_back,
+    waits_at=COPY_STEP,
+    waits_for="`migrate` goes on with it, `migrate --abort` goes back",
+)
+ROTATE_KEY = VolumeOperation[RotateKeyOrder](
+    "volume.rotate",
+    "key rotation of the volume",
+    document=RotateKeyOrder,
+    build=lambda parts, order: parts.rotating.steps(order),
+    subject=_name,
+    when_cut_off="finish",
+)
+ALL: tuple[VolumeOperation[Any], ...] = (
+    *(FENCE, CREATE, CLONE, DELETE, RESIZE, REPLAY, ROLLBACK, MIGRATE, ROTATE_KEY),
+)
 
 
 def _discard(_value: object) -> None:

@@ -57,7 +57,8 @@ class VolumeMigrations:
                 if self._records.get(name).host is None:
                     replay = self._journals.plan_replay(name)
                     if replay is not None:
-                        self._operations.run(kinds.REPLAY, replay)
+                        with self._operations.runner.part_of_plan():
+                            self._operations.run(kinds.REPLAY, replay)
                 self._operations.run(kinds.MIGRATE, order)
             return self._records.get(name)
 
@@ -86,6 +87,7 @@ class VolumeMigrations:
         self._records.get(name)
         with self._operations.locked(name):
             self._require_abortable(name)
+            self._operations.runner.propose(lambda: self.describe_abort(name))
             operation = self._operations.find(name, kinds.MIGRATE)
             if operation is not None:
                 self._operations.undo(operation, "aborted")
@@ -108,10 +110,6 @@ class VolumeKeyRotation:
         self._records = records
         self._rotating = rotating
         self._operations = operations
-
-    def describe(self, name: str) -> list[str]:
-        """What `rotate` would do, step by step. Raises what it raises."""
-        return [step.title for step in self._rotating.steps(self._rotating.plan(name))]
 
     def can_rotate(self, name: str) -> bool:
         """Whether `rotate` would not be refused now. Raises NotFoundError, HostUnreachableError."""

@@ -16,10 +16,9 @@ from grampus.ceph.trash import RbdTrash
 from grampus.core.clock import Clock
 from grampus.core.progress import Progress
 from grampus.hosts.port import Fleet
+from grampus.operations.runner import OperationRunner
 from grampus.state.home import Home
-from grampus.state.operations import OperationJournal
 from grampus.state.store import Store
-from grampus.state.unsettled import UnsettledWork
 from grampus.volumes.asking import Asking
 from grampus.volumes.attaching import Attacher
 from grampus.volumes.cloning import Cloning
@@ -30,7 +29,7 @@ from grampus.volumes.exchanging import Exchanging
 from grampus.volumes.fencing import Fencing
 from grampus.volumes.journals import Journals
 from grampus.volumes.key_rotating import KeyRotating
-from grampus.volumes.kinds import build_kinds
+from grampus.volumes.kinds import VolumeStepParts
 from grampus.volumes.lending import Lending
 from grampus.volumes.migrating import Migrating
 from grampus.volumes.migrations import VolumeKeyRotation, VolumeMigrations
@@ -72,7 +71,7 @@ def build_parts(
     tag: str,
     home: Home,
     store: Store,
-    journal: OperationJournal,
+    runner: OperationRunner,
     fleet: Fleet,
     cluster: CephCluster,
     images: RbdImages,
@@ -82,14 +81,15 @@ def build_parts(
     volumed: Path | None,
     make_namespace: Callable[[str], str],
 ) -> VolumeParts:
-    """All parts, with every kind of operation registered."""
+    """All parts."""
     records = VolumeRecords(store, lab)
     program = VolumedProgram(volumed)
     rbd_snapshots = RbdSnapshots(cluster)
     flattening = RbdFlattening(cluster, images, rbd_snapshots)
     encrypting = Encrypting(images, RbdEncryption(cluster), master_keys(home))
     attacher = Attacher(
-        tag, records, fleet, cluster, images, program, clock, progress, encrypting.find_key
+        *(tag, records, fleet, cluster, images, program, runner, clock, progress),
+        encrypting.find_key,
     )
     asking = Asking(fleet, cluster, images, attacher, clock)
     resizing = Resizing(records, fleet, images, attacher, encrypting, asking)
@@ -100,26 +100,21 @@ def build_parts(
         *(make_namespace, clock),
     )
     snapshots = Snapshots(
-        *(records, images, rbd_snapshots, attacher, journals, encrypting, asking), progress
+        *(records, images, rbd_snapshots, attacher, journals, encrypting, asking),
+        *(runner, progress),
     )
     cloning = Cloning(
         *(records, rbd_snapshots, flattening, attacher, creating, encrypting, asking), progress
-    )
-    operations = VolumeOperations(
-        *(lab, home, journal, clock, progress, UnsettledWork(store, lab, clock)),
-        records.identity_of,
     )
     exchanging = Exchanging(records, fleet, images, attacher, journals, clock)
     migrating = Migrating(
         *(records, cluster, images, rbd_snapshots, creating, exchanging, asking), clock, progress
     )
     rotating = KeyRotating(records, fleet, cluster, exchanging)
-    operations.register(
-        *build_kinds(
-            *(creating, cloning, resizing, fencing, journals, snapshots),
-            *(migrating, rotating),
-        )
+    steps = VolumeStepParts(
+        *(creating, cloning, resizing, fencing, journals, snapshots, migrating, rotating)
     )
+    operations = VolumeOperations(lab, home, runner, clock, steps, records.identity_of)
     rbd_trash = RbdTrash(cluster, images)
     return VolumeParts(
         records=records,

@@ -15,11 +15,11 @@ from grampus.ceph.cluster import CephCluster
 from grampus.ceph.image_facts import ImageFact, exchange_fact, observe_fact
 from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
-from grampus.core.progress import Progress
+from grampus.operations.kinds import OperationType
+from grampus.operations.runner import OperationRunner, Subject
 from grampus.state.home import Home
 from grampus.state.locks import hold_lock
-from grampus.state.operations import Operation, OperationJournal, Step
-from grampus.state.unsettled import UnsettledWork
+from grampus.state.operations import Operation, Step
 from grampus.volumes import kinds
 from grampus.volumes.decide_encryption import KEY_FACT
 from grampus.volumes.decide_sealed import SealedImages, classify_sealed
@@ -33,7 +33,6 @@ from grampus.volumes.volume_keys import (
     unseal_volume_key,
 )
 
-ROTATE_MASTER = "master-key.rotate"
 _SUBJECT = "volumes"
 _KEYS_LOCK = "volume-keys"
 
@@ -60,27 +59,23 @@ class Resealing:
 
     def __init__(
         self,
-        lab: str,
         home: Home,
-        journal: OperationJournal,
+        runner: OperationRunner,
         clock: Clock,
-        progress: Progress,
         cluster: CephCluster,
         records: VolumeRecords,
         keys: MasterKeys,
         trashed: Callable[[], Sequence[TrashedVolume]],
-        unsettled: UnsettledWork,
+        operations: VolumeOperations,
     ) -> None:
-        self._lab = lab
         self._home = home
-        self._journal = journal
+        self._runner = runner
         self._clock = clock
-        self._progress = progress
         self._cluster = cluster
         self._records = records
         self._keys = keys
         self._trashed = trashed
-        self._operations = VolumeOperations(lab, home, journal, clock, progress, unsettled)
+        self._operations = operations
         self._resealed = 0
 
     def observe(self) -> SealedImages:
@@ -89,13 +84,6 @@ class Resealing:
         trashed = {one.image_id: one.record.spec.name for one in self._trashed()}
         images = observe_fact(self._cluster, KEY_FACT)
         return classify_sealed(images, volumes, trashed, self._current().id, self._keys.ids())
-
-    def describe(self, *, makes_key: bool) -> list[str]:
-        """What `rotate` would do, one line a step. Raises what `observe` raises."""
-        sealed = self.observe()
-        count = len(sealed.former) + (len(sealed.current) if makes_key else 0)
-        titles = [step.title for step in self._steps("", count)]
-        return titles if makes_key and self._find_cut_off() is None else titles[1:]
 
     def rotate(self, *, makes_key: bool) -> RotatedMaster:
         """A new master key, unless it shall not be made, and every volume sealed with it.
@@ -108,22 +96,31 @@ class Resealing:
         self._current()
         with hold_lock(self._home, _KEYS_LOCK, self._clock):
             operation = self._find_cut_off()
+            self._runner.propose(lambda: self._plan(makes_key=makes_key and operation is None))
             if operation is None:
                 key = self._keys.ensure_next() if makes_key else self._current()
                 order = RotateMasterOrder(key_id=key.id)
-                operation = self._journal.begin(
-                    ROTATE_MASTER, self._lab, _SUBJECT, order.model_dump(mode="json")
-                )
-            order = RotateMasterOrder.model_validate(operation.spec)
+                operation = self._runner.begin(ROTATE_MASTER, self, order, Subject(_SUBJECT))
+            order = ROTATE_MASTER.parse(operation.spec)
             self._resealed = 0
             checked: list[SealedImages] = []
-            steps = self._steps(order.key_id, checked=checked)
-            self._journal.apply(operation, steps, self._progress, undo_on_failure=False)
+            steps = self.steps(order.key_id, checked=checked)
+            self._runner.apply(operation, ROTATE_MASTER, self, order, steps=steps)
             return RotatedMaster(self._current(), self._resealed, checked[-1])
 
-    def _steps(
+    def _plan(self, *, makes_key: bool) -> list[str]:
+        sealed = self.observe()
+        count = len(sealed.former) + (len(sealed.current) if makes_key else 0)
+        titles = [step.title for step in self.steps("", count)]
+        return titles if makes_key else titles[1:]
+
+    def steps(
         self, key_id: str, count: int | None = None, checked: list[SealedImages] | None = None
     ) -> list[Step]:
+        """The steps of a rotation to that key; `count` images are to be sealed, if that is known.
+
+        What the last one finds is added to `checked`.
+        """
         images = "every volume's key" if count is None else f"the keys of {count} images"
 
         def check() -> None:
@@ -173,8 +170,7 @@ class Resealing:
         return sealed
 
     def _find_cut_off(self) -> Operation | None:
-        found = self._journal.unfinished(self._lab, kind_prefix=ROTATE_MASTER)
-        return found[0] if found else None
+        return next(iter(self._runner.unfinished(ROTATE_MASTER.kind)), None)
 
     def _current(self) -> MasterKey:
         found = self._keys.find_current()
@@ -185,3 +181,13 @@ class Resealing:
                 code=self._keys.kind.code,
             )
         return found
+
+
+ROTATE_MASTER = OperationType[Resealing, RotateMasterOrder](
+    "master-key.rotate",
+    "rotation of the master key of",
+    document=RotateMasterOrder,
+    build=lambda resealing, order: resealing.steps(order.key_id),
+    subject=lambda _order: _SUBJECT,
+    when_cut_off="finish",
+)

@@ -14,6 +14,7 @@ from grampus.ceph.snapshots import RbdSnapshots
 from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.progress import Progress
+from grampus.operations.runner import OperationRunner
 from grampus.volumes.decide_scrub import (
     ScrubReport,
     WrongMap,
@@ -31,28 +32,16 @@ POLL_S = 1.0
 class VolumeScrubs:
     """Scrubs of the volumes of one lab or cluster. Clients go on as if nothing happened."""
 
-    def __init__(self, cluster: CephCluster, clock: Clock, progress: Progress) -> None:
+    def __init__(
+        self, cluster: CephCluster, runner: OperationRunner, clock: Clock, progress: Progress
+    ) -> None:
         self._cluster = cluster
         self._scrubs = Scrubs(cluster)
         self._snapshots = RbdSnapshots(cluster)
         self._maps = ObjectMaps(cluster, RbdImages(cluster, clock))
+        self._runner = runner
         self._clock = clock
         self._progress = progress
-
-    def describe(self, volume: VolumeRecord, *, repair: bool) -> list[str]:
-        """What `scrub` would do, one line a step. Raises what `scrub` raises at its start."""
-        layers = self._layers(volume)
-        groups = self._groups(layers)
-        steps = [
-            f"Deep-scrub the {len(groups)} placement groups that hold the "
-            f"{sum(len(layer.objects) for layer in layers)} objects of "
-            + " and ".join(f"{layer.pool}/{layer.image}" for layer in layers)
-        ]
-        if repair:
-            steps.append("Repair what is found, and scrub that again")
-        if snapshots := len(self._places(volume)):
-            steps.append(f"Compare the object maps of {snapshots} snapshots with their objects")
-        return steps
 
     def scrub(self, volume: VolumeRecord, *, repair: bool) -> ScrubReport:
         """Read and compare every copy of all that the volume reads, its parents included.
@@ -70,6 +59,7 @@ class VolumeScrubs:
         objects = {(layer.namespace, name) for layer in layers for name in layer.objects}
         groups = self._groups(layers)
         self._require_allowed({layer.pool for layer in layers})
+        self._runner.propose(lambda: self._describe(volume, layers, len(groups), repair=repair))
         damaged = self._look("deep-scrub", groups, "Deep-scrub")
         ours, others = split_damage(damaged, objects)
         report = ScrubReport(
@@ -82,6 +72,20 @@ class VolumeScrubs:
         if not repair or not ours:
             return report
         return self._repair(report, damaged, objects)
+
+    def _describe(
+        self, volume: VolumeRecord, layers: list[ImageLayer], groups: int, *, repair: bool
+    ) -> list[str]:
+        steps = [
+            f"Deep-scrub the {groups} placement groups that hold the "
+            f"{sum(len(layer.objects) for layer in layers)} objects of "
+            + " and ".join(f"{layer.pool}/{layer.image}" for layer in layers)
+        ]
+        if repair:
+            steps.append("Repair what is found, and scrub that again")
+        if snapshots := len(self._places(volume)):
+            steps.append(f"Compare the object maps of {snapshots} snapshots with their objects")
+        return steps
 
     def _compare_maps(self, volume: VolumeRecord) -> tuple[WrongMap, ...]:
         """Those that lacked something, after they were made anew."""

@@ -14,16 +14,15 @@ from grampus.core.names import require_name
 from grampus.core.progress import Progress
 from grampus.core.units import MIB, format_bytes
 from grampus.hosts.port import Fleet
+from grampus.operations.runner import OperationRunner
 from grampus.state.home import Home
-from grampus.state.operations import OperationJournal
 from grampus.state.store import Store
 from grampus.volumes import kinds
 from grampus.volumes.cloning import CloneOrder
 from grampus.volumes.decide_identity import new_identity
-from grampus.volumes.decide_local_log import require_log_at_hand
 from grampus.volumes.decide_namespace import make_namespace
 from grampus.volumes.fencing import FenceOrder
-from grampus.volumes.journals import Replayed, ReplayOrder, require_detached
+from grampus.volumes.journals import Replayed, require_detached
 from grampus.volumes.live import LiveVolume
 from grampus.volumes.local_logs import Aside
 from grampus.volumes.model import (
@@ -40,8 +39,7 @@ from grampus.volumes.model import (
     whole_mib,
 )
 from grampus.volumes.parts import build_parts
-from grampus.volumes.places import mount_path
-from grampus.volumes.write_paths import WriteBounds, decide_written
+from grampus.volumes.write_paths import WriteBounds, decide_written, describe_written
 
 MIN_VOLUME_SIZE_BYTES = 320 * MIB  # XFS makes no smaller file system (mkfs.xfs 6.0 and later)
 
@@ -60,7 +58,7 @@ class VolumeService:
         tag: str,
         home: Home,
         store: Store,
-        journal: OperationJournal,
+        runner: OperationRunner,
         fleet: Fleet,
         cluster: CephCluster,
         images: RbdImages,
@@ -72,7 +70,7 @@ class VolumeService:
     ) -> None:
         """`volumed` is the built program on this machine, if there is one."""
         parts = build_parts(
-            *(lab, tag, home, store, journal, fleet, cluster, images, clock, progress),
+            *(lab, tag, home, store, runner, fleet, cluster, images, clock, progress),
             volumed=volumed,
             make_namespace=make_namespace,
         )
@@ -86,7 +84,7 @@ class VolumeService:
         self._creating = parts.creating
         self._snapshots = parts.snapshots
         self._cloning = parts.cloning
-        self._operations = parts.operations
+        self.operations = parts.operations
         # They change nothing that others use: they need no lock, and nothing else of this service.
         self.exporting, self.importing = parts.transfers.exporting, parts.transfers.importing
         self.check_room = parts.creating.check_room
@@ -147,10 +145,10 @@ class VolumeService:
 
     def create(self, spec: VolumeSpec) -> VolumeRecord:
         """Make the image and its cephx user; undone as a whole when it fails."""
-        with self._operations.locked(spec.name):
-            self._operations.settle(spec.name)
+        with self.operations.locked(spec.name):
+            self.operations.settle(spec.name)
             self._creating.require_new(spec.name)
-            self._operations.run(kinds.CREATE, spec)
+            self.operations.run(kinds.CREATE, spec)
             return self.get(spec.name)
 
     def delete(self, name: str) -> None:
@@ -159,18 +157,12 @@ class VolumeService:
         Raises NotFoundError, RefusedError with code `has-clones`.
         """
         self.get(name)
-        with self._operations.locked(name):
-            self._operations.settle(name)
+        with self.operations.locked(name):
+            self.operations.settle(name)
             record = self.find(name)
             if record is not None:
                 self._creating.require_removable(name)
-                self._operations.run(kinds.DELETE, record.spec)
-
-    def describe_delete(self, name: str) -> list[str]:
-        """What `delete` would do, step by step. Raises what `delete` raises."""
-        spec = self.get(name).spec
-        self._creating.require_removable(name)
-        return [step.title for step in self._creating.delete_steps(spec)]
+                self.operations.run(kinds.DELETE, record.spec)
 
     def plan_resize(self, name: str, size_bytes: int) -> VolumeSpec:
         """The volume as it shall be, its size rounded up to whole MiB.
@@ -184,31 +176,28 @@ class VolumeService:
             self.check_room(spec.pool, more_bytes)
         return spec
 
-    def describe_resize(self, spec: VolumeSpec) -> list[str]:
-        """What `resize` would do now, step by step."""
-        return self._resizing.describe(spec)
-
     def resize(self, spec: VolumeSpec) -> VolumeRecord:
         """Grow the volume to the size that `plan_resize` settled, also under a running writer.
 
         Interrupted, it is finished by the next command. A volume that has the size already gets
         its device and file system checked, and grown if they lag behind.
         """
-        with self._operations.locked(spec.name):
-            self._operations.settle(spec.name)
+        with self.operations.locked(spec.name):
+            self.operations.settle(spec.name)
             if spec.size_bytes < self.get(spec.name).spec.size_bytes:
                 raise RefusedError(
                     f"The volume '{spec.name}' has grown meanwhile.",
                     f"`grampus volume show {spec.name}` shows its size now.",
                 )
-            self._operations.run(kinds.RESIZE, spec)
+            self.operations.runner.propose(lambda: self._resizing.describe(spec))
+            self.operations.run(kinds.RESIZE, spec)
             return self.get(spec.name)
 
     def ensure_size(self, name: str, size_bytes: int) -> None:
         """At least that size, in whole MiB; a bigger volume is left as it is."""
         spec = self.get(name).spec.model_copy(update={"size_bytes": whole_mib(size_bytes)})
-        with self._operations.locked(name):
-            self._operations.settle(name)
+        with self.operations.locked(name):
+            self.operations.settle(name)
             is_smaller = self.get(name).spec.size_bytes < spec.size_bytes
         if is_smaller:
             self.resize(spec)
@@ -221,10 +210,6 @@ class VolumeService:
         """
         return self._fencing.plan(name)
 
-    def describe_fence(self, order: FenceOrder) -> list[str]:
-        """What the fence would do, step by step."""
-        return [step.title for step in self._fencing.steps(order)]
-
     def fence(self, name: str) -> VolumeRecord:
         """Take the volume away from its host, which is not asked: it may be lost.
 
@@ -232,44 +217,34 @@ class VolumeService:
         then on it can be attached anywhere. Interrupted, it is finished by the next command.
         Raises what `plan_fence` raises.
         """
-        with self._operations.locked(name):
+        with self.operations.locked(name):
             # What else was interrupted may need the host that this is to do without.
-            self._operations.settle(name, only=kinds.FENCE)
+            self.operations.settle(name, only=kinds.FENCE)
             order = self._fencing.plan(name)
             if order is not None:
-                self._operations.run(kinds.FENCE, order)
+                self.operations.run(kinds.FENCE, order)
             return self.get(name)
-
-    def plan_write_path(
-        self, name: str, write_path: WritePath | None, **bounds: Unpack[WriteBounds]
-    ) -> VolumeSpec:
-        """The volume as it shall be; what is None stays, or is the default of a new path.
-
-        Raises NotFoundError, UsageError for a bound that the path has not, RefusedError with
-        code `attached`, and GrampusError with code `no-volumed` when the write path needs it and
-        it is not built.
-        """
-        record = self.get(name)
-        spec = decide_written(record.spec, write_path, **bounds)
-        if spec != record.spec:
-            require_detached(record, "its write path is settled when it is attached")
-            self._attacher.require_volumed(spec.write_path)
-        return spec
 
     def ensure_write_path(
         self, name: str, write_path: WritePath | None, **bounds: Unpack[WriteBounds]
     ) -> VolumeRecord:
         """How a detached volume is written to from its next attachment on.
 
-        A journal that holds something is applied by that attachment, whatever the write path.
-        Raises what `plan_write_path` raises.
+        What is None stays, or is the default of a new path. A journal that holds something is
+        applied by that attachment, whatever the write path. Raises NotFoundError, UsageError for a
+        bound that the path has not, RefusedError with code `attached`, and GrampusError with code
+        `no-volumed` when the write path needs it and it is not built.
         """
         self.get(name)
-        with self._operations.locked(name):
-            self._operations.settle(name)
-            spec = self.plan_write_path(name, write_path, **bounds)
+        with self.operations.locked(name):
+            self.operations.settle(name)
             record = self.get(name)
+            spec = decide_written(record.spec, write_path, **bounds)
             if record.spec != spec:
+                require_detached(record, "its write path is settled when it is attached")
+                self._attacher.require_volumed(spec.write_path)
+                written = f"the write path of the volume '{name}' to {describe_written(spec)}"
+                self.operations.runner.propose(lambda: [f"Set {written}"])
                 # Nothing but the record: the operation journal has nothing to undo.
                 record = record.model_copy(update={"spec": spec})
                 self._records.put(record)
@@ -286,33 +261,21 @@ class VolumeService:
             self._attacher.require_volumed(write_path, encryption)
             self._attacher.require_served(self._fleet.host(host), write_path, encryption)
 
-    def plan_replay(self, name: str, *, accept_loss: bool = False) -> ReplayOrder | None:
-        """Where the journal of a detached volume would be replayed; None: it holds nothing.
-
-        Raises NotFoundError, RefusedError with code `attached`, HostUnreachableError, and
-        GrampusError with code `no-volumed`.
-        """
-        return self._journals.plan_replay(name, accept_loss=accept_loss)
-
-    def describe_replay(self, order: ReplayOrder) -> list[str]:
-        """What the replay would do, step by step."""
-        return [step.title for step in self._journals.replay_steps(order, lambda _: None)]
-
     def replay(self, name: str, *, accept_loss: bool = False) -> Replayed:
         """Bring what the journal of a detached volume holds into its image.
 
         Cut off, its traces are cleared away by the next command, and the journal keeps what is
-        not in the image. Raises what `plan_replay` raises, RefusedError with code `in-use`, and
-        GrampusError with code `volumed-failed`.
+        not in the image. Raises NotFoundError, RefusedError with code `attached` or `in-use`,
+        HostUnreachableError, and GrampusError with code `no-volumed` or `volumed-failed`.
         """
         self.get(name)
-        with self._operations.locked(name):
-            self._operations.settle(name)
+        with self.operations.locked(name):
+            self.operations.settle(name)
             order = self._journals.plan_replay(name, accept_loss=accept_loss)
             kept: list[Replayed] = []
             if order is not None:
                 steps = self._journals.replay_steps(order, kept.append)
-                self._operations.run(kinds.REPLAY, order, steps)
+                self.operations.run(kinds.REPLAY, order, steps)
             return kept[-1] if kept else Replayed()
 
     def observe_unapplied(self, name: str) -> bool | None:
@@ -348,14 +311,14 @@ class VolumeService:
         Volumes that another process works on are left to it. What cannot be settled now (a
         host is down) is said and stays for the next time.
         """
-        return self._operations.converge(completes=completes)
+        return self.operations.converge(completes=completes)
 
     def ensure_created(self, spec: VolumeSpec, sealed_key: str | None = None) -> VolumeRecord:
         """The cephx user, the image and the record; `sealed_key` as `VolumePort` says.
 
         Raises RefusedError when the image is there and no volume of ours: it may hold data.
         """
-        with self._operations.locked(spec.name):
+        with self.operations.locked(spec.name):
             return self._creating.ensure_created(spec, sealed_key)
 
     def ensure_attached(
@@ -376,65 +339,27 @@ class VolumeService:
         only another host's log makes it whole, HostUnreachableError.
         """
         self.get(name)
-        with self._operations.locked(name):
-            self._operations.settle(name, completes=False)  # its users do not wait for a copy
+        with self.operations.locked(name):
+            self.operations.settle(name, completes=False)  # its users do not wait for a copy
             return self._attacher.attach(name, host, driver=driver, transport=transport)
-
-    def describe_attach(
-        self, name: str, host: str, *, driver: DriverName | None = None
-    ) -> list[str]:
-        """What `ensure_attached` would do now, step by step.
-
-        Raises NotFoundError, GrampusError with code `no-driver`, and RefusedError when the
-        driver asked for leaves out the volume's journal.
-        """
-        record, target = self.get(name), self._fleet.host(host)
-        image = f"{record.spec.pool}/{record.spec.image}"
-        journal = self._attacher.observe_journal(record.spec)
-        require_log_at_hand(record, host, is_unapplied=journal.is_unapplied)
-        drivers = self._attacher.describe_drivers(target, record.spec, journal, asked=driver)
-        steps = [
-            f"Clear away what the fence left on {left.host}, if it can be reached"
-            for left in record.fenced
-        ]
-        if record.attachment is not None:
-            steps.append(f"Keep the attachment to {record.host} if it is alive, else clear it away")
-        if journal.is_unapplied:
-            steps.append("Apply what its journal holds")
-        steps.append(f"Map {image} on {host} through {' or '.join(drivers)}")
-        if not record.is_formatted:
-            steps.append(f"Make an {record.spec.filesystem} file system")
-        return [*steps, f"Mount it at {mount_path(target, name)}"]
-
-    def describe_detach(self, name: str) -> list[str]:
-        """What `ensure_detached` would do now, step by step; empty when it is detached."""
-        record = self.get(name)
-        if record.host is None:
-            return []
-        drain = ["Apply what its journal holds"] if record.spec.write_path != "direct" else []
-        return [
-            f"Unmount {mount_path(self._fleet.host(record.host), name)}",
-            *drain,
-            f"Unmap {record.spec.pool}/{record.spec.image} from {record.host}",
-        ]
 
     def ensure_detached(self, name: str) -> None:
         """Flush, unmount, and take the block device away; nothing happens if it is detached."""
         if self.find(name) is not None:
-            with self._operations.locked(name):
+            with self.operations.locked(name):
                 self._attacher.detach(name)
 
     def ensure_fenced_cleared(self, name: str) -> None:
         """Clear away what fences left on hosts that can be reached; what stays is said."""
         record = self.find(name)
         if record is not None and record.fenced:
-            with self._operations.locked(name):
+            with self.operations.locked(name):
                 self._attacher.ensure_fenced_cleared(name)
 
     def ensure_absent(self, name: str, meant: VolumeSpec | None = None) -> None:
         """As `Creating.ensure_absent`. Raises RefusedError with code `has-clones`."""
         if self.find(name) is not None:
-            with self._operations.locked(name):
+            with self.operations.locked(name):
                 self._creating.ensure_absent(name, meant)
 
     def set_metadata(self, name: str, facts: Mapping[str, str]) -> None:
@@ -459,14 +384,9 @@ class VolumeService:
         """The volume's snapshots, oldest first. Raises NotFoundError."""
         return self._snapshots.all(name)
 
-    def describe_snapshot(self, name: str, snapshot: str) -> list[str]:
-        """What `ensure_snapshot` would do now, step by step.
-
-        Raises what it raises, and RefusedError with code `exists`.
-        """
-        order = self._snapshots.plan(name, snapshot)
-        before = [] if order is None else self.describe_replay(order)
-        return [*before, f"Take the snapshot '{snapshot}' of the volume '{name}'"]
+    def require_snapshot_new(self, name: str, snapshot: str) -> None:
+        """Raise RefusedError with code `exists`, UsageError for the name, NotFoundError."""
+        self._snapshots.require_new(name, snapshot)
 
     def ensure_snapshot(self, name: str, snapshot: str) -> None:
         """A snapshot that holds everything flushed so far (INV-4), also under a running writer.
@@ -477,11 +397,12 @@ class VolumeService:
         """
         require_name("snapshot", snapshot)
         self.get(name)
-        with self._operations.locked(name):
-            self._operations.settle(name)
+        with self.operations.locked(name):
+            self.operations.settle(name)
             order = self._snapshots.plan_before(name)
             if order is not None:
-                self._operations.run(kinds.REPLAY, order)
+                with self.operations.runner.part_of_plan():
+                    self.operations.run(kinds.REPLAY, order)
             self._snapshots.ensure(name, snapshot)
 
     def ensure_snapshot_absent(self, name: str, snapshot: str) -> None:
@@ -490,13 +411,13 @@ class VolumeService:
         Raises RefusedError with code `protected` or `has-clones`.
         """
         if self.find(name) is not None:
-            with self._operations.locked(name):
+            with self.operations.locked(name):
                 self._snapshots.ensure_absent(name, snapshot)
 
     def ensure_snapshot_released(self, name: str, snapshot: str) -> None:
         """As `ensure_snapshot_absent`, also under clones: as `VolumePort` says."""
         if self.find(name) is not None:
-            with self._operations.locked(name):
+            with self.operations.locked(name):
                 self._snapshots.ensure_released(name, snapshot)
 
     def require_snapshot_removable(self, name: str, snapshot: str) -> None:
@@ -506,13 +427,12 @@ class VolumeService:
     def ensure_snapshot_protected(self, name: str, snapshot: str, *, protected: bool) -> None:
         """Whether the snapshot can be removed, by anybody. Raises NotFoundError."""
         self.get(name)
-        with self._operations.locked(name):
+        with self.operations.locked(name):
             self._snapshots.ensure_protected(name, snapshot, protected=protected)
 
-    def describe_rollback(self, name: str, snapshot: str) -> list[str]:
-        """What `ensure_rolled_back` would do now, step by step. Raises what it raises."""
-        order = self._snapshots.plan_rollback(name, snapshot)
-        return [step.title for step in self._snapshots.rollback_steps(order)]
+    def require_rollable(self, name: str, snapshot: str) -> None:
+        """Raise what `ensure_rolled_back` raises before it changes anything."""
+        self._snapshots.plan_rollback(name, snapshot)
 
     def ensure_rolled_back(self, name: str, snapshot: str) -> None:
         """The detached volume as it was at the snapshot, at the size that it has now.
@@ -522,9 +442,9 @@ class VolumeService:
         or `in-use`, GrampusError with code `no-volumed`, HostUnreachableError.
         """
         self.get(name)
-        with self._operations.locked(name):
-            self._operations.settle(name)
-            self._operations.run(kinds.ROLLBACK, self._snapshots.plan_rollback(name, snapshot))
+        with self.operations.locked(name):
+            self.operations.settle(name)
+            self.operations.run(kinds.ROLLBACK, self._snapshots.plan_rollback(name, snapshot))
 
     def plan_clone(self, spec: VolumeSpec, source: CloneSource) -> CloneOrder:
         """The clone, if it can be made now, its size rounded up to whole MiB.
@@ -536,16 +456,12 @@ class VolumeService:
         require_name("volume", spec.name)
         return self._cloning.plan(spec, source)
 
-    def describe_clone(self, order: CloneOrder) -> list[str]:
-        """What `clone` would do, step by step."""
-        return [step.title for step in self._cloning.steps(order)]
-
     def clone(self, order: CloneOrder) -> VolumeRecord:
         """Make the clone and its cephx user; undone as a whole when it fails."""
-        with self._operations.locked(order.name):
-            self._operations.settle(order.name)
+        with self.operations.locked(order.name):
+            self.operations.settle(order.name)
             self._creating.require_new(order.name)
-            self._operations.run(kinds.CLONE, order)
+            self.operations.run(kinds.CLONE, order)
             return self.get(order.name)
 
     def ensure_cloned(self, spec: VolumeSpec, source: CloneSource) -> VolumeRecord:
@@ -554,7 +470,7 @@ class VolumeService:
         Its cephx user is its own; metadata of the parent under our prefix does not come with it.
         Raises what `plan_clone` raises, and GrampusError with code `clone-failed`.
         """
-        with self._operations.locked(spec.name):
+        with self.operations.locked(spec.name):
             return self._cloning.ensure(spec, source)
 
     def ensure_flattened(self, name: str) -> None:
@@ -563,8 +479,8 @@ class VolumeService:
         Its key can no longer read what it shared, unless snapshots from before still share it.
         """
         self.get(name)
-        with self._operations.locked(name):
-            self._operations.settle(name)
+        with self.operations.locked(name):
+            self.operations.settle(name)
             record = self.get(name)
             if record.host is None:
                 self._cloning.flatten(record)
@@ -572,7 +488,7 @@ class VolumeService:
                 return
         # Its client does the copying, for as long as that takes: nobody is to wait for it.
         self._cloning.flatten(record)
-        with self._operations.locked(name):
+        with self.operations.locked(name):
             self._cloning.ensure_unshared(name)
 
     def needs_flattening(self, name: str) -> bool:
@@ -592,6 +508,6 @@ class VolumeService:
         For an image that was filled otherwise, as from a backup. Raises NotFoundError.
         """
         self.get(name)
-        with self._operations.locked(name):
+        with self.operations.locked(name):
             record = self.get(name)
             self._records.put(record.model_copy(update={"is_formatted": True}))

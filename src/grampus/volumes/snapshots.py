@@ -12,6 +12,7 @@ from grampus.ceph.snapshots import RbdSnapshot, RbdSnapshots
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.names import require_name
 from grampus.core.progress import Progress
+from grampus.operations.runner import OperationRunner
 from grampus.state.operations import Step
 from grampus.volumes.asking import Asking
 from grampus.volumes.attaching import Attacher
@@ -49,6 +50,7 @@ class Snapshots:
         journals: Journals,
         encrypting: Encrypting,
         asking: Asking,
+        runner: OperationRunner,
         progress: Progress,
     ) -> None:
         self._records = records
@@ -58,6 +60,7 @@ class Snapshots:
         self._journals = journals
         self._encrypting = encrypting
         self._asking = asking
+        self._runner = runner
         self._progress = progress
 
     def all(self, name: str) -> list[SnapshotInfo]:
@@ -82,12 +85,8 @@ class Snapshots:
             since_last_bytes=used_bytes.get(None),
         )
 
-    def plan(self, name: str, snapshot: str) -> ReplayOrder | None:
-        """What must be done before a snapshot of that name; None: nothing.
-
-        Raises NotFoundError, UsageError for the name, RefusedError with code `exists`, and what
-        `plan_replay` and `decide_before_snapshot` raise.
-        """
+    def require_new(self, name: str, snapshot: str) -> None:
+        """Raise RefusedError with code `exists`, UsageError for the name, NotFoundError."""
         require_name("snapshot", snapshot)
         record = self._records.get(name)
         if any(found.name == snapshot for found in self._list(record)):
@@ -96,10 +95,12 @@ class Snapshots:
                 "Choose another name, or delete that one.",
                 code="exists",
             )
-        return self.plan_before(name)
 
     def plan_before(self, name: str) -> ReplayOrder | None:
-        """The replay that must come before a snapshot, if one must. Raises as `plan`."""
+        """The replay that must come before a snapshot, if one must.
+
+        Raises NotFoundError, and what `plan_replay` and `decide_before_snapshot` raise.
+        """
         record = self._records.get(name)
         # With `direct`, the attachment brought everything into the image as it began.
         is_direct = record.host is not None and record.spec.write_path == "direct"
@@ -118,6 +119,8 @@ class Snapshots:
         """
         record = self._records.get(name)
         spec = record.spec
+        take = f"Take the snapshot '{snapshot}' of the volume '{name}'"
+        self._runner.propose(lambda: [take])
         try:
             if self._asking.take_snapshot(record, snapshot):
                 return
@@ -142,6 +145,8 @@ class Snapshots:
         found = [] if record is None else self._list(record)
         if record is not None and any(known.name == snapshot for known in found):
             self.require_removable(name, snapshot)
+            removal = f"Remove the snapshot '{snapshot}' of the volume '{name}'"
+            self._runner.propose(lambda: [removal])
             limit_s = self._asking.require_heard(record)
             spec = record.spec
             self._snapshots.ensure_absent(spec.pool, spec.image, snapshot, limit_s=limit_s)
@@ -175,6 +180,8 @@ class Snapshots:
         found = self._require(record, snapshot)
         if found.is_protected == protected:
             return
+        word = "Protect" if protected else "No longer protect"
+        self._runner.propose(lambda: [f"{word} the snapshot '{snapshot}'"])
         limit_s = self._asking.require_heard(record)
         change = (
             self._snapshots.ensure_protected if protected else self._snapshots.ensure_unprotected

@@ -31,14 +31,6 @@ class VolumeTrims:
         self._fleet = fleet
         self._images = images
 
-    def describe(self, name: str) -> list[str]:
-        """What `trim` would do, one line a step. Raises what `trim` raises at its start."""
-        record, host = self._attached(name)
-        return [
-            f"Discard the free blocks of the file system of {name} on {host}",
-            f"Compare what {record.spec.pool}/{record.spec.image} takes of its pool",
-        ]
-
     def trim(self, name: str) -> Trimmed:
         """Discard all free blocks of the volume's file system.
 
@@ -46,6 +38,12 @@ class VolumeTrims:
         CommandFailedError when the file system or what is below it refuses.
         """
         record, host = self._attached(name)
+        self._volumes.operations.runner.propose(
+            lambda: [
+                f"Discard the free blocks of the file system of {name} on {host}",
+                f"Compare what {record.spec.pool}/{record.spec.image} takes of its pool",
+            ]
+        )
         before = self._used_bytes(record)
         place = self._fleet.host(host)
         place.run(["fstrim", str(mount_path(place, name))], timeout_s=TRIM_TIMEOUT_S)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from grampus.ceph.releases import explain_no_filestore, parse_release
+from grampus.ceph.cluster import explain_no_filestore, parse_release
 
 
 @pytest.mark.parametrize(("version", "release"), [("20.2.4", 20), ("16", 16), ("dev", None)])

@@ -124,7 +124,7 @@ def test_rotated_backup_key_is_used_from_now_on_and_the_former_kept(
     assert run("db", "backup", "key", "rotate").exit_code == 3
     former = keys.ensure_current()
     planned = run("db", "backup", "key", "rotate", "--dry-run", "--format", "json")
-    assert former.id in planned.stdout
+    assert former.id in json.loads(planned.stdout)["plan"][1]
     assert (keys.find_current(), keys.ids(), keys.find_next()) == (former, [former.id], None)
     result = run("db", "backup", "key", "rotate", "--format", "json")
     assert result.exit_code == 0, result.output

@@ -39,7 +39,7 @@ class SessionOnFakes(Session):
             lab=LAB,
             home=self._world.home,
             store=self._world.store,
-            journal=self._world.journal,
+            runner=self._world.runner,
             clock=self._world.clock,
             fleet=fleet,
             volumes=FakeVolumes(fleet, Fuse()),

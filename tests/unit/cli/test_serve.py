@@ -228,7 +228,7 @@ def test_what_left_the_trash_is_told_and_what_must_stay_is_warned_of() -> None:
 
 
 def test_what_cannot_be_settled_is_no_success_each_time() -> None:
-    cannot = "Work on the database shop that had been cut off could not be settled: h1 is down."
+    cannot = "The move of the database shop was interrupted and could not be recovered: h1 is down."
     done = {True: ["The resize of 'x' is now finished."]}  # and the copies that wait, too
     volumes = SimpleNamespace(converge=lambda *, completes: done[completes])
     operations = SimpleNamespace(records=SimpleNamespace(all=dict), volumes=volumes)

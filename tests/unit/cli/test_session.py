@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
 
+from grampus.cli.app import command, make_noun
 from grampus.cli.composition.lab import LabSession
 from grampus.cli.housekeeping import telling_of_space
+from grampus.cli.noun import Noun
 from grampus.core.errors import NotFoundError, RefusedError
+from grampus.core.processes import OperationProcess, parse_process
 from grampus.lab.model import LAB_RECORD
+from grampus.operations.watching import CONTROLLER_COMMAND
+from grampus.state.history import OperationHistory
 from tests.unit.databases.fake_progress import RecordingProgress
 from tests.unit.lab.test_model import make_spec
 
@@ -72,3 +78,30 @@ def test_a_full_home_is_warned_of_beside_another_error(
     with pytest.raises(NotFoundError), telling_of_space(session):
         session.fleet()
     assert len(full.notes) == 1
+
+
+def test_operations_know_the_command_that_works_on_them(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`operation cancel` spares those of `grampus serve`, which it knows by this."""
+    monkeypatch.setenv("GRAMPUS_BACKGROUND", "a1b2")
+    noun = Noun("program", "A program.")
+    below = make_noun("below", "Below.", under=make_noun("noun", "A noun.", under=noun))
+    seen: list[OperationProcess | None] = []
+
+    def verb() -> None:
+        session = LabSession("test", makes_lab=True)
+        number = session.journal.begin("db.stop", "test", "shop", {}).id
+        found = OperationHistory(session.store, "test").find(number)
+        seen.append(None if found is None else parse_process(found.process))
+        session.close()
+
+    def in_a_thread() -> None:
+        thread = threading.Thread(target=verb)
+        thread.start()
+        thread.join()
+
+    command(below, "verb", "an example")(verb)()
+    command(noun, CONTROLLER_COMMAND, "an example")(in_a_thread)()
+    commands = [(one.command, one.token) for one in seen if one is not None]
+    assert commands == [("noun below verb", "a1b2"), ("serve", "a1b2")]

@@ -3,7 +3,13 @@ from __future__ import annotations
 import pytest
 
 from grampus.core.errors import UsageError
-from grampus.core.intervals import format_age, format_interval, parse_interval_s, require_interval
+from grampus.core.intervals import (
+    format_age,
+    format_interval,
+    parse_interval_s,
+    parse_timeout_s,
+    require_interval,
+)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +43,16 @@ def test_ages(age_s: float, shown: str) -> None:
     assert format_age(age_s) == shown
 
 
-@pytest.mark.parametrize("text", ["", "1", "h", "1.5h", "-1h", "1w", "1h30m", "\u0661h", "1 h"])
+@pytest.mark.parametrize(("text", "timeout_s"), [("30s", 30), ("10M", 600), (" 1h", 3600)])
+def test_timeouts_may_be_seconds(text: str, timeout_s: int) -> None:
+    assert parse_timeout_s(text) == timeout_s
+    with pytest.raises(UsageError, match="is no time"):
+        parse_timeout_s(f"{text} or so")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "1", "30s", "h", "1.5h", "-1h", "1w", "1h30m", "\u0661h", "1 h"]
+)
 def test_what_is_no_interval(text: str) -> None:
     with pytest.raises(UsageError):
         parse_interval_s(text)

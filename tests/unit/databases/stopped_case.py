@@ -94,9 +94,6 @@ def clones(world: World) -> DatabaseClones:
 class SoundScrubs:
     """A cluster on which nothing is damaged."""
 
-    def describe(self, volume: VolumeRecord, *, repair: bool) -> list[str]:
-        return ["Look"]
-
     def scrub(self, volume: VolumeRecord, *, repair: bool) -> ScrubReport:
         return ScrubReport(groups=4, objects=9, damaged=())
 

@@ -11,6 +11,7 @@ from grampus.core.errors import GrampusError, RefusedError
 from grampus.databases.clones.decide_clone import CloneRequest
 from grampus.databases.live.zone_loading import TimeZoneTables
 from grampus.databases.upgrades.upgrading import DatabaseUpgrades
+from tests.unit.operation_runner import planned
 
 from .fake_support import COMPONENTS, ZONES
 from .fakes import FakeImages
@@ -134,7 +135,11 @@ def test_a_replica_has_it_before_its_primary(primary: ReplicaWorld) -> None:
 
 def test_zones_are_loaded_on_request_and_into_replicas_first(primary: ReplicaWorld) -> None:
     tables = TimeZoneTables(primary.service().operations)
-    assert tables.plan("demo") == [REPLICA, "demo"]
+    before = primary.inventory()
+    assert planned(primary.runner, lambda: tables.load("demo")) == [
+        f"Load the time zone tables of the server of {name}" for name in (REPLICA, "demo")
+    ]
+    assert primary.inventory() == before
     assert tables.load("demo") == 3
     assert _has(primary, REPLICA, ZONES)
     assert _has(primary, "demo", ZONES)

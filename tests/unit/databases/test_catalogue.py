@@ -10,7 +10,7 @@ import pytest
 import grampus.databases
 from grampus.core.errors import GrampusError
 from grampus.databases.catalogue import KIND_PREFIX, KINDS, find_operation_type, operation_type
-from grampus.databases.kinds import OperationType
+from grampus.databases.kinds import DatabaseOperation
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -24,7 +24,7 @@ def test_every_kind_that_is_defined_is_in_it() -> None:
         value.kind
         for module in walk_packages(grampus.databases.__path__, "grampus.databases.")
         for value in vars(import_module(module.name)).values()
-        if isinstance(value, OperationType)
+        if isinstance(value, DatabaseOperation)
     }
     assert defined == set(KINDS)
 

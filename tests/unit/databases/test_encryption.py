@@ -28,6 +28,7 @@ from grampus.databases.snapshots.snapshots import DatabaseSnapshots
 from tests.unit.databases.backup.existing import place, write_rows
 from tests.unit.databases.backup.made import made_backup
 from tests.unit.interruption import stopped_runs
+from tests.unit.operation_runner import planned
 
 from .fakes import FakeImages
 from .live.live_world import LiveWorld
@@ -63,7 +64,9 @@ def test_encrypted_database_stands_on_no_golden_volume(
 def test_plan_says_that_its_data_directory_is_initialised(world: World) -> None:
     service = world.service()
     spec = service.plan_create(CreateRequest(name="demo", size_bytes=10 * GIB, encrypt=True))
-    steps = service.describe_create(spec)
+    before = world.inventory()
+    steps = planned(world.runner, lambda: service.create(spec))
+    assert world.inventory() == before
     assert "Initialise the data directory" in steps
     assert any(step.startswith("Create an encrypted volume") for step in steps)
     assert not any("golden" in step for step in steps)

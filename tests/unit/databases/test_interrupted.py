@@ -146,7 +146,7 @@ def test_set_undone_at_each_step_and_its_undo_killed_is_undone_in_the_end(
     monkeypatch.delenv(VARIABLE)
     sentences = world.service().converge()
     assert sentences == [
-        "The change of the write path of the database demo had been cut off; it is now undone."
+        "The change of the write path of the database demo was interrupted; it is now undone."
     ]
     assert world.inventory() == before
     world.service().set_write_path("demo", "journal")
@@ -248,6 +248,6 @@ def test_a_cut_off_set_that_cannot_be_finished_runs_again_as_before(world: World
     world.journal.begin("db.set", LAB, "demo", change.model_dump(mode="json"))
     world.volumes.failing_paths = {"journal"}
     (said,) = world.service().converge()
-    assert "could not be settled: The driver ended." in said
+    assert "could not be recovered: The driver ended." in said
     assert world.inventory() == before
     assert world.service().converge() == []

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from pydantic import BaseModel
 
-from grampus.databases.kinds import OperationType, WhenCutOff
+from grampus.databases.kinds import DatabaseOperation
+from grampus.operations.kinds import WhenCutOff
 from grampus.state.operations import Operation, OperationStatus, Step
 
 
@@ -13,8 +14,8 @@ class Document(BaseModel):
     """Nothing."""
 
 
-def kind(when_cut_off: WhenCutOff, no_way_back: str = "") -> OperationType[Document]:
-    return OperationType(
+def kind(when_cut_off: WhenCutOff, no_way_back: str = "") -> DatabaseOperation[Document]:
+    return DatabaseOperation(
         kind="db.try",
         what="trial of",
         document=Document,
@@ -43,7 +44,7 @@ STEPS = [Step(name, name, lambda: None) for name in ("look", "destroy", "make")]
     ],
 )
 def test_what_finishes_it(
-    of_kind: OperationType[Document], status: OperationStatus, step: str, left: list[str] | None
+    of_kind: DatabaseOperation[Document], status: OperationStatus, step: str, left: list[str] | None
 ) -> None:
     operation = Operation(1, "db.try", "default", "demo", {}, status, step, "", "")
     found = of_kind.left_to_finish(operation, STEPS)

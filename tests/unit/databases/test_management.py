@@ -19,6 +19,7 @@ from grampus.databases.model import FlavourName
 from grampus.databases.readiness import READY_SQL
 from grampus.databases.session_settings import render_session_sql, session_settings
 from grampus.databases.users.secret_statements import SecretStatements
+from tests.unit.operation_runner import planned
 
 from .fakes import FakeHost
 from .live.live_world import LiveWorld
@@ -166,12 +167,31 @@ def test_a_server_that_takes_no_statement_can_be_stopped_started_and_restarted(
 ) -> None:
     live.create()
     live.live_hosts["h1"].refusal = READ_ONLY
+    before = live.inventory()
+    assert planned(live.runner, lambda: live.live().restart("demo"))
+    assert planned(live.runner, lambda: live.service().stop("demo"))
+    assert planned(live.runner, lambda: live.service().start("demo")) == []
+    assert live.inventory() == before
     live.live().restart("demo")
     assert live.service().show("demo").status == "running"
     live.service().stop("demo")
     assert live.service().show("demo").status == "stopped"
     live.service().start("demo")
     assert live.service().show("demo").status == "running"
+
+
+def test_the_plan_of_a_stop_stops_no_server_that_keeps_work_from_its_end(
+    live: LiveWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live.create()
+    service, before = live.service(), live.inventory()
+
+    def fail(_name: str) -> None:
+        raise GrampusError("The server does not answer.", code="timeout")
+
+    monkeypatch.setattr(service.operations, "settle_or_leave", fail)
+    assert "Stop the server" in planned(live.runner, lambda: service.stop("demo"))
+    assert live.inventory() == before
 
 
 def test_a_parameter_is_reset_while_the_server_takes_no_statement(live: LiveWorld) -> None:
@@ -204,7 +224,7 @@ def test_work_that_cannot_be_settled_is_told_once_and_holds_up_no_other_database
     host.daemons["mysqld-shop"].state = "stopped"
     host.serve_failure = "[ERROR] corrupted"
     (said,) = world.service().converge()
-    assert "could not be settled" in said
+    assert "could not be recovered" in said
     asked = len(host.commands)
     for _ in range(3):
         assert world.service().converge() == []

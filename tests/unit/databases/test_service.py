@@ -6,14 +6,13 @@ import pytest
 
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError, UsageError
 from grampus.core.units import GIB, MIB
-from grampus.databases.changes import SET_WRITE_PATH
 from grampus.databases.layout import decide_daemon_uid
-from grampus.databases.lifecycle import DELETE
 from grampus.databases.model import DatabaseRecord
 from grampus.databases.request import CreateRequest
 from grampus.hosts.port import HostUnreachableError
 from grampus.state.locks import hold_lock
 from grampus.volumes.model import WritePath
+from tests.unit.operation_runner import planned
 
 from .fakes import FakeFile
 from .world import LAB, World
@@ -382,12 +381,15 @@ def test_a_plan_can_be_read_before_it_is_carried_out(world: World) -> None:
     before = world.inventory()
     service = world.service()
     spec = service.plan_create(CreateRequest(name="demo", size_bytes=GIB, memory_bytes=512 * MIB))
-    lines = service.describe_create(spec)
+    lines = planned(world.runner, lambda: service.create(spec))
     golden = service.plan_golden(spec).name
     assert lines[0] == f"Make the golden volume {golden} of 512 MiB, once for all of its kind"
     assert f"Clone a volume of 1 GiB in pool databases from {golden}" in lines
-    assert service.describe(DELETE, spec)[0] == "Mark demo as deleting"
     assert world.inventory() == before
+    assert not world.volumes.images
+    world.create()
+    assert planned(world.runner, lambda: service.delete("demo"))[0] == "Mark demo as deleting"
+    assert service.show("demo").status == "running"
 
 
 def test_resize_keeps_volume_record_and_facts_in_step(world: World) -> None:
@@ -456,10 +458,12 @@ def test_set_changes_path_and_max_lag(
     world: World, path: WritePath | None, lag_ms: int | None, expected: tuple[str, int] | None
 ) -> None:
     world.create(write_path="cache", max_lag_ms=50)
-    change = world.service().plan_write_path("demo", path, max_lag_ms=lag_ms)
-    world.service().set_write_path("demo", path, max_lag_ms=lag_ms)
+    service = world.service()
+    change = service.plan_write_path("demo", path, max_lag_ms=lag_ms)
+    lines = planned(world.runner, lambda: service.set_write_path("demo", path, max_lag_ms=lag_ms))
+    service.set_write_path("demo", path, max_lag_ms=lag_ms)
     if expected is None:
-        assert change is None
+        assert (change, lines) == (None, [])
         return
     assert change is not None
     assert (change.changed.write_path, change.changed.max_lag_ms) == expected
@@ -467,7 +471,6 @@ def test_set_changes_path_and_max_lag(
     spec, volume = world.service().get("demo").spec, world.volumes.get("demo").spec
     assert (spec.write_path, spec.max_lag_ms) == expected
     assert (volume.write_path, volume.max_lag_ms) == expected
-    lines = world.service().describe(SET_WRITE_PATH, change)
     assert any("at most 20 ms behind" in line for line in lines) == (expected[0] == "cache")
 
 
@@ -550,9 +553,7 @@ def test_the_plan_of_a_set_says_what_is_stopped_and_started(world: World) -> Non
     world.create()
     before = world.inventory()
     service = world.service()
-    change = service.plan_write_path("demo", "journal")
-    assert change is not None
-    lines = service.describe(SET_WRITE_PATH, change)
+    lines = planned(world.runner, lambda: service.set_write_path("demo", "journal"))
     assert lines[:3] == [
         "Stop the server",
         "Detach the volume",
@@ -561,9 +562,7 @@ def test_the_plan_of_a_set_says_what_is_stopped_and_started(world: World) -> Non
     assert lines[-2] == "Start the mysql server"
     assert world.inventory() == before
     service.stop("demo")
-    change = service.plan_write_path("demo", "journal")
-    assert change is not None
-    lines = service.describe(SET_WRITE_PATH, change)
+    lines = planned(world.runner, lambda: service.set_write_path("demo", "journal"))
     assert not [line for line in lines if line.startswith(("Start", "Stop"))]
 
 

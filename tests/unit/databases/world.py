@@ -16,6 +16,7 @@ from grampus.state.history import OperationHistory
 from grampus.state.home import Home
 from grampus.state.store import Store
 from grampus.state.warnings import WarningHistory
+from tests.unit.operation_runner import make_runner
 from tests.unit.stepped_journal import SteppedJournal
 
 from .fake_volumes import FakeVolumes
@@ -47,13 +48,14 @@ class World:
         self.progress = RecordingProgress()
         self.store = Store(self.home.store_file)
         self.journal = SteppedJournal(self.store, self.clock, self.fuse)
+        self.runner = make_runner(LAB, self.store, self.journal, self.clock, self.progress)
 
     def service(self) -> DatabaseService:
         return DatabaseService(
             lab=LAB,
             home=self.home,
             store=self.store,
-            journal=self.journal,
+            runner=self.runner,
             clock=self.clock,
             fleet=self.fleet,
             volumes=self.volumes,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from grampus.hosts.kernel_limits import ensure_aio_limit
+from grampus.hosts.machine_shared import ensure_aio_limit
 
 
 @pytest.mark.parametrize(

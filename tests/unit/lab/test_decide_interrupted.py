@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from grampus.lab.decide_interrupted import Interrupted, decide_interrupted
+from grampus.lab.operation_kinds import Interrupted, decide_interrupted
 from grampus.state.operations import Operation, OperationStatus
 
 

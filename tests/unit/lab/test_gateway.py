@@ -22,6 +22,7 @@ from grampus.state.home import Home
 from grampus.state.operations import OperationJournal
 from grampus.state.store import Store
 from tests.unit.interruption import Fuse, Killed, burn_points
+from tests.unit.operation_runner import make_runner
 
 from .fakes import FakeCeph, FakeClock, FakeLabFleet, FakeLabHost
 from .test_bootstrap import SPEC
@@ -130,7 +131,7 @@ class World:
             SPEC.model_copy(update={"image_name": image}),
             self.home,
             self.store,
-            self.journal,
+            make_runner(SPEC.name, self.store, self.journal, self.clock),
             HostImages(self.home, REPOSITORY / "images", self.clock),
             cast(LabFleet, FakeLabFleet(list(self.hosts))),
             self.clock,
@@ -139,7 +140,9 @@ class World:
 
     def up(self) -> LabGateway:
         service = self.service()
-        return service.up(service.plan_up(None, build_image=False))
+        spec = service.plan_up(None, build_image=False)
+        service.up(spec)
+        return service.gateway(spec)
 
     def left(self) -> dict[str, object]:
         """All that a gateway is made of."""

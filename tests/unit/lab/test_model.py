@@ -6,8 +6,7 @@ import pytest
 
 from grampus.core.errors import UsageError
 from grampus.core.units import GIB
-from grampus.lab.home_path import require_usable_home
-from grampus.lab.model import MAX_HOSTS, LabSpec, lab_tag
+from grampus.lab.model import MAX_HOSTS, LabSpec, lab_tag, require_usable_home
 from grampus.state.home import Home
 
 

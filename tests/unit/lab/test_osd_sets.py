@@ -8,7 +8,6 @@ from typing import cast
 import pytest
 
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError, UsageError
-from grampus.core.progress import SilentProgress
 from grampus.core.units import GIB
 from grampus.hosts.lab_host import LabFleet
 from grampus.hosts.port import BlockLimit
@@ -27,6 +26,7 @@ from grampus.state.home import Home
 from grampus.state.operations import OperationJournal
 from grampus.state.store import Store
 from tests.unit.interruption import Fuse, Killed, stopped_runs
+from tests.unit.operation_runner import make_runner
 
 from .fakes import FakeCeph, FakeClock, FakeLabFleet, FakeLabHost
 from .test_bootstrap import SPEC
@@ -76,7 +76,12 @@ class World:
 
     def service(self) -> OsdSetService:
         return OsdSetService(
-            LAB, self.home, self.store, self.journal, self.fleet, self.clock, SilentProgress()
+            LAB,
+            self.home,
+            self.store,
+            make_runner(LAB.name, self.store, self.journal, self.clock),
+            self.fleet,
+            self.clock,
         )
 
     def add(self) -> None:

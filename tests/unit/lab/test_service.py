@@ -14,7 +14,7 @@ from grampus.hosts.lab_host import LabFleet
 from grampus.lab.images.cache import HostImage, HostImages
 from grampus.lab.images.definition import ImageDefinition, load_definitions
 from grampus.lab.model import LAB_RECORD, LabSpec
-from grampus.lab.network_lock import NETWORKS_LOCK, NetworkLock
+from grampus.lab.network import NETWORKS_LOCK, NetworkLock
 from grampus.lab.osd_set import OSD_SET_RECORD
 from grampus.lab.service import (
     DEFAULT_OSD_SIZE_BYTES,
@@ -30,6 +30,7 @@ from grampus.lab.service import (
 from grampus.state.home import Home
 from grampus.state.operations import OperationJournal
 from grampus.state.store import Store
+from tests.unit.operation_runner import make_runner, planned
 
 from .fakes import FakeCeph, FakeClock, FakeLabFleet, FakeLabHost, Fuse
 from .test_model import make_spec
@@ -72,6 +73,7 @@ class Lab:
         self.store = Store(None)
         self.clock = FakeClock()
         self.journal = OperationJournal(self.store, self.clock)
+        self.runner = make_runner("t", self.store, self.journal, self.clock)
         self.uid = 0
         self.machine_locks = root.parent / f"{root.name}-locks"
         self.networks: list[IPv4Network] = []
@@ -88,7 +90,7 @@ class Lab:
             name,
             self.home,
             self.store,
-            self.journal,
+            self.runner if name == "t" else make_runner(name, self.store, self.journal, self.clock),
             cast(HostImages, FakeHostImages()),
             self.clock,
             SilentProgress(),
@@ -340,10 +342,12 @@ def test_two_labs_get_two_networks_also_when_the_other_is_down(lab: Lab) -> None
 def test_a_lab_comes_up_with_its_osd_sets_before_its_pools(lab: Lab) -> None:
     spec = make_spec()
     lab.record(spec)
-    assert not any("OSD set" in title for title in lab.service().up_titles(spec))
+    assert not any(
+        "OSD set" in title for title in planned(lab.runner, lambda: lab.service().up(spec))
+    )
     for name in ("fast", "slow"):
         lab.store.put(OSD_SET_RECORD, "t", name, make_set(name=name))
-    titles = lab.service().up_titles(spec)
+    titles = planned(lab.runner, lambda: lab.service().up(spec))
     at = titles.index("Start 2 OSD sets")
     assert titles[at - 1].endswith("OSDs")
     assert titles[at + 1] == "Make the pool for databases"
@@ -375,8 +379,8 @@ def test_an_interrupted_up_without_a_record_is_found_again(lab: Lab) -> None:
 
 
 def test_down_of_all_ends_with_forgetting_and_of_kept_data_does_not(lab: Lab) -> None:
-    titles = lab.service().down_titles(make_spec(), keep=False)
-    kept = lab.service().down_titles(make_spec(), keep=True)
+    titles = planned(lab.runner, lambda: lab.service().down(make_spec(), keep=False))
+    kept = planned(lab.runner, lambda: lab.service().down(make_spec(), keep=True))
     assert titles[:-2] == kept
     assert titles[-2:] == ["Remove the data", "Forget the lab"]
 
@@ -389,7 +393,7 @@ def test_forgetting_a_lab_ends_what_was_interrupted_in_it(lab: Lab) -> None:
     down = lab.journal.begin("lab.down", "t", "t", {})
     secrets = lab.home.secrets_dir("t")
     secrets.mkdir(parents=True)
-    forget = lab.service()._down_steps(make_spec(), keep=False)[-1]
+    forget = lab.service().down_steps(make_spec(), keep=False)[-1]
     for _ in range(2):
         forget.apply()
         assert not secrets.exists()

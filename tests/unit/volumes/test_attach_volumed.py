@@ -7,10 +7,11 @@ import pytest
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.core.units import GIB, MIB
 from grampus.volumes.model import DriverName, TransportName, VolumeRecord, VolumeSpec, WritePath
+from tests.unit.operation_runner import planned
 
 from .cluster import POOL
 from .machine import FakeHost
-from .world import IMAGE, World
+from .world import IMAGE, MOUNT, World
 
 
 @pytest.fixture
@@ -178,15 +179,38 @@ def test_file_system_may_cover_the_first_part_alone(built: World) -> None:
 
 
 def test_the_plan_of_an_attach_changes_nothing_not_even_the_program(built: World) -> None:
-    before = built.inventory()
-    plan = built.service().describe_attach("demo", "h1")
-    assert plan[0] == "Map databases/demo.1/demo on h1 through volumed or qsd"
+    service, before = built.service(), built.inventory()
+    image = "databases/demo.1/demo"
+    assert planned(built.runner, lambda: service.ensure_attached("demo", "h1")) == [
+        f"Map {image} on h1 through volumed or qsd",
+        "Make an xfs file system",
+        f"Mount it at {MOUNT}",
+    ]
     assert built.inventory() == before
     assert built.h1.programs == {}
-    plan = built.service().describe_attach("demo", "h1", driver="qsd")
-    assert plan[0] == "Map databases/demo.1/demo on h1 through qsd"
+    plan = planned(built.runner, lambda: service.ensure_attached("demo", "h1", driver="qsd"))
+    assert plan[0] == f"Map {image} on h1 through qsd"
     with pytest.raises(GrampusError, match="h1 cannot attach a volume through krbd"):
-        built.service().describe_attach("demo", "h1", driver="krbd")
+        planned(built.runner, lambda: service.ensure_attached("demo", "h1", driver="krbd"))
+    assert built.inventory() == before
+
+
+def test_the_plan_of_an_attach_says_what_is_there(built: World) -> None:
+    built.attach()
+    before, service = built.inventory(), built.service()
+    assert planned(built.runner, lambda: service.ensure_attached("demo", "h1")) == []
+    with pytest.raises(RefusedError, match="attached to h1"):
+        planned(built.runner, lambda: service.ensure_attached("demo", "h2"))
+    assert planned(built.runner, lambda: service.ensure_detached("demo")) == [
+        f"Unmount {MOUNT}",
+        "Unmap databases/demo.1/demo from h1",
+    ]
+    assert built.inventory() == before
+    built.h1.kill_daemon("volumed-demo")
+    before = built.inventory()
+    plan = planned(built.runner, lambda: service.ensure_attached("demo", "h1"))
+    assert plan[0] == "Keep the attachment to h1 if it is alive, else clear it away"
+    assert built.inventory() == before
 
 
 def test_live_state_and_statistics(built: World) -> None:

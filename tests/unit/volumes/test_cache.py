@@ -15,6 +15,7 @@ from grampus.hosts.port import CommandFailedError, HostUnreachableError
 from grampus.volumes.decide_local_log import find_current_log, note_current_log, note_opened
 from grampus.volumes.drivers.volumed import memory_limit_bytes
 from grampus.volumes.model import LocalLog, LocalLogState, VolumeRecord, VolumeSpec
+from tests.unit.operation_runner import planned
 
 from .cluster import POOL
 from .local_disk import Log, read_log
@@ -108,7 +109,10 @@ def test_a_clean_detach_drains_the_log_and_removes_it(cached: World) -> None:
     before = cached.inventory()
     cached.attach()
     assert _logs(cached) == [("h1", "current")]
-    assert "Apply what its journal holds" in cached.service().describe_detach("demo")
+    attached = cached.inventory()
+    plan = planned(cached.runner, lambda: cached.service().ensure_detached("demo"))
+    assert "Apply what its journal holds" in plan
+    assert cached.inventory() == attached
     cached.service().ensure_detached("demo")
     assert (_log(cached), _logs(cached), cached.image.frames) == (None, [], 0)
     after = cached.inventory()
@@ -135,9 +139,13 @@ def test_a_killed_volumeds_log_is_brought_in_where_it_is(cached: World) -> None:
 def test_another_host_is_refused_while_the_log_here_may_be_needed(cached: World) -> None:
     _leave(cached)
     before = cached.inventory()
-    for act in ("ensure_attached", "describe_attach"):
+    service = cached.service()
+    for act in (
+        lambda: service.ensure_attached("demo", "h2"),
+        lambda: planned(cached.runner, lambda: service.ensure_attached("demo", "h2")),
+    ):
         with pytest.raises(RefusedError, match="on h1 may hold commits") as caught:
-            getattr(cached.service(), act)("demo", "h2")
+            act()
         assert caught.value.code == "local-log"
         assert "volume replay demo" in caught.value.remedy
         assert "volume fence demo" in caught.value.remedy
@@ -157,11 +165,11 @@ def test_what_a_lost_hosts_log_holds_is_given_up_on_purpose_alone(cached: World)
     assert "volume fence demo" in caught.value.remedy
     with pytest.raises(RefusedError):
         cached.service().ensure_attached("demo", "h2")
-    order = cached.service().plan_fence("demo")
-    assert order is not None
-    assert cached.service().describe_fence(order) == [
+    before = cached.inventory()
+    assert planned(cached.runner, lambda: cached.service().fence("demo")) == [
         "Record that 'demo' can do without its log on h1"
     ]
+    assert cached.inventory() == before
     blocklist = list(cached.cluster.blocklist)
     record = cached.service().fence("demo")
     assert (record.fenced, _logs(cached)) == ((), [("h1", "fenced")])
@@ -277,9 +285,7 @@ def test_delete_leaves_what_it_cannot_reach(cached: World) -> None:
 def test_set_changes_path_and_lag(
     cached: World, path: str | None, lag_ms: int | None, expected: tuple[str, int]
 ) -> None:
-    spec = cached.service().plan_write_path("demo", path, max_lag_ms=lag_ms)  # type: ignore[arg-type]
-    record = cached.service().ensure_write_path("demo", path, max_lag_ms=lag_ms)  # type: ignore[arg-type]
-    assert record.spec == spec
+    spec = cached.service().ensure_write_path("demo", path, max_lag_ms=lag_ms).spec  # type: ignore[arg-type]
     assert (spec.write_path, spec.max_lag_ms) == expected
 
 
@@ -294,7 +300,7 @@ def test_set_changes_the_memory_of_the_journal(cached: World) -> None:
     service.ensure_write_path("demo", None, journal_memory_bytes=64 * MIB)
     assert service.ensure_write_path("demo", "direct").spec.journal_memory_bytes is None
     with pytest.raises(UsageError, match="has no journal") as caught:
-        service.plan_write_path("demo", None, journal_memory_bytes=64 * MIB)
+        service.ensure_write_path("demo", None, journal_memory_bytes=64 * MIB)
     assert "--write-path journal" in caught.value.remedy
 
 
@@ -309,7 +315,7 @@ def test_another_lag_needs_a_detached_volume(cached: World) -> None:
     "act",
     [
         lambda w: w.service().plan_create("other", POOL, 1 << 30, max_lag_ms=100),
-        lambda w: w.service().plan_write_path("demo", "journal", max_lag_ms=100),
+        lambda w: w.service().ensure_write_path("demo", "journal", max_lag_ms=100),
     ],
 )
 def test_a_lag_without_cache_is_refused(cached: World, act: Callable[[World], object]) -> None:

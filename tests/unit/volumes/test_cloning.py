@@ -7,6 +7,7 @@ import pytest
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.core.units import GIB
 from grampus.volumes.model import CloneSource, Lineage, VolumeSpec
+from tests.unit.operation_runner import planned
 
 from .cluster import POOL
 from .world import World
@@ -95,7 +96,7 @@ def test_what_clones_stand_on_cannot_be_removed(snapped: World) -> None:
         lambda: service.require_removable("demo"),
         lambda: service.delete("demo"),
         lambda: service.ensure_absent("demo"),
-        lambda: service.describe_delete("demo"),
+        lambda: planned(snapped.runner, lambda: service.delete("demo")),
     ):
         with pytest.raises(RefusedError, match="clones that stand on it: copy") as caught:
             remove()

@@ -8,6 +8,7 @@ from grampus.ceph.cluster import BLOCKLIST_EXPIRE_S
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.hosts.port import HostUnreachableError
 from tests.unit.interruption import Killed
+from tests.unit.operation_runner import planned
 
 from .world import IMAGE, LAB, MOUNT, World
 
@@ -72,6 +73,7 @@ def test_repeated_it_changes_nothing(attached: World) -> None:
     _fence(attached)
     before, commands = attached.inventory(), len(attached.cluster.commands)
     assert attached.service().plan_fence("demo") is None
+    assert planned(attached.runner, lambda: _fence(attached)) == []
     _fence(attached)
     assert attached.inventory() == before
     assert not [argv for argv in attached.cluster.commands[commands:] if "add" in argv]
@@ -204,7 +206,9 @@ def test_a_fence_that_the_cluster_does_not_confirm_is_no_fence(attached: World) 
     assert caught.value.code == "not-fenced"
     assert attached.service().get("demo").attachment is not None
     attached.cluster.forgets_blocklist = False
-    assert attached.service().converge() == ["The interrupted fence of volume 'demo' was finished."]
+    assert attached.service().converge() == [
+        "The fence of the volume demo was interrupted; it is now finished."
+    ]
     assert attached.service().get("demo").attachment is None
 
 
@@ -213,7 +217,24 @@ def test_plan_names_the_exact_address(attached: World) -> None:
     order = service.plan_fence("demo")
     assert order is not None
     before = attached.inventory()
-    plan = service.describe_fence(order)
+    plan = planned(attached.runner, lambda: service.fence("demo"))
     assert plan[0] == f"Blocklist exactly {order.client_addresses[0]} for 24 hours"
     assert len(plan) == 6
     assert attached.inventory() == before
+
+
+def test_a_dry_run_leaves_what_the_fence_left(attached: World) -> None:
+    _fence(attached)
+    before, service = attached.inventory(), attached.service()
+    clear = "Clear away what the fence left on h1, if it can be reached"
+    assert planned(attached.runner, lambda: service.ensure_detached("demo")) == [clear]
+    assert planned(attached.runner, lambda: service.ensure_attached("demo", "h2"))[0] == clear
+    assert attached.inventory() == before
+    attached.cut_off(attached.h1)
+    service.ensure_attached("demo", "h2")
+    attached.h1.up = True
+    before = attached.inventory()
+    assert planned(attached.runner, lambda: service.ensure_attached("demo", "h2")) == [clear]
+    assert attached.inventory() == before
+    service.ensure_attached("demo", "h2")
+    assert service.get("demo").fenced == ()

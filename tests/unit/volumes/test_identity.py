@@ -82,7 +82,7 @@ def test_a_creation_that_was_cut_off_leaves_another_volume_of_its_name(world: Wo
     world.journal.begin("volume.create", LAB, "demo", spec.model_dump(mode="json"))
     before = world.inventory()
     (sentence,) = world.service().converge()
-    assert "was undone" in sentence or "closed" in sentence
+    assert "is now undone" in sentence or "closed" in sentence
     assert world.inventory() == {**before, "unfinished": []}
     assert world.image.data == "precious"
 
@@ -96,7 +96,7 @@ def test_a_deletion_that_was_cut_off_leaves_another_volume_of_its_name(world: Wo
     other = record.spec.model_copy(update={"identity": "another"})
     world.service()._records.put(record.model_copy(update={"spec": other}))
     (sentence,) = world.service().converge()
-    assert "closed: another volume has that name now" in sentence
+    assert "it is closed, and nothing was changed: another one has that name now" in sentence
     assert world.service().get("demo").spec.identity == "another"
     assert len(world.cluster.images) == 1
 

@@ -14,6 +14,7 @@ from grampus.core.units import GIB, MIB
 from grampus.volumes.decide_migration import require_abortable
 from grampus.volumes.decide_namespace import decide_capabilities
 from grampus.volumes.model import FencedAttachment, Migration, VolumeRecord, VolumeSpec, WritePath
+from tests.unit.operation_runner import planned
 
 from .cluster import POOL
 from .world import IMAGE, World
@@ -217,7 +218,7 @@ def test_a_copy_that_fails_is_gone_on_with_by_the_next_command(world: World) -> 
     assert _pools_of_key(world).count("profile rbd pool=") == 2
     world.cluster.fails_copies = False
     assert world.service().converge(completes=True) == [
-        "The interrupted migration of volume 'demo' was finished."
+        "The migration of the volume demo was interrupted; it is now finished."
     ]
     assert _record(world).migration is None
 
@@ -226,8 +227,8 @@ def test_a_copy_that_was_cut_off_waits_for_whoever_asks_for_it(world: World) -> 
     _cut_off_in_the_copy(world)
     for _ in range(2):
         assert world.service().converge() == [
-            "The interrupted migration of volume 'demo' waits; `migrate` goes on with it, "
-            "`migrate --abort` goes back."
+            "The migration of the volume demo was interrupted; it waits: `migrate` goes on with "
+            "it, `migrate --abort` goes back."
         ]
     migration = _record(world).migration
     assert migration is not None
@@ -302,7 +303,7 @@ def test_what_does_not_migrate_is_not_aborted(world: World) -> None:
         world.service().migrations.abort("demo")
     assert refused.value.code == "not-migrating"
     with pytest.raises(RefusedError):
-        world.service().migrations.describe_abort("demo")
+        planned(world.runner, lambda: world.service().migrations.abort("demo"))
     with pytest.raises(NotFoundError):
         world.service().migrations.abort("dem")
 
@@ -344,16 +345,35 @@ def test_users_that_wait_for_an_image_that_nobody_opens_are_not_unmounted_under(
 
 def test_plans_say_what_would_be_done(world: World) -> None:
     _attached(world)
-    migrations = world.service().migrations
-    order = migrations.plan("demo", THERE)
-    assert order is not None
-    assert [line.split(",")[0] for line in migrations.describe(order)] == [
+    migrations, before = world.service().migrations, world.inventory()
+    plan = planned(world.runner, lambda: migrations.migrate("demo", THERE))
+    assert world.inventory() == before
+    assert [line.split(",")[0] for line in plan] == [
         f"Let its key open {THERE}/demo.1/demo too",
         f"Go over to the pool '{THERE}'",
         f"Copy what is in '{POOL}' still",
         f"Remove the image from '{POOL}'",
         f"Leave nothing of it in '{POOL}'",
     ]
+    world.h1.kill_daemon("volumed-demo")
+    world.service().ensure_detached("demo")
+    before = world.inventory()
+    with_journal = planned(world.runner, lambda: migrations.migrate("demo", THERE))
+    assert with_journal[:2] == ["Apply the journal of 'demo', from h1", "Leave nothing of it on h1"]
+    assert with_journal[2:] == plan
+    assert world.inventory() == before
+
+
+def test_a_dry_run_leaves_a_copy_that_waits(world: World) -> None:
+    _cut_off_in_the_copy(world)
+    world.service().converge()
+    before, migrations = world.inventory(), world.service().migrations
+    assert planned(world.runner, lambda: migrations.migrate("demo", THERE)) == []
+    assert planned(world.runner, lambda: world.resize("demo", 2 * GIB))[0].startswith("Grow")
+    back = planned(world.runner, lambda: migrations.abort("demo"))
+    assert back[1:] == [f"Remove {MOVED}", f"Go on with {IMAGE}"]
+    assert world.inventory() == before
+    assert migrations.find("demo") is not None
 
 
 def test_the_way_back_is_closed_by_the_commit_alone() -> None:
@@ -448,7 +468,9 @@ def test_the_key_of_a_detached_volume_is_rotated_too(world: World) -> None:
     world.create()
     world.service().key_rotation.rotate("demo")
     assert world.cluster.keys[USER] == "secret-1"
-    assert world.service().key_rotation.describe("demo")
+    before = world.inventory()
+    assert len(planned(world.runner, lambda: world.service().key_rotation.rotate("demo"))) == 3
+    assert (world.inventory(), world.cluster.keys[USER]) == (before, "secret-1")
 
 
 def test_a_key_is_not_rotated_under_a_driver_that_keeps_its_image(world: World) -> None:

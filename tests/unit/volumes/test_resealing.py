@@ -12,8 +12,6 @@ import pytest
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.image_facts import ImageFact
 from grampus.core.errors import GrampusError, NotFoundError
-from grampus.core.progress import SilentProgress
-from grampus.state.unsettled import UnsettledWork
 from grampus.volumes.decide_sealed import classify_sealed
 from grampus.volumes.model import CloneSource
 from grampus.volumes.records import VolumeRecords
@@ -27,6 +25,7 @@ from grampus.volumes.volume_keys import (
     seal_volume_key,
 )
 from tests.unit.interruption import stopped_runs
+from tests.unit.operation_runner import planned
 
 from .cluster import POOL, Image
 from .test_encryption import copy_spec, image_of, opens, snapped
@@ -59,16 +58,14 @@ def filled(world: World) -> Trash:
 def resealing(world: World, trash: Trash) -> Resealing:
     """As in a new process."""
     return Resealing(
-        LAB,
         world.home,
-        world.journal,
+        world.runner,
         world.clock,
-        SilentProgress(),
         CephCluster(world.cluster),
         VolumeRecords(world.store, LAB),
         master_keys(world.home),
         lambda: trash.volumes,
-        UnsettledWork(world.store, LAB, world.clock),
+        world.service().operations,
     )
 
 
@@ -151,7 +148,7 @@ def test_volume_that_others_work_on_is_named_and_sealed_the_next_time(world: Wor
     trash = filled(world)
     with ExitStack() as others:
         service = world.service()
-        others.enter_context(service._operations.locked("idle"))
+        others.enter_context(service.operations.locked("idle"))
         with pytest.raises(GrampusError, match=r"former master key: idle\.") as caught:
             rotate(world, trash)
     assert caught.value.code == "sealed-before"
@@ -187,9 +184,9 @@ def test_without_a_master_key_there_is_nothing_to_rotate(world: World) -> None:
 def test_plan_changes_nothing_and_counts(world: World) -> None:
     trash = filled(world)
     facts = [dict(image.metadata) for image in encrypted(world)]
-    plan = resealing(world, trash).describe(makes_key=True)
+    plan = planned(world.runner, lambda: rotate(world, trash))
     assert "Seal the keys of 4 images" in plan[1]
-    assert "0 images" in resealing(world, trash).describe(makes_key=False)[0]
+    assert "0 images" in planned(world.runner, lambda: rotate(world, trash, makes_key=False))[0]
     assert [image.metadata for image in encrypted(world)] == facts
     assert len(master_keys(world.home).ids()) == 1
 

@@ -7,6 +7,7 @@ import pytest
 from grampus.core.errors import NotFoundError, RefusedError
 from grampus.core.units import GIB, MIB
 from grampus.hosts.port import HostUnreachableError
+from tests.unit.operation_runner import planned
 
 from .machine import FakeHost
 from .world import IMAGE, World
@@ -151,11 +152,14 @@ def test_unknown_volume_is_not_found(world: World) -> None:
 def test_plan_says_what_happens_now_and_what_later(world: World) -> None:
     world.build_volumed()
     world.create()
-    service = world.service()
-    plan = service.describe_resize(service.plan_resize("demo", 2 * GIB))
+    before = world.inventory()
+    plan = planned(world.runner, lambda: world.resize("demo", 2 * GIB))
     assert plan[-1] == "Grow its file system the next time it is attached"
+    assert world.inventory() == before
     world.attach()
-    plan = service.describe_resize(service.plan_resize("demo", 2 * GIB))
+    before = world.inventory()
+    plan = planned(world.runner, lambda: world.resize("demo", 2 * GIB))
+    assert world.inventory() == before
     assert plan == [
         "Grow the image databases/demo.1/demo to 2 GiB",
         "Record the size of 'demo'",

@@ -15,6 +15,9 @@ from grampus.ceph.placement_groups import PoolPlacement, decide_group
 from grampus.ceph.scrubs import REQUEST_SCRUBS, DamagedCopy, DamagedObject, ScrubbedGroup
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.progress import SilentProgress
+from grampus.operations.runner import OperationRunner
+from grampus.state.operations import OperationJournal
+from grampus.state.store import Store
 from grampus.volumes.decide_scrub import (
     MOST_PER_OSD,
     REPEAT_AFTER_S,
@@ -31,6 +34,7 @@ from grampus.volumes.scrubbing import VolumeScrubs
 from tests.unit.ceph.fakes import Output
 from tests.unit.clock import FakeClock
 from tests.unit.mon_commands import as_ceph_command
+from tests.unit.operation_runner import make_runner, planned
 
 PLACEMENT = PoolPlacement(pool_id=1, placement_groups=8)
 VOLUME = VolumeRecord(
@@ -214,9 +218,23 @@ def cluster() -> ScrubbedCluster:
     return ScrubbedCluster(FakeClock())
 
 
+def make_scrubs(cluster: ScrubbedCluster) -> tuple[VolumeScrubs, OperationRunner]:
+    store, clock = Store(None), cluster.clock
+    runner = make_runner("t", store, OperationJournal(store, clock), clock)
+    return VolumeScrubs(CephCluster(cluster), runner, clock, SilentProgress()), runner
+
+
 def scrub(cluster: ScrubbedCluster, *, repair: bool = False) -> ScrubReport:
-    scrubs = VolumeScrubs(CephCluster(cluster), cluster.clock, SilentProgress())
+    scrubs, _ = make_scrubs(cluster)
     return scrubs.scrub(VOLUME, repair=repair)
+
+
+def test_a_dry_run_counts_and_asks_for_no_scrub(cluster: ScrubbedCluster) -> None:
+    scrubs, runner = make_scrubs(cluster)
+    steps = planned(runner, lambda: scrubs.scrub(VOLUME, repair=True))
+    assert steps[0].endswith("6 objects of databases/shop.1/db-shop and databases/golden.1/golden")
+    assert steps[1] == "Repair what is found, and scrub that again"
+    assert cluster.requests == []
 
 
 def test_exactly_the_groups_of_the_volume_and_its_parent_are_scrubbed(

@@ -463,7 +463,9 @@ def test_volumes_of_another_process_at_work_are_left_to_it(world: World) -> None
         with pytest.raises(RefusedError) as caught:
             world.service().ensure_attached("demo", "h1")
         assert caught.value.code == "busy"
-    assert world.service().converge() == ["The interrupted creation of volume 'demo' was undone."]
+    assert world.service().converge() == [
+        "The creation of the volume demo was interrupted; it is now undone."
+    ]
     assert world.cluster.images == {}
 
 
@@ -477,7 +479,7 @@ def test_what_failed_on_a_host_that_answers_is_left_to_the_controller(world: Wor
     world.h1.up = True
     world.h1.mounts_in_use = set(world.h1.mounts)
     (said,) = world.service().converge()
-    assert "'away' could not be settled" in said
+    assert "volume away was interrupted and could not be recovered" in said
     asked = len(world.h1.commands)
     assert world.service().converge() == []
     assert world.service().converge(completes=True) == [said], "before its time"
@@ -485,7 +487,7 @@ def test_what_failed_on_a_host_that_answers_is_left_to_the_controller(world: Wor
     world.h1.mounts_in_use.clear()
     world.clock.sleep(3600)
     assert world.service().converge(completes=True) == [
-        "The interrupted deletion of volume 'away' was finished."
+        "The deletion of the volume away was interrupted; it is now finished."
     ]
 
 
@@ -499,12 +501,17 @@ def test_what_cannot_be_settled_now_is_said_and_does_not_stop_the_rest(world: Wo
     world.journal.begin("volume.create", LAB, "half", spec.model_dump(mode="json"))
     sentences = world.service().converge()
     assert len(sentences) == 2
-    assert "'away' could not be settled: The host h1 cannot be reached." in sentences[0]
-    assert "'half' was undone" in sentences[1]
+    assert (
+        "volume away was interrupted and could not be recovered: The host h1 cannot be reached."
+        in sentences[0]
+    )
+    assert "half was interrupted; it is now undone" in sentences[1]
     world.create("demo")  # other volumes go on
     assert world.service().converge() == [], "every command says it again"
     assert world.service().converge(completes=True) == sentences[:1], "the controller does not"
     world.h1.up = True
-    assert world.service().converge() == ["The interrupted deletion of volume 'away' was finished."]
+    assert world.service().converge() == [
+        "The deletion of the volume away was interrupted; it is now finished."
+    ]
     assert list(world.cluster.images) == [IMAGE]
     assert not world.h1.loops

@@ -9,6 +9,7 @@ import pytest
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError, UsageError
 from grampus.core.units import GIB
 from grampus.volumes.model import MeasuredSnapshots
+from tests.unit.operation_runner import planned
 
 from .world import IMAGE, World
 
@@ -44,8 +45,13 @@ def test_of_a_detached_volume_the_journal_is_applied_first(world: World, write_p
     world.h1.kill_daemon("volumed-demo")
     world.service().ensure_detached("demo")
     assert world.image.is_journal_open
-    plan = world.service().describe_snapshot("demo", "before")
-    assert plan[0] == "Apply the journal of 'demo', from h1"
+    before = world.inventory()
+    assert planned(world.runner, lambda: world.service().ensure_snapshot("demo", "before")) == [
+        "Apply the journal of 'demo', from h1",
+        "Leave nothing of it on h1",
+        "Take the snapshot 'before' of the volume 'demo'",
+    ]
+    assert world.inventory() == before
     world.service().ensure_snapshot("demo", "before")
     assert not world.image.is_journal_open
     assert world.service().get("demo").host is None
@@ -77,7 +83,7 @@ def test_is_taken_once_and_keeps_what_it_held(world: World) -> None:
     service.ensure_snapshot("demo", "before")
     assert world.image.snapshots["before"].data == "precious"
     with pytest.raises(RefusedError, match="already") as caught:
-        service.describe_snapshot("demo", "before")
+        service.require_snapshot_new("demo", "before")
     assert caught.value.code == "exists"
 
 
@@ -205,17 +211,30 @@ def test_a_log_on_a_host_that_is_away_is_named(world: World) -> None:
 
 def test_plans_are_told(world: World) -> None:
     _attached(world)
-    service = world.service()
-    assert service.describe_snapshot("demo", "before") == [
+    service, before = world.service(), world.inventory()
+    assert planned(world.runner, lambda: service.ensure_snapshot("demo", "before")) == [
         "Take the snapshot 'before' of the volume 'demo'"
     ]
+    assert world.inventory() == before
     service.ensure_snapshot("demo", "before")
     service.ensure_detached("demo")
-    assert service.describe_rollback("demo", "before") == [
+    before = world.inventory()
+    for protected, plan in ((True, ["Protect the snapshot 'before'"]), (False, [])):
+        assert plan == planned(
+            world.runner,
+            lambda protected=protected: service.ensure_snapshot_protected(
+                "demo", "before", protected=protected
+            ),
+        )
+    assert planned(world.runner, lambda: service.ensure_snapshot_absent("demo", "before")) == [
+        "Remove the snapshot 'before' of the volume 'demo'"
+    ]
+    assert planned(world.runner, lambda: service.ensure_rolled_back("demo", "before")) == [
         "Drop what the journal of 'demo' holds, and logs of it on hosts",
         "Give its image the content of the snapshot 'before'",
         "Give its image the size that the volume has now",
     ]
+    assert world.inventory() == before
     assert world.journal.unfinished("t") == []
 
 

@@ -11,9 +11,10 @@ from grampus.core.units import GIB
 from grampus.hosts.port import HostUnreachableError
 from grampus.volumes.model import WritePath
 from grampus.volumes.trimming import Trimmed, VolumeTrims
+from tests.unit.operation_runner import planned
 
 from .cluster import POOL, Image
-from .world import World
+from .world import IMAGE, World
 
 
 def trims(world: World) -> VolumeTrims:
@@ -32,14 +33,22 @@ def test_what_files_that_are_gone_took_goes_back(world: World, write_path: Write
     image_of(world).used_bytes, image_of(world).deleted_bytes = 5 * GIB, 3 * GIB
     assert trims(world).trim("demo") == Trimmed(5 * GIB, 2 * GIB)
     assert trims(world).trim("demo") == Trimmed(2 * GIB, 2 * GIB)
-    assert len(trims(world).describe("demo")) == 2
+    image_of(world).deleted_bytes = GIB
+    assert planned(world.runner, lambda: trims(world).trim("demo")) == [
+        "Discard the free blocks of the file system of demo on h1",
+        f"Compare what {IMAGE} takes of its pool",
+    ]
+    assert image_of(world).used_bytes == 2 * GIB
 
 
 def test_only_an_attached_volume_is_trimmed(world: World) -> None:
     world.create()
-    for refused in (trims(world).trim, trims(world).describe):
+    for refused in (
+        lambda: trims(world).trim("demo"),
+        lambda: planned(world.runner, lambda: trims(world).trim("demo")),
+    ):
         with pytest.raises(RefusedError) as caught:
-            refused("demo")
+            refused()
         assert caught.value.code == "not-attached"
     world.attach()
     world.h1.up = False

@@ -10,6 +10,7 @@ from grampus.hosts.port import HostUnreachableError
 from grampus.volumes.journals import Replayed, ReplayOrder
 from grampus.volumes.model import DriverName, VolumeRecord, WritePath
 from tests.unit.interruption import Killed
+from tests.unit.operation_runner import planned
 
 from .cluster import POOL
 from .world import IMAGE, LAB, World
@@ -52,7 +53,10 @@ def test_volumed_serves_it_and_drains_it_as_it_is_detached(journaled: World) -> 
         0.25,
     )
     assert journaled.service().observe_unapplied("demo") is None
-    assert "Apply what its journal holds" in journaled.service().describe_detach("demo")
+    before = journaled.inventory()
+    plan = planned(journaled.runner, lambda: journaled.service().ensure_detached("demo"))
+    assert "Apply what its journal holds" in plan
+    assert journaled.inventory() == before
     journaled.service().ensure_detached("demo")
     assert (journaled.image.frames, journaled.image.is_journal_open) == (0, False)
     assert journaled.service().observe_unapplied("demo") is False
@@ -80,10 +84,15 @@ def test_another_driver_is_refused_before_anything_is_changed(
     for prepare, code in ((None, "write-path"), (_leave_unapplied, "unapplied-journal")):
         if prepare is not None:
             prepare(journaled)
-        before = journaled.inventory()
-        for act in ("ensure_attached", "describe_attach"):
+        before, service = journaled.inventory(), journaled.service()
+        for act in (
+            lambda s=service: s.ensure_attached("demo", "h1", driver=driver),
+            lambda s=service: planned(
+                journaled.runner, lambda: s.ensure_attached("demo", "h1", driver=driver)
+            ),
+        ):
             with pytest.raises(RefusedError) as caught:
-                getattr(journaled.service(), act)("demo", "h1", driver=driver)
+                act()
             assert caught.value.code == code
         assert journaled.inventory() == before
 
@@ -105,7 +114,9 @@ def test_what_was_left_is_applied_by_the_next_attach_whatever_its_write_path(
     _leave_unapplied(journaled)
     journaled.service().ensure_write_path("demo", "direct")
     journaled.h2.capabilities = ("krbd", "fuse")
-    plan = journaled.service().describe_attach("demo", "h2")
+    before = journaled.inventory()
+    plan = planned(journaled.runner, lambda: journaled.service().ensure_attached("demo", "h2"))
+    assert journaled.inventory() == before
     assert plan[:2] == ["Apply what its journal holds", f"Map {IMAGE} on h2 through volumed"]
     attachment = journaled.attach(host="h2")
     assert (attachment.driver, attachment.driver_reason) == (
@@ -137,7 +148,9 @@ def test_set_changes_the_record_of_a_detached_volume_alone(
     world.attach()
     world.service().ensure_detached("demo")
     before = world.inventory()
-    assert world.service().plan_write_path("demo", wanted).write_path == wanted
+    plan = planned(world.runner, lambda: world.service().ensure_write_path("demo", wanted))
+    step = f"Set the write path of the volume 'demo' to {wanted}"
+    assert plan == ([] if held == wanted else [step])
     assert world.inventory() == before
     for _ in range(2):
         assert world.service().ensure_write_path("demo", wanted).spec.write_path == wanted
@@ -148,13 +161,17 @@ def test_set_changes_the_record_of_a_detached_volume_alone(
 
 def test_set_is_refused_while_it_is_attached_unless_it_changes_nothing(journaled: World) -> None:
     journaled.attach()
-    before = journaled.inventory()
-    for act in ("plan_write_path", "ensure_write_path"):
+    before, service = journaled.inventory(), journaled.service()
+    for act in (
+        lambda: service.ensure_write_path("demo", "direct"),
+        lambda: planned(journaled.runner, lambda: service.ensure_write_path("demo", "direct")),
+    ):
         with pytest.raises(RefusedError, match="attached to h1") as caught:
-            getattr(journaled.service(), act)("demo", "direct")
+            act()
         assert caught.value.code == "attached"
         assert "grampus volume detach demo" in caught.value.remedy
-        getattr(journaled.service(), act)("demo", "journal")
+    service.ensure_write_path("demo", "journal")
+    assert planned(journaled.runner, lambda: service.ensure_write_path("demo", "journal")) == []
     assert journaled.inventory() == before
 
 
@@ -165,7 +182,7 @@ def test_journal_without_a_built_volumed_is_refused_before_anything(world: World
     assert caught.value.code == "no-volumed"
     world.create()
     for act in (
-        lambda: service.plan_write_path("demo", "journal"),
+        lambda: service.ensure_write_path("demo", "journal"),
         lambda: service.require_served("h1", "journal"),
     ):
         with pytest.raises(GrampusError, match="has not been built"):
@@ -189,9 +206,7 @@ def test_replay_brings_everything_into_the_image_and_leaves_nothing_on_the_host(
     _leave_unapplied(journaled)
     before = journaled.inventory()
     assert journaled.service().observe_unapplied("demo") is True
-    order = journaled.service().plan_replay("demo")
-    assert order is not None
-    assert journaled.service().describe_replay(order) == [
+    assert planned(journaled.runner, lambda: journaled.service().replay("demo")) == [
         "Apply the journal of 'demo', from h1",
         "Leave nothing of it on h1",
     ]
@@ -206,7 +221,7 @@ def test_replay_brings_everything_into_the_image_and_leaves_nothing_on_the_host(
     )
     # Again, it is not even asked for.
     commands = len(journaled.h1.commands)
-    assert journaled.service().plan_replay("demo") is None
+    assert planned(journaled.runner, lambda: journaled.service().replay("demo")) == []
     assert journaled.service().replay("demo") == Replayed()
     assert len(journaled.h1.commands) == commands
 
@@ -326,7 +341,8 @@ def test_an_interrupted_replay_is_cleared_away_and_said(journaled: World) -> Non
     with pytest.raises(Killed):
         journaled.service().replay("demo")
     assert journaled.service().converge() == [
-        "The interrupted replay of volume 'demo' was undone; the journal keeps what is to come."
+        "The replay of the volume demo was interrupted; it is now undone; the journal keeps what "
+        "is to come."
     ]
 
 
@@ -348,7 +364,9 @@ def test_delete_removes_the_journal_with_the_image(journaled: World, prepare: st
     elif prepare == "set-direct":
         journaled.service().ensure_detached("demo")
         journaled.service().ensure_write_path("demo", "direct")
-    plan = journaled.service().describe_delete("demo")
+    before = journaled.inventory()
+    plan = planned(journaled.runner, lambda: journaled.service().delete("demo"))
+    assert journaled.inventory() == before
     assert plan == ["Detach", "Remove its journal, if it has one", f"Remove the image {IMAGE}"]
     journaled.service().delete("demo")  # FakeCluster fails the test on objects left
     assert journaled.cluster.journals == set()

@@ -14,6 +14,7 @@ from grampus.state.store import Store
 from grampus.volumes.model import Attachment, EncryptionName, WritePath
 from grampus.volumes.service import VolumeService
 from tests.unit.interruption import Fuse
+from tests.unit.operation_runner import make_runner
 from tests.unit.stepped_journal import SteppedJournal
 
 from .cluster import POOL, FakeClock, FakeCluster, Image
@@ -41,6 +42,7 @@ class World:
         self.fleet = FakeFleet([self.h1, self.h2])
         self.store = Store(None)
         self.journal = SteppedJournal(self.store, self.clock, self.fuse)
+        self.runner = make_runner(LAB, self.store, self.journal, self.clock)
 
     def service(self) -> VolumeService:
         cluster = CephCluster(self.cluster)
@@ -49,7 +51,7 @@ class World:
             TAG,
             self.home,
             self.store,
-            self.journal,
+            self.runner,
             self.fleet,
             cluster,
             RbdImages(cluster, self.clock),

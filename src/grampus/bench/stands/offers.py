@@ -9,7 +9,7 @@ from grampus.bench.matrix.capabilities import Capabilities, Offer
 from grampus.bench.stands.osd_needs import MAX_FILL_PERCENT, OWN
 from grampus.bench.stands.plan import NO_CODE
 from grampus.bench.stands.profiles import PROFILES
-from grampus.ceph.releases import explain_no_filestore
+from grampus.ceph.cluster import explain_no_filestore
 from grampus.core.units import MIB
 from grampus.volumes.model import DriverName, WritePath
 

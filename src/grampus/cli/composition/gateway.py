@@ -11,7 +11,7 @@ def lab_gateway(session: LabSession) -> GatewayService:
         session.require_lab(),
         session.home,
         session.store,
-        session.journal,
+        session.runner,
         session.images,
         session.fleet(),
         session.clock,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from grampus.cli.composition.session import Session
 from grampus.databases.records import DatabaseRecords
-from grampus.state.unsettled import UnsettledWork
 from grampus.volumes.records import VolumeRecords
 from grampus.volumes.resealing import Resealing
 
@@ -12,14 +11,12 @@ from grampus.volumes.resealing import Resealing
 def volume_resealing(session: Session) -> Resealing:
     databases = DatabaseRecords(session.store, session.lab_name)
     return Resealing(
-        session.lab_name,
         session.home,
-        session.journal,
+        session.runner,
         session.clock,
-        session.progress,
         session.cluster(),
         VolumeRecords(session.store, session.lab_name),
         session.master_keys(),
         lambda: [trashed.volume for trashed in databases.all_trashed().values()],
-        UnsettledWork(session.store, session.lab_name, session.clock),
+        session.volumes().operations,
     )

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.state_note import StateWatch
+from grampus.cli.app import confirm, running_command
 from grampus.cli.progress_bar import PlainProgress, TerminalProgress, make_progress
-from grampus.core.actor import observe_actor
 from grampus.core.clock import SystemClock
 from grampus.core.names import require_name
+from grampus.core.processes import OperationProcess, observe_actor, observe_own_process
 from grampus.hosts.any_host import AnyReachableHost
 from grampus.hosts.lab_host import LabFleet
 from grampus.lab.images.cache import HostImages
 from grampus.lab.model import LabSpec
 from grampus.lab.service import LabService
+from grampus.operations.runner import OperationRunner
 from grampus.state.generation import StateGeneration
 from grampus.state.home import Home
 from grampus.state.home_space import HomeSpace
@@ -25,12 +28,16 @@ from grampus.state.locks import hold_lock
 from grampus.state.operations import Operation, OperationJournal
 from grampus.state.store import Store
 from grampus.state.stored import copy_of_lab
+from grampus.state.unsettled import UnsettledWork
 
 # The data directories of a checkout (this package is installed in place, see Makefile).
 CHECKOUT = Path(__file__).resolve().parents[4]
 IMAGE_DEFINITIONS = CHECKOUT / "images"
 # How long a command waits for another one that is changing the same lab.
 LAB_LOCK_TIMEOUT_S = 15.0
+
+# Of a command in the background: what its starter knows it by (`cli/background.py`).
+BACKGROUND_VARIABLE = "GRAMPUS_BACKGROUND"
 
 
 class KeptFleet:
@@ -88,6 +95,7 @@ class LabSession:
         self._fleet: tuple[LabSpec, LabFleet] | None = None
         self._watch: StateWatch | None = None
         self._journal: OperationJournal | None = None
+        self._runner: OperationRunner | None = None
         self._space_warning = ""
 
     @property
@@ -132,6 +140,7 @@ class LabSession:
             self._store = None
             self._watch = None
             self._journal = None
+            self._runner = None
 
     @property
     def journal(self) -> OperationJournal:
@@ -141,10 +150,29 @@ class LabSession:
                 self.store,
                 self.clock,
                 actor=observe_actor(),
+                process=_own_process().render(),
                 require_current=self._require_current,
                 room=self.space,
             )
+            self.progress.report = self._journal.detail
         return self._journal
+
+    @property
+    def runner(self) -> OperationRunner:
+        """The same one for as long as the state is open: a dry run is one of all services."""
+        if self._runner is None:
+            unsettled = UnsettledWork(self.store, self.lab_name, self.clock)
+            self._runner = OperationRunner(self.lab_name, self.journal, unsettled, self.progress)
+        return self._runner
+
+    def planning(self, *, dry_run: bool) -> AbstractContextManager[None]:
+        """In a dry run, as `OperationRunner.planning`; otherwise nothing."""
+        return self.runner.planning() if dry_run else nullcontext()
+
+    def confirm(self, question: str, *, yes: bool) -> None:
+        """As `app.confirm`, with the progress bar out of the way; a dry run asks nothing."""
+        self.progress.close()
+        confirm(question, yes=yes or self.runner.is_planning)
 
     def state_watch(self) -> StateWatch:
         """Tells whether the state is the newest that the lab's cluster has seen."""
@@ -168,7 +196,7 @@ class LabSession:
             self.lab_name,
             self.home,
             self.store,
-            self.journal,
+            self.runner,
             self.images,
             self.clock,
             self.progress,
@@ -232,3 +260,8 @@ class LabSession:
             ),
         ):
             yield
+
+
+def _own_process() -> OperationProcess:
+    token = os.environ.get(BACKGROUND_VARIABLE, "")
+    return OperationProcess(observe_own_process(), running_command(), token)

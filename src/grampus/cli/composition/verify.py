@@ -11,7 +11,7 @@ from grampus.volumes.scrubbing import VolumeScrubs
 
 
 def volume_scrubs(session: Session) -> VolumeScrubs:
-    return VolumeScrubs(session.cluster(), session.clock, session.progress)
+    return VolumeScrubs(session.cluster(), session.runner, session.clock, session.progress)
 
 
 def scratch_leftovers(session: Session) -> ScratchLeftovers:

@@ -62,12 +62,7 @@ class BackupSchedules:
         """The database's schedule. Raises NotFoundError."""
         return self._operations.records.get(name).backup_schedule
 
-    def plan(self, name: str, schedule: BackupSchedule | None) -> BackupScheduleChange:
-        """The database with that schedule, or none.
-
-        Raises NotFoundError, UsageError, RefusedError with code `not-ready`, or `flavour` when its
-        binary logs cannot be archived.
-        """
+    def _plan(self, name: str, schedule: BackupSchedule | None) -> BackupScheduleChange:
         record = self._operations.ready(name)
         if schedule is not None:
             require_backup_schedule(schedule)
@@ -77,15 +72,15 @@ class BackupSchedules:
                 BinlogArchiver.require_flavour(record.spec.flavour)
         return BackupScheduleChange(database=name, schedule=schedule)
 
-    def describe(self, change: BackupScheduleChange) -> list[str]:
-        """What `put` would do, one line a step."""
-        return self._operations.describe(SCHEDULE_BACKUPS, change)
-
     def put(self, name: str, schedule: BackupSchedule | None) -> None:
-        """Keep the schedule with the database. Raises what `plan` raises."""
+        """Keep the schedule with the database; None: none.
+
+        Raises NotFoundError, UsageError, RefusedError with code `not-ready`, or `flavour` when its
+        binary logs cannot be archived.
+        """
         with self._operations.locked(name):
             self._operations.settle(name)
-            self._operations.run(SCHEDULE_BACKUPS, self.plan(name, schedule))
+            self._operations.run(SCHEDULE_BACKUPS, self._plan(name, schedule))
 
     def archiving(self) -> dict[str, BackupSchedule]:
         """The schedules by which binary logs are archived now: nothing is committed elsewhere."""

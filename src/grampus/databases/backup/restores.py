@@ -115,10 +115,6 @@ class DatabaseRestores:
         record = self._operations.records.find(name)
         return record if record is not None and record.phase == "ready" else None
 
-    def describe(self, order: RestoreOrder) -> list[str]:
-        """What restoring would do, one line a step, for `--dry-run`."""
-        return self._operations.describe(RESTORE_BACKUP, order)
-
     def restore(self, request: RestoreRequest) -> RestoredDatabase:
         """Make the new database, with the rows that the backup holds, and wait for its server.
 

@@ -13,7 +13,7 @@ from grampus.databases.backup.opening import open_target
 from grampus.databases.backup.replaying import ReplayWork
 from grampus.databases.creating import copied_steps
 from grampus.databases.database_work import DatabaseWork
-from grampus.databases.kinds import OperationType, new_identity
+from grampus.databases.kinds import DatabaseOperation, new_identity
 from grampus.databases.step_ports import StepPorts
 from grampus.state.operations import Step
 
@@ -88,7 +88,7 @@ def _restore_steps(ports: StepPorts, order: RestoreOrder) -> list[Step]:
     )
 
 
-RESTORE_BACKUP = OperationType(
+RESTORE_BACKUP = DatabaseOperation(
     kind="db.restore",
     what="restore into the database",
     document=RestoreOrder,

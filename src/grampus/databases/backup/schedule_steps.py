@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict
 
 from grampus.core.intervals import format_interval
 from grampus.databases.backup.decide_schedule import BackupSchedule
-from grampus.databases.kinds import OperationType
+from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.step_ports import StepPorts
 from grampus.state.operations import Step
 
@@ -43,7 +43,7 @@ def _steps(ports: StepPorts, change: BackupScheduleChange) -> list[Step]:
     ]
 
 
-SCHEDULE_BACKUPS = OperationType(
+SCHEDULE_BACKUPS = DatabaseOperation(
     kind="db.backup-schedule",
     what="change of the backup schedule of the database",
     document=BackupScheduleChange,

@@ -6,6 +6,7 @@ import secrets
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 
 from grampus.core.errors import RefusedError
 from grampus.databases.backup.decide_chain import decide_backup_id, decide_base, snapshot_name
@@ -97,11 +98,6 @@ class DatabaseBackups:
         )
         return BackupPlan(order, "full" if base.backup is None else "incremental", base.why)
 
-    def describe(self, plan: BackupPlan) -> list[str]:
-        """What taking it would do, one line a step, for `--dry-run`."""
-        steps = self._operations.describe(BACKUP, plan.order)
-        return [f"It will be {plan.kind}: {plan.why}", *steps]
-
     def create(
         self,
         name: str,
@@ -125,6 +121,7 @@ class DatabaseBackups:
         operations, kept = self._operations, self._kept(place)
         operations.records.get(name)
         states = BackupStates(operations)
+        plan_now = partial(self.plan_create, name, place, wanted=wanted, lock_days=lock_days)
         if not begins_again:
             states.require_place(name, place, kept.target.find_id())
         with operations.locked(name, lane="backup", timeout_s=patience_s):
@@ -133,9 +130,11 @@ class DatabaseBackups:
                 held.enter_context(operations.locked(name))
                 operations.settle(name)
                 operations.ready(name)
+                # Before the place gets its id, and the home its key.
+                operations.runner.propose(lambda: self._describe(plan_now()))
                 with kept.adding(kept.target.ensure_id()):
                     kept.keys.ensure_current()
-                    plan = self.plan_create(name, place, wanted=wanted, lock_days=lock_days)
+                    plan = plan_now()
                     operation = operations.begin(BACKUP, plan.order)
                     # From then on only the snapshot is read, which nobody can delete: other
                     # commands may work on the database.
@@ -158,6 +157,10 @@ class DatabaseBackups:
         if deleted:
             BackupStates(self._operations).refresh(name, place)
         return deleted
+
+    def _describe(self, plan: BackupPlan) -> list[str]:
+        steps = self._operations.describe(BACKUP, plan.order)
+        return [f"It will be {plan.kind}: {plan.why}", *steps]
 
     def _retain(self, kept: KeptBackups, database: BackedUpDatabase, keep: int) -> tuple[str, ...]:
         try:

@@ -20,7 +20,7 @@ from grampus.databases.backup.model import BackupManifest, BackupOrder, BaseBack
 from grampus.databases.backup.opening import open_target
 from grampus.databases.backup.sealed_stream import SealedWriter, StreamFacts
 from grampus.databases.instance import observe_daemon_state
-from grampus.databases.kinds import OperationType
+from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.layout import server_daemon_name
 from grampus.databases.model import DatabaseSpec
 from grampus.databases.step_ports import StepPorts
@@ -272,7 +272,7 @@ def _backup_steps(ports: StepPorts, order: BackupOrder) -> list[Step]:
     ]
 
 
-BACKUP = OperationType(
+BACKUP = DatabaseOperation(
     kind="db.backup",
     what="backup of the database",
     document=BackupOrder,

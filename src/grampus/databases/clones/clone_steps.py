@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict
 
 from grampus.databases.creating import copied_steps
 from grampus.databases.database_work import DatabaseWork, discard
-from grampus.databases.kinds import OperationType, new_identity
+from grampus.databases.kinds import DatabaseOperation, new_identity
 from grampus.databases.model import DatabaseSpec
 from grampus.databases.step_ports import StepPorts
 from grampus.state.operations import Step
@@ -71,7 +71,7 @@ def _flatten_steps(ports: StepPorts, order: FlattenOrder) -> list[Step]:
     ]
 
 
-CLONE = OperationType(
+CLONE = DatabaseOperation(
     kind="db.clone",
     what="making of the clone",
     document=CloneOrder,
@@ -86,7 +86,7 @@ CLONE = OperationType(
 # lane of its own, so that meanwhile the volume can grow, which librbd allows: what is flattened is
 # what the image shared when that began (Ceph 20.2, `Operations::execute_flatten`), and operations
 # of different kinds on one image need not wait for each other.
-FLATTEN = OperationType(
+FLATTEN = DatabaseOperation(
     kind="db.flatten",
     what="flattening of the database",
     document=FlattenOrder,

@@ -60,10 +60,6 @@ class DatabaseClones:
         )
         return order, depth
 
-    def describe(self, order: CloneOrder) -> list[str]:
-        """What `clone` would do, step by step."""
-        return self._operations.describe(CLONE, order)
-
     def clone(self, request: CloneRequest) -> Lineage:
         """Make the clone and wait until its user can log in; what its volume stands on.
 
@@ -88,13 +84,6 @@ class DatabaseClones:
         self._operations.records.get(name)
         return self._operations.volumes.lineage(name)
 
-    def describe_flatten(self, name: str) -> list[str]:
-        """What `flatten` would do. Raises what it raises."""
-        self._operations.ready(name)
-        if not self._operations.volumes.needs_flattening(name):
-            return []
-        return self._operations.describe(FLATTEN, FlattenOrder(name=name))
-
     def flatten(self, name: str, *, patience_s: float = 10.0) -> bool:
         """Let the volume share nothing any more, while the database runs; False: it did not.
 
@@ -110,6 +99,7 @@ class DatabaseClones:
                 operations.settle(name)
                 operations.ready(name)
                 if not operations.volumes.needs_flattening(name):
+                    operations.runner.propose(list)  # what is only noted is no step
                     operations.records.change(name, flatten_due=False)
                     return False
                 operation = operations.begin(FLATTEN, order)

@@ -37,20 +37,11 @@ class DueFlattening:
             if record.flatten_due and record.phase == "ready"
         ]
 
-    def describe(self) -> list[str]:
-        """What `carry_out` would do now, one line a step."""
-        return [
-            line
-            for name in self.due()
-            if not self._is_stopped(name)
-            for line in self._clones.describe_flatten(name)
-        ]
-
     def carry_out(self) -> list[CarriedFlatten]:
         """Flatten those that run, one after the other: hours where there is much to copy.
 
         What fails with one keeps none of the others from its own. One that another command works
-        on, and one that is stopped, is left to a later call.
+        on, and one that is stopped, is left to a later call. A dry run ends with what fails.
         """
         return [self._carry_out(name) for name in self.due()]
 
@@ -59,10 +50,13 @@ class DueFlattening:
             return CarriedFlatten(name, waits=_STOPPED)
         try:
             self._operations.progress.phase(f"Flatten the volume of {name}")
-            self._clones.flatten(name, patience_s=0.0)
+            with self._operations.runner.part_of_plan():
+                self._clones.flatten(name, patience_s=0.0)
         except GrampusError as error:
             if error.code == "busy":
                 return CarriedFlatten(name, waits=_BUSY)
+            if self._operations.runner.is_planning:
+                raise
             return CarriedFlatten(name, problem=error)
         return CarriedFlatten(name, is_flat=True)
 

@@ -37,41 +37,34 @@ class GoldenVolumes:
             server=spec.image_id or self._images.own_image(),
         )
 
-    def describe(self, golden: GoldenSpec) -> list[str]:
-        """What `ensure` would do: one line, or none when the golden volume is there."""
-        if self._is_there(golden):
-            return []
-        size = format_bytes(golden.size_bytes)
-        return [f"Make the golden volume {golden.name} of {size}, once for all of its kind"]
-
     def ensure(self, golden: GoldenSpec) -> CloneSource | None:
         """The snapshot to clone, made if there is none yet.
 
         None when it cannot be made: that is noted, and the database is initialised by itself. A
-        Ctrl-C undoes the making and ends the creation.
+        Ctrl-C undoes the making and ends the creation. In a dry run the making is part of the plan.
         """
+        runner, size = self._operations.runner, format_bytes(golden.size_bytes)
+        making = f"Make the golden volume {golden.name} of {size}, once for all of its kind"
         try:
-            with self._operations.locked(golden.name, timeout_s=LOCK_TIMEOUT_S):
-                # Whoever holds the lock and finds it whole knows that no making is under way.
-                self._operations.settle(golden.name)
+            with runner.part_of_plan():
                 if not self._is_there(golden):
-                    self._operations.progress.note(
-                        f"The first database of its kind: {golden.name} is made for all."
-                    )
-                    self._operations.run(GOLDEN, golden)
+                    runner.propose(lambda: [making])  # before the lock, which may take long
+                with self._operations.locked(golden.name, timeout_s=LOCK_TIMEOUT_S):
+                    # Whoever holds the lock and finds it whole knows that no making is under way.
+                    self._operations.settle(golden.name)
+                    if not self._is_there(golden):
+                        self._operations.progress.note(
+                            f"The first database of its kind: {golden.name} is made for all."
+                        )
+                        self._operations.run(GOLDEN, golden)
         except GrampusError as error:
             self._operations.progress.note(
                 f"No golden volume, so the data directory is initialised: {error}"
             )
             return None
+        if runner.is_planning and not self._is_there(golden):  # it gets its namespace as it is made
+            return CloneSource(pool=golden.pool, image=golden.name, snapshot=GOLDEN_SNAPSHOT)
         return golden_source(self._operations.volumes.get(golden.name).spec)
-
-    def source(self, golden: GoldenSpec) -> CloneSource:
-        """What would be cloned of it; one that is to be made gets its namespace as it is made."""
-        name = golden.name
-        if self._is_there(golden):
-            return golden_source(self._operations.volumes.get(name).spec)
-        return CloneSource(pool=golden.pool, image=name, snapshot=GOLDEN_SNAPSHOT)
 
     def _is_there(self, golden: GoldenSpec) -> bool:
         try:

@@ -12,7 +12,7 @@ from grampus.databases.clones.decide_golden import GOLDEN_SNAPSHOT, GoldenSpec
 from grampus.databases.credentials import new_password
 from grampus.databases.database_work import discard
 from grampus.databases.instance import ensure_initialised_with, ensure_server_files
-from grampus.databases.kinds import OperationType, new_identity
+from grampus.databases.kinds import DatabaseOperation, new_identity
 from grampus.databases.layout import InstancePlan, database_directory, plan_instance
 from grampus.databases.model import DatabaseSpec
 from grampus.databases.step_ports import StepPorts
@@ -120,7 +120,7 @@ def _golden_steps(ports: StepPorts, golden: GoldenSpec) -> list[Step]:
     ]
 
 
-GOLDEN = OperationType(
+GOLDEN = DatabaseOperation(
     kind="db.golden",
     what="making of the golden volume",
     document=GoldenSpec,

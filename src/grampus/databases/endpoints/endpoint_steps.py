@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict
 
 from grampus.databases.endpoints.endpoint_work import EndpointWork
 from grampus.databases.endpoints.haproxy import Member
-from grampus.databases.kinds import OperationType
+from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.model import DatabaseSpec, ReadEndpoint
 from grampus.databases.step_ports import StepPorts
 from grampus.state.operations import Step
@@ -43,7 +43,7 @@ def _endpoint_steps(ports: StepPorts, order: EndpointOrder) -> list[Step]:
     return [record, leave, Step("serve", f"Serve it on {endpoint.host}", work.serve)]
 
 
-CHANGE_ENDPOINT = OperationType(
+CHANGE_ENDPOINT = DatabaseOperation(
     kind="db.read-endpoint",
     what="change of the read-only endpoint of the database",
     document=EndpointOrder,

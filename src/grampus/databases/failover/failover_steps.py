@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 from grampus.core.errors import NotFoundError
 from grampus.databases.database_work import SWITCH_CPUS, DatabaseWork, discard
 from grampus.databases.kept_certificates import place_certificates
-from grampus.databases.kinds import OperationType
+from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.layout import plan_instance
 from grampus.databases.live.live_changes import LiveWork
 from grampus.databases.model import DatabaseSpec, LeftInstance
@@ -144,7 +144,7 @@ def _is_undone_now(ports: StepPorts, order: FailoverOrder) -> bool:
         return False
 
 
-FAIL_OVER = OperationType(
+FAIL_OVER = DatabaseOperation(
     kind="db.failover",
     what="failover of the database",
     document=FailoverOrder,

@@ -23,6 +23,7 @@ from grampus.databases.placement import HostLoad
 from grampus.databases.planning import observe_machine
 from grampus.databases.request import CreateRequest, require_machine_holds
 from grampus.hosts.port import Host, HostUnreachableError
+from grampus.operations.kinds import NOT_RECOVERED
 
 # Steps after which something is over that a user waits for, and what.
 _PHASES = {"fence": "fenced", "attach": "attached", "serve": "serving"}
@@ -46,27 +47,6 @@ class DatabaseFailovers:
     def __init__(self, operations: DatabaseOperations) -> None:
         self._operations = operations
 
-    def plan(
-        self,
-        name: str,
-        *,
-        to: str | None = None,
-        force: bool = False,
-        accepts_loss: bool = False,
-    ) -> FailoverOrder:
-        """What it takes to run the database on another host; nothing is changed.
-
-        With `force` it is taken from a host that answers, too. Raises NotFoundError, UsageError,
-        HostUnreachableError for the host asked for, RefusedError with code `not-ready`,
-        `host-answers`, `still-serving`, `may-lose` (without `accepts_loss`), `no-host` or
-        `too-big`, and GrampusError with code `no-volumed` or `no-driver`.
-        """
-        return self._plan(name, to=to, force=force, accepts_loss=accepts_loss, hurries=False)
-
-    def describe(self, order: FailoverOrder) -> list[str]:
-        """What `fail_over` would do, one line a step."""
-        return self._operations.describe(FAIL_OVER, order)
-
     def fail_over(
         self,
         name: str,
@@ -79,12 +59,16 @@ class DatabaseFailovers:
 
         Address, passwords and certificates stay. Until the old host is cut off from the volume a
         failure undoes everything; from then on the next command finishes it, or another failover.
-        Raises what `plan` raises, and GrampusError.
+        With `force` it is taken from a host that answers, too. Raises NotFoundError, UsageError,
+        HostUnreachableError for the host asked for, RefusedError with code `not-ready`,
+        `host-answers`, `still-serving`, `may-lose` (without `accepts_loss`), `no-host` or
+        `too-big`, and GrampusError, as with code `no-volumed` or `no-driver`.
         """
         operations = self._operations
         with operations.locked(name):
             began_s = operations.clock.monotonic_s()
             order = self._plan(name, to=to, force=force, accepts_loss=accepts_loss)
+            operations.runner.propose(lambda: operations.describe(FAIL_OVER, order))
             if operations.unfinished(name):
                 self._settle_before(name)
                 here = operations.records.get(name).spec.host
@@ -110,18 +94,16 @@ class DatabaseFailovers:
 
     # -- inside -------------------------------------------------------------------------------
 
-    def _plan(
-        self, name: str, *, to: str | None, force: bool, accepts_loss: bool, hurries: bool = True
-    ) -> FailoverOrder:
-        record = self._operations.ready(name)
+    def _plan(self, name: str, *, to: str | None, force: bool, accepts_loss: bool) -> FailoverOrder:
+        operations, volumes = self._operations, self._operations.volumes
+        record = operations.ready(name)
         spec = record.spec
         target = self._choose(spec, to)
         running = record.desired == "running" or self._was_starting(name)
         if not force:
             signs = self._observe(spec, target, shall_run=running)
             require_lost(spec, signs, shall_run=running, forced=force)
-        volumes = self._operations.volumes
-        if hurries and not self._operations.fleet.is_reachable(spec.host):
+        if not operations.runner.is_planning and not operations.fleet.is_reachable(spec.host):
             volumes.takeovers.hurry(spec.host)
         needed_log = volumes.takeovers.find_needed_log(name)
         held_by = volumes.get(name).host or needed_log
@@ -174,14 +156,14 @@ class DatabaseFailovers:
                 self._operations.progress.note(sentence)
         except GrampusError as error:
             self._operations.progress.note(
-                f"Work on the database {name} that had been cut off could not be settled: {error}"
+                f"Interrupted work on the database {name} {NOT_RECOVERED}: {error}"
             )
 
     def _was_starting(self, name: str) -> bool:
         return any(op.kind == "db.start" for op in self._operations.unfinished(name))
 
     def _choose(self, spec: DatabaseSpec, to: str | None) -> Host:
-        """The first host that can run it. Raises what `plan` raises."""
+        """The first host that can run it. Raises what `fail_over` raises."""
         fleet = self._operations.fleet
         counts = Counter(self._operations.records.hosts().values())
         loads = [

@@ -24,14 +24,12 @@ from grampus.databases.growth.growth_steps import (
     OPEN,
     SET_RULE,
     GrowOrder,
-    GrowthChange,
     GuardChange,
     describe_growth,
     make_rule_change,
     observe_read_only,
     running_administrator,
 )
-from grampus.databases.kinds import DocumentT, OperationType
 from grampus.databases.model import DatabaseRecord
 from grampus.databases.operating import DatabaseOperations
 from grampus.databases.settings import ServerSettings, decide_server_settings
@@ -60,21 +58,17 @@ class DatabaseGrowth:
 
     # -- the rule -----------------------------------------------------------------------------
 
-    def plan_rule(self, name: str, rule: GrowthRule | None) -> GrowthChange:
-        """The database with that rule, or none.
+    def put_rule(self, name: str, rule: GrowthRule | None) -> None:
+        """Keep the rule with the database.
 
         Raises NotFoundError, UsageError, RefusedError with code `not-ready`.
         """
-        record = self.operations.ready(name)
-        if rule is not None:
-            require_rule(rule, record.spec.size_bytes)
-        return make_rule_change(name, rule, record.growth)
-
-    def put_rule(self, name: str, rule: GrowthRule | None) -> None:
-        """Keep the rule with the database. Raises what `plan_rule` raises."""
         with self.operations.locked(name):
             self.operations.settle(name)
-            self.operations.run(SET_RULE, self.plan_rule(name, rule))
+            record = self.operations.ready(name)
+            if rule is not None:
+                require_rule(rule, record.spec.size_bytes)
+            self.operations.run(SET_RULE, make_rule_change(name, rule, record.growth))
 
     def show(self, name: str) -> GrowthView:
         """Rule, guard and file system. Raises NotFoundError."""
@@ -84,10 +78,6 @@ class DatabaseGrowth:
             return GrowthView(record, None, None)
         reserve_bytes = decide_reserve_bytes(reserve_of(record), mount.file_system)
         return GrowthView(record, mount.file_system, reserve_bytes)
-
-    def describe(self, kind: OperationType[DocumentT], document: DocumentT) -> list[str]:
-        """What an operation would do, one line a step, for `--dry-run`."""
-        return self.operations.describe(kind, document)
 
     # -- the volume ---------------------------------------------------------------------------
 
@@ -148,31 +138,27 @@ class DatabaseGrowth:
                 self._open(record, None)
             return opens or record.guard.state != "closed"
 
-    def plan_release(self, name: str, for_s: int) -> GuardChange:
-        """A database opened for a while, so that its user can make room.
+    def release(self, name: str, for_s: int) -> None:
+        """Let users write for a while, so that they can make room.
 
-        Raises NotFoundError, RefusedError with code `not-ready` or `not-closed`, UsageError.
+        Raises NotFoundError, RefusedError with code `not-ready` or `not-closed`.
         """
-        record = self.operations.ready(name)
-        guard = record.guard or self._find_unrecorded(record)
-        if guard is None:
-            raise RefusedError(
-                f"The database {name} is not kept from writing.",
-                f"`grampus db growth show {name}` shows what room it has.",
-                code="not-closed",
-            )
-        now = self.operations.clock.now()
-        until = now + timedelta(seconds=min(for_s, MAX_RELEASE_S))
-        released = guard.model_copy(update={"state": "released", "since": now, "until": until})
-        return _guard_change(record, released)
-
-    def release(self, name: str, for_s: int) -> GuardChange:
-        """Let users write for a while. Raises what `plan_release` raises."""
         with self.operations.locked(name):
             self.operations.settle(name)
-            change = self.plan_release(name, for_s)
-            self.operations.run(OPEN, change)
-            return change
+            record = self.operations.ready(name)
+            guard = record.guard or self._find_unrecorded(record)
+            if guard is None:
+                raise RefusedError(
+                    f"The database {name} is not kept from writing.",
+                    f"`grampus db growth show {name}` shows what room it has.",
+                    code="not-closed",
+                )
+            now = self.operations.clock.now()
+            until = now + timedelta(seconds=min(for_s, MAX_RELEASE_S))
+            self._open(
+                record,
+                guard.model_copy(update={"state": "released", "since": now, "until": until}),
+            )
 
     def look(
         self,

@@ -12,7 +12,7 @@ from grampus.databases.administrator import Administrator, administrator_of
 from grampus.databases.changes import RESIZE
 from grampus.databases.growth.growth_rule import GrowthRule, GuardState, describe_rule
 from grampus.databases.instance import observe_daemon_state
-from grampus.databases.kinds import OperationType
+from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.layout import server_daemon_name
 from grampus.databases.model import DatabaseSpec
 from grampus.databases.step_ports import StepPorts
@@ -158,7 +158,7 @@ def describe_growth(spec: DatabaseSpec, former_bytes: int) -> str:
     return f"{format_bytes(former_bytes)} to {format_bytes(spec.size_bytes)}"
 
 
-SET_RULE = OperationType(
+SET_RULE = DatabaseOperation(
     kind="db.growth",
     what="change of the growth rule of the database",
     document=GrowthChange,
@@ -167,7 +167,7 @@ SET_RULE = OperationType(
     when_cut_off="finish",
     goes_with_database=True,
 )
-GROW = OperationType(
+GROW = DatabaseOperation(
     kind="db.grow",
     what="automatic growth of the database",
     document=GrowOrder,
@@ -176,7 +176,7 @@ GROW = OperationType(
     when_cut_off="finish",
     opens_volume=True,
 )
-CLOSE = OperationType(
+CLOSE = DatabaseOperation(
     kind="db.close",
     what="closing to writers of the database",
     document=GuardChange,

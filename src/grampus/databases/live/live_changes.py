@@ -16,7 +16,7 @@ from grampus.databases.administrator import (
 )
 from grampus.databases.database_work import DatabaseWork
 from grampus.databases.instance import observe_daemon_state
-from grampus.databases.kinds import OperationType
+from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.layout import own_options, render_config, server_daemon_name
 from grampus.databases.lifecycle import bring_up
 from grampus.databases.live.decide_live_limits import decide_live_options, decide_live_pool
@@ -253,7 +253,7 @@ def _restart_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
     ]
 
 
-SET_LIMITS = OperationType(
+SET_LIMITS = DatabaseOperation(
     kind="db.limits",
     what="change of memory and CPUs of the database",
     document=LimitsChange,
@@ -261,7 +261,7 @@ SET_LIMITS = OperationType(
     subject=lambda change: change.changed.name,
     when_cut_off="finish-or-undo",
 )
-SET_PARAMETER = OperationType(
+SET_PARAMETER = DatabaseOperation(
     kind="db.parameter",
     what="change of a parameter of the database",
     document=ParameterChange,
@@ -269,7 +269,7 @@ SET_PARAMETER = OperationType(
     subject=lambda change: change.changed.name,
     when_cut_off="finish-or-undo",
 )
-RESTART = OperationType(
+RESTART = DatabaseOperation(
     kind="db.restart",
     what="restart of the database",
     document=DatabaseSpec,

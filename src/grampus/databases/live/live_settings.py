@@ -5,7 +5,6 @@ from __future__ import annotations
 from grampus.core.errors import RefusedError
 from grampus.databases.administrator import administrator_of
 from grampus.databases.instance import observe_daemon_state
-from grampus.databases.kinds import DocumentT, OperationType
 from grampus.databases.layout import server_daemon_name
 from grampus.databases.live.decide_live_limits import decide_live_pool
 from grampus.databases.live.live_changes import RESTART, SET_LIMITS, LimitsChange
@@ -79,36 +78,26 @@ class LiveSettings:
             if change is not None:
                 self._operations.run(SET_LIMITS, change)
 
-    def plan_restart(self, name: str) -> DatabaseSpec:
-        """The database whose server is restarted.
-
-        Raises NotFoundError, RefusedError with code `not-ready`, `not-running` or `pool-full`,
-        HostUnreachableError.
-        """
-        record = self._operations.ready(name)
-        if record.desired != "running":
-            raise RefusedError(
-                f"The database {name} is stopped.",
-                f"`grampus db start {name}` starts it.",
-                code="not-running",
-            )
-        self._operations.require_reachable(record.spec.host, record.spec.name)
-        self._operations.volumes.require_writable(name)  # one that was stopped could not come back
-        return record.spec
-
     def restart(self, name: str) -> None:
         """Stop the server in good order and start it, with all that waited for that.
 
-        Raises what `plan_restart` raises, and GrampusError with code `server-stopped` when it
-        does not come up again.
+        Raises NotFoundError, RefusedError with code `not-ready`, `not-running` or `pool-full`,
+        HostUnreachableError, and GrampusError with code `server-stopped` when it does not come up
+        again.
         """
         with self._operations.locked(name):
             self._operations.settle_or_leave(name)
-            self._operations.run(RESTART, self.plan_restart(name))
-
-    def describe(self, kind: OperationType[DocumentT], document: DocumentT) -> list[str]:
-        """What an operation would do, one line a step, for `--dry-run`."""
-        return self._operations.describe(kind, document)
+            record = self._operations.ready(name)
+            if record.desired != "running":
+                raise RefusedError(
+                    f"The database {name} is stopped.",
+                    f"`grampus db start {name}` starts it.",
+                    code="not-running",
+                )
+            self._operations.require_reachable(record.spec.host, name)
+            # One that was stopped could not come back.
+            self._operations.volumes.require_writable(name)
+            self._operations.run(RESTART, record.spec)
 
     def _require_live_pool(self, record: DatabaseRecord, changed: DatabaseSpec) -> None:
         host = self._operations.fleet.host(changed.host)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict
 
 from grampus.databases.database_work import DatabaseWork
-from grampus.databases.kinds import OperationType
+from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.step_ports import StepPorts
 from grampus.state.operations import Step
 
@@ -39,7 +39,7 @@ def _steps(ports: StepPorts, change: PoolChange) -> list[Step]:
     ]
 
 
-MIGRATE_POOL = OperationType(
+MIGRATE_POOL = DatabaseOperation(
     kind="db.migrate",
     what="migration of the database",
     document=PoolChange,

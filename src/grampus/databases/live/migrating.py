@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 
 from grampus.core.errors import NotFoundError, RefusedError
@@ -9,7 +10,6 @@ from grampus.databases.live.migrate_steps import MIGRATE_POOL, PoolChange
 from grampus.databases.model import DatabaseRecord
 from grampus.databases.operating import DatabaseOperations
 from grampus.state.operations import Operation
-from grampus.volumes.migrating import MigrateOrder
 
 
 class DatabaseMigrations:
@@ -23,45 +23,28 @@ class DatabaseMigrations:
         self._operations = operations
         self._volumes = operations.volumes
 
-    def plan(self, name: str, pool: str) -> MigrateOrder | None:
-        """What it takes to have the database in that pool; None: it is there.
-
-        Raises NotFoundError, HostUnreachableError, RefusedError with code `not-ready` and what
-        `MigrationPort.plan` raises.
-        """
-        self._operations.ready(name)
-        return self._volumes.migrations.plan(name, pool)
-
-    def describe(self, name: str, order: MigrateOrder) -> list[str]:
-        """What `migrate` would do, step by step."""
-        steps = self._operations.describe(MIGRATE_POOL, PoolChange(database=name))
-        return [*self._volumes.migrations.describe(order), *steps]
-
     def migrate(self, name: str, pool: str) -> DatabaseRecord:
         """The database in that pool, while clients use it.
 
         One that fails before it has gone over is undone. Later it waits for the next `migrate`,
-        or for `abort`. Raises what `plan` raises, RefusedError with code `backup-running`, and
-        GrampusError with code `exchange-failed`, `undrained` or `migration-failed`; with
-        `pool-filling` the pool fills up meanwhile, and it has gone back where that is safe.
+        or for `abort`. Raises NotFoundError, HostUnreachableError, RefusedError with code
+        `not-ready` or `backup-running`, what `MigrationPort.plan` raises, and GrampusError with
+        code `exchange-failed`, `undrained` or `migration-failed`; with `pool-filling` the pool
+        fills up meanwhile, and it has gone back where that is safe.
         """
+        migrations = self._volumes.migrations
         with self._operations.locked(name):
             self._operations.settle(name)
+            self._operations.ready(name)
             # One that was cut off has it there already, and is gone on with.
-            is_left = self._volumes.migrations.find(name) is not None
-            if is_left or self.plan(name, pool) is not None:
-                operation = self._operations.begin(MIGRATE_POOL, PoolChange(database=name))
+            order = migrations.find(name) or migrations.plan(name, pool)
+            if order is not None:
+                operation = self._begin(name, migrations.describe(order))
                 try:
-                    self._volumes.migrations.migrate(name, pool)
+                    migrations.migrate(name, pool)
                 finally:
                     self._note(operation, name)
             return self._operations.records.get(name)
-
-    def describe_abort(self, name: str) -> list[str]:
-        """What `abort` would do, step by step. Raises what it raises."""
-        self._operations.ready(name)
-        steps = self._operations.describe(MIGRATE_POOL, PoolChange(database=name))
-        return [*self._volumes.migrations.describe_abort(name), *steps]
 
     def abort(self, name: str) -> DatabaseRecord:
         """The database in its former pool again, with all that was written to it since.
@@ -71,9 +54,9 @@ class DatabaseMigrations:
         """
         with self._operations.locked(name):
             self._operations.ready(name)
-            self._volumes.migrations.describe_abort(name)  # refuses before anything is changed
+            titles = self._volumes.migrations.describe_abort(name)  # refuses at once
             self._operations.settle(name)
-            operation = self._operations.begin(MIGRATE_POOL, PoolChange(database=name))
+            operation = self._begin(name, titles)
             try:
                 self._volumes.migrations.abort(name)
             finally:
@@ -93,6 +76,12 @@ class DatabaseMigrations:
                 with self._operations.locked(name, timeout_s=0.0):
                     self._operations.ready(name)
                     self._operations.run(MIGRATE_POOL, PoolChange(database=name))
+
+    def _begin(self, name: str, titles: Sequence[str]) -> Operation:
+        """`titles` are the steps that the volume takes before the database's own."""
+        with self._operations.runner.part_of_plan():
+            self._operations.runner.propose(lambda: titles)
+        return self._operations.begin(MIGRATE_POOL, PoolChange(database=name))
 
     def _note(self, operation: Operation, name: str) -> None:
         self._operations.apply(operation, MIGRATE_POOL, PoolChange(database=name))

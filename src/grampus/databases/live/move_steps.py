@@ -16,7 +16,7 @@ from grampus.core.shell import in_one_shell
 from grampus.databases.certificates import AUTHORITIES, SERVER_CERTIFICATE, TLS_FILES
 from grampus.databases.credentials import render_option_file
 from grampus.databases.database_work import SWITCH_CPUS, DatabaseWork, discard
-from grampus.databases.kinds import OperationType
+from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.layout import (
     MYSQL_GID,
     MYSQL_UID,
@@ -220,7 +220,7 @@ def _move_steps(ports: StepPorts, move: Move) -> list[Step]:
     ]
 
 
-MOVE = OperationType(
+MOVE = DatabaseOperation(
     kind="db.move",
     what="move of the database",
     document=Move,

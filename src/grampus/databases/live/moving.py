@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from grampus.databases.kinds import DocumentT, OperationType
 from grampus.databases.live.move_steps import MOVE, Move
 from grampus.databases.model import DatabaseRecord
 from grampus.databases.operating import DatabaseOperations
@@ -28,13 +27,28 @@ class DatabaseMoves:
     def __init__(self, operations: DatabaseOperations) -> None:
         self._operations = operations
 
-    def plan_move(self, name: str, host: str) -> Move | None:
-        """What it takes to run the database on `host`; None when it does so already.
+    def move(self, name: str, host: str) -> Moved | None:
+        """Run the database on `host` from now on, at the same address.
 
-        Raises NotFoundError, RefusedError with code `not-ready` or `too-big`,
-        HostUnreachableError when either host is away, and GrampusError with code `no-volumed` or
-        `no-driver` when `host` cannot serve its write path.
+        None: it is there already. On failure it runs where it did. Raises NotFoundError,
+        RefusedError with code `not-ready` or `too-big`, HostUnreachableError when either host is
+        away, and GrampusError with code `no-volumed` or `no-driver` when `host` cannot serve its
+        write path.
         """
+        with self._operations.locked(name):
+            self._operations.settle(name)
+            move = self._plan(name, host)
+            if move is None:
+                return None
+            if not self._operations.runner.is_planning:
+                self._operations.require_cleared(name, move.changed.host)
+            self._operations.run(MOVE, move)
+            record = self._operations.records.get(name)
+            pause_ms = record.last_move_pause_ms if move.running else None
+            return Moved(record, move.former_host, pause_ms)
+
+    def _plan(self, name: str, host: str) -> Move | None:
+        """None: it is there already."""
         record = self._operations.ready(name)
         spec = record.spec
         target = self._operations.fleet.host(host)
@@ -58,23 +72,3 @@ class DatabaseMoves:
             former_host=spec.host,
             running=record.desired == "running",
         )
-
-    def move(self, name: str, host: str) -> Moved | None:
-        """Run the database on `host` from now on, at the same address.
-
-        On failure it runs where it did. Raises what `plan_move` raises.
-        """
-        with self._operations.locked(name):
-            self._operations.settle(name)
-            move = self.plan_move(name, host)
-            if move is None:
-                return None
-            self._operations.require_cleared(name, move.changed.host)
-            self._operations.run(MOVE, move)
-            record = self._operations.records.get(name)
-            pause_ms = record.last_move_pause_ms if move.running else None
-            return Moved(record, move.former_host, pause_ms)
-
-    def describe(self, kind: OperationType[DocumentT], document: DocumentT) -> list[str]:
-        """What an operation would do, one line a step, for `--dry-run`."""
-        return self._operations.describe(kind, document)

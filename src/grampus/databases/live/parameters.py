@@ -13,7 +13,6 @@ from grampus.databases.application_support import observe_time_zones
 from grampus.databases.database_work import DatabaseWork
 from grampus.databases.growth.decide_reserve import require_fits_volume
 from grampus.databases.instance import observe_daemon_state
-from grampus.databases.kinds import DocumentT, OperationType
 from grampus.databases.layout import own_options, server_daemon_name
 from grampus.databases.live.decide_parameters import (
     ParameterValue,
@@ -39,8 +38,7 @@ from grampus.databases.settings import require_packet_fits
 from grampus.databases.time_zones import decide_time_zone
 
 PACKET_PARAMETER = "max_allowed_packet"
-# `list` is a method of the service: inside it, the type goes by these names.
-Sentences = list[str]
+# `list` is a method of the service: inside it, the type goes by this name.
 Names = list[str]
 
 
@@ -128,13 +126,20 @@ class DatabaseParameters:
                 self._operations.run(SET_PARAMETER, change)
             return change
 
-    def plan_reset(self, name: str, parameter: str) -> ParameterChange:
-        """What it takes to have the parameter as Grampus, or else the server, has it.
+    def reset(self, name: str, parameter: str) -> ParameterChange:
+        """Have it as Grampus, or else the server, has it, and answer with what was done.
 
-        Also of a database that does not run, perhaps because of that parameter. Raises
-        NotFoundError with code `not-set`, RefusedError with code `not-ready`,
+        Also of a database that does not run, perhaps because of that parameter. Undone on failure.
+        Raises NotFoundError with code `not-set`, RefusedError with code `not-ready`,
         HostUnreachableError.
         """
+        with self._operations.locked(name):
+            self._operations.settle_or_leave(name)
+            change = self._plan_reset(name, parameter)
+            self._operations.run(SET_PARAMETER, change)
+            return change
+
+    def _plan_reset(self, name: str, parameter: str) -> ParameterChange:
         record = self._operations.ready(name)
         spec, parameter = record.spec, normalise_name(parameter)
         if parameter not in spec.parameters:
@@ -168,18 +173,6 @@ class DatabaseParameters:
             running=running,
             ignored=ignored,
         )
-
-    def reset(self, name: str, parameter: str) -> ParameterChange:
-        """Reset it, and answer with what was done. Undone on failure."""
-        with self._operations.locked(name):
-            self._operations.settle_or_leave(name)
-            change = self.plan_reset(name, parameter)
-            self._operations.run(SET_PARAMETER, change)
-            return change
-
-    def describe(self, kind: OperationType[DocumentT], document: DocumentT) -> Sentences:
-        """What an operation would do, one line a step, for `--dry-run`."""
-        return self._operations.describe(kind, document)
 
     def _is_running(self, record: DatabaseRecord) -> bool:
         spec = record.spec

@@ -6,8 +6,6 @@ the same command.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from grampus.core.errors import RefusedError
 from grampus.databases.administrator import administrator_of, writing_to
 from grampus.databases.application_support import load_time_zones, observe_time_zones
@@ -39,16 +37,16 @@ class TimeZoneTables:
         self._require_running(name, f"`grampus db start {name}` starts it.")
         return [*followers, name]
 
-    def describe(self, names: Sequence[str]) -> list[str]:
-        """One line a server, for `--dry-run`."""
-        return [f"Load the time zone tables of the server of {name}" for name in names]
-
     def load(self, name: str) -> int:
         """Load them, also where there are some; how many names the server has then.
 
         Raises what `plan` and `load_time_zones` raise.
         """
-        for each in self.plan(name):
+        names = self.plan(name)
+        self._operations.runner.propose(
+            lambda: [f"Load the time zone tables of the server of {each}" for each in names]
+        )
+        for each in names:
             with self._operations.locked(each):
                 self._operations.settle(each)
                 ports, spec = self._operations.ports, self._operations.ready(each).spec

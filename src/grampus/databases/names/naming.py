@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from grampus.core.errors import NotFoundError, RefusedError
 from grampus.core.names import require_name
-from grampus.databases.model import DatabaseRecord, DatabaseSpec
+from grampus.databases.model import DatabaseRecord
 from grampus.databases.names.decide_labels import decide_labels, parse_changes
 from grampus.databases.names.naming_steps import LABEL, RENAME, RenameOrder
 from grampus.databases.operating import DatabaseOperations
-
-Sentences = list[str]
 
 
 class DatabaseNames:
@@ -18,32 +16,19 @@ class DatabaseNames:
     def __init__(self, operations: DatabaseOperations) -> None:
         self._operations = operations
 
-    def plan_labels(self, name: str, words: list[str]) -> DatabaseSpec:
-        """The database with its labels changed as `team=web` and `team-` say.
+    def label(self, name: str, words: list[str]) -> DatabaseRecord:
+        """Change labels as `team=web` and `team-` say; cut off, the next command finishes it.
 
         Raises NotFoundError, UsageError, RefusedError with code `not-ready` or `too-many-labels`.
         """
-        spec = self._operations.ready(name).spec
-        labels = decide_labels(spec.labels, parse_changes(words))
-        return spec.model_copy(update={"labels": labels})
-
-    def describe_labels(self, spec: DatabaseSpec) -> Sentences:
-        """What `label` would do, one line a step."""
-        return self._operations.describe(LABEL, spec)
-
-    def label(self, name: str, words: list[str]) -> DatabaseRecord:
-        """Change labels; cut off, the next command finishes it. Raises as `plan_labels`."""
         with self._operations.locked(name):
             self._operations.settle(name)
-            self._operations.run(LABEL, self.plan_labels(name, words))
+            spec = self._operations.ready(name).spec
+            labels = decide_labels(spec.labels, parse_changes(words))
+            self._operations.run(LABEL, spec.model_copy(update={"labels": labels}))
         return self._operations.records.get(name)
 
-    def plan_rename(self, name: str, new_name: str) -> RenameOrder:
-        """A new name for a database, which is stopped and started for it if it shall run.
-
-        Raises NotFoundError, UsageError, HostUnreachableError, RefusedError with code `not-ready`,
-        `name-taken`, or `has-clones`: clones know what they stand on by the image's name.
-        """
+    def _plan_rename(self, name: str, new_name: str) -> RenameOrder:
         record = self._operations.ready(name)
         require_name("database", new_name)
         self._require_name_free(new_name)
@@ -58,19 +43,20 @@ class DatabaseNames:
             spec=record.spec, new_name=new_name, restarts=record.desired == "running"
         )
 
-    def describe_rename(self, order: RenameOrder) -> Sentences:
-        """What `rename` would do, one line a step."""
-        return self._operations.describe(RENAME, order)
-
     def rename(self, name: str, new_name: str) -> DatabaseRecord:
-        """Give a database another name; on failure it runs under its own. Raises as above."""
+        """Give a database another name; on failure it runs under its own.
+
+        It is stopped and started for it if it shall run. Raises NotFoundError, UsageError,
+        HostUnreachableError, RefusedError with code `not-ready`, `name-taken`, or `has-clones`:
+        clones know what they stand on by the image's name.
+        """
         require_name("database", new_name)
         if new_name == name:
-            self.plan_rename(name, new_name)  # says that it is taken, not that it is busy
+            self._plan_rename(name, new_name)  # says that it is taken, not that it is busy
         with self._operations.locked(name), self._operations.locked(new_name):
             self._operations.settle(name)
             self._operations.settle(new_name)
-            self._operations.run(RENAME, self.plan_rename(name, new_name))
+            self._operations.run(RENAME, self._plan_rename(name, new_name))
         return self._operations.records.get(new_name)
 
     def _require_name_free(self, name: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict
 
 from grampus.databases.database_work import IMAGE_PREFIX, DatabaseWork
-from grampus.databases.kinds import OperationType
+from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.layout import database_directory
 from grampus.databases.lifecycle import bring_up, bring_up_steps
 from grampus.databases.model import DatabaseSpec
@@ -97,7 +97,7 @@ def _rename_steps(ports: StepPorts, order: RenameOrder) -> list[Step]:
     return [stop, *steps, *bring_up_steps(ports, new)] if order.restarts else steps
 
 
-LABEL = OperationType(
+LABEL = DatabaseOperation(
     kind="db.label",
     what="change of the labels of the database",
     document=DatabaseSpec,
@@ -105,7 +105,7 @@ LABEL = OperationType(
     subject=lambda spec: spec.name,
     when_cut_off="finish",
 )
-RENAME = OperationType(
+RENAME = DatabaseOperation(
     kind="db.rename",
     what="renaming of the database",
     document=RenameOrder,

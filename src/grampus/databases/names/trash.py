@@ -83,10 +83,6 @@ class DatabaseTrash:
             expires_at=expires_at,
         )
 
-    def describe_trash(self, order: TrashOrder) -> Sentences:
-        """What `trash` would do, one line a step."""
-        return self._operations.describe(TRASH, order)
-
     def trash(self, name: str, *, keep_days: int = DEFAULT_KEEP_DAYS) -> TrashedDatabase | None:
         """Move a database into the trash; cut off, the next command finishes it.
 
@@ -105,15 +101,7 @@ class DatabaseTrash:
 
     # -- out ----------------------------------------------------------------------------------
 
-    def plan_restore(
-        self, wanted: str, *, name: str | None = None, host: str | None = None
-    ) -> RestoreOrder:
-        """A database back from the trash: under its own name and on its own host if left out.
-
-        It keeps its address unless another database has it by now. Raises NotFoundError,
-        UsageError, HostUnreachableError, RefusedError with code `name-taken`,
-        `has-clones` (for another name) or `no-address`.
-        """
+    def _plan_restore(self, wanted: str, *, name: str | None, host: str | None) -> RestoreOrder:
         trashed = decide_meant(wanted, self.all())
         former = trashed.record.spec
         name = former.name if name is None else require_name("database", name)
@@ -141,8 +129,8 @@ class DatabaseTrash:
             trashed=trashed, spec=former.model_copy(update=changes), read_endpoint=endpoint
         )
 
-    def describe_restore(self, order: RestoreOrder) -> Sentences:
-        """What `restore` would do, one line a step."""
+    def _describe_restore(self, order: RestoreOrder) -> Sentences:
+        """The start, too, for which nothing is there yet."""
         steps = self._operations.describe(RESTORE, order)
         if order.trashed.record.desired == "running":
             steps += self._operations.describe(START, StartOrder(**dict(order.spec)))
@@ -151,17 +139,20 @@ class DatabaseTrash:
     def restore(
         self, wanted: str, *, name: str | None = None, host: str | None = None
     ) -> DatabaseRecord:
-        """Have a database back; it is started if it ran when it was deleted.
+        """Have a database back, under its own name and on its own host if left out.
 
-        When it cannot be started, it is there and is to run all the same. Raises what
-        `plan_restore` raises.
+        It keeps its address unless another database has it by now, and is started if it ran when it
+        was deleted. When it cannot be started, it is there and is to run all the same. Raises
+        NotFoundError, UsageError, HostUnreachableError, RefusedError with code `name-taken`,
+        `has-clones` (for another name) or `no-address`.
         """
-        planned = self.plan_restore(wanted, name=name, host=host)
+        planned = self._plan_restore(wanted, name=name, host=host)
         name = planned.spec.name
         with self._operations.locked(name):
             self._operations.settle(name)
             with self._operations.addresses_locked():
-                order = self.plan_restore(planned.trashed.key, name=name, host=host)
+                order = self._plan_restore(planned.trashed.key, name=name, host=host)
+                self._operations.runner.propose(lambda: self._describe_restore(order))
                 operation = self._operations.begin(RESTORE, order)
             self._operations.apply(operation, RESTORE, order)
             if order.trashed.record.desired == "running":
@@ -183,10 +174,6 @@ class DatabaseTrash:
             trashed = decide_expired(trashed, self._operations.clock.now())
         return [PurgeOrder(trashed=entry) for entry in trashed]
 
-    def describe_purge(self, orders: list[PurgeOrder]) -> Sentences:
-        """What `purge` would do, one line a step."""
-        return [step for order in orders for step in self._operations.describe(PURGE, order)]
-
     def purge(self, order: PurgeOrder, *, patience_s: float = 10.0) -> None:
         """Remove a database in the trash for good; cut off, the next command finishes it.
 
@@ -203,6 +190,9 @@ class DatabaseTrash:
 
     def purge_all(self, orders: list[PurgeOrder]) -> Sentences:
         """Remove them for good; one sentence for each that could not be removed now."""
+        self._operations.runner.propose(
+            lambda: [step for one in orders for step in self._operations.describe(PURGE, one)]
+        )
         problems: Sentences = []
         for order in orders:
             try:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from grampus.core.errors import NotFoundError
 from grampus.databases.database_work import IMAGE_PREFIX, DatabaseWork
-from grampus.databases.kinds import OperationType
+from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.left_instances import note_left_volume, unless_lost
 from grampus.databases.model import (
     DatabaseSpec,
@@ -174,7 +174,7 @@ def _address_of(endpoint: ReadEndpoint | None) -> str | None:
     return None if endpoint is None else endpoint.address
 
 
-TRASH = OperationType(
+TRASH = DatabaseOperation(
     kind="db.trash",
     what="deletion of the database",
     document=TrashOrder,
@@ -183,7 +183,7 @@ TRASH = OperationType(
     when_cut_off="finish",
     takes_volume=True,
 )
-RESTORE = OperationType(
+RESTORE = DatabaseOperation(
     kind="db.undelete",
     what="return from the trash of the database",
     document=RestoreOrder,
@@ -195,7 +195,7 @@ RESTORE = OperationType(
     takes=lambda order: order.spec.name,
     identity=lambda order: order.trashed.record.id,
 )
-PURGE = OperationType(
+PURGE = DatabaseOperation(
     kind="db.purge",
     what="removal from the trash of the database",
     document=PurgeOrder,

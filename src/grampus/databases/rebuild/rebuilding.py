@@ -16,7 +16,8 @@ from grampus.databases.rebuild.decide_rebuild import (
 )
 from grampus.databases.rebuild.decide_reconcile import ReconcilePlan, decide_reconcile
 from grampus.databases.records import DATABASE_KIND, TRASHED_KIND
-from grampus.state.operations import Operation, OperationJournal
+from grampus.operations.runner import OperationRunner, Subject
+from grampus.state.operations import Operation
 from grampus.state.store import Store
 from grampus.state.stored import StoredRecord, put_record, records_of_lab
 from grampus.volumes.kinds import MIGRATE
@@ -56,11 +57,11 @@ class StateRebuild:
         lab: str,
         cluster: CephCluster,
         credentials: CredentialFiles,
-        journal: OperationJournal,
+        runner: OperationRunner,
         migrations: RbdMigrations,
     ) -> None:
         self._store = store
-        self._journal = journal
+        self._runner = runner
         self._migrations = migrations
         self._lab = lab
         self._cluster = cluster
@@ -104,11 +105,11 @@ class StateRebuild:
         plan = decide_reconcile(self._lab, images, existing, self._observe_moving(images))
         closed = [
             operation
-            for operation in self._journal.unfinished(self._lab)
+            for operation in self._runner.unfinished("")
             if operation.kind.startswith(("db.", "volume."))
         ]
         for operation in closed:
-            self._journal.close_unapplied(operation, "the state was a copy of an earlier time")
+            self._runner.close(operation, "the state was a copy of an earlier time")
         for record in plan.removed:
             self._store.remove(record.kind, self._lab, record.name)
         for record in plan.changed:
@@ -136,8 +137,7 @@ class StateRebuild:
     def _ensure_begun(self, record: VolumeRecord) -> None:
         """Before its record is there, so that none is left without an operation."""
         spec, migration = record.spec, record.migration
-        unfinished = self._journal.unfinished(self._lab, kind_prefix=MIGRATE)
-        if migration is None or spec.name in {operation.subject for operation in unfinished}:
+        if migration is None or self._runner.unfinished(MIGRATE.kind, spec.name):
             return
         order = MigrateOrder(
             name=spec.name,
@@ -147,4 +147,4 @@ class StateRebuild:
             # Nobody knows which of its snapshots are new: none may be lost on a way back.
             snapshots=(),
         )
-        self._journal.begin(MIGRATE, self._lab, spec.name, order.model_dump(mode="json"))
+        self._runner.note(MIGRATE, order, Subject(spec.name))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from grampus.core.errors import GrampusError
-from grampus.databases.model import DatabaseRecord, DatabaseSpec
+from grampus.databases.model import DatabaseRecord
 from grampus.databases.operating import DatabaseOperations
 from grampus.databases.replicas.comparing import ReplicaComparing
 from grampus.databases.replicas.decide_replicas import (
@@ -41,25 +41,22 @@ class ReplicaRenewals:
         self._comparing = ReplicaComparing(operations.ports)
 
     def get(self, name: str) -> int | None:
-        """Seconds between renewals; None: by hand alone. Raises as `plan`."""
+        """Seconds between renewals; None: by hand alone. Raises as `require_replica`."""
         return self._replicas.require_replica(name).spec.renew_every_s
 
-    def plan(self, name: str, every_s: int | None) -> DatabaseSpec:
-        """The replica with that schedule, or none.
+    def put(self, name: str, every_s: int | None) -> None:
+        """Keep the schedule with the replica; None: by hand alone.
 
         Raises NotFoundError, UsageError, RefusedError with code `no-replica` or `not-ready`.
         """
-        if every_s is not None:
-            require_renewal_interval(every_s)
-        spec = self._replicas.require_replica(name).spec
-        self._operations.ready(name)
-        return spec.model_copy(update={"renew_every_s": every_s})
-
-    def put(self, name: str, every_s: int | None) -> None:
-        """Keep the schedule with the replica. Raises what `plan` raises."""
         with self._operations.locked(name):
             self._operations.settle(name)
-            self._operations.run(SCHEDULE_RENEWAL, self.plan(name, every_s))
+            if every_s is not None:
+                require_renewal_interval(every_s)
+            spec = self._replicas.require_replica(name).spec
+            self._operations.ready(name)
+            changed = spec.model_copy(update={"renew_every_s": every_s})
+            self._operations.run(SCHEDULE_RENEWAL, changed)
 
     def carry_out(self, *, changes_nothing: bool = False) -> list[Renewal]:
         """Renew what is due now; one answer for each that was to be renewed.

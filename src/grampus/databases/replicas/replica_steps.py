@@ -13,7 +13,7 @@ from grampus.databases.creating import copied_steps
 from grampus.databases.database_work import DatabaseWork, discard
 from grampus.databases.endpoints.endpoint_steps import members_of
 from grampus.databases.endpoints.endpoint_work import EndpointWork
-from grampus.databases.kinds import OperationType, new_identity
+from grampus.databases.kinds import DatabaseOperation, new_identity
 from grampus.databases.lifecycle import DELETE
 from grampus.databases.live.live_changes import LiveWork
 from grampus.databases.model import DatabaseSpec, DesiredState, LeftInstance
@@ -278,7 +278,7 @@ def _schedule_steps(ports: StepPorts, spec: DatabaseSpec) -> list[Step]:
     ]
 
 
-ADD_REPLICA = OperationType(
+ADD_REPLICA = DatabaseOperation(
     kind="db.replica-add",
     what="making of the replica",
     document=AddOrder,
@@ -290,7 +290,7 @@ ADD_REPLICA = OperationType(
     takes=lambda order: order.clone.spec.name,
     identity=new_identity,
 )
-REMOVE_REPLICA = OperationType(
+REMOVE_REPLICA = DatabaseOperation(
     kind="db.replica-remove",
     what="removal of the replica",
     document=RemoveOrder,
@@ -300,7 +300,7 @@ REMOVE_REPLICA = OperationType(
     address=lambda order: order.spec.address,
     takes_volume=True,
 )
-PROMOTE_REPLICA = OperationType(
+PROMOTE_REPLICA = DatabaseOperation(
     kind="db.replica-promote",
     what="promotion of the replica",
     document=PromoteOrder,
@@ -308,7 +308,7 @@ PROMOTE_REPLICA = OperationType(
     subject=lambda order: order.replica.name,
     when_cut_off="finish-or-undo",
 )
-RENEW_REPLICA = OperationType(
+RENEW_REPLICA = DatabaseOperation(
     kind="db.replica-renew",
     what="renewal of the replica",
     document=RenewOrder,
@@ -320,7 +320,7 @@ RENEW_REPLICA = OperationType(
     takes_volume=True,
     opens_volume=True,
 )
-SCHEDULE_RENEWAL = OperationType(
+SCHEDULE_RENEWAL = DatabaseOperation(
     kind="db.replica-schedule",
     what="change of the renewal schedule of the replica",
     document=DatabaseSpec,

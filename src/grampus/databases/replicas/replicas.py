@@ -14,7 +14,7 @@ from grampus.databases.endpoints.decide_endpoint import Candidate
 from grampus.databases.endpoints.read_endpoints import EndpointChange, ReadEndpoints
 from grampus.databases.failover.decide_rehoming import GIVEN_UP
 from grampus.databases.instance import observe_listening_from
-from grampus.databases.kinds import DocumentT, OperationType
+from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.model import DatabaseRecord, DatabaseSpec
 from grampus.databases.placement import HostLoad, decide_address
 from grampus.databases.ports import CopiesPort
@@ -43,6 +43,7 @@ from grampus.databases.replicas.replica_steps import (
 )
 from grampus.databases.service import DatabaseService
 from grampus.databases.snapshots.decide_retention import name_at
+from grampus.operations.kinds import DocumentT
 from grampus.volumes.model import CloneSource
 
 # As snapshots that are taken for one clone alone begin: no lineage shows them.
@@ -61,18 +62,9 @@ class DatabaseReplicas:
         self._looks = ReplicaLooks(databases)
         self._comparing = ReplicaComparing(databases.operations.ports)
 
-    def describe(self, kind: OperationType[DocumentT], document: DocumentT) -> list[str]:
-        """What an operation would do, one line a step, for `--dry-run`."""
-        return self._operations.describe(kind, document)
-
     # -- add ----------------------------------------------------------------------------------
 
-    def plan_add(self, request: ReplicaRequest) -> AddOrder:
-        """Everything about the replica, chosen and checked; nothing is changed.
-
-        Raises what `DatabaseClones.plan` raises, and RefusedError with code `is-replica` (of a
-        replica there is none), `not-running`, `no-other-host` or `too-many-copies`.
-        """
+    def _plan_add(self, request: ReplicaRequest) -> AddOrder:
         primary = self._running_primary(request.primary)
         spec, records = primary.spec, self._operations.records
         order = self._clones.plan(
@@ -101,20 +93,22 @@ class DatabaseReplicas:
     def add(self, request: ReplicaRequest) -> ReplicaView:
         """Make the replica and wait until it follows; the primary goes on meanwhile.
 
-        On failure or Ctrl-C all is undone and the error raised again. Raises what `plan_add`
-        raises, and GrampusError with code `too-far-behind` for a snapshot that is too old.
+        On failure or Ctrl-C all is undone and the error raised again. Raises what
+        `DatabaseClones.plan` raises, RefusedError with code `is-replica` (of a replica there is
+        none), `not-running`, `no-other-host` or `too-many-copies`, and GrampusError with code
+        `too-far-behind` for a snapshot that is too old.
         """
         operations = self._operations
-        name = self.plan_add(request).clone.spec.name
+        name = self._plan_add(request).clone.spec.name
         named = ReplicaRequest(**{**vars(request), "name": name})
         with operations.locked(name), operations.locked(request.primary):
             operations.settle(name)
             operations.settle(request.primary)
-            if request.copies is not None:
+            if request.copies is not None and not operations.runner.is_planning:
                 operations.progress.phase(f"Make the pool for {request.copies} copies, if need be")
                 self._copies.ensure(request.copies)
             with operations.addresses_locked():
-                order = self.plan_add(named)
+                order = self._plan_add(named)
                 operation = operations.begin(ADD_REPLICA, order)
             operations.apply(operation, ADD_REPLICA, order)
         return self.show(name)
@@ -220,29 +214,24 @@ class DatabaseReplicas:
         for name in self.names(primary):
             self.remove(name)
 
-    def require_none(self, kind: OperationType[DocumentT], name: str) -> None:
+    def require_none(self, kind: DatabaseOperation[DocumentT], name: str) -> None:
         """Raise RefusedError when replicas forbid an operation: before anybody is asked."""
         require_allowed(kind.kind, name, self._operations.records.family(name))
 
     def describe_remove_all(
-        self, primary: str, kind: OperationType[DocumentT], document: DocumentT
+        self, primary: str, kind: DatabaseOperation[DocumentT], document: DocumentT
     ) -> list[str]:
         """What the removal of all replicas and then the operation on their primary would do."""
         removals = [
             f"{name}: {title}"
             for name in self.names(primary)
-            for title in self.describe(REMOVE_REPLICA, self.plan_remove(name))
+            for title in self._operations.describe(REMOVE_REPLICA, self.plan_remove(name))
         ]
-        return [*removals, *self.describe(kind, document)]
+        return [*removals, *self._operations.describe(kind, document)]
 
     # -- promote ------------------------------------------------------------------------------
 
-    def plan_promote(self, name: str, *, wait: bool = False) -> PromoteOrder:
-        """A replica that becomes a database of its own; with `wait` it first catches up.
-
-        Raises NotFoundError, HostUnreachableError, RefusedError with code `no-replica`,
-        `not-ready`, `not-running`, or `not-replicating` (with `wait`).
-        """
+    def _plan_promote(self, name: str, *, wait: bool) -> PromoteOrder:
         spec = self.require_replica(name).spec
         primary = spec.replica_of or ""
         self._operations.ready(name)
@@ -302,8 +291,10 @@ class DatabaseReplicas:
     def promote(self, name: str, *, wait: bool = False) -> DatabaseRecord:
         """Make a replica a database of its own, which clients may write to.
 
-        What it received is applied first. When that fails it goes on as a replica. Raises what
-        `plan_promote` raises, and GrampusError with code `cannot-apply` or `timeout`.
+        What it received is applied first; with `wait` it first catches up. When that fails it goes
+        on as a replica. Raises NotFoundError, HostUnreachableError, RefusedError with code
+        `no-replica`, `not-ready`, `not-running`, `still-serving`, or `not-replicating` (with
+        `wait`), and GrampusError with code `cannot-apply` or `timeout`.
         """
         operations = self._operations
         primary = self.require_replica(name).spec.replica_of or ""
@@ -314,7 +305,7 @@ class DatabaseReplicas:
             if self._lost_primary(primary) is not None:
                 held.enter_context(operations.locked(primary))
             operations.settle(name)
-            order = self.plan_promote(name, wait=wait)
+            order = self._plan_promote(name, wait=wait)
             operations.run(PROMOTE_REPLICA, order)
             for operation in operations.unfinished(primary) if order.fenced else ():
                 if operation.kind in GIVEN_UP:  # it would bring up a second primary

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from grampus.core.intervals import format_interval
 from grampus.databases.database_work import DatabaseWork, discard
-from grampus.databases.kinds import OperationType
+from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.layout import plan_instance
 from grampus.databases.lifecycle import bring_up
 from grampus.databases.model import DatabaseSpec
@@ -205,7 +205,7 @@ def _rollback_steps(ports: StepPorts, change: RollbackChange) -> list[Step]:
     ]
 
 
-TAKE_SNAPSHOT = OperationType(
+TAKE_SNAPSHOT = DatabaseOperation(
     kind="db.snapshot",
     # Finished later, it would hold another moment than the one that it was asked for.
     when_cut_off="undo",
@@ -221,7 +221,7 @@ DELETE_SNAPSHOT = replace(
     what="removal of a snapshot of the database",
     build=_delete_steps,
 )
-PROTECT_SNAPSHOT = OperationType(
+PROTECT_SNAPSHOT = DatabaseOperation(
     kind="db.snapshot-protect",
     when_cut_off="finish",
     what="change of protection of a snapshot of the database",
@@ -229,7 +229,7 @@ PROTECT_SNAPSHOT = OperationType(
     build=_protect_steps,
     subject=lambda order: order.database,
 )
-SCHEDULE_SNAPSHOTS = OperationType(
+SCHEDULE_SNAPSHOTS = DatabaseOperation(
     kind="db.snapshot-schedule",
     when_cut_off="finish",
     what="change of the snapshot schedule of the database",
@@ -237,7 +237,7 @@ SCHEDULE_SNAPSHOTS = OperationType(
     build=_schedule_steps,
     subject=lambda change: change.database,
 )
-ROLLBACK = OperationType(
+ROLLBACK = DatabaseOperation(
     kind="db.rollback",
     when_cut_off="finish-or-undo",
     what="rollback of the database",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from grampus.core.errors import RefusedError, UsageError, not_found
 from grampus.core.names import require_name
-from grampus.databases.kinds import DocumentT, OperationType
+from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.operating import DatabaseOperations
 from grampus.databases.snapshots.decide_retention import SCHEDULED_PREFIX, name_at
 from grampus.databases.snapshots.snapshot_steps import (
@@ -38,10 +38,6 @@ class DatabaseSnapshots:
         """The database's snapshots, and what was written between them. Raises NotFoundError."""
         self._operations.records.get(name)
         return self._volumes.measure_snapshots(name)
-
-    def describe(self, kind: OperationType[DocumentT], document: DocumentT) -> list[str]:
-        """What an operation would do, one line a step, for `--dry-run`."""
-        return self._operations.describe(kind, document)
 
     def plan_create(self, name: str, snapshot: str | None = None) -> SnapshotOrder:
         """The snapshot to take, called after the time unless it is given a name.
@@ -158,7 +154,7 @@ class DatabaseSnapshots:
         )
 
 
-def rollback_type(change: RollbackChange) -> OperationType[RollbackChange]:
+def rollback_type(change: RollbackChange) -> DatabaseOperation[RollbackChange]:
     """The kind of operation: one that can be undone, or one that cannot."""
     return ROLLBACK_FOR_GOOD if change.safety_snapshot is None else ROLLBACK
 

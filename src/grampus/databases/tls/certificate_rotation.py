@@ -19,8 +19,6 @@ from grampus.databases.tls.certificate_steps import (
 from grampus.databases.tls.decide_expiry import CertificateState, parse_expiry
 from grampus.hosts.port import HostUnreachableError
 
-Sentences = list[str]
-
 
 class CertificateRotation:
     """Certificates of the databases of one lab or cluster."""
@@ -28,12 +26,7 @@ class CertificateRotation:
     def __init__(self, operations: DatabaseOperations) -> None:
         self._operations = operations
 
-    def plan(self, name: str) -> RotateCertificatesOrder:
-        """A rotation.
-
-        Raises NotFoundError, HostUnreachableError, and RefusedError with code `not-ready`, or
-        `not-retired` after another one.
-        """
+    def _plan(self, name: str) -> RotateCertificatesOrder:
         if self._is_rotated(self._reachable(name)):
             raise RefusedError(
                 f"The certificates of {name} were rotated, and the former ones are in use still.",
@@ -44,27 +37,19 @@ class CertificateRotation:
         made_at = self._operations.clock.now()
         return RotateCertificatesOrder(database=name, authority=name_authority(name, made_at))
 
-    def describe(self, order: RotateCertificatesOrder) -> Sentences:
-        """What `rotate` would do, one line a step."""
-        return self._operations.describe(ROTATE_CERTIFICATES, order)
-
     def rotate(self, name: str) -> CertificateState | None:
         """Make new certificates, and let whoever reads a file of Grampus trust both authorities.
 
         The server shows the former one until `retire`. Cut off, the next command finishes it.
-        Raises what `plan` raises.
+        Raises NotFoundError, HostUnreachableError, and RefusedError with code `not-ready`, or
+        `not-retired` after another one.
         """
         with self._operations.locked(name):
             self._operations.settle(name)
-            self._operations.run(ROTATE_CERTIFICATES, self.plan(name))
+            self._operations.run(ROTATE_CERTIFICATES, self._plan(name))
             return self.observe(self._operations.records.get(name))
 
-    def plan_retire(self, name: str) -> RetireCertificatesOrder:
-        """A retirement of the former certificates.
-
-        Raises what `plan` raises, but for its code: RefusedError with code `not-rotated` when there
-        are no new ones; HostUnreachableError also for a replica that shall run.
-        """
+    def _plan_retire(self, name: str) -> RetireCertificatesOrder:
         if not self._is_rotated(self._reachable(name)):
             raise RefusedError(
                 f"The certificates of {name} were not rotated: there are none to retire.",
@@ -76,19 +61,17 @@ class CertificateRotation:
                 self._operations.require_reachable(record.spec.host, follower)
         return RetireCertificatesOrder(database=name)
 
-    def describe_retire(self, order: RetireCertificatesOrder) -> Sentences:
-        """What `retire` would do, one line a step."""
-        return self._operations.describe(RETIRE_CERTIFICATES, order)
-
     def retire(self, name: str) -> CertificateState | None:
         """Let the server show its new certificate, and nobody trust the former authority.
 
-        Open sessions go on. Cut off, the next command finishes it. Raises what `plan_retire`
-        raises, and GrampusError with code `certificate-refused`.
+        Open sessions go on. Cut off, the next command finishes it. Raises NotFoundError,
+        HostUnreachableError, also for a replica that shall run, RefusedError with code `not-ready`,
+        or `not-rotated` when there are no new ones, and GrampusError with code
+        `certificate-refused`.
         """
         with self._operations.locked(name):
             self._operations.settle(name)
-            self._operations.run(RETIRE_CERTIFICATES, self.plan_retire(name))
+            self._operations.run(RETIRE_CERTIFICATES, self._plan_retire(name))
             return self.observe(self._operations.records.get(name))
 
     def observe(self, record: DatabaseRecord) -> CertificateState | None:

@@ -27,7 +27,7 @@ from grampus.databases.certificates import (
 from grampus.databases.database_work import DatabaseWork
 from grampus.databases.instance import observe_answer, observe_daemon_state
 from grampus.databases.kept_certificates import keep_certificates
-from grampus.databases.kinds import OperationType
+from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.layout import (
     MYSQL_GID,
     MYSQL_UID,
@@ -194,7 +194,7 @@ def _retire_steps(ports: StepPorts, order: RetireCertificatesOrder) -> list[Step
     ]
 
 
-ROTATE_CERTIFICATES = OperationType(
+ROTATE_CERTIFICATES = DatabaseOperation(
     kind="db.certificate-rotate",
     what="rotation of the certificates of the database",
     document=RotateCertificatesOrder,
@@ -203,7 +203,7 @@ ROTATE_CERTIFICATES = OperationType(
     when_cut_off="finish",
     goes_with_database=True,
 )
-RETIRE_CERTIFICATES = OperationType(
+RETIRE_CERTIFICATES = DatabaseOperation(
     kind="db.certificate-retire",
     what="retirement of the former certificates of the database",
     document=RetireCertificatesOrder,

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from grampus.databases.administrator import administrator_of
 from grampus.databases.database_work import DatabaseWork, discard
 from grampus.databases.instance import observe_daemon_state
-from grampus.databases.kinds import OperationType
+from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.layout import plan_instance, server_daemon_name
 from grampus.databases.lifecycle import bring_up
 from grampus.databases.model import DatabaseSpec
@@ -144,7 +144,7 @@ def _upgrade_steps(ports: StepPorts, order: UpgradeOrder) -> list[Step]:
     ]
 
 
-UPGRADE = OperationType(
+UPGRADE = DatabaseOperation(
     kind="db.upgrade",
     what="upgrade of the database",
     document=UpgradeOrder,

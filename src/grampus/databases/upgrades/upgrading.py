@@ -58,10 +58,6 @@ class DatabaseUpgrades:
             summary=f"{record.server_version} to {chosen}",
         )
 
-    def describe(self, order: UpgradeOrder) -> list[str]:
-        """What the upgrade would do, step by step."""
-        return self._operations.describe(UPGRADE, order)
-
     def upgrade(self, name: str, version: str | None) -> Upgraded | None:
         """Let the database go on with that version's server; None: it does already.
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from pydantic import BaseModel, ConfigDict
 
-from grampus.databases.kinds import OperationType, WhenCutOff
+from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.model import DatabaseSpec
 from grampus.databases.step_ports import StepPorts
 from grampus.databases.users.answering import ensure_answering
@@ -33,6 +33,7 @@ from grampus.databases.users.decide_roles import (
 )
 from grampus.databases.users.observed_roles import observe_given, observe_roles
 from grampus.databases.users.secret_statements import SecretStatements, secret_statements
+from grampus.operations.kinds import WhenCutOff
 from grampus.state.operations import Step
 
 
@@ -235,8 +236,8 @@ def _type(
     what: str,
     build: Callable[[StepPorts, RoleOrder], list[Step]],
     when_cut_off: WhenCutOff,
-) -> OperationType[RoleOrder]:
-    return OperationType(
+) -> DatabaseOperation[RoleOrder]:
+    return DatabaseOperation(
         kind=kind,
         what=f"{what} of the database",
         document=RoleOrder,

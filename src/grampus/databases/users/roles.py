@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from grampus.core.errors import RefusedError
-from grampus.databases.kinds import OperationType
 from grampus.databases.model import DatabaseRecord
 from grampus.databases.operating import DatabaseOperations
 from grampus.databases.users.decide_role_grants import (
@@ -62,15 +61,7 @@ class DatabaseRoles:
         statements = self._statements(self._users.running(database))
         return observe_rights(statements, observe_roles(statements))
 
-    def describe(self, kind: OperationType[RoleOrder], order: RoleOrder) -> list[str]:
-        """What a change would do, one line a step, for `--dry-run`."""
-        return self._operations.describe(kind, order)
-
-    def plan_add(self, database: str, role: str, grants: Sequence[RoleGrant]) -> RoleOrder:
-        """A new role. Raises UsageError for the name, RefusedError with code `name-taken`.
-
-        NotFoundError when there is no such schema or table, and what `require_owned` raises.
-        """
+    def _plan_add(self, database: str, role: str, grants: Sequence[RoleGrant]) -> RoleOrder:
         record = self._users.running(database)
         require_role_name(role)
         statements = self._statements(record)
@@ -87,19 +78,19 @@ class DatabaseRoles:
         return RoleOrder(database=database, role=role, grants=tuple(grants))
 
     def add(self, database: str, role: str, grants: Sequence[RoleGrant]) -> None:
-        """Make a role; undone when it fails. Raises what `plan_add` raises."""
+        """Make a role; undone when it fails.
+
+        Raises UsageError for the name, RefusedError with code `name-taken`, NotFoundError when
+        there is no such schema or table, and what `require_owned` raises.
+        """
         with self._operations.locked(database):
             self._operations.settle(database)
-            self._operations.run(ADD_ROLE, self.plan_add(database, role, grants))
+            self._operations.run(ADD_ROLE, self._plan_add(database, role, grants))
 
-    def plan_change(
+    def _plan_change(
         self, database: str, role: str, grants: Sequence[RoleGrant]
     ) -> RoleOrder | None:
-        """A role with these privileges and no others; None: it has just these.
-
-        Raises NotFoundError, also for a schema or table, and RefusedError with code `own-role`,
-        `given-in-sql` or `not-closed`, and what `require_owned` raises.
-        """
+        """None: it has just these privileges."""
         record = self._users.running(database)
         require_own(role)
         statements = self._statements(record)
@@ -116,11 +107,13 @@ class DatabaseRoles:
     def change(self, database: str, role: str, grants: Sequence[RoleGrant]) -> RoleOrder | None:
         """Let a role have just these privileges, and say what it got and lost.
 
-        Whoever has it is never without what it had and keeps. Raises what `plan_change` raises.
+        None: it had just these. Whoever has it is never without what it had and keeps. Raises
+        NotFoundError, also for a schema or table, and RefusedError with code `own-role`,
+        `given-in-sql` or `not-closed`, and what `require_owned` raises.
         """
         with self._operations.locked(database):
             self._operations.settle(database)
-            order = self.plan_change(database, role, grants)
+            order = self._plan_change(database, role, grants)
             if order is not None:
                 self._operations.run(CHANGE_ROLE, order)
         return order
@@ -142,13 +135,10 @@ class DatabaseRoles:
             self._operations.settle(database)
             self._operations.run(REMOVE_ROLE, self.plan_remove(database, role)[0])
 
-    def plan_grant(
+    def _plan_grant(
         self, database: str, role: str, user: str, *, at_login: bool
     ) -> RoleOrder | None:
-        """A role given to a user, active `at_login` or on request; None: it is so already.
-
-        Raises NotFoundError, RefusedError with code `owner`, `one-default` or `not-given`.
-        """
+        """None: it is so already."""
         record = self._users.running(database)
         require_user_name(user, owner=record.user)
         self._users.require_known(database, user)
@@ -166,19 +156,19 @@ class DatabaseRoles:
         )
 
     def grant(self, database: str, role: str, user: str, *, at_login: bool) -> bool:
-        """Give a role to a user; False: it was so already. Raises what `plan_grant` raises."""
+        """Give a role to a user, active `at_login` or on request; False: it was so already.
+
+        Raises NotFoundError, RefusedError with code `owner`, `one-default` or `not-given`.
+        """
         with self._operations.locked(database):
             self._operations.settle(database)
-            order = self.plan_grant(database, role, user, at_login=at_login)
+            order = self._plan_grant(database, role, user, at_login=at_login)
             if order is not None:
                 self._operations.run(GRANT_ROLE, order)
         return order is not None
 
-    def plan_revoke(self, database: str, role: str, user: str) -> RoleOrder | None:
-        """A role taken from a user; None: the user has it not. Raises NotFoundError.
-
-        RefusedError with code `owner` or `not-given`.
-        """
+    def _plan_revoke(self, database: str, role: str, user: str) -> RoleOrder | None:
+        """None: the user has it not."""
         record = self._users.running(database)
         require_user_name(user, owner=record.user)
         self._users.require_known(database, user)
@@ -193,10 +183,13 @@ class DatabaseRoles:
         )
 
     def revoke(self, database: str, role: str, user: str) -> bool:
-        """Take a role from a user; False: it had it not. Raises what `plan_revoke` raises."""
+        """Take a role from a user; False: it had it not.
+
+        Raises NotFoundError, RefusedError with code `owner` or `not-given`.
+        """
         with self._operations.locked(database):
             self._operations.settle(database)
-            order = self.plan_revoke(database, role, user)
+            order = self._plan_revoke(database, role, user)
             if order is not None:
                 self._operations.run(REVOKE_ROLE, order)
         return order is not None

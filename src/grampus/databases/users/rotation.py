@@ -8,8 +8,6 @@ from grampus.databases.layout import scratch_daemon_name, server_daemon_name
 from grampus.databases.operating import DatabaseOperations
 from grampus.databases.users.rotation_steps import DISCARD, ROTATE, RotateOrder
 
-Sentences = list[str]
-
 
 class DatabaseRotation:
     """Rotations of the databases of one lab or cluster."""
@@ -17,12 +15,7 @@ class DatabaseRotation:
     def __init__(self, operations: DatabaseOperations) -> None:
         self._operations = operations
 
-    def plan(self, name: str, *, keeps_former: bool) -> RotateOrder:
-        """A rotation; the owner's former password works on if asked.
-
-        Raises NotFoundError, HostUnreachableError, RefusedError with code `not-ready`,
-        `not-running`, or `benchmark` while a scratch instance runs.
-        """
+    def _plan(self, name: str, *, keeps_former: bool) -> RotateOrder:
         record = self._operations.ready(name)
         self._operations.require_reachable(record.spec.host, record.spec.name)
         host = self._operations.fleet.host(record.spec.host)
@@ -42,26 +35,20 @@ class DatabaseRotation:
         can_rotate = self._operations.volumes.key_rotation.can_rotate(name)
         return RotateOrder(database=name, keeps_former=keeps_former, rotates_key=can_rotate)
 
-    def describe(self, order: RotateOrder) -> Sentences:
-        """What `rotate` would do, one line a step."""
-        return self._operations.describe(ROTATE, order)
-
     def rotate(self, name: str, *, keeps_former: bool) -> None:
         """Give owner and administrator new passwords, and the volume a new key; sessions go on.
 
-        Cut off, the next command finishes it, and until then the passwords on file let in. Raises
-        what `plan` raises.
+        The owner's former password works on if asked. Cut off, the next command finishes it, and
+        until then the passwords on file let in. Raises NotFoundError, HostUnreachableError,
+        RefusedError with code `not-ready`, `not-running`, or `benchmark` while a scratch instance
+        runs.
         """
         with self._operations.locked(name):
             self._operations.settle(name)
-            self._operations.run(ROTATE, self.plan(name, keeps_former=keeps_former))
-
-    def describe_discard(self, order: RotateOrder) -> Sentences:
-        """What `discard_former` would do, one line a step."""
-        return self._operations.describe(DISCARD, order)
+            self._operations.run(ROTATE, self._plan(name, keeps_former=keeps_former))
 
     def discard_former(self, name: str) -> None:
-        """Let the owner in with its newest password alone. Raises what `plan` raises."""
+        """Let the owner in with its newest password alone. Raises as `rotate`."""
         with self._operations.locked(name):
             self._operations.settle(name)
-            self._operations.run(DISCARD, self.plan(name, keeps_former=False))
+            self._operations.run(DISCARD, self._plan(name, keeps_former=False))

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from grampus.databases.credentials import Credentials
 from grampus.databases.database_work import DatabaseWork, discard
-from grampus.databases.kinds import OperationType
+from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.model import DatabaseSpec
 from grampus.databases.step_ports import StepPorts
 from grampus.databases.users.answering import ensure_answering
@@ -121,7 +121,7 @@ def _discard_steps(ports: StepPorts, order: RotateOrder) -> list[Step]:
     return [Step("discard", title, lambda: work.discard(of_owner=True))]
 
 
-ROTATE = OperationType(
+ROTATE = DatabaseOperation(
     kind="db.rotate",
     what="rotation of the passwords of the database",
     document=RotateOrder,

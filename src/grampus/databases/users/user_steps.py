@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from pydantic import BaseModel, ConfigDict
 
-from grampus.databases.kinds import OperationType, WhenCutOff
+from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.model import DatabaseSpec
 from grampus.databases.step_ports import StepPorts
 from grampus.databases.users.answering import ensure_answering
@@ -25,6 +25,7 @@ from grampus.databases.users.decide_users import (
 )
 from grampus.databases.users.secret_statements import SecretStatements, secret_statements
 from grampus.databases.users.user_files import UserFiles
+from grampus.operations.kinds import WhenCutOff
 from grampus.state.operations import Step
 
 
@@ -139,8 +140,8 @@ def _type(
     what: str,
     build: Callable[[StepPorts, UserOrder], list[Step]],
     when_cut_off: WhenCutOff = "finish",
-) -> OperationType[UserOrder]:
-    return OperationType(
+) -> DatabaseOperation[UserOrder]:
+    return DatabaseOperation(
         kind=kind,
         what=f"{what} of the database",
         document=UserOrder,

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from grampus.core.errors import NotFoundError, RefusedError, closest_name
 from grampus.databases.instance import observe_daemon_state
-from grampus.databases.kinds import OperationType
 from grampus.databases.layout import client_option_file, database_directory, server_daemon_name
 from grampus.databases.model import DatabaseRecord, Endpoint
 from grampus.databases.operating import DatabaseOperations
@@ -65,16 +64,7 @@ class DatabaseUsers:
         statements = secret_statements(self._operations.ports, record.spec)
         return parse_users(statements.run(render_users_sql(record.spec.flavour)), owner=record.user)
 
-    def describe(self, kind: OperationType[UserOrder], order: UserOrder) -> list[str]:
-        """What a change would do, one line a step, for `--dry-run`."""
-        return self._operations.describe(kind, order)
-
-    def plan_add(self, database: str, user: str, role: str) -> UserOrder:
-        """A new user. Raises UsageError for the name, RefusedError with code `name-taken`.
-
-        NotFoundError with code `unknown-role`, RefusedError with code `role-name` for a role that
-        was made in SQL under a name that needs quoting.
-        """
+    def _plan_add(self, database: str, user: str, role: str) -> UserOrder:
         record = self.running(database)
         require_user_name(user, owner=record.user)
         roles = observe_roles(secret_statements(self._operations.ports, record.spec))
@@ -97,10 +87,15 @@ class DatabaseUsers:
         return UserOrder(database=database, user=user, role=role)
 
     def add(self, database: str, user: str, role: str) -> UserLogin:
-        """Make a user whose password is new; undone when it fails. Raises what `plan_add` does."""
+        """Make a user whose password is new; undone when it fails.
+
+        Raises UsageError for the name, RefusedError with code `name-taken`, NotFoundError with code
+        `unknown-role`, RefusedError with code `role-name` for a role that was made in SQL under a
+        name that needs quoting.
+        """
         with self._operations.locked(database):
             self._operations.settle(database)
-            self._operations.run(ADD_USER, self.plan_add(database, user, role))
+            self._operations.run(ADD_USER, self._plan_add(database, user, role))
         return self.login(database, user)
 
     def plan_remove(self, database: str, user: str) -> UserOrder:
@@ -116,8 +111,7 @@ class DatabaseUsers:
             self._operations.settle(database)
             self._operations.run(REMOVE_USER, self.plan_remove(database, user))
 
-    def plan_password(self, database: str, user: str, *, keeps_former: bool) -> UserOrder:
-        """A new password. Raises NotFoundError, RefusedError with code `former-unknown`."""
+    def _plan_password(self, database: str, user: str, *, keeps_former: bool) -> UserOrder:
         record = self.running(database)
         require_user_name(user, owner=record.user)
         self.require_known(database, user)
@@ -127,22 +121,22 @@ class DatabaseUsers:
         return UserOrder(database=database, user=user, keeps_former=keeps_former)
 
     def change_password(self, database: str, user: str, *, keeps_former: bool) -> UserLogin:
-        """Give a user a new password; open sessions go on. Raises what `plan_password` does."""
+        """Give a user a new password; open sessions go on.
+
+        Raises NotFoundError, RefusedError with code `former-unknown`.
+        """
         with self._operations.locked(database):
             self._operations.settle(database)
-            order = self.plan_password(database, user, keeps_former=keeps_former)
+            order = self._plan_password(database, user, keeps_former=keeps_former)
             self._operations.run(CHANGE_PASSWORD, order)
         return self.login(database, user)
 
-    def plan_discard(self, database: str, user: str) -> UserOrder:
-        """The end of a former password; errors as `plan_password`."""
-        return self.plan_password(database, user, keeps_former=True)
-
     def discard_former(self, database: str, user: str) -> None:
-        """Let a user in with its newest password alone. Raises what `plan_discard` raises."""
+        """Let a user in with its newest password alone. Raises as `change_password`."""
         with self._operations.locked(database):
             self._operations.settle(database)
-            self._operations.run(DISCARD_PASSWORD, self.plan_discard(database, user))
+            order = self._plan_password(database, user, keeps_former=True)
+            self._operations.run(DISCARD_PASSWORD, order)
 
     def login(self, database: str, user: str) -> UserLogin:
         """How to log in as a user whose password is on file.

@@ -44,10 +44,6 @@ class NewestBackups:
         state = self._states.find(name)
         return state is not None and state.last_id is not None
 
-    def plan(self, name: str, place: TargetPlace | None) -> list[str]:
-        """What a restore would do, one line a step. Raises what `prepare` raises."""
-        return self._tests.plan(name, self._require_place(name, place))
-
     def prepare(self, name: str, place: TargetPlace | None) -> Callable[[], RestoredBackup]:
         """What restores the newest backup, in `place` or wherever it is known to be.
 
@@ -59,6 +55,7 @@ class NewestBackups:
         found = self._require_place(name, place)
 
         def restore() -> RestoredBackup:
+            self._operations.runner.propose(lambda: self._tests.plan(name, found))
             try:
                 tested = self._tests.test(name, found)
             except GrampusError as error:

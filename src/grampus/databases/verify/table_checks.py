@@ -61,19 +61,6 @@ class TableChecks:
         self._clones = clones
         self._operations = databases.operations
 
-    def describe(self, record: DatabaseRecord, *, in_place: bool) -> list[str]:
-        """What `check` would do, one line a step."""
-        name, clone = record.spec.name, _clone_request(record).name
-        count = len(parse_tables(self._administrator(record).query(LIST_TABLES)))
-        reason = "" if in_place else self._refused(record)
-        if in_place or reason:
-            return [f"Check {count} tables of {name} in its own server{reason and f': {reason}'}"]
-        return [
-            f"Clone {name} as it is now into {clone}",
-            f"Check {count} tables there",
-            f"Delete {clone} again",
-        ]
-
     def check(self, record: DatabaseRecord, *, in_place: bool) -> list[TableCheck]:
         """Check every table, on a clone where one can be made and nobody asked for `in_place`.
 
@@ -83,6 +70,7 @@ class TableChecks:
         operations, request = self._operations, _clone_request(record)
         lock = Maker(CLONE_LABEL, record.spec.name).lock(operations.lab)
         with hold_lock(operations.home, lock, operations.clock, timeout_s=0):
+            operations.runner.propose(lambda: self._describe(record, in_place=in_place))
             self._scratch.remove(request.name)  # of a check that was cut off
             reason = "" if in_place else self._refused(record)
             if reason:
@@ -98,6 +86,18 @@ class TableChecks:
                     at_once=decide_checks_at_once(clone.spec.cpus),
                     revive=lambda: self._databases.start(request.name),
                 )
+
+    def _describe(self, record: DatabaseRecord, *, in_place: bool) -> list[str]:
+        name, clone = record.spec.name, _clone_request(record).name
+        count = len(parse_tables(self._administrator(record).query(LIST_TABLES)))
+        reason = "" if in_place else self._refused(record)
+        if in_place or reason:
+            return [f"Check {count} tables of {name} in its own server{reason and f': {reason}'}"]
+        return [
+            f"Clone {name} as it is now into {clone}",
+            f"Check {count} tables there",
+            f"Delete {clone} again",
+        ]
 
     def _refused(self, record: DatabaseRecord) -> str:
         """Why no clone of it can be made; empty: one can."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
@@ -21,10 +21,6 @@ from grampus.volumes.model import VolumeRecord
 
 class ScrubPort(Protocol):
     """Deep scrubs of the volumes of the cluster."""
-
-    def describe(self, volume: VolumeRecord, *, repair: bool) -> list[str]:
-        """What `scrub` would do, one line a step."""
-        ...
 
     def scrub(self, volume: VolumeRecord, *, repair: bool) -> ScrubReport:
         """Read and compare every copy of all that the volume reads.
@@ -48,32 +44,6 @@ class DatabaseVerification:
         self._scrubs = scrubs
         self._checks = checks
 
-    def describe(
-        self,
-        name: str,
-        *,
-        scrub: bool,
-        tables: bool,
-        repair: bool,
-        in_place: bool = False,
-        restore: Sequence[str] = (),
-    ) -> list[str]:
-        """What `verify` would do, one line a step. Raises what it raises at its start.
-
-        `restore`: what its own would do.
-        """
-        record = self._require(name, tables=tables)
-        steps = []
-        if scrub:
-            volume = self._operations.volumes.get(name)
-            steps += self._scrubs.describe(volume, repair=repair)
-        if tables:
-            steps += self._checks.describe(record, in_place=in_place)
-        order = VerifiedOrder(
-            database=name, verified=Verification(name, record.created_at, None, None).summary
-        )
-        return [*steps, *restore, *self._operations.describe(VERIFY, order)]
-
     def verify(
         self,
         name: str,
@@ -92,18 +62,21 @@ class DatabaseVerification:
         RefusedError with code `not-ready`, `not-running` (for its tables), `busy` or
         `scrub-forbidden`, HostUnreachableError, GrampusError with code `timeout`.
         """
-        record = self._require(name, tables=tables)
+        record, runner = self._require(name, tables=tables), self._operations.runner
         report = None
         if scrub:
             volume = self._operations.volumes.get(name)
-            report = self._scrubs.scrub(volume, repair=repair)
+            with runner.part_of_plan():
+                report = self._scrubs.scrub(volume, repair=repair)
         seen = Verification(name, self._operations.clock.now(), report, None)
         try:
             if tables:
-                checks = tuple(self._checks.check(record, in_place=in_place))
-                seen = replace(seen, tables=checks)
+                with runner.part_of_plan():
+                    checks = tuple(self._checks.check(record, in_place=in_place))
+                    seen = replace(seen, tables=checks)
             if restore is not None:
-                seen = replace(seen, restored=restore())
+                with runner.part_of_plan():
+                    seen = replace(seen, restored=restore())
         except GrampusError:
             # What was looked at before took its time, and may have been repaired.
             if seen.scrub is not None or seen.tables is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
-from grampus.databases.kinds import OperationType
+from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.step_ports import StepPorts
 from grampus.databases.verify.model import VerificationSummary
 from grampus.state.operations import Step
@@ -29,7 +29,7 @@ def _verified_steps(ports: StepPorts, order: VerifiedOrder) -> list[Step]:
     ]
 
 
-VERIFY = OperationType(
+VERIFY = DatabaseOperation(
     kind="db.verify",
     what="verification of the database",
     document=VerifiedOrder,

@@ -13,6 +13,7 @@ from grampus.databases.backup.restores import DatabaseRestores, RestoredDatabase
 from grampus.databases.backup.service import DatabaseBackups
 from tests.unit.databases.world import World
 from tests.unit.interruption import Killed, burn_points
+from tests.unit.operation_runner import planned
 
 from .existing import ROWS, place, put_database, write_rows
 
@@ -141,9 +142,8 @@ def test_plan_changes_nothing(world: World, shelf: Path) -> None:
     world.create()
     manifest = take(world, shelf, "one")
     before = world.inventory()
-    steps = restores(world).describe(
-        restores(world).plan_restore(RestoreRequest("again", place(shelf)))
-    )
+    request = RestoreRequest("again", place(shelf))
+    steps = planned(world.runner, lambda: restores(world).restore(request))
     assert any(manifest.id in step for step in steps)
     assert world.inventory() == before
 

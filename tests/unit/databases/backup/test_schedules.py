@@ -16,6 +16,7 @@ from grampus.databases.backup.states import BackupStates, Copied
 from grampus.databases.backup.target import TARGET_FILE
 from tests.unit.databases.world import LAB, World
 from tests.unit.interruption import Killed, burn_points
+from tests.unit.operation_runner import planned
 
 from .existing import place, put_database, write_rows
 
@@ -199,10 +200,12 @@ def test_database_that_is_worked_on_is_left_to_the_next_call(world: World, shelf
 
 def test_plan_changes_nothing(world: World, shelf: Path) -> None:
     put_database(world)
+    assert planned(world.runner, lambda: schedules(world).put("demo", every_hour(shelf)))
+    assert schedules(world).get("demo") is None
     schedules(world).put("demo", every_hour(shelf))
     before = world.inventory()
-    (planned,) = schedules(world).plan_all()
-    assert planned.taken is not None
+    (due,) = schedules(world).plan_all()
+    assert due.taken is not None
     assert (world.inventory(), shelf.exists()) == (before, False)
 
 

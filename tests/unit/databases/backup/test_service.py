@@ -15,6 +15,7 @@ from grampus.state.locks import hold_lock
 from grampus.volumes.model import CloneSource
 from tests.unit.databases.world import LAB, World
 from tests.unit.interruption import Killed, burn_points
+from tests.unit.operation_runner import planned
 
 from .existing import place, put_database, write_rows
 
@@ -227,8 +228,9 @@ def test_nothing_there_says_where_to_look(world: World, shelf: Path) -> None:
 def test_plan_changes_nothing(world: World, shelf: Path) -> None:
     put_database(world)
     before = world.inventory()
-    plan = backups(world).plan_create("demo", place(shelf))
-    assert "full" in backups(world).describe(plan)[0]
+    plan = planned(world.runner, lambda: backups(world).create("demo", place(shelf)))
+    assert plan[0].startswith("It will be full: ")
+    assert plan[1].startswith("Take the snapshot ")
     assert (world.inventory(), shelf.exists()) == (before, False)
     assert kept(world, shelf).keys.ids() == []
 
@@ -313,6 +315,6 @@ def test_target_that_has_gone_does_not_hold_up_the_database(world: World, shelf:
         path.unlink() if path.is_file() else path.rmdir()
     shelf.rmdir()
     assert world.service().converge() == [
-        "The backup of the database demo had been cut off; it is now undone."
+        "The backup of the database demo was interrupted; it is now undone."
     ]
     assert snapshots(world) == []

@@ -18,6 +18,7 @@ from tests.unit.databases.fake_accounts import accounts_of
 from tests.unit.databases.fakes import FakeFile
 from tests.unit.databases.world import LAB, World, prepared
 from tests.unit.interruption import stopped_runs
+from tests.unit.operation_runner import planned
 
 ROWS = PurePosixPath("data/rows")
 
@@ -266,9 +267,9 @@ def test_a_copy_whose_passwords_cannot_be_changed_is_undone(world: World) -> Non
 def test_a_plan_can_be_read_before_it_is_carried_out(world: World) -> None:
     world.create()
     before = world.inventory()
-    lines = clones(world).describe(clones(world).plan(CloneRequest("demo", "copy")))
+    lines = planned(world.runner, lambda: clones(world).clone(CloneRequest("demo", "copy")))
     assert "Take a snapshot of demo" in lines
-    assert clones(world).describe_flatten("demo") != []
+    assert planned(world.runner, lambda: clones(world).flatten("demo")) != []
     assert world.inventory() == before
 
 
@@ -283,6 +284,6 @@ def test_killed_at_any_point_a_clone_is_undone(tmp_path: Path, snapshot: str | N
     act = partial(clone, snapshot=snapshot)
     for point, world in stopped_runs(prepared(tmp_path, prepare), act, more_than=10):
         (said,) = world.service().converge()
-        assert "clone copy had been cut off; it is now undone" in said
+        assert "clone copy was interrupted; it is now undone" in said
         assert world.inventory() == before, f"killed at {point}"
         assert [s.name for s in world.volumes.snapshots("demo")] == ["yesterday"]

@@ -24,6 +24,7 @@ from grampus.state.stored import records_of_lab
 from tests.unit.databases.fake_volumes import FakeVolumes
 from tests.unit.databases.world import LAB, World, prepared
 from tests.unit.interruption import stopped_runs
+from tests.unit.operation_runner import planned
 
 
 class CopyingVolumes(FakeVolumes):
@@ -76,7 +77,9 @@ def test_a_creation_ends_before_its_volume_is_flattened(world: CopyingWorld) -> 
     assert not is_flat(world)
     assert world.service().show("demo").status == "running"
     assert world.service().get("demo").flatten_due
-    assert due(world).describe() == ["Copy what the volume of demo shares with others"]
+    plan = planned(world.runner, lambda: carry_out(world))
+    assert plan == ["Copy what the volume of demo shares with others"]
+    assert not is_flat(world)
     assert carry_out(world) == [CarriedFlatten("demo", is_flat=True)]
     assert is_flat(world)
     assert not world.service().get("demo").flatten_due
@@ -106,6 +109,8 @@ def test_asked_for_by_name_it_is_due_no_more(world: CopyingWorld) -> None:
 def test_one_that_stands_alone_already_is_due_no_more(world: CopyingWorld) -> None:
     create(world)
     world.volumes.ensure_flattened("demo")
+    assert planned(world.runner, lambda: carry_out(world)) == []
+    assert world.service().get("demo").flatten_due
     assert carry_out(world) == [CarriedFlatten("demo", is_flat=True)]
     assert not world.service().get("demo").flatten_due
 
@@ -113,7 +118,7 @@ def test_one_that_stands_alone_already_is_due_no_more(world: CopyingWorld) -> No
 def test_the_stopped_and_the_busy_wait(world: CopyingWorld) -> None:
     create(world)
     world.service().stop("demo")
-    assert due(world).describe() == []
+    assert planned(world.runner, lambda: carry_out(world)) == []
     (waiting,) = carry_out(world)
     assert "stopped" in (waiting.waits or "")
     world.service().start("demo")

@@ -15,6 +15,7 @@ from grampus.hosts.port import HostUnreachableError
 from tests.unit.databases.stopped_case import certificates, trash, write_rows
 from tests.unit.databases.world import LAB
 from tests.unit.interruption import Killed
+from tests.unit.operation_runner import planned
 
 from .failover_world import FailoverWorld
 
@@ -130,7 +131,12 @@ def test_it_does_not_go_where_its_old_server_still_runs(world: FailoverWorld) ->
     world.lose("h1")
     world.failovers().fail_over("demo")
     world.find_again("h1")
+    before = world.inventory()
+    assert planned(world.runner, lambda: world.moves().move("demo", "h1"))
+    assert world.inventory() == before
     world.lose("h2")
+    assert planned(world.runner, lambda: world.failovers().fail_over("demo", to="h1"))
+    assert {left.spec.host for left in world.service().operations.records.all_left()} == {"h1"}
     world.failovers().fail_over("demo", to="h1")
     assert world.hosts["h1"].daemons["mysqld-demo"].state == "running"
     assert world.volumes.takeovers.left == {("h2", "demo")}
@@ -209,13 +215,13 @@ def test_loss_of_a_log_must_be_accepted(world: FailoverWorld) -> None:
 def test_it_needs_another_host_that_can_be_reached(world: FailoverWorld) -> None:
     world.lose()
     with pytest.raises(UsageError):
-        world.failovers().plan("demo", to="h1")
+        world.failovers().fail_over("demo", to="h1")
     world.lose("h2")
     with pytest.raises(HostUnreachableError):
-        world.failovers().plan("demo", to="h2")
+        world.failovers().fail_over("demo", to="h2")
     world.lose("h3")
     with pytest.raises(RefusedError) as caught:
-        world.failovers().plan("demo")
+        world.failovers().fail_over("demo")
     assert caught.value.code == "no-host"
 
 
@@ -223,7 +229,9 @@ def test_host_that_cannot_serve_it_is_passed_over(world: FailoverWorld) -> None:
     world.volumes.images["demo"].record = world.volumes.get("demo")
     world.volumes.hosts_without_volumed.add("h2")
     world.lose()
-    assert world.failovers().plan("demo").changed.host == "h3"
+    lines = planned(world.runner, lambda: world.failovers().fail_over("demo"))
+    assert any(line.startswith("Attach the volume to h3") for line in lines)
+    assert world.failovers().fail_over("demo").record.spec.host == "h3"
 
 
 def test_fence_that_is_not_confirmed_leaves_everything_as_it_was(world: FailoverWorld) -> None:
@@ -273,6 +281,9 @@ def test_operations_that_the_lost_host_cut_off_are_settled_on_the_new_one(
     world.lose()
     world.service().converge()
     assert [op.kind for op in world.journal.unfinished(LAB)] == ["db.restart"]
+    before = world.inventory()
+    assert planned(world.runner, lambda: world.failovers().fail_over("demo"))
+    assert (world.inventory(), world.volumes.takeovers.hurried) == (before, [])
     world.failovers().fail_over("demo")
     assert world.journal.unfinished(LAB) == []
     view = world.service().show("demo")
@@ -339,6 +350,11 @@ def test_one_that_failed_over_is_deleted_while_its_former_host_is_away(
 
 def test_stop_of_a_lost_host_is_noted_and_done_when_it_is_back(world: FailoverWorld) -> None:
     world.lose()
+    plan = planned(world.runner, lambda: world.service().stop("demo"))
+    assert (plan, world.service().get("demo").desired) == (
+        ["Note that demo shall not run"],
+        "running",
+    )
     world.service().stop("demo")
     assert world.service().get("demo").desired == "stopped"
     world.find_again()
@@ -351,7 +367,7 @@ def test_errors_name_the_way_out(world: FailoverWorld) -> None:
     world.lose()
     for refused in (
         lambda: world.service().start("demo"),
-        lambda: world.moves().plan_move("demo", "h2"),
+        lambda: world.moves().move("demo", "h2"),
     ):
         with pytest.raises(HostUnreachableError) as caught:
             refused()

@@ -10,6 +10,7 @@ import pytest
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.databases.live.migrating import DatabaseMigrations
 from tests.unit.interruption import Killed, stopped_runs
+from tests.unit.operation_runner import planned
 
 from .live_world import LiveWorld
 
@@ -31,16 +32,16 @@ def _pool(world: LiveWorld) -> str:
 
 
 def test_a_database_moves_while_it_runs(world: LiveWorld) -> None:
-    order = _migrations(world).plan("demo", "archive")
-    assert order is not None
-    assert _migrations(world).describe("demo", order) == [
+    before = world.inventory()
+    assert planned(world.runner, lambda: _migrations(world).migrate("demo", "archive")) == [
         "Move 'demo' to 'archive'",
         "Record the pool of 'demo'",
         "Note it on the image",
     ]
+    assert (world.inventory(), _pool(world)) == (before, "databases")
     assert _migrations(world).migrate("demo", "archive").spec.pool == "archive"
     assert world.service().show("demo").status == "running"
-    assert _migrations(world).plan("demo", "archive") is None
+    assert planned(world.runner, lambda: _migrations(world).migrate("demo", "archive")) == []
     assert _migrations(world).migrate("demo", "archive").spec.pool == "archive"
 
 
@@ -60,7 +61,8 @@ def test_one_that_stops_half_way_is_noted_where_it_is_and_can_go_back(world: Liv
     with pytest.raises(GrampusError, match="copy failed"):
         _migrations(world).migrate("demo", "archive")
     assert (_pool(world), world.volumes.get("demo").spec.pool) == ("archive", "archive")
-    assert _migrations(world).describe_abort("demo")[0] == "Go back to 'databases'"
+    plan = planned(world.runner, lambda: _migrations(world).abort("demo"))
+    assert (plan[0], _pool(world)) == ("Go back to 'databases'", "archive")
     _migrations(world).abort("demo")
     assert (_pool(world), world.volumes.get("demo").spec.pool) == ("databases", "databases")
 

@@ -129,14 +129,14 @@ def test_where_it_is_already_nothing_happens(world: LiveWorld) -> None:
 def test_where_it_cannot_go(world: LiveWorld) -> None:
     before = world.inventory()
     with pytest.raises(NotFoundError):
-        world.moves().plan_move("demo", "h9")
+        world.moves().move("demo", "h9")
     world.hosts["h2"].files[MEMINFO] = FakeFile("MemTotal:       262144 kB\n")
     with pytest.raises(RefusedError) as caught:
-        world.moves().plan_move("demo", "h2")
+        world.moves().move("demo", "h2")
     assert caught.value.code == "too-big"
     world.hosts["h2"].up = False
     with pytest.raises(HostUnreachableError):
-        world.moves().plan_move("demo", "h2")
+        world.moves().move("demo", "h2")
     world.hosts["h2"].up = True
     assert world.inventory() == before
 
@@ -144,4 +144,4 @@ def test_where_it_cannot_go(world: LiveWorld) -> None:
 def test_planned_switch_needs_the_host_that_it_is_on(world: LiveWorld) -> None:
     world.hosts["h1"].up = False
     with pytest.raises(HostUnreachableError):
-        world.moves().plan_move("demo", "h2")
+        world.moves().move("demo", "h2")

@@ -11,6 +11,7 @@ from grampus.databases.names.trash import DatabaseTrash
 from grampus.databases.users.users import DatabaseUsers
 from grampus.state.locks import hold_lock
 from tests.unit.databases.world import ADDRESSES, LAB, World
+from tests.unit.operation_runner import planned
 
 
 def trash(world: World) -> DatabaseTrash:
@@ -60,6 +61,21 @@ def test_one_that_was_stopped_comes_back_stopped(world: World) -> None:
     world.service().stop("demo")
     trash(world).trash("demo")
     assert trash(world).restore("demo").desired == "stopped"
+
+
+def test_plans_are_told_and_change_nothing(world: World) -> None:
+    world.create()
+    before = world.inventory()
+    assert planned(world.runner, lambda: trash(world).trash("demo"))
+    assert world.inventory() == before
+    trash(world).trash("demo")
+    before = world.inventory()
+    back = planned(world.runner, lambda: trash(world).restore("demo", name="again", host="h2"))
+    assert (back[0], back[-1]) == ("Record again", "Note its version"), "it is started, too"
+    orders = trash(world).plan_purge("demo")
+    assert planned(world.runner, lambda: trash(world).purge_all(orders * 2))
+    assert planned(world.runner, lambda: trash(world).purge_all([])) == []
+    assert world.inventory() == before
 
 
 def test_another_name_and_address_when_its_own_are_taken(world: World) -> None:

@@ -32,6 +32,7 @@ from grampus.volumes.model import Attachment, Migration, VolumeRecord, VolumeSpe
 from grampus.volumes.records import VolumeRecords
 from grampus.volumes.trash import TrashedVolume
 from tests.unit.clock import FakeClock
+from tests.unit.operation_runner import make_runner
 
 from .cluster import NotedCluster, NotedImage
 
@@ -142,7 +143,10 @@ class Grampus:
         clock = FakeClock()
         rebuild = StateRebuild(
             *(self.store, LAB, CephCluster(self.cluster), self.credentials),
-            *(self.journal, RbdMigrations(CephCluster(self.cluster), clock)),
+            *(
+                make_runner(LAB, self.store, self.journal, clock),
+                RbdMigrations(CephCluster(self.cluster), clock),
+            ),
         )
         rebuilt = rebuild.plan()
         rebuild.apply(rebuilt)

@@ -25,6 +25,7 @@ from grampus.state.operations import OperationJournal, Step
 from grampus.state.store import Store
 from grampus.state.stored import StoredRecord, records_of_lab
 from tests.unit.clock import FakeClock
+from tests.unit.operation_runner import make_runner
 
 from .test_rebuilding import LAB, Grampus, database, volume
 
@@ -70,9 +71,10 @@ class Kept(Grampus):
 
     def rebuilding(self) -> StateRebuild:
         cluster = CephCluster(self.cluster)
+        runner = make_runner(LAB, self.store, self.journal, FakeClock())
         return StateRebuild(
             *(self.store, LAB, cluster, self.credentials),
-            *(self.journal, RbdMigrations(cluster, FakeClock())),
+            *(runner, RbdMigrations(cluster, FakeClock())),
         )
 
     def command(self) -> Reconciled | None:

@@ -19,6 +19,7 @@ from grampus.databases.names.trash import DatabaseTrash
 from grampus.databases.snapshots.snapshots import DatabaseSnapshots
 from grampus.databases.users.rotation import DatabaseRotation
 from grampus.databases.users.users import DatabaseUsers
+from tests.unit.operation_runner import planned
 
 from .replica_world import ReplicaWorld
 
@@ -114,6 +115,8 @@ def without_endpoint(world: ReplicaWorld) -> dict[str, list[str]]:
 
 def test_removed_nothing_is_left(world: ReplicaWorld) -> None:
     before = world.inventory()
+    assert planned(world.runner, lambda: world.add(copies=1))
+    assert (world.inventory(), world.copies.pools) == (before, {"databases"})
     world.add(copies=1)
     assert world.copies.pools == {"databases", "databases-1"}
     assert world.volumes.images["demo-r1"].record.spec.pool == "databases-1"
@@ -181,7 +184,7 @@ def test_an_unknown_replica_gets_a_suggestion(world: ReplicaWorld) -> None:
         world.replicas().plan_remove("demo-r11")
     assert caught.value.remedy == "Did you mean 'demo-r1'?"
     with pytest.raises(RefusedError) as refused:
-        world.replicas().plan_promote("demo")
+        world.replicas().promote("demo")
     assert refused.value.code == "no-replica"
 
 
@@ -314,7 +317,7 @@ def test_it_is_promoted_when_its_primary_is_gone(world: ReplicaWorld) -> None:
     assert world.done("demo-r1") == 4
     world.hosts["h1"].up = False
     with pytest.raises(RefusedError) as caught:
-        world.replicas().plan_promote("demo-r1", wait=True)
+        world.replicas().promote("demo-r1", wait=True)
     assert caught.value.code == "not-replicating"
     world.replicas().promote("demo-r1")
     world.commit("demo-r1")
@@ -361,6 +364,8 @@ def test_a_renewal_that_cannot_end_does_not_hold_up_the_removal(world: ReplicaWo
         world.replicas().renew("demo-r1")
     assert world.service().operations.unfinished("demo-r1")
     assert host.daemons.get(daemon) is None or host.daemons[daemon].state == "stopped"
+    assert planned(world.runner, lambda: world.replicas().remove("demo-r1"))
+    assert world.service().operations.unfinished("demo-r1")
     world.replicas().remove("demo-r1")
     after = without_endpoint(world)
     assert after == {key: before[key] for key in after}
@@ -433,5 +438,5 @@ def test_who_looks_soon_gives_up_and_who_changes_something_is_patient(world: Rep
     assert "demo-r1 is no-answer" in caught.value.problem
     world.servers["h2"].waited_s.clear()
     with pytest.raises(RefusedError):
-        world.replicas().plan_promote("demo-r1", wait=True)
+        world.replicas().promote("demo-r1", wait=True)
     assert world.servers["h2"].waited_s == [STATEMENT_TIMEOUT_S]

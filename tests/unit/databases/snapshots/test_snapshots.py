@@ -10,14 +10,14 @@ import pytest
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError, UsageError
 from grampus.databases.snapshots.decide_retention import SnapshotSchedule
 from grampus.databases.snapshots.snapshot_schedules import Rest, SnapshotSchedules
-from grampus.databases.snapshots.snapshot_steps import TAKE_SNAPSHOT
-from grampus.databases.snapshots.snapshots import DatabaseSnapshots, rollback_type
+from grampus.databases.snapshots.snapshots import DatabaseSnapshots
 from grampus.hosts.port import HostUnreachableError
 from grampus.state.locks import hold_lock
 from grampus.volumes.model import CloneSource
 from tests.unit.databases.fakes import FakeFile
 from tests.unit.databases.world import LAB, World, prepared
 from tests.unit.interruption import Killed, stopped_runs
+from tests.unit.operation_runner import planned
 
 ROWS = PurePosixPath("data/rows")
 HOURLY = SnapshotSchedule(every_s=3600, keep=2)
@@ -243,7 +243,7 @@ def test_a_snapshot_cut_off_is_not_taken_later(world: World) -> None:
     with pytest.raises(Killed):
         _snapshots(world).create("demo", "before")
     assert world.service().converge() == [
-        "The snapshot of the database demo had been cut off; it is now undone."
+        "The snapshot of the database demo was interrupted; it is now undone."
     ]
     assert _snapshots(world).measured("demo").snapshots == ()
 
@@ -363,11 +363,11 @@ def test_a_look_changes_nothing(world: World) -> None:
 
 def test_plans_are_told(world: World) -> None:
     _snapped(world)
-    snapshots = _snapshots(world)
-    order = snapshots.plan_create("demo", "next")
-    assert snapshots.describe(TAKE_SNAPSHOT, order) == ["Take the snapshot 'next' of demo"]
-    plan = snapshots.plan_rollback("demo", "before", with_safety=True)
-    lines = snapshots.describe(rollback_type(plan), plan)
+    snapshots, before = _snapshots(world), world.inventory()
+    taken = planned(world.runner, lambda: snapshots.create("demo", "next"))
+    assert taken == ["Take the snapshot 'next' of demo"]
+    lines = planned(world.runner, lambda: snapshots.rollback("demo", "before", with_safety=True))
+    assert world.inventory() == before
     assert lines[2] == "Take the snapshot 'before-rollback-20260101-000000', to come back to"
     assert lines[3] == "Roll the volume back to the snapshot 'before'"
     assert lines[-1] == "Wait until it answers"

@@ -20,6 +20,7 @@ from tests.unit.databases.live.live_world import LiveWorld
 from tests.unit.databases.replicas.replica_world import ReplicaWorld
 from tests.unit.databases.world import LAB, World, prepared
 from tests.unit.interruption import stopped_runs
+from tests.unit.operation_runner import planned
 
 ENDS = datetime(2035, 12, 30, tzinfo=UTC)
 TLS_NAMES = {"ca.pem", "client-cert.pem", "client-key.pem", "server-cert.pem", "server-key.pem"}
@@ -105,6 +106,16 @@ def test_one_after_the_other_and_none_before_its_time(made: World) -> None:
     before = given(made)
     rotation(made).rotate("demo")
     assert given(made).startswith(before)
+
+
+def test_plans_are_told_and_change_nothing(made: World) -> None:
+    before = made.inventory()
+    assert planned(made.runner, lambda: rotation(made).rotate("demo"))
+    assert made.inventory() == before
+    rotation(made).rotate("demo")
+    before = made.inventory()
+    assert planned(made.runner, lambda: rotation(made).retire("demo"))
+    assert made.inventory() == before
 
 
 def test_a_stopped_database_shows_it_when_it_starts(made: World) -> None:

@@ -12,6 +12,7 @@ from grampus.databases.upgrades.upgrading import DatabaseUpgrades, Upgraded
 from tests.unit.databases.fakes import OLD_IMAGE, OPENED_BY, FakeFile, FakeImages
 from tests.unit.databases.world import World, prepared
 from tests.unit.interruption import Killed, stopped_runs
+from tests.unit.operation_runner import planned
 
 ROWS = PurePosixPath("data/rows")
 SNAPSHOT = "before-upgrade-20260101-000000"
@@ -102,7 +103,7 @@ def test_a_newer_build_of_the_same_series_is_an_upgrade_too(world: World) -> Non
 def test_what_is_refused_changes_nothing(world: World) -> None:
     old(world)
     with pytest.raises(NotFoundError):
-        upgrades(world).plan("dem", None)
+        upgrades(world).upgrade("dem", None)
     upgrade(world)
     before = state(world)
     with pytest.raises(RefusedError) as caught:
@@ -114,9 +115,7 @@ def test_what_is_refused_changes_nothing(world: World) -> None:
 def test_a_plan_can_be_read_before_it_is_carried_out(world: World) -> None:
     old(world)
     before = state(world)
-    order = upgrades(world).plan("demo", None)
-    assert order is not None
-    lines = upgrades(world).describe(order)
+    lines = planned(world.runner, lambda: upgrades(world).upgrade("demo", None))
     assert f"Take the snapshot '{SNAPSHOT}', to come back to" in lines
     assert "Upgrade its tables to mysql 9.7, unreachable" in lines
     assert state(world) == before
@@ -144,7 +143,7 @@ def test_killed_at_any_point_it_is_finished(tmp_path: Path, prepare: object) -> 
     whole.close()
     for point, world in stopped_runs(prepared(tmp_path, prepare), upgrade, more_than=20):
         (said,) = world.service().converge()
-        assert "upgrade of the database demo had been cut off; it is now finished" in said
+        assert "upgrade of the database demo was interrupted; it is now finished" in said
         assert state(world) == after, f"killed at {point}"
 
 

@@ -5,11 +5,12 @@ import pytest
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError, UsageError
 from grampus.databases.model import FlavourName
 from grampus.databases.users.decide_role_grants import parse_grant
-from grampus.databases.users.role_steps import ADD_ROLE, GRANT_ROLE
+from grampus.databases.users.role_steps import GRANT_ROLE, RoleOrder
 from grampus.databases.users.roles import DatabaseRoles
 from grampus.databases.users.users import DatabaseUsers
 from tests.unit.databases.fake_roles import FakeRoles, roles_of
 from tests.unit.databases.world import World, database_events
+from tests.unit.operation_runner import planned
 
 GRANTS = [parse_grant("read ON shop")]
 FLAVOURS = pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
@@ -197,20 +198,21 @@ def test_a_user_that_has_gone_in_sql_meanwhile_leaves_nothing_undone(world: Worl
     with_user(world)
     roles(world).add("demo", "desk", GRANTS)
     operations = world.service().operations
-    planned = roles(world).plan_grant("demo", "desk", "reports", at_login=True)
-    assert planned is not None
+    order = RoleOrder(database="demo", role="desk", user="reports", at_login=True)
     run_sql(world, "DROP USER IF EXISTS 'reports'@'%';")
     with pytest.raises(GrampusError, match="refused a statement"):
-        operations.run(GRANT_ROLE, planned)
+        operations.run(GRANT_ROLE, order)
     assert operations.unfinished("demo") == []
 
 
 def test_a_plan_says_what_would_be_done_and_does_nothing(world: World) -> None:
     with_user(world)
-    service = roles(world)
-    said = service.describe(ADD_ROLE, service.plan_add("demo", "desk", GRANTS))
+    service, before = roles(world), world.inventory()
+    said = planned(world.runner, lambda: service.add("demo", "desk", GRANTS))
     assert said == ["Make the role desk, which may SELECT, SHOW VIEW ON shop.*"]
+    assert planned(world.runner, lambda: service.revoke("demo", "write", "reports")) == []
     assert "desk" not in str(known(world).shown())
+    assert world.inventory() == before
 
 
 def test_events_say_which_role_and_whose(world: World) -> None:

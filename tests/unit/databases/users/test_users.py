@@ -9,7 +9,8 @@ from grampus.databases.names.naming import DatabaseNames
 from grampus.databases.users.rotation import DatabaseRotation
 from grampus.databases.users.users import DatabaseUsers
 from tests.unit.databases.fake_accounts import accounts_of
-from tests.unit.databases.world import World
+from tests.unit.databases.world import LAB, World
+from tests.unit.operation_runner import planned
 
 
 def users(world: World) -> DatabaseUsers:
@@ -56,6 +57,27 @@ def test_a_user_that_is_not_there_gets_a_suggestion(world: World) -> None:
     with pytest.raises(NotFoundError) as error:
         users(world).remove("demo", "reprots")
     assert "'reports'" in error.value.remedy
+
+
+def test_plans_are_told_and_change_nothing(world: World) -> None:
+    world.create()
+    users(world).add("demo", "reports", "read")
+    operations, service, before = world.service().operations, users(world), world.inventory()
+    plans = [
+        planned(world.runner, change)
+        for change in (
+            lambda: service.add("demo", "desk", "read"),
+            lambda: service.remove("demo", "reports"),
+            lambda: service.change_password("demo", "reports", keeps_former=True),
+            lambda: service.discard_former("demo", "reports"),
+            lambda: DatabaseRotation(operations).rotate("demo", keeps_former=True),
+            lambda: DatabaseRotation(operations).discard_former("demo"),
+            lambda: DatabaseNames(operations).label("demo", ["team=web"]),
+            lambda: DatabaseNames(operations).rename("demo", "store"),
+        )
+    ]
+    assert all(plans)
+    assert (world.inventory(), world.journal.unfinished(LAB)) == (before, [])
 
 
 def test_a_removed_user_leaves_nothing(world: World) -> None:

@@ -21,6 +21,7 @@ from tests.unit.databases.backup.existing import place, write_rows
 from tests.unit.databases.backup.test_restore_tests import answer
 from tests.unit.databases.stopped_case import verification
 from tests.unit.databases.world import World
+from tests.unit.operation_runner import planned
 
 
 @pytest.fixture
@@ -100,13 +101,9 @@ def test_one_that_cannot_be_tried_loses_nothing_else(world: World, shelf: Path) 
 
 def test_a_plan_restores_nothing(world: World, shelf: Path) -> None:
     manifest = take(world, shelf)
-    steps = verification(world).describe(
-        "demo",
-        scrub=False,
-        tables=False,
-        repair=False,
-        restore=newest(world).plan("demo", None),
-    )
+    before = world.inventory()
+    steps = planned(world.runner, lambda: verify(world))
+    assert world.inventory() == before
     assert manifest.id in steps[0]
     assert steps[-1] == "Keep the result with demo"
     assert [view.record.spec.name for view in world.service().list()] == ["demo"]

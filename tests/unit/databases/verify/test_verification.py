@@ -20,9 +20,11 @@ from grampus.databases.verify.table_checks import TableChecks, check_tables
 from grampus.databases.verify.verification import DatabaseVerification
 from grampus.databases.verify.verify_steps import VERIFY, VerifiedOrder
 from grampus.hosts.port import CommandResult
+from grampus.operations.runner import OperationRunner
 from grampus.state.locks import hold_lock
 from grampus.volumes.decide_scrub import ScrubReport
 from grampus.volumes.model import VolumeRecord
+from tests.unit.operation_runner import planned
 
 from ..client_words import with_statement
 from ..world import World, database_events
@@ -42,14 +44,14 @@ TABLES = [("mysql", "user"), ("shop", "orders"), ("shop", "zones")]
 class FakeScrubs:
     """A cluster with some damage, which a repair puts right."""
 
-    def __init__(self) -> None:
+    def __init__(self, runner: OperationRunner | None = None) -> None:
+        self._runner = runner
         self.damaged: tuple[DamagedObject, ...] = ()
         self.scrubbed: list[tuple[str, bool]] = []
 
-    def describe(self, volume: VolumeRecord, *, repair: bool) -> list[str]:
-        return [f"Deep-scrub {volume.spec.image}"]
-
     def scrub(self, volume: VolumeRecord, *, repair: bool) -> ScrubReport:
+        if self._runner is not None:
+            self._runner.propose(lambda: [f"Deep-scrub {volume.spec.image}"])
         self.scrubbed.append((volume.spec.name, repair))
         report = ScrubReport(groups=4, objects=9, damaged=self.damaged)
         if not repair or not self.damaged:
@@ -323,11 +325,11 @@ def test_tables_are_checked_in_place_when_asked_for(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = watch_checks(world, monkeypatch)
-    steps = verification(world).describe(
-        "demo", scrub=False, tables=True, repair=False, in_place=True
-    )
+    options = {"scrub": False, "tables": True, "repair": False, "in_place": True}
+    steps = planned(world.runner, lambda: verification(world).verify("demo", **options))
     assert steps[0] == "Check 3 tables of demo in its own server"
-    verification(world).verify("demo", scrub=False, tables=True, repair=False, in_place=True)
+    assert asked == []
+    verification(world).verify("demo", **options)
     assert asked == ["mysqld-demo"] * 3
 
 
@@ -337,9 +339,10 @@ def test_tables_are_checked_in_place_where_no_clone_can_be_made(
     for other in ("second", "third"):  # that is all that this world has addresses for
         world.create(other)
     asked = watch_checks(world, monkeypatch)
-    (step, _) = verification(world).describe("demo", scrub=False, tables=True, repair=False)
+    options = {"scrub": False, "tables": True, "repair": False}
+    (step, _) = planned(world.runner, lambda: verification(world).verify("demo", **options))
     assert step.startswith("Check 3 tables of demo in its own server: All 3 addresses")
-    verified = verification(world).verify("demo", scrub=False, tables=True, repair=False)
+    verified = verification(world).verify("demo", **options)
     assert verified.is_sound
     assert asked == ["mysqld-demo"] * 3
 
@@ -391,8 +394,12 @@ def test_a_wrong_name_gets_a_suggestion(world: World) -> None:
 
 
 def test_a_plan_changes_nothing(world: World) -> None:
-    scrubs = FakeScrubs()
-    steps = verification(world, scrubs).describe("demo", scrub=True, tables=True, repair=False)
+    scrubs, before = FakeScrubs(world.runner), world.inventory()
+    checks = verification(world, scrubs)
+    steps = planned(
+        world.runner, lambda: checks.verify("demo", scrub=True, tables=True, repair=False)
+    )
+    assert world.inventory() == before
     assert steps == [
         "Deep-scrub demo.1/db-demo",
         f"Clone demo as it is now into {CLONE}",

@@ -1,9 +1,24 @@
-"""Limits of this machine's kernel that daemons of a lab share."""
+"""What all hosts on one machine share: its shared memory, and limits of its kernel."""
 
 from __future__ import annotations
 
 import contextlib
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+
+# Privileged daemons see the host's own /dev, and what is mounted below it.
+SHARED_MEMORY = PurePosixPath("/dev/shm")  # noqa: S108 - what we put there is 0600 and ours alone
+
+
+def shared_memory_name(tag: str, name: str) -> str:
+    """The name of a file there; `tag` is that of home and lab, whose hosts may be one machine."""
+    return f"grampus-{tag}-{name}"
+
+
+def ensure_shared_memory_clear(tag: str, directory: Path = Path(SHARED_MEMORY)) -> None:
+    """Remove what commands that were cut off have left on this machine under that tag."""
+    for path in directory.glob(shared_memory_name(tag, "*")):
+        path.unlink(missing_ok=True)
+
 
 AIO_LIMIT_FILE = Path("/proc/sys/fs/aio-max-nr")
 # Requests that all processes may have announced (io_setup(2)). An OSD announces thousands, a mysqld

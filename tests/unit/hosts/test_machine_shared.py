@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from grampus.hosts.shared_memory import ensure_shared_memory_clear, shared_memory_name
+from grampus.hosts.machine_shared import ensure_shared_memory_clear, shared_memory_name
 
 
 def test_what_a_lab_left_is_removed_and_nothing_of_others(tmp_path: Path) -> None:

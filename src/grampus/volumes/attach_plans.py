@@ -1,0 +1,43 @@
+"""What attaching and detaching a volume would do, one line a step, for dry runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from grampus.hosts.port import Fleet, Host
+from grampus.volumes.model import DriverName, VolumeRecord
+from grampus.volumes.places import mount_path
+
+
+def attach_titles(
+    record: VolumeRecord, host: Host, drivers: Sequence[DriverName], *, is_unapplied: bool
+) -> list[str]:
+    """Of an attach to `host` through the first of the drivers that serves it there."""
+    spec, steps = record.spec, fenced_titles(record)
+    if record.attachment is not None:
+        steps.append(f"Keep the attachment to {record.host} if it is alive, else clear it away")
+    if is_unapplied:
+        steps.append("Apply what its journal holds")
+    steps.append(f"Map {spec.pool}/{spec.image} on {host.name} through {' or '.join(drivers)}")
+    if not record.is_formatted:
+        steps.append(f"Make an {spec.filesystem} file system")
+    return [*steps, f"Mount it at {mount_path(host, spec.name)}"]
+
+
+def detach_titles(record: VolumeRecord, fleet: Fleet) -> list[str]:
+    """Of a detach from wherever it is attached."""
+    spec, steps = record.spec, fenced_titles(record)
+    if record.host is None:
+        return steps
+    steps.append(f"Unmount {mount_path(fleet.host(record.host), spec.name)}")
+    if spec.write_path != "direct":
+        steps.append("Apply what its journal holds")
+    return [*steps, f"Unmap {spec.pool}/{spec.image} from {record.host}"]
+
+
+def fenced_titles(record: VolumeRecord) -> list[str]:
+    """Of clearing away what fences left."""
+    return [
+        f"Clear away what the fence left on {left.host}, if it can be reached"
+        for left in record.fenced
+    ]
