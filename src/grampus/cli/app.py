@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,6 +26,7 @@ EXIT_FAILED = GrampusError.exit_code
 INTERRUPTED = 130
 DEBUG_VARIABLE = "GRAMPUS_DEBUG"
 _BACKGROUND = "in_background"
+_log = logging.getLogger("grampus.cli")
 
 
 @dataclass
@@ -32,6 +34,8 @@ class _Running:
     """One for the process, not one for each thread: `serve` works in many."""
 
     command: str = ""
+    is_verbose: bool = False
+    logs_as: str | None = None  # the command that the log was configured for
 
 
 _running = _Running()
@@ -40,6 +44,21 @@ _running = _Running()
 def running_command() -> str:
     """The words of the command that runs, such as `db backup create`; empty: none does."""
     return _running.command
+
+
+def set_verbose(verbose: bool) -> None:
+    """Whether what is logged is shown, too."""
+    _running.is_verbose = verbose
+
+
+def ensure_log() -> None:
+    """From here on, what happens is logged under GRAMPUS_HOME."""
+    if _running.logs_as != _running.command:
+        _running.logs_as = _running.command
+        # Commands that do nothing to be logged go without its modules.
+        context = {"pid": os.getpid(), "command": _running.command}
+        log_file = import_module("grampus.state.log_file")
+        log_file.configure_log(context, verbose=_running.is_verbose)
 
 
 def make_noun(
@@ -138,8 +157,19 @@ def errors_shown(output_format: OutputFormat) -> Iterator[None]:
         if os.environ.get(DEBUG_VARIABLE):
             raise
         explained = explain_error(error)
+        _log_failure(explained)
         make_output(output_format).error(explained)
         raise typer.Exit(explained.exit_code) from None
+
+
+def _log_failure(error: GrampusError) -> None:
+    """Here ends every error that nobody further in could do anything about."""
+    ensure_log()
+    fields = {"code": error.code, "problem": error.problem, "exit_code": error.exit_code}
+    if error.exit_code == GrampusError.exit_code:
+        _log.error("command.failed", extra=fields)
+    else:
+        _log.info("command.refused", extra=fields)
 
 
 def explain_error(error: Exception) -> GrampusError:

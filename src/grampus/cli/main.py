@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from grampus.cli.app import DEBUG_VARIABLE
+from grampus.cli.app import DEBUG_VARIABLE, set_verbose
 from grampus.cli.nouns import app
 
 
@@ -24,6 +24,10 @@ def _show_version(wanted: bool) -> None:
 def start(
     debug: Annotated[
         bool, typer.Option("--debug", metavar="", help="Show a traceback when something fails.")
+    ] = False,
+    verbose: Annotated[
+        bool,
+        typer.Option("--verbose", metavar="", help="Show on stderr what is logged, as it happens."),
     ] = False,
     show_version: Annotated[
         bool,
@@ -41,6 +45,7 @@ def start(
     os.umask(0o022)
     if debug:
         os.environ[DEBUG_VARIABLE] = "1"
+    set_verbose(verbose)
 
 
 def main() -> None:

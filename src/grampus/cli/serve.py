@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import logging
+import os
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 
-from grampus.cli.app import EXIT_FAILED, command
+from grampus.cli.app import EXIT_FAILED, command, ensure_log
 from grampus.cli.composition.lab import KeptFleet
 from grampus.cli.composition.names import warning_history
 from grampus.cli.composition.session import Session
@@ -28,6 +31,11 @@ from grampus.databases.controller.loop import Controller
 from grampus.state.locks import hold_lock
 
 _CONTROLLER = "controller"  # as the job of what is told of the controller itself
+# Levels of the log, and of journald (sd-daemon(3)).
+_LEVELS = {"warning": logging.WARNING, "failed": logging.ERROR}
+_PRIORITIES = {"warning": 4, "failed": 3}
+_INFO_PRIORITY = 6
+_log = logging.getLogger("grampus.controller")
 _PATIENCE_S = 1.0  # commands that look whether one runs hold its lock for a moment
 
 
@@ -46,6 +54,7 @@ def serve(
     """
     session = Session(lab)
     session.require_lab()
+    ensure_log()
     fleet = KeptFleet()
     clock, printer = SystemClock(), EventPrinter(output_format, SystemClock())
     jobs = due_jobs(lambda: _sharing(lab, fleet), once=once)
@@ -85,10 +94,24 @@ class EventPrinter:
         self._is_json = output_format is OutputFormat.JSON
         self._clock = clock
         self._lock = threading.Lock()
+        self._is_journald = is_journald(os.environ.get("JOURNAL_STREAM", ""), sys.stdout)
 
     def tell(self, job: str, event: ControllerEvent) -> None:
         """One line."""
+        _log.log(
+            _LEVELS.get(event.level, logging.INFO),
+            "controller.event",
+            extra={
+                "job": job,
+                "database": event.database,
+                "kind": event.kind,
+                "outcome": event.level,
+                "text": event.text,
+            },
+        )
         line = self._as_json(job, event) if self._is_json else self._as_text(event)
+        if self._is_journald:
+            line = f"<{_PRIORITIES.get(event.level, _INFO_PRIORITY)}>{line}"
         with self._lock:
             typer.echo(line)
 
@@ -110,6 +133,18 @@ class EventPrinter:
     def _as_text(self, event: ControllerEvent) -> str:
         said = f"{event.text} {event.remedy}".rstrip()
         return f"{self._clock.now():%Y-%m-%d %H:%M:%S}  {event.level:<9}  {said}"
+
+
+def is_journald(stream: str, output: TextIO) -> bool:
+    """Whether journald reads `output`: it then takes a priority from each line.
+
+    `stream` is `$JOURNAL_STREAM` (systemd.exec(5)).
+    """
+    try:
+        seen = os.fstat(output.fileno())
+    except OSError:  # it has no descriptor
+        return False
+    return stream == f"{seen.st_dev}:{seen.st_ino}"
 
 
 @contextmanager

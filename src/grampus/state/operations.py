@@ -10,6 +10,7 @@ reverse: an undo is right whether its step ran wholly, partly or not at all).
 from __future__ import annotations
 
 import json
+import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -49,6 +50,7 @@ _MARK = (
 _DETAIL = "UPDATE operations SET detail = ? WHERE id = ?"
 # How often what a step does is written down: others look at it, and each time costs a write.
 DETAIL_EVERY_S = 1.0
+_log = logging.getLogger("grampus.operations")
 
 
 @dataclass(frozen=True)
@@ -169,8 +171,10 @@ class OperationJournal:
         if number is None:
             raise GrampusError("The operation journal gave no number to a new operation.")
         self._begun |= {(f"{lab}/{kind}", name) for name in (subject, takes) if name}
+        operation = Operation(number, kind, lab, subject, spec, "running", "", "", now, identity)
+        _log.info("operation.begun", extra=_fields(operation))
         failpoint(f"{kind}/begun")
-        return Operation(number, kind, lab, subject, spec, "running", "", "", now, identity)
+        return operation
 
     def unfinished(self, lab: str, *, kind_prefix: str = "") -> list[Operation]:
         """Operations of `lab` that neither ended nor were undone, oldest first."""
@@ -220,6 +224,7 @@ class OperationJournal:
                     self._mark(operation, "running", step)
                     return
                 progress.phase(step.title)
+                _log.info("operation.step", extra=_fields(operation, step))
                 undo_on_failure = undo_on_failure and step.name != no_way_back
                 self._mark(operation, "running", step)
                 failpoint(f"{operation.kind}/{step.name}/before")
@@ -227,8 +232,11 @@ class OperationJournal:
                     step.apply()
                 failpoint(f"{operation.kind}/{step.name}/after")
             self._mark(operation, "done")
+            _log.info("operation.done", extra=_fields(operation))
         except (Exception, KeyboardInterrupt) as error:
             _name_subject(error, operation.subject, title)
+            failed = _fields(operation) | {"title": title, "error": _sentence(error)}
+            _log.warning("operation.failed", extra=failed | {"is_undone": undo_on_failure})
             if self._room is not None:  # to undo it, and to record that, takes room
                 self._room.release_if_full()
             if undo_on_failure:
@@ -246,15 +254,18 @@ class OperationJournal:
             if step.undo is None:
                 continue
             progress.phase(f"Undo: {step.title}")
+            _log.info("operation.undo", extra=_fields(operation, step))
             self._mark(operation, "undoing", step, error)
             failpoint(f"{operation.kind}/{step.name}/undo")
             with _within_operation(operation):
                 step.undo()
         self._mark(operation, "undone", error=error)
+        _log.warning("operation.undone", extra=_fields(operation) | {"error": error})
 
     def close_unapplied(self, operation: Operation, why: str) -> None:
         """Mark an operation as undone whose subject is known to be gone altogether."""
         self._mark(operation, "undone", error=why)
+        _log.warning("operation.closed", extra=_fields(operation) | {"error": why})
 
     def detail(self, text: str) -> None:
         """Write down what the step that this thread is in does, or what it waits for."""
@@ -279,6 +290,17 @@ class OperationJournal:
         with self._store.transaction() as connection:
             values = (status, name, title, error, self._process, now, operation.id)
             connection.execute(_MARK, values)
+
+
+def _fields(operation: Operation, step: Step | None = None) -> dict[str, object]:
+    """Of a line in the log; never the document, which is nobody's business there."""
+    fields: dict[str, object] = {
+        "operation": operation.id,
+        "kind": operation.kind,
+        "lab": operation.lab,
+        "subject": operation.subject,
+    }
+    return fields if step is None else fields | {"step": step.name, "title": step.title}
 
 
 def is_within_operation() -> bool:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
+import os
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -12,7 +15,7 @@ from typer.testing import CliRunner
 
 from grampus.cli.main import app
 from grampus.cli.output import OutputFormat
-from grampus.cli.serve import EventPrinter
+from grampus.cli.serve import EventPrinter, is_journald
 from grampus.cli.serve_backups import BinlogWatch, Look
 from grampus.cli.serve_certificates import warn_of_expiry
 from grampus.cli.serve_flattening import flatten_due
@@ -239,3 +242,12 @@ def test_what_cannot_be_settled_is_no_success_each_time() -> None:
         ("settled", "done", "The resize of 'x' is now finished."),
         ("unsettled", "failed", cannot),
     ]
+
+
+def test_journald_is_known_by_the_stream_that_it_names(tmp_path: Path) -> None:
+    with (tmp_path / "stream").open("w") as stream:
+        seen = os.fstat(stream.fileno())
+        assert is_journald(f"{seen.st_dev}:{seen.st_ino}", stream)
+        assert not is_journald("", stream)
+        assert not is_journald("1:1", io.StringIO())
+        assert not is_journald(f"{seen.st_dev}:{seen.st_ino + 1}", stream)

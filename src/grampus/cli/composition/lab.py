@@ -10,7 +10,7 @@ from pathlib import Path
 
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.state_note import StateWatch
-from grampus.cli.app import confirm, running_command
+from grampus.cli.app import confirm, ensure_log, running_command
 from grampus.cli.progress_bar import PlainProgress, TerminalProgress, make_progress
 from grampus.core.clock import SystemClock
 from grampus.core.names import require_name
@@ -146,6 +146,7 @@ class LabSession:
     def journal(self) -> OperationJournal:
         """The same one for as long as the state is open: it knows what this command began."""
         if self._journal is None:
+            ensure_log()
             self._journal = OperationJournal(
                 self.store,
                 self.clock,
