@@ -15,6 +15,21 @@ help: ## Show the tasks
 demo: ## A Ceph cluster, a MySQL on it, measured against this machine's own disk
 	@scripts/demo.sh
 
+# Where `grampus` is found by name; the checkout stays where it is.
+PREFIX ?= /usr/local
+
+.PHONY: install
+install: ## Link grampus into PREFIX/bin (default /usr/local)
+	@scripts/setup.sh runtime
+	@mkdir -p "$(DESTDIR)$(PREFIX)/bin"
+	@ln -sfn "$(CURDIR)/grampus" "$(DESTDIR)$(PREFIX)/bin/grampus"
+	@echo "$(DESTDIR)$(PREFIX)/bin/grampus leads to this checkout."
+
+.PHONY: uninstall
+uninstall: ## Remove that link
+	@if [ "$$(readlink "$(DESTDIR)$(PREFIX)/bin/grampus")" = "$(CURDIR)/grampus" ]; then \
+		rm "$(DESTDIR)$(PREFIX)/bin/grampus"; fi
+
 .PHONY: setup
 setup: ## Make the checkout ready for development
 	@scripts/setup.sh dev
