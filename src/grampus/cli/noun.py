@@ -23,7 +23,15 @@ class Noun(typer.Typer):
     the words that were added with it, verbs first.
     """
 
-    def __init__(self, name: str, help_text: str, modules: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        help_text: str,
+        modules: Mapping[str, str] | None = None,
+        *,
+        completes: bool = False,
+    ) -> None:
+        """`completes`: it has options that print and install completion for shells."""
         super().__init__(
             name=name,
             cls=_group_of(self),
@@ -34,7 +42,7 @@ class Noun(typer.Typer):
             pretty_exceptions_enable=False,
             help=help_text,
             no_args_is_help=True,
-            add_completion=False,
+            add_completion=completes,
             rich_markup_mode="rich",
             context_settings={"help_option_names": ["--help", "-h"]},
         )

@@ -19,4 +19,5 @@ app = Noun(
         "operation": "grampus.cli.operation",
         "state": "grampus.cli.state",
     },
+    completes=True,
 )
