@@ -35,7 +35,11 @@ def test_fio_opens_an_image_and_tells_its_latencies(lab: CommandLine, tmp_path: 
     assert sorted(cells) == ["fio-rbd-mix-70-30", "fio-rbd-randread", "rbd-randread"]
     for name, cell in cells.items():
         assert cell["operations_per_s"]["mean"] > 0, name
-        # rbd bench counts, and times nothing.
-        assert (cell["latency"]["average_us"] is None) == (name == "rbd-randread"), name
+        latency = cell["latency"]
+        if latency is None:  # on a busy machine one of two clients may begin much later
+            assert any("latencies are left out" in note for note in cell["notes"]), name
+        else:
+            # rbd bench counts, and times nothing.
+            assert (latency["average_us"] is None) == (name == "rbd-randread"), name
     # Nothing of it is left.
     assert lab.json("volume", "list") == volumes
