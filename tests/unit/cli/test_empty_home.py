@@ -158,9 +158,9 @@ def test_lab_that_cannot_be_is_not_begun(home: Path, line: str, sentence: str) -
     assert sentence in result.stderr
     listed = CliRunner().invoke(app, ["lab", "list", "--format", "json"])
     assert json.loads(listed.stdout) == {"labs": []}
-    # State, locks and a reserve of room alone: no image, no lab, no run.
+    # State, locks, a reserve of room and the log alone: no image, no lab, no run.
     left = {path.name.partition("-")[0] for path in home.iterdir()}
-    assert left <= {"locks", "state.db", ".reserve"}
+    assert left <= {"locks", "log", "state.db", ".reserve"}
 
 
 def test_damaged_state_is_two_sentences_and_stays_as_it_is(home: Path) -> None:
@@ -172,7 +172,7 @@ def test_damaged_state_is_two_sentences_and_stays_as_it_is(home: Path) -> None:
         assert "cannot be used: file is not a database" in result.stderr
         assert len(result.stderr.splitlines()) == 2
     assert (home / "state.db").read_text().startswith("this is no database")
-    assert [path.name for path in home.iterdir()] == ["state.db"]
+    assert sorted(path.name for path in home.iterdir()) == ["log", "state.db"]
 
 
 @pytest.mark.parametrize("root", ["/dev/null/grampus", "/proc/none-such"])
