@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.system.command_line import CommandLine
 
 SUITE = """
@@ -25,6 +27,8 @@ scales:
 """
 
 
+# Beside other work one of two clients may begin so late that a cell leaves its latencies out.
+@pytest.mark.alone
 def test_fio_opens_an_image_and_tells_its_latencies(lab: CommandLine, tmp_path: Path) -> None:
     file = tmp_path / "my-images.yaml"
     file.write_text(SUITE)
@@ -35,11 +39,7 @@ def test_fio_opens_an_image_and_tells_its_latencies(lab: CommandLine, tmp_path: 
     assert sorted(cells) == ["fio-rbd-mix-70-30", "fio-rbd-randread", "rbd-randread"]
     for name, cell in cells.items():
         assert cell["operations_per_s"]["mean"] > 0, name
-        latency = cell["latency"]
-        if latency is None:  # on a busy machine one of two clients may begin much later
-            assert any("latencies are left out" in note for note in cell["notes"]), name
-        else:
-            # rbd bench counts, and times nothing.
-            assert (latency["average_us"] is None) == (name == "rbd-randread"), name
+        # rbd bench counts, and times nothing.
+        assert (cell["latency"]["average_us"] is None) == (name == "rbd-randread"), name
     # Nothing of it is left.
     assert lab.json("volume", "list") == volumes
