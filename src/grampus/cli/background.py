@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import subprocess
@@ -16,7 +17,6 @@ from grampus.cli.composition.lab import BACKGROUND_VARIABLE, LabSession
 from grampus.cli.output import OutputFormat, make_output
 from grampus.core.errors import UsageError
 from grampus.operations.watching import OperationView, OperationWatch
-from grampus.state.history import OperationHistory
 
 OPTION = "--async"
 _SHOW_PASSWORD = "--show-password"  # noqa: S105 - the name of an option
@@ -55,7 +55,8 @@ def start(words: Sequence[str], lab: str, output_format: OutputFormat) -> None:
             view = _wait_for_begin(session, process, token)
         except KeyboardInterrupt:
             process.terminate()
-            process.wait(END_S)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(END_S)  # it undoes what it had begun, which may take longer
             raise
     if view is None:
         sys.stdout.write(log.read_text(encoding="utf-8", errors="replace"))
@@ -73,7 +74,7 @@ def _wait_for_begin(
     session: LabSession, process: subprocess.Popen[bytes], token: str
 ) -> OperationView | None:
     """The operation; None: the command ended without one."""
-    watch = OperationWatch(OperationHistory(session.store, session.lab_name), session.clock)
+    watch = OperationWatch(session.store, session.lab_name, session.clock)
     while True:
         ended = process.poll() is not None
         view = watch.find_of(token)

@@ -15,7 +15,6 @@ from grampus.cli.output import OutputFormat, make_output
 from grampus.core.errors import UsageError
 from grampus.core.intervals import parse_timeout_s
 from grampus.operations.watching import AT_WORK, OperationView, OperationWatch
-from grampus.state.history import OperationHistory
 
 operation_app = make_noun("operation", "Operations: at work, interrupted, ended.", under=app)
 NumberArgument = Annotated[int, typer.Argument(metavar="ID", help="The operation's number.")]
@@ -36,9 +35,7 @@ def operation_list(
     """Operations that are at work or were interrupted, and the last that ended; oldest first."""
     if last < 0:
         raise UsageError(f"{last} is no number of operations.", "Write 0 or more.")
-    session = LabSession(lab)
-    session.require_lab()
-    watch = _watch(session)
+    watch = _watch(LabSession(lab))
     views = {view.operation.id: view for view in (*watch.last(last), *watch.unfinished())}
     ordered = [views[number] for number in sorted(views)]
     make_output(output_format).table(
@@ -117,7 +114,8 @@ def operation_document(view: OperationView) -> dict[str, Any]:
 
 
 def _watch(session: LabSession) -> OperationWatch:
-    return OperationWatch(OperationHistory(session.store, session.lab_name), session.clock)
+    session.require_lab()
+    return OperationWatch(session.store, session.lab_name, session.clock)
 
 
 def _row(view: OperationView) -> list[str]:

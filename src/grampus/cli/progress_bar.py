@@ -19,6 +19,8 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
+from grampus.core.errors import Planned
+
 
 class _Reporting:
     """What a step does is also written down, for `grampus operation show`."""
@@ -58,7 +60,7 @@ class TerminalProgress(_Reporting):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.close(failed=error is not None)
+        self.close(failed=error is not None and not isinstance(error, Planned))
 
     def phase(self, name: str) -> None:
         self._finish(failed=False)

@@ -15,6 +15,7 @@ from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.core.processes import OperationProcess, parse_process
 from grampus.core.progress import Progress
 from grampus.state.history import JournaledOperation, OperationHistory
+from grampus.state.store import Store
 
 # `undoing`: it failed or was cancelled, and its steps are being undone.
 OperationState = Literal["running", "undoing", "interrupted", "done", "undone"]
@@ -66,8 +67,8 @@ def classify_state(operation: JournaledOperation, *, is_alive: bool) -> Operatio
 class OperationWatch:
     """The operations of one lab or cluster, whoever is at them."""
 
-    def __init__(self, history: OperationHistory, clock: Clock) -> None:
-        self._history = history
+    def __init__(self, store: Store, lab: str, clock: Clock) -> None:
+        self._history = OperationHistory(store, lab)
         self._clock = clock
 
     def unfinished(self) -> list[OperationView]:

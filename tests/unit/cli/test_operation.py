@@ -69,6 +69,14 @@ def test_one_is_shown_with_its_command(store: Store) -> None:
     assert "no operation 7" in missing.output
 
 
+@pytest.mark.parametrize("verb", ["list", "show", "wait", "cancel"])
+def test_a_wrong_lab_gets_a_suggestion(store: Store, verb: str) -> None:
+    words = [] if verb == "list" else ["1"]
+    missing = run(verb, *words, "--lab", "tets")
+    assert missing.exit_code == 3
+    assert f"Did you mean '{LAB}'?" in missing.output
+
+
 def test_a_wait_fails_unless_the_operation_was_done(store: Store) -> None:
     assert run("wait", "1").exit_code == 1
     timed_out = run("wait", "2", "--timeout", "1s")

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from grampus.cli.progress_bar import PlainProgress, TerminalProgress, make_progress
+from grampus.core.errors import Planned
 
 Captured = pytest.CaptureFixture[str]
 
@@ -60,10 +61,13 @@ class FakeTerminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize(("fails", "mark"), [(False, "✓"), (True, "✗")])
+@pytest.mark.parametrize(
+    ("error", "mark"), [(None, "✓"), (RuntimeError("broken"), "✗"), (Planned([]), "✓")]
+)
 def test_on_a_terminal_finished_phases_stay(
-    monkeypatch: pytest.MonkeyPatch, fails: bool, mark: str
+    monkeypatch: pytest.MonkeyPatch, error: BaseException | None, mark: str
 ) -> None:
+    """A dry run that ends with its plan has not failed."""
     terminal = FakeTerminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")
@@ -78,11 +82,11 @@ def test_on_a_terminal_finished_phases_stay(
             progress.note("A [note].")
             progress.phase("Last")
             progress.detail("on")
-            if fails:
-                raise RuntimeError("broken")
+            if error is not None:
+                raise error
 
-    if fails:
-        with pytest.raises(RuntimeError):
+    if error is not None:
+        with pytest.raises(type(error)):
             work()
     else:
         work()
@@ -90,7 +94,7 @@ def test_on_a_terminal_finished_phases_stay(
     for text in ("First [red]x", "A [note].", "✓", f"{mark}"):
         assert text in shown
     assert shown.index("First") < shown.rindex("Last")
-    assert shown.count("✗") == int(fails)
+    assert shown.count("✗") == int(mark == "✗")
 
 
 def test_closing_twice_does_nothing() -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -16,6 +16,7 @@ from grampus.core.processes import (
     observe_own_process,
     parse_process,
 )
+from tests.unit.waiting_process import waiting_process
 
 NOBODY = 2**32 - 1
 
@@ -40,16 +41,7 @@ def test_somebody_runs_this() -> None:
 
 @pytest.fixture
 def child() -> Iterator[subprocess.Popen[bytes]]:
-    """A process that waits, and tells with its exit code that it was asked to end."""
-    waiting = "import signal, sys; signal.signal(15, lambda *_: sys.exit(7)); print(flush=True)"
-    program = [sys.executable, "-c", f"{waiting}; signal.pause()"]
-    process = subprocess.Popen(program, stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    process.stdout.readline()
-    yield process
-    process.kill()
-    process.wait()
-    process.stdout.close()
+    yield from waiting_process()
 
 
 def test_a_process_is_alive_until_it_ends(child: subprocess.Popen[bytes]) -> None:
@@ -60,7 +52,7 @@ def test_a_process_is_alive_until_it_ends(child: subprocess.Popen[bytes]) -> Non
     process = replace(own, pid=child.pid, started=started)
     assert process.is_alive()
     assert process.request_end()
-    assert child.wait(30) == 7
+    assert child.wait(30) == -signal.SIGTERM
     assert not process.is_alive()
     assert not process.request_end()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -15,10 +14,11 @@ from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.core.processes import OperationProcess, find_start, observe_own_process
 from grampus.core.progress import SilentProgress
 from grampus.operations.watching import OperationState, OperationWatch, classify_state
-from grampus.state.history import JournaledOperation, OperationHistory
+from grampus.state.history import JournaledOperation
 from grampus.state.operations import OperationJournal, OperationStatus, Step
 from grampus.state.store import Store
 from tests.unit.clock import FakeClock
+from tests.unit.waiting_process import waiting_process
 
 LAB = "t"
 
@@ -30,14 +30,7 @@ def store() -> Store:
 
 @pytest.fixture
 def child() -> Iterator[subprocess.Popen[bytes]]:
-    program = [sys.executable, "-c", "import signal; print(flush=True); signal.pause()"]
-    process = subprocess.Popen(program, stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    process.stdout.readline()
-    yield process
-    process.kill()
-    process.wait()
-    process.stdout.close()
+    yield from waiting_process()
 
 
 def own(command: str = "db stop", token: str = "") -> OperationProcess:
@@ -57,7 +50,7 @@ def journal(
 
 
 def watch(store: Store, clock: FakeClock | None = None) -> OperationWatch:
-    return OperationWatch(OperationHistory(store, LAB), clock or FakeClock())
+    return OperationWatch(store, LAB, clock or FakeClock())
 
 
 @pytest.mark.parametrize(
