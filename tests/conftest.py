@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Generator, Iterator
@@ -10,9 +11,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.system.command_line import CommandLine
+from tests.system.command_line import CHECKOUT, TEST_HOME, CommandLine
 from tests.system.exclusive_tests import LOCKS_VARIABLE, lock_of_test
 from tests.system.exerciser import build_exerciser
+from tests.system.logged_events import LoggedEvents, select_unexpected
 
 # Started in the background of a shell, we ignore Ctrl-C, and so would every process that a test
 # starts and interrupts.
@@ -31,6 +33,18 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         return (yield)
     with lock_of_test(Path(locks), alone=item.get_closest_marker("alone") is not None):
         return (yield)
+
+
+@pytest.fixture(autouse=True)
+def nothing_unexpected_is_logged(request: pytest.FixtureRequest) -> Iterator[None]:
+    """By the commands of a test with a lab; those of other tests have homes of their own."""
+    logged = LoggedEvents(TEST_HOME)
+    yield
+    marks = request.node.iter_markers("logs")
+    unexpected = select_unexpected(logged.read(), {name for mark in marks for name in mark.args})
+    if unexpected:
+        with (CHECKOUT / "build" / "unexpected.jsonl").open("a") as file:
+            file.write(json.dumps({"test": request.node.nodeid, "events": unexpected}) + "\n")
 
 
 def make_lab(name: str, *options: str) -> Iterator[CommandLine]:

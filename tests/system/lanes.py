@@ -194,6 +194,11 @@ def decide_code(codes: Sequence[int]) -> int:
     return PASSED if set(codes) == {PASSED} else max(map(abs, codes))
 
 
+def select_failures(log: str) -> list[str]:
+    """The lines of pytest's summary that name a test which did not pass. Pure."""
+    return [line for line in log.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+
+
 def must_stop(codes: Sequence[int | None]) -> bool:
     """Whether a lane ended that could not go on; None has not ended. Pure."""
     return any(code not in (None, PASSED, FAILED) for code in codes)
@@ -231,7 +236,11 @@ def run(lanes: Sequence[Lane], arguments: Sequence[str], build: Path = BUILD) ->
             if must_stop([one.process.poll() for one in running]):
                 for one in running:
                     one.interrupt()
-        return decide_code([one.finish() for one in running])
+        code = decide_code([one.finish() for one in running])
+        for one in running:  # last, and together: where the output of both begins is far above
+            for line in select_failures(one.log.read_text(errors="replace")):
+                one.show(line)
+        return code
 
 
 if __name__ == "__main__":

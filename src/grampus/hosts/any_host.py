@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
 from grampus.core.streams import ByteReader, ByteWriter
-from grampus.hosts.port import CommandResult, Fleet, Host, HostUnreachableError
+from grampus.hosts.port import COMMAND_TIMEOUT_S, CommandResult, Fleet, Host, HostUnreachableError
 
 
 class AnyReachableHost:
@@ -20,7 +20,7 @@ class AnyReachableHost:
         argv: Sequence[str],
         *,
         stdin: str | None = None,
-        timeout_s: float = 60.0,
+        timeout_s: float = COMMAND_TIMEOUT_S,
         check: bool = True,
     ) -> CommandResult:
         """As `Host.run`. Raises HostUnreachableError when no host can be reached."""

@@ -207,7 +207,6 @@ class Containers:
         argv = [*_DIES_WITH_US, *self._runc_argv("run", "--detach", "--bundle", str(bundle))]
         result = run_command(
             ["sh", "-c", script, "sh", str(log), *argv, self._id(name)],
-            timeout_s=60,
             check=False,
         )
         if result.returncode != 0:
@@ -226,7 +225,6 @@ class Containers:
         result = run_command(
             self._runc_argv("update", "--resources", "-", self._id(name)),
             stdin=json.dumps(render_new_limits(limits)),
-            timeout_s=60,
             check=False,
             where=self._hostname,
         )
@@ -377,6 +375,4 @@ class Containers:
         return ["runc", "--root", str(self._runc_root), *arguments]
 
     def _runc(self, *arguments: str, check: bool = True) -> CommandResult:
-        return run_command(
-            self._runc_argv(*arguments), timeout_s=60, check=check, where=self._hostname
-        )
+        return run_command(self._runc_argv(*arguments), check=check, where=self._hostname)

@@ -28,6 +28,7 @@ from grampus.hosts.containers import HOST_CONTAINER, Containers, observe_block_d
 from grampus.hosts.loop_devices import ensure_no_loop_devices_below
 from grampus.hosts.mounts import ensure_shared_bind, ensure_unmounted_below, mounts_below
 from grampus.hosts.port import (
+    COMMAND_TIMEOUT_S,
     Bind,
     BlockLimit,
     CommandResult,
@@ -167,7 +168,7 @@ class LabHost:
             self._clear,
             what=f"the mounts of {self.name} to go",
             remedy=f"`fuser -vm {self._place.directory}` shows who uses them.",
-            timeout_s=20,
+            timeout_s=60,
         )
 
     def _clear(self) -> bool:
@@ -191,7 +192,7 @@ class LabHost:
         argv: Sequence[str],
         *,
         stdin: str | None = None,
-        timeout_s: float = 60.0,
+        timeout_s: float = COMMAND_TIMEOUT_S,
         check: bool = True,
         daemon: str | None = None,
     ) -> CommandResult:
@@ -292,7 +293,7 @@ class LabHost:
     def ensure_address(self, address: str) -> None:
         self._ip("address", "replace", f"{address}/{self._place.prefix_length}")
         # This machine may still hold the address at another host's MAC.
-        run_command(["ip", "neighbour", "flush", "to", address], timeout_s=10, check=False)
+        run_command(["ip", "neighbour", "flush", "to", address], check=False)
         # So may the other hosts.
         shown = json.loads(self._ip("-json", "link", "show"))
         bridge = Path(f"/sys/class/net/{self._place.link}/master").resolve().name
@@ -317,7 +318,7 @@ class LabHost:
         argv = ["ip", "-netns", self._place.network_namespace, *arguments]
         if not subject_only:
             argv += ["dev", HOST_INTERFACE]
-        return run_command(argv, timeout_s=10, where=self.name).stdout
+        return run_command(argv, where=self.name).stdout
 
     def _stop_daemons(self, *, kill: bool) -> None:
         names = [status.name for status in self.observe_daemons() if status.state == "running"]

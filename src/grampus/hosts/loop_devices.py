@@ -295,6 +295,6 @@ def is_detached(returncode: int, stderr: str) -> bool:
 
 def _detach(loop: AttachedLoop) -> None:
     argv = ["losetup", "--detach", loop.device]
-    result = run_command(argv, timeout_s=30, check=False)
+    result = run_command(argv, check=False)
     if not is_detached(result.returncode, result.stderr):
-        run_command(argv, timeout_s=30)  # once more, so that it raises its own error
+        run_command(argv)  # once more, so that it raises its own error

@@ -77,9 +77,7 @@ def observe_mounted_source(host: Host, path: PurePosixPath) -> str | None:
 def ensure_unmounted_below(directory: Path, *, lazy: bool = False) -> None:
     """Unmount everything at or below `directory`, newest first."""
     for mount in mounts_below(directory):
-        run_command(
-            ["umount", *(["--lazy"] if lazy else []), mount.target], timeout_s=60, check=not lazy
-        )
+        run_command(["umount", *(["--lazy"] if lazy else []), mount.target], check=not lazy)
 
 
 def ensure_shared_bind(directory: Path) -> None:
@@ -89,10 +87,10 @@ def ensure_shared_bind(directory: Path) -> None:
     if existing and existing[0].is_shared:
         return  # made anew, it would lose the peers that already bind it
     if not existing:
-        run_command(["mount", "--bind", str(directory), str(directory)], timeout_s=30)
+        run_command(["mount", "--bind", str(directory), str(directory)])
     # Private first: a bind of a shared parent would join that parent's peers.
-    run_command(["mount", "--make-private", str(directory)], timeout_s=30)
-    run_command(["mount", "--make-shared", str(directory)], timeout_s=30)
+    run_command(["mount", "--make-private", str(directory)])
+    run_command(["mount", "--make-shared", str(directory)])
 
 
 def ensure_overlay(lower: Path, upper: Path, work: Path, merged: Path) -> None:
@@ -102,4 +100,4 @@ def ensure_overlay(lower: Path, upper: Path, work: Path, merged: Path) -> None:
     for directory in (upper, work, merged):
         directory.mkdir(parents=True, exist_ok=True)
     options = f"lowerdir={lower},upperdir={upper},workdir={work}"
-    run_command(["mount", "-t", "overlay", "overlay", "-o", options, str(merged)], timeout_s=30)
+    run_command(["mount", "-t", "overlay", "overlay", "-o", options, str(merged)])

@@ -18,6 +18,9 @@ from grampus.core.errors import GrampusError
 from grampus.core.streams import ByteReader, ByteWriter
 
 DaemonState = Literal["running", "stopped", "absent"]
+# A command on a host takes milliseconds. On a disk that stalls, a rename has taken over a minute:
+# that is waited out. What may take longer, or should be given up sooner, says so.
+COMMAND_TIMEOUT_S = 300.0
 # Such as `snap` of `rbd snap create`; a path or a value says nothing.
 _VERB = re.compile(r"[a-z][a-z-]*", re.ASCII)
 
@@ -229,7 +232,7 @@ class Host(Protocol):
         argv: Sequence[str],
         *,
         stdin: str | None = None,
-        timeout_s: float = 60.0,
+        timeout_s: float = COMMAND_TIMEOUT_S,
         check: bool = True,
         daemon: str | None = None,
     ) -> CommandResult:

@@ -23,7 +23,12 @@ from typing import IO
 
 from grampus.core.errors import GrampusError
 from grampus.core.streams import ByteReader, ByteWriter
-from grampus.hosts.port import CommandFailedError, CommandResult, describe_command
+from grampus.hosts.port import (
+    COMMAND_TIMEOUT_S,
+    CommandFailedError,
+    CommandResult,
+    describe_command,
+)
 
 # After TERM a command gets this long to tidy up before KILL.
 TERM_GRACE_S = 5.0
@@ -62,7 +67,7 @@ def run_command(
     argv: Sequence[str],
     *,
     stdin: str | None = None,
-    timeout_s: float,
+    timeout_s: float = COMMAND_TIMEOUT_S,
     check: bool = True,
     where: str = "this machine",
     env: Mapping[str, str] | None = None,

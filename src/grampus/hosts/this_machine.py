@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from grampus.core.errors import RefusedError, not_found
 from grampus.core.streams import ByteReader, ByteWriter
 from grampus.hosts.port import (
+    COMMAND_TIMEOUT_S,
     CommandResult,
     DaemonSpec,
     DaemonStatus,
@@ -51,7 +52,7 @@ class ThisMachine:
         argv: Sequence[str],
         *,
         stdin: str | None = None,
-        timeout_s: float = 60.0,
+        timeout_s: float = COMMAND_TIMEOUT_S,
         check: bool = True,
         daemon: str | None = None,
     ) -> CommandResult:

@@ -18,7 +18,6 @@ from grampus.hosts.port import Bind, Host
 JOURNAL_BYTES = 1 * GIB
 # An inode holds an object's attributes too. Source: Ceph's default of `osd mkfs options xfs`.
 _INODE_BYTES = 2048
-MAKE_TIMEOUT_S = 300.0
 # Data are written back by the OSD itself, from the first write on, and no more of it waits than a
 # disk's queue holds. Ceph would leave up to 500 writes to its sync every 5 s and let 5,000 wait,
 # which the kernel carries out outside of the OSD's control group where that is of version 1: past
@@ -51,7 +50,7 @@ def make_filestore(
     directory = filestore_directory(host, osd_id)
     ensure_filestore_unmounted(host, osd_id)
     inodes = ("-i", f"size={_INODE_BYTES}")
-    host.run(["mkfs.xfs", "-q", "-f", "-K", *inodes, device], timeout_s=MAKE_TIMEOUT_S)
+    host.run(["mkfs.xfs", "-q", "-f", "-K", *inodes, device])
     ensure_filestore_mounted(host, osd_id, device, journal_device=journal_device)
     host.write_file(directory / "keyring", keyring, mode=0o600)
     host.run(
@@ -63,7 +62,6 @@ def make_filestore(
             *("--journal-zero-on-create", "true"),
             *("--osd-uuid", uuid),
         ],
-        timeout_s=MAKE_TIMEOUT_S,
     )
 
 

@@ -194,7 +194,7 @@ def _ensure_namespace(spec: LabSpec, host: str) -> None:
 
 def _rule(spec: LabSpec, host: str, verb: str, arguments: Sequence[str]) -> bool:
     argv = ["ip", "-netns", spec.host_namespace(host), "rule", verb, *arguments]
-    return run_command(argv, timeout_s=15, check=verb == "add").returncode == 0
+    return run_command(argv, check=verb == "add").returncode == 0
 
 
 def _tidy_namespaces_directory() -> None:
@@ -204,7 +204,7 @@ def _tidy_namespaces_directory() -> None:
         if any(NAMESPACES.iterdir()):
             return
         if is_mounted(NAMESPACES):
-            run_command(["umount", str(NAMESPACES)], timeout_s=10)
+            run_command(["umount", str(NAMESPACES)])
         NAMESPACES.rmdir()
     _NAMESPACES_MADE.unlink()
 
@@ -214,7 +214,7 @@ def _link_exists(name: str) -> bool:
 
 
 def _ip(*arguments: str) -> str:
-    return run_command(["ip", *arguments], timeout_s=15).stdout
+    return run_command(["ip", *arguments]).stdout
 
 
 NETWORKS_LOCK = "grampus-lab-networks"

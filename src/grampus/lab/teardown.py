@@ -51,7 +51,7 @@ class LabTeardown:
         ensure_no_loop_devices(
             reference_prefix=f"grampus/{self._spec.tag}/", directory=self._directory
         )
-        wait_until(self._clock, self._is_unmounted, what="the lab's mounts to go", timeout_s=20)
+        wait_until(self._clock, self._is_unmounted, what="the lab's mounts to go", timeout_s=60)
 
     def remove_containers(self) -> None:
         """Remove runc's state of the lab, its control groups, and its files in shared memory."""
@@ -60,7 +60,6 @@ class LabTeardown:
             for directory in sorted(runc_root.iterdir()):
                 run_command(
                     ["runc", "--root", str(runc_root), "delete", "--force", directory.name],
-                    timeout_s=30,
                     check=False,
                 )
         Cgroups(self._spec.cgroup_path).ensure_absent(self._clock)

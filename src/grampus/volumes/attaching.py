@@ -175,7 +175,7 @@ class Attacher:
         path = mount_path(target, name)
         target.run(["mkdir", "-p", str(path)])
         argv = ["mount", "-t", "xfs", "-o", MOUNT_OPTIONS, mapped.device, str(path)]
-        target.run(argv, timeout_s=120)
+        target.run(argv)
         if not is_new:
             self._grow_filesystem(record, target)  # the image may have grown while it was detached
         attachment = Attachment(
@@ -360,13 +360,13 @@ class Attacher:
         limit_bytes = record.spec.filesystem_bytes
         part = [] if limit_bytes is None else ["-d", f"size={limit_bytes}"]
         options = [*part, *filesystem_options(record.spec.encryption)]
-        host.run(["mkfs.xfs", "-q", "-f", "-K", *options, device], timeout_s=300)
+        host.run(["mkfs.xfs", "-q", "-f", "-K", *options, device])
         return self._put(record.model_copy(update={"is_formatted": True}))
 
     def _grow_filesystem(self, record: VolumeRecord, host: Host) -> None:
         if record.spec.filesystem_bytes is None:
             argv = ["xfs_growfs", "-d", str(mount_path(host, record.spec.name))]
-            host.run(argv, timeout_s=120)
+            host.run(argv)
 
     def clear(
         self, record: VolumeRecord, host: Host, drivers: list[Driver], leaves_journal: bool = False
@@ -376,7 +376,7 @@ class Attacher:
         for driver in drivers:
             driver.ensure_answering(host, request)  # unmounting writes and waits
         if observe_mounted_source(host, path) is not None:
-            host.run(["umount", str(path)], timeout_s=300)
+            host.run(["umount", str(path)])
         # Never `rm -r`: were it still a mount point, the volume's own files would go.
         host.run(["rmdir", str(path)], check=False)
         for driver in drivers:

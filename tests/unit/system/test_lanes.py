@@ -15,6 +15,7 @@ from tests.system.lanes import (
     Lane,
     decide_code,
     must_stop,
+    select_failures,
     share_images,
 )
 
@@ -45,6 +46,12 @@ def test_homes_differ_and_their_paths_are_equally_long() -> None:
 )
 def test_all_passed_or_none_did(codes: list[int], expected: int) -> None:
     assert decide_code(codes) == expected
+
+
+def test_each_test_that_did_not_pass_is_named_at_the_end() -> None:
+    summary = ["FAILED tests/a.py::b - AssertionError", "ERROR tests/c.py::d - OSError"]
+    log = "\n".join(["tests/a.py::b FAILED [ 1%]", "== summary ==", *summary, "== 2 failed =="])
+    assert select_failures(log) == summary
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,6 @@ from grampus.hosts.mounts import observe_mounted_source
 from grampus.hosts.port import Host
 from grampus.volumes.attaching import MOUNT_OPTIONS
 
-MAKE_TIMEOUT_S = 300.0
-UNMOUNT_TIMEOUT_S = 300.0
-
 
 class LocalDisk:
     """One file system in a directory of its own on a host."""
@@ -40,9 +37,9 @@ class LocalDisk:
         self._host.run(["mkdir", "-p", str(self._mount_path())])
         # Its blocks are taken now: the disk cannot get full in the middle of a measure.
         argv = ["fallocate", "--length", str(size_bytes), str(file)]
-        self._host.run(argv, timeout_s=MAKE_TIMEOUT_S)
+        self._host.run(argv)
         device = ensure_loop_device(self._host, file, reference=self._reference)
-        self._host.run(["mkfs.xfs", "-q", "-f", "-K", device], timeout_s=MAKE_TIMEOUT_S)
+        self._host.run(["mkfs.xfs", "-q", "-f", "-K", device])
 
     def ensure_mounted(self) -> PurePosixPath:
         """Where the file system is mounted. It must have been made."""
@@ -50,14 +47,14 @@ class LocalDisk:
         path = self._mount_path()
         if observe_mounted_source(self._host, path) is None:
             argv = ["mount", "-t", "xfs", "-o", MOUNT_OPTIONS, device, str(path)]
-            self._host.run(argv, timeout_s=MAKE_TIMEOUT_S)
+            self._host.run(argv)
         return path
 
     def ensure_unmounted(self) -> None:
         """Everything written is on the disk, and nothing of it in memory."""
         path = self._mount_path()
         if observe_mounted_source(self._host, path) is not None:
-            self._host.run(["umount", str(path)], timeout_s=UNMOUNT_TIMEOUT_S)
+            self._host.run(["umount", str(path)])
 
     def ensure_absent(self) -> None:
         """Mount, loop device and file gone."""
