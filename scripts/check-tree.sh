@@ -61,11 +61,15 @@ count() {
   local found=0
   [ ! -d "$2" ] || found=$(grep -rn --include='*.py' -- "$1" "$2" | wc -l) || true
   if [ "$found" -gt "$3" ]; then
-    faults+=("$2: $found times '$1', more than $3. Use the runner of operations.")
+    faults+=("$2: $found times '$1', more than $3. $4")
   fi
 }
-count 'journal\.begin(' src/grampus 1
-count 'if dry_run:' src/grampus/cli 5
+runner='Use the runner of operations.'
+count 'journal\.begin(' src/grampus 1 "$runner"
+count 'if dry_run:' src/grampus/cli 5 "$runner"
+# What a load generator prints is read in one place, bench/drivers.
+count '\["jobname"\]' src/grampus 1 'Use bench/drivers/fio_result.py.'
+count 'thds:' src/grampus 1 'Use bench/drivers/sysbench_result.py.'
 
 if [ ${#faults[@]} -gt 0 ]; then
   printf '%s\n' "${faults[@]}" | sort >&2

@@ -6,26 +6,21 @@ the data set is not whole.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from grampus.bench.client import SCHEMA, ArmClient
-from grampus.bench.dataset_decision import (
-    MARKER_TABLE,
-    DatasetState,
-    Marker,
-    TableFacts,
-    decide_dataset,
-    is_sysbench_table,
-)
+from grampus.bench.drivers.sysbench_command import LOAD_TIMEOUT_S, sysbench_prepare_argv
 from grampus.bench.plan import SysbenchTables
-from grampus.bench.sysbench import LOAD_TIMEOUT_S, prepare_argv, raw_writer, started
-from grampus.bench.sysbench_output import describe_failure
+from grampus.bench.sysbench import make_load, read_prepare, started
 from grampus.core.clock import Clock
+from grampus.core.errors import RefusedError
 from grampus.core.progress import Progress
-from grampus.hosts.port import RunningCommand
 from grampus.state.runs import ArmName
 
 ARM_TITLES: Mapping[ArmName, str] = {"ceph": "Ceph", "local": "local disk"}
@@ -61,7 +56,7 @@ def ensure_datasets(
     """Make both arms hold the plan's data set; returns the arms that had to be loaded.
 
     Arms are loaded at the same time. Raises RefusedError (nothing was changed then) when a
-    schema is not ours, SysbenchError when loading fails.
+    schema is not ours, DriverError when loading fails.
     """
     actions = {
         arm: decide_dataset(
@@ -121,9 +116,14 @@ def _load(
         pool = stack.enter_context(ThreadPoolExecutor(max_workers=len(clients)))
         readers: dict[ArmName, Future[None]] = {}
         for arm, client in clients.items():
-            running = stack.enter_context(started(client, prepare_argv(client, plan)))
-            raw_file = raw_dir / f"prepare.{arm}.txt"
-            readers[arm] = pool.submit(_read_prepare, running, arm, raw_file)
+            argv = sysbench_prepare_argv(make_load(client, plan))
+            running = stack.enter_context(started(client, argv))
+            readers[arm] = pool.submit(
+                read_prepare,
+                running,
+                what=f"the loading of the data set on {ARM_TITLES[arm]}",
+                raw_file=raw_dir / f"prepare.{arm}.txt",
+            )
         pending = set(readers.values())
         while pending:
             done, pending = wait(pending, timeout=_POLL_S)
@@ -131,23 +131,6 @@ def _load(
                 reader.result()
             if pending:
                 _show_loading(clients, readers, plan, progress)
-
-
-def _read_prepare(running: RunningCommand, arm: ArmName, raw_file: Path) -> None:
-    with raw_writer(raw_file) as raw:
-        lines = []
-        for line in running.lines():
-            raw.write(f"{line}\n")
-            lines.append(line)
-        result = running.wait()
-        raw.write(result.stderr)
-    failure = describe_failure(
-        f"loading the data set on {ARM_TITLES[arm]}",
-        result.returncode,
-        ("\n".join(lines), result.stderr),
-    )
-    if failure is not None:
-        raise failure
 
 
 def _show_loading(
@@ -187,4 +170,87 @@ def _finish(client: ArmClient, plan: SysbenchTables, *, loaded_at: str) -> None:
         f"insert into {SCHEMA}.{MARKER_TABLE} values "
         f"({plan.tables}, {plan.rows_per_table}, '{loaded_at}');\n",
         timeout_s=LOAD_TIMEOUT_S,
+    )
+
+
+MARKER_TABLE = "grampus_dataset"
+_SYSBENCH_TABLE = re.compile(r"sbtest[1-9]\d*")
+# InnoDB estimates row counts from sampled pages; half is far outside its usual error.
+MIN_ESTIMATED_SHARE = 0.5
+
+DatasetAction = Literal["reuse", "load", "reload"]
+
+
+@dataclass(frozen=True)
+class Marker:
+    """The one row of sbtest.grampus_dataset, written when a load is complete."""
+
+    tables: int
+    rows: int
+    loaded_at: str
+
+
+@dataclass(frozen=True)
+class TableFacts:
+    """A table as observed; ids are 0 in an empty table."""
+
+    first_id: int
+    last_id: int
+    estimated_rows: int
+
+
+@dataclass(frozen=True)
+class DatasetState:
+    """What the schema sbtest holds: names of tables and views, the marker, and table facts.
+
+    `facts` is keyed by table and filled only where there is a marker.
+    """
+
+    tables: frozenset[str] = frozenset()
+    marker: Marker | None = None
+    facts: tuple[tuple[str, TableFacts], ...] = ()
+
+
+def is_sysbench_table(name: str) -> bool:
+    """Whether `name` is one of sbtest1, sbtest2, ..., which `sysbench prepare` makes."""
+    return _SYSBENCH_TABLE.fullmatch(name) is not None
+
+
+def decide_dataset(
+    state: DatasetState, *, tables: int, rows: int, fresh: bool, where: str
+) -> DatasetAction:
+    """What to do so that sbtest1..`tables` hold `rows` rows each.
+
+    `load` means that there is nothing to drop. `where` names the instance in errors.
+
+    Raises RefusedError with code `schema-not-ours` when the schema has tables that neither
+    sysbench nor Grampus made and no marker of ours.
+    """
+    foreign = sorted(
+        name for name in state.tables if name != MARKER_TABLE and not is_sysbench_table(name)
+    )
+    if foreign and MARKER_TABLE not in state.tables:
+        raise RefusedError(
+            f"The schema sbtest {where} holds tables that are not Grampus's "
+            f"({', '.join(foreign[:3])}{', ...' if len(foreign) > 3 else ''}).",
+            "Rename or drop that schema, or run the benchmark on another database.",
+            code="schema-not-ours",
+        )
+    if not state.tables - set(foreign):
+        return "load"
+    if fresh or state.marker is None:
+        return "reload"
+    wanted = {f"sbtest{number}" for number in range(1, tables + 1)}
+    present = {name for name in state.tables if is_sysbench_table(name)}
+    matches = (state.marker.tables, state.marker.rows) == (tables, rows) and present == wanted
+    facts = dict(state.facts)
+    whole = all(name in facts and _is_whole(facts[name], rows) for name in wanted)
+    return "reuse" if matches and whole else "reload"
+
+
+def _is_whole(facts: TableFacts, rows: int) -> bool:
+    return (
+        facts.first_id == 1
+        and facts.last_id == rows
+        and facts.estimated_rows >= MIN_ESTIMATED_SHARE * rows
     )

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from grampus.bench.calm import wait_until_calm
 from grampus.bench.client import ArmClient, ensure_client_files, ensure_client_files_absent
 from grampus.bench.dataset import ARM_TITLES, ensure_datasets
+from grampus.bench.drivers.outcome import Second
 from grampus.bench.environment import (
     decide_environment,
     describe_database,
@@ -22,13 +24,12 @@ from grampus.bench.environment import (
     observe_machine,
     observe_server_settings,
 )
+from grampus.bench.latency.histogram import LatencyHistogram
 from grampus.bench.plan import BenchOptions, Cell, QuickPlan, decide_quick_plan
 from grampus.bench.ports import DatabasePort, DevicesPort, FactsPort
 from grampus.bench.sampler import Sampler
-from grampus.bench.settle import wait_until_calm
 from grampus.bench.suite import Suite
-from grampus.bench.sysbench import TimedRun, run_argv, run_timed
-from grampus.bench.sysbench_output import Interval
+from grampus.bench.sysbench import TimedRun, make_load, run_timed
 from grampus.bench.verdicts import (
     classify_steadiness,
     coefficient_of_variation,
@@ -109,7 +110,7 @@ class BenchRunner:
         """Carry out `suite` against `database` and archive the run.
 
         Raises NotFoundError, UsageError, RefusedError (nothing measured, nothing changed but a
-        started scratch instance that is stopped again) and SysbenchError.
+        started scratch instance that is stopped again) and DriverError.
         """
         plan = self.plan(suite, database, options)
         record = self._databases.get(database)
@@ -251,34 +252,28 @@ class BenchRunner:
         client = context.clients[cell.arm]
         samples_file = self._archive.samples_file(context.run_id, cell.workload.name, cell.arm)
 
-        def keep(at_s: float, interval: Interval) -> None:
+        def keep(at_s: float, second: Second) -> None:
             sample = OltpSample(
                 at_s=at_s,
-                tps=interval.tps,
-                qps=interval.qps,
-                latency_p99_ms=interval.latency_p99_ms,
-                errors_per_s=interval.errors_per_s,
+                tps=second.operations_per_s,
+                qps=(second.queries or 0.0) / second.duration_s,
+                latency_p99_ms=second.latency_p99_ms or 0.0,
+                errors_per_s=second.errors / second.duration_s,
             )
             append_lines(samples_file, [sample])
             self._progress.detail(
-                f"{interval.tps:,.0f} TPS, p99 {interval.latency_p99_ms:.1f} ms",
-                fraction=min(interval.elapsed_s / duration_s, 1.0),
+                f"{sample.tps:,.0f} TPS, p99 {sample.latency_p99_ms:.1f} ms",
+                fraction=min(second.ended_s / duration_s, 1.0),
             )
 
         self._progress.phase(f"{where}: {phase}")
         return run_timed(
             client,
-            run_argv(
-                client,
-                context.plan,
-                script=cell.workload.script,
-                duration_s=duration_s,
-                histogram=phase == "measuring",
-            ),
+            make_load(client, context.plan, script=cell.workload.script, duration_s=duration_s),
             what=f"{phase} of {where}",
             raw_file=context.run_dir / "raw" / f"{cell.workload.name}.{cell.arm}.{phase}.txt",
             clock=self._clock,
-            on_interval=keep,
+            on_second=keep,
         )
 
     def _note_unfinished(self, run_dir: Path) -> None:
@@ -302,29 +297,38 @@ def _collect_results(
         results.append(result)
         for arm, run in runs.items():
             unsteady = classify_steadiness(
-                [interval.tps for interval in run.intervals],
+                [second.operations_per_s for second in run.result.seconds],
                 what=f"{workload.name} on {ARM_TITLES[arm]}",
             )
             if unsteady is not None:
                 warnings.append(unsteady)
         warnings += decide_result_warnings(
-            result, reconnects={arm: run.summary.reconnects for arm, run in runs.items()}
+            result, reconnects={arm: run.result.reconnects for arm, run in runs.items()}
         )
     return results
 
 
 def _result_of(run: TimedRun) -> OltpResult:
-    summary = run.summary
+    result = run.result
     return OltpResult(
-        tps=summary.tps,
-        qps=summary.qps,
-        latency_avg_ms=summary.latency_avg_ms,
-        latency_p99_ms=summary.latency_p99_ms,
-        latency_max_ms=summary.latency_max_ms,
-        transactions=summary.transactions,
-        errors=summary.errors,
-        measured_s=summary.total_time_s,
+        tps=result.operations_per_s,
+        qps=(result.queries or 0) / result.elapsed_s,
+        latency_avg_ms=(result.latency.average_us or 0.0) / 1000,
+        latency_p99_ms=_percentile_ms(result.latency, 99),
+        latency_max_ms=_percentile_ms(result.latency, 100),
+        transactions=result.operations,
+        errors=result.errors,
+        measured_s=result.elapsed_s,
         started_at_s=run.started_at_s,
         ended_at_s=run.ended_at_s,
-        tps_cov=coefficient_of_variation([interval.tps for interval in run.intervals]),
+        tps_cov=coefficient_of_variation([second.operations_per_s for second in result.seconds]),
     )
+
+
+def _percentile_ms(latency: LatencyHistogram, percent: float) -> float:
+    """The middle of its bounds; where they are wide apart, the upper one."""
+    found = latency.percentile(percent)
+    if found is None:
+        return 0.0
+    document = found.to_document()
+    return (document["latency_us"] or document["high_us"]) / 1000

@@ -38,7 +38,7 @@ from grampus.cli.bench_own import (
     UserOption,
     parse_own_cluster,
 )
-from grampus.cli.bench_paths import run_paths
+from grampus.cli.bench_paths_run import run_paths
 from grampus.cli.composition.bench import (
     SUITES,
     LabDevices,

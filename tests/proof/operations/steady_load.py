@@ -8,7 +8,8 @@ import time
 from collections import deque
 from dataclasses import dataclass
 
-from grampus.bench.sysbench_output import Interval, parse_interval
+from grampus.bench.drivers.outcome import Second as Sysbench
+from grampus.bench.drivers.sysbench_result import parse_second
 from tests.proof.operations.remote_client import RemoteClient
 from tests.system.machine import wait_for
 
@@ -32,7 +33,7 @@ class Second:
     """One second's figures, and when they were told, on the monotonic clock."""
 
     at_s: float
-    figures: Interval
+    figures: Sysbench
 
 
 @dataclass(frozen=True)
@@ -142,11 +143,13 @@ class SteadyLoad:
         """Take its seconds until it ends; the last lines beside them."""
         assert process.stdout is not None
         said: deque[str] = deque(maxlen=LINES_KEPT)
+        after_s = 0.0
         for line in process.stdout:
-            figures = parse_interval(line)
+            figures = parse_second(line, after_s=after_s)
             if figures is None:
                 said.append(line.strip())
                 continue
+            after_s = figures.ended_s
             with self._lock:
                 self._seconds.append(Second(time.monotonic(), figures))
         return " ".join(line for line in said if line)
@@ -169,9 +172,9 @@ def decide_load_during(
     """The seconds that reach into these two moments, put together."""
     within = [one.figures for one in seconds if began_s < one.at_s < ended_s + LATE_S]
     return LoadDuring(
-        transactions_per_s=sum(one.tps for one in within) / max(1, len(within)),
-        latency_p99_ms=max((one.latency_p99_ms for one in within), default=0.0),
-        errors=sum(one.errors_per_s for one in within),
-        reconnects=sum(one.reconnects_per_s for one in within),
+        transactions_per_s=sum(one.operations_per_s for one in within) / max(1, len(within)),
+        latency_p99_ms=max((one.latency_p99_ms or 0.0 for one in within), default=0.0),
+        errors=sum(one.errors for one in within),
+        reconnects=sum(one.reconnects for one in within),
         ends=[one.said for one in ended if began_s < one.at_s < ended_s + LATE_S],
     )

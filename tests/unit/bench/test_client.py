@@ -12,9 +12,10 @@ from grampus.bench.client import (
     ensure_client_files_absent,
     render_sysbench_config,
 )
+from grampus.bench.drivers.sysbench_command import sysbench_argv, sysbench_prepare_argv
 from grampus.bench.plan import BenchOptions, decide_quick_plan
 from grampus.bench.suite import Suite, load_suite
-from grampus.bench.sysbench import prepare_argv, run_argv
+from grampus.bench.sysbench import make_load
 from grampus.core.errors import GrampusError
 
 from .fakes import PASSWORD, FakeHost, FakeServer, make_endpoint
@@ -53,8 +54,8 @@ def test_no_command_line_holds_the_password() -> None:
         suite, buffer_pool_bytes=2**26, volume_size_bytes=2**32, options=BenchOptions()
     )
     commands = [
-        prepare_argv(client, plan),
-        run_argv(client, plan, script="oltp_point_select", duration_s=12, histogram=True),
+        sysbench_prepare_argv(make_load(client, plan)),
+        sysbench_argv(make_load(client, plan, script="oltp_point_select", duration_s=12)),
         *map(list, host.ran),
     ]
     assert PASSWORD in host.files[str(client.sysbench_config)]

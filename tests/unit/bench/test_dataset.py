@@ -7,16 +7,17 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from grampus.bench.client import ArmClient
-from grampus.bench.dataset import ensure_datasets, observe_dataset
-from grampus.bench.dataset_decision import (
+from grampus.bench.dataset import (
     DatasetState,
     Marker,
     TableFacts,
     decide_dataset,
+    ensure_datasets,
+    observe_dataset,
 )
+from grampus.bench.drivers.outcome import DriverError
 from grampus.bench.plan import BenchOptions, QuickPlan, decide_quick_plan
 from grampus.bench.suite import load_suite
-from grampus.bench.sysbench_output import SysbenchError
 from grampus.core.errors import RefusedError
 from grampus.state.runs import ArmName
 
@@ -133,7 +134,7 @@ def test_a_failed_load_leaves_no_marker(tmp_path: Path) -> None:
     setup.host.scripts["oltp_read_write prepare"] = lambda argv: FakeCommand(
         argv, ["Creating table 'sbtest1'..."], stderr="FATAL: error 1114 (The table is full)\n"
     )
-    with pytest.raises(SysbenchError, match="The table is full"):
+    with pytest.raises(DriverError, match="The table is full"):
         setup.ensure()
     assert setup.servers["ceph"].marker is None
     assert setup.servers["local"].marker is None

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from grampus.bench.calm import wait_until_calm
 from grampus.bench.ports import IoDevice
 from grampus.bench.sampler import MAX_REASONS, Sampler
-from grampus.bench.settle import wait_until_calm
 from grampus.hosts.port import HostUnreachableError, Usage
 from grampus.state.runs import RunArchive
 

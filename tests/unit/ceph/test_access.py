@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from grampus.bench.drivers.ceph_client import CephClient
+from grampus.bench.drivers.command import CephClient
 from grampus.ceph.access import PROGRAMS, named_argv
 
 CLIENT = CephClient(

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from grampus.ceph.cluster import CephCluster
-from grampus.cli.bench_paths import LabPathsCluster
+from grampus.cli.bench_paths_run import LabPathsCluster
 from grampus.cli.bench_paths_tables import format_throughput, target_row
 from grampus.cli.main import app
 from grampus.core.errors import GrampusError

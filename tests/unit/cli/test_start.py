@@ -35,7 +35,11 @@ _HEAVY = {
 }
 _DATABASES = {"grampus.databases", "grampus.volumes.service", "cryptography"}
 # What carries a benchmark out, which showing one does not.
-_RUNNING = {"grampus.cli.composition.matrix", "grampus.bench.visits.runner"}
+_RUNNING = {
+    "grampus.cli.composition.matrix",
+    "grampus.bench.visits.runner",
+    "grampus.bench.paths.runner",
+}
 _FEATURES = {
     "grampus.databases.live.moving",
     "grampus.databases.replicas.replica_steps",
@@ -63,7 +67,7 @@ def imported_by(*words: str) -> set[str]:
         (["volume", "list"], _HEAVY | _FEATURES, 236),
         (["db", "list"], _HEAVY | _FEATURES, 239),
         (["db", "create", "shop", "--size", "1G"], _HEAVY | _FEATURES, 239),
-        (["bench", "show"], _RUNNING | _FEATURES, 331),
+        (["bench", "show"], _RUNNING | _FEATURES, 303),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

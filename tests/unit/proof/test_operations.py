@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from grampus.bench.sysbench_output import Interval
+from grampus.bench.drivers.outcome import Second as Sysbench
 from tests.proof.operations.__main__ import choose
 from tests.proof.operations.accounts import (
     Ran,
@@ -93,7 +93,7 @@ def test_a_wait_counts_when_it_reaches_into_the_time_asked_for(
 
 def test_the_seconds_of_an_operation_are_put_together() -> None:
     def second(at_s: float, errors: float) -> Second:
-        return Second(at_s, Interval(at_s, 4, 10.0, 200.0, 10.0 * at_s, errors, 0.0))
+        return Second(at_s, Sysbench(at_s, 1.0, 10.0, errors, latency_p99_ms=10.0 * at_s))
 
     seconds = [second(1.0, 5), second(2.0, 1), second(3.0, 0), second(9.0, 7)]
     assert decide_load_during(seconds, ENDED, 1.5, 2.5) == LoadDuring(10.0, 30.0, 1, 0, ["late"])

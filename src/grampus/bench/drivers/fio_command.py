@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Literal
 
-from grampus.bench.drivers.bounded import bounded_argv
+from grampus.bench.drivers.command import bounded_argv
 
 FioPattern = Literal["read", "write", "randread", "randwrite", "rw", "randrw"]
 # The allocator that librbd is fastest with; fio itself is linked with another.
@@ -39,7 +39,8 @@ class FioJob:
     """One job; `copies` of it run at once. `read_percent` is for the mixed patterns.
 
     `rate_iops` holds each copy back. It makes no open loop: fio takes a latency from when it sends
-    an I/O, not from when it was due.
+    an I/O, not from when it was due. A job with `total_bytes` ends when it has moved so many, and
+    warms up nothing; another one runs for `runtime_ms`, or as long as its load says.
     """
 
     name: str
@@ -51,24 +52,30 @@ class FioJob:
     rate_iops: int | None = None
     zipf: float | None = None
     fsync_every: int | None = None
+    flushes_at_end: bool = False
+    runtime_ms: int | None = None
+    total_bytes: int | None = None
 
 
 @dataclass(frozen=True)
 class FioLoad:
     """Jobs that run one after the other, or at once, on the same region of the target.
 
-    `log_prefix` is that of the files with each second's figures, one for each copy of each job.
+    `log_prefix` is that of the files with each second's figures, one for each copy of each job;
+    without it there are none. fio is ended after `timeout_s`; None: when it should have ended long
+    ago.
     """
 
     target: RbdEngine | Device
     offset_bytes: int
     size_bytes: int
     jobs: tuple[FioJob, ...]
-    runtime_s: int
-    ramp_s: int
+    runtime_ms: int
+    ramp_ms: int
     at_once: bool
     seed: int
-    log_prefix: PurePosixPath
+    log_prefix: PurePosixPath | None = None
+    timeout_s: int | None = None
 
 
 def render_fio_jobs(load: FioLoad) -> str:
@@ -82,8 +89,8 @@ def render_fio_jobs(load: FioLoad) -> str:
         f"offset={load.offset_bytes}",
         f"size={load.size_bytes}",
         "time_based=1",
-        f"runtime={load.runtime_s}s",
-        f"ramp_time={load.ramp_s}s",
+        f"runtime={load.runtime_ms}ms",
+        f"ramp_time={load.ramp_ms}ms",
         # Each I/O picks its block anew: no run slows down while it looks for one that is left.
         "norandommap=1",
         "randrepeat=0",
@@ -91,10 +98,9 @@ def render_fio_jobs(load: FioLoad) -> str:
         # The whole latency, submission included.
         "lat_percentiles=1",
         "clat_percentiles=0",
-        f"write_iops_log={load.log_prefix}",
-        "log_avg_msec=1000",
-        "log_unix_epoch=1",
     ]
+    if load.log_prefix is not None:
+        lines += [f"write_iops_log={load.log_prefix}", "log_avg_msec=1000", "log_unix_epoch=1"]
     for job in load.jobs:
         lines += _render_job(job, waits=not load.at_once)
     return "\n".join([*lines, ""])
@@ -102,8 +108,10 @@ def render_fio_jobs(load: FioLoad) -> str:
 
 def fio_argv(load: FioLoad, job_file: PurePosixPath) -> list[str]:
     """The command that runs the job file and prints full latency histograms."""
-    rounds = 1 if load.at_once else len(load.jobs)
-    timeout_s = rounds * (load.runtime_s + load.ramp_s) + TIMEOUT_EXTRA_S
+    timeout_s = load.timeout_s
+    if timeout_s is None:
+        rounds = 1 if load.at_once else len(load.jobs)
+        timeout_s = rounds * -(-(load.runtime_ms + load.ramp_ms) // 1000) + TIMEOUT_EXTRA_S
     argv = ["fio", "--output-format=json+", str(job_file)]
     if isinstance(load.target, RbdEngine):
         settings = [f"CEPH_CONF={load.target.conf}", f"LD_PRELOAD={ALLOCATOR}"]
@@ -114,6 +122,8 @@ def fio_argv(load: FioLoad, job_file: PurePosixPath) -> list[str]:
 def iops_logs(load: FioLoad) -> dict[str, tuple[PurePosixPath, ...]]:
     """The files with each second's figures, by job. fio numbers the copies of all jobs on."""
     files: dict[str, tuple[PurePosixPath, ...]] = {}
+    if load.log_prefix is None:
+        return files
     number = 1
     for job in load.jobs:
         names = [f"{load.log_prefix.name}_iops.{number + n}.log" for n in range(job.copies)]
@@ -151,4 +161,10 @@ def _render_job(job: FioJob, *, waits: bool) -> list[str]:
         lines.append(f"random_distribution=zipf:{job.zipf:g}")
     if job.fsync_every is not None:
         lines.append(f"fsync={job.fsync_every}")
+    if job.flushes_at_end:
+        lines.append("end_fsync=1")
+    if job.runtime_ms is not None:
+        lines.append(f"runtime={job.runtime_ms}ms")
+    if job.total_bytes is not None:
+        lines += ["time_based=0", "ramp_time=0", "runtime=0", f"io_size={job.total_bytes}"]
     return lines

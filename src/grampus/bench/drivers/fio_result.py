@@ -105,17 +105,20 @@ def _read_job(
     if any(not side.latency.operations for side in sides.values()):
         return {name: DriverFailure("unreadable", f"fio measured no latencies in job {name}.")}
     moved = [side.moved_bytes or 0 for side in sides.values()]
+    # fio sets `job_start` anew when the ramp ends (fio 3.41, compared with the times in its log).
+    started_at_ms = max(int(job["job_start"]) for job in jobs)
     whole = DriverResult(
         driver="fio",
         loop="closed",
         operations=sum(side.operations for side in sides.values()),
         elapsed_s=elapsed_s,
-        seconds=parse_iops_logs(logs, started_at_ms=max(int(job["job_start"]) for job in jobs)),
+        seconds=parse_iops_logs(logs, started_at_ms=started_at_ms),
         latency=merge_histograms(side.latency for side in sides.values()),
         errors=sum(int(job.get("total_err", 0)) for job in jobs),
         moved_bytes=sum(moved),
         flush=merge_histograms(_flushes(job) for job in jobs),
         warnings=warnings,
+        started_at_s=started_at_ms / 1000,
     )
     results: dict[str, DriverResult | DriverFailure] = {name: whole}
     if len(sides) > 1:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from grampus.bench.latency.histogram import LatencyHistogram
+from grampus.core.errors import GrampusError
 
 DriverName = Literal["sysbench", "rados bench", "rbd bench", "fio"]
 # open: requests come at a rate, whether or not the ones before are answered.
@@ -26,9 +28,9 @@ class DriverOutput:
 class Second:
     """One line of a driver's series: what was done up to `ended_s`, in about a second.
 
-    `ended_s` counts from the start of the load. `threads` is how many ran; in an open loop
-    `busy_threads` had a request at its end, and `queue_length` requests waited for one. None where
-    the driver does not say.
+    `ended_s` counts from the start of the load. `latency_p99_ms` is of the operations that ended
+    in it. `threads` is how many ran; in an open loop `busy_threads` had a request at its end, and
+    `queue_length` requests waited for one. None where the driver does not say.
     """
 
     ended_s: float
@@ -36,9 +38,15 @@ class Second:
     operations: float
     errors: float = 0.0
     reconnects: float = 0.0
+    queries: float | None = None
+    latency_p99_ms: float | None = None
     threads: int | None = None
     busy_threads: int | None = None
     queue_length: int | None = None
+
+    @property
+    def operations_per_s(self) -> float:
+        return self.operations / self.duration_s
 
 
 @dataclass(frozen=True)
@@ -48,6 +56,7 @@ class DriverResult:
     In an open loop latencies begin when a request was due, so they include its time in the queue.
     `errors` were met and passed over; `reconnects` are connections lost and made anew. `warnings`
     are the driver's own words. `flush` holds the flushes that a driver counts apart.
+    `started_at_s` (Unix time) is when operations began to count, where the driver says that.
     """
 
     driver: DriverName
@@ -62,10 +71,15 @@ class DriverResult:
     moved_bytes: int | None = None
     flush: LatencyHistogram = field(default_factory=LatencyHistogram)
     warnings: tuple[str, ...] = ()
+    started_at_s: float | None = None
 
     @property
     def operations_per_s(self) -> float:
         return self.operations / self.elapsed_s
+
+    @property
+    def bytes_per_s(self) -> float:
+        return (self.moved_bytes or 0) / self.elapsed_s
 
 
 @dataclass(frozen=True)
@@ -74,6 +88,44 @@ class DriverFailure:
 
     kind: FailureKind
     reason: str
+
+
+class DriverError(GrampusError):
+    """A load generator failed, or printed something that cannot be read."""
+
+    default_code = "driver-failed"
+
+
+# What follows the driver's name in the code of its error.
+_CODES: Mapping[FailureKind, str] = {
+    "killed": "failed",
+    "failed": "failed",
+    "cut-off": "output",
+    "unreadable": "output",
+    "no-operations": "no-io",
+}
+
+
+def require_result(
+    found: DriverResult | DriverFailure, driver: DriverName, *, during: str
+) -> DriverResult:
+    """The result, where there must be one; `during` says in words what the driver did.
+
+    Raises DriverError with code `DRIVER-failed`, `DRIVER-output` or `DRIVER-no-io`.
+    """
+    if isinstance(found, DriverResult):
+        return found
+    remedy = (
+        "Read its output in the run's raw directory."
+        if _CODES[found.kind] == "output"
+        else "`grampus lab status` and `grampus db list` show whether the cluster, the host and "
+        "the database are healthy. Then run it again."
+    )
+    raise DriverError(
+        f"{found.reason.rstrip('.')}, during {during}.",
+        remedy,
+        code=f"{driver.replace(' ', '-')}-{_CODES[found.kind]}",
+    )
 
 
 def classify_exit(

@@ -6,8 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from grampus.bench.drivers.bounded import bounded_argv
-from grampus.bench.drivers.ceph_client import CephClient
+from grampus.bench.drivers.command import CephClient, bounded_argv
 from grampus.core.errors import RefusedError
 
 RadosMode = Literal["write", "seq", "rand"]

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from grampus.bench.drivers.bounded import bounded_argv
+from grampus.bench.drivers.command import bounded_argv
 
 SCRIPTS_DIR = "/usr/share/sysbench"
 # sysbench's own limit for what still runs at the end; coreutils' timeout comes after it.
 FORCED_SHUTDOWN_S = 20
 TIMEOUT_EXTRA_S = 60
+LOAD_TIMEOUT_S = 6 * 3600
 
 
 @dataclass(frozen=True)
@@ -43,11 +44,6 @@ def sysbench_argv(load: SysbenchLoad) -> list[str]:
     if load.rate_per_s is not None and load.rate_per_s < 1:
         raise ValueError("an open loop needs a rate of at least 1 a second")
     options = [
-        f"--config-file={load.config_file}",
-        f"--tables={load.tables}",
-        f"--table-size={load.rows_per_table}",
-        f"--threads={load.threads}",
-        f"--rand-type={load.distribution}",
         f"--time={load.duration_s}",
         "--events=0",
         "--report-interval=1",
@@ -60,7 +56,29 @@ def sysbench_argv(load: SysbenchLoad) -> list[str]:
     if load.seed is not None:
         options.append(f"--rand-seed={load.seed}")
     options += load.options
-    argv = ["sysbench", *options, f"{SCRIPTS_DIR}/{load.script}.lua", "run"]
     timeout_s = load.duration_s + FORCED_SHUTDOWN_S + TIMEOUT_EXTRA_S
+    return _argv(load, "run", load.threads, options, timeout_s=timeout_s)
+
+
+def sysbench_prepare_argv(load: SysbenchLoad) -> list[str]:
+    """The command that makes and fills the tables, one thread a table. No secret is on it."""
+    threads = min(load.tables, load.threads)
+    return _argv(load, "prepare", threads, [*load.options], timeout_s=LOAD_TIMEOUT_S)
+
+
+def _argv(
+    load: SysbenchLoad, command: str, threads: int, options: list[str], *, timeout_s: int
+) -> list[str]:
+    argv = [
+        "sysbench",
+        f"--config-file={load.config_file}",
+        f"--tables={load.tables}",
+        f"--table-size={load.rows_per_table}",
+        f"--threads={threads}",
+        f"--rand-type={load.distribution}",
+        *options,
+        f"{SCRIPTS_DIR}/{load.script}.lua",
+        command,
+    ]
     bounded = bounded_argv(argv, timeout_s=timeout_s)
     return [bounded[0], "-C", str(load.directory), *bounded[1:]]

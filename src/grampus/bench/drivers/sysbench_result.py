@@ -8,7 +8,7 @@ histogram; beside it sysbench prints how long the queue is each second.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from grampus.bench.drivers.outcome import (
     DriverFailure,
@@ -19,8 +19,8 @@ from grampus.bench.drivers.outcome import (
 )
 from grampus.bench.latency.histogram import HistogramError
 from grampus.bench.latency.sources import histogram_from_sysbench
-from grampus.bench.sysbench_output import STARTED_LINE, parse_fatal
 
+STARTED_LINE = "Threads started!"
 # Below it the rate that was asked for was not kept.
 RATE_KEPT = 0.98
 # More waiting requests than come in this time: the queue had not been worked off.
@@ -29,10 +29,16 @@ QUEUE_KEPT_S = 0.1
 _NUMBER = r"(-?\d+(?:\.\d+)?)"
 # Scripts of databases print tps and what follows it, the others eps.
 _INTERVAL = re.compile(
-    rf"^\[ {_NUMBER}s \] thds: (\d+) [te]ps: {_NUMBER} .*?"
+    rf"^\[ {_NUMBER}s \] thds: (\d+) [te]ps: {_NUMBER} (?:qps: {_NUMBER} )?.*?"
     rf"lat \(ms,\d+%\): {_NUMBER}(?: err/s:? {_NUMBER} reconn/s: {_NUMBER})?\s*$"
 )
 _QUEUE = re.compile(rf"^\[ {_NUMBER}s \] queue length: (\d+),? concurrency: (\d+)\s*$")
+_FATAL = re.compile(r"^\s*(?:FATAL|ALERT):\s*(.+?)\s*$", re.MULTILINE)
+# Said beside the cause in every failure: where in sysbench it happened, not why.
+_NO_CAUSE = re.compile(
+    r"^(?:`[\w.]+' function failed|Thread initialization failed|unable to connect to "
+    r"|mysql_stmt_\w+\(\) failed$)"
+)
 _RATE = re.compile(r"^Target transaction rate: (\d+)/sec\s*$", re.MULTILINE)
 _WARNING = re.compile(r"^\s*WARNING: (.+?)\s*$", re.MULTILINE)
 _EVENTS = re.compile(r"^ +(?:transactions:|total number of events:) +(\d+)(?: |$)", re.MULTILINE)
@@ -60,14 +66,9 @@ class RateVerdict:
 
 def parse_sysbench(output: DriverOutput) -> DriverResult | DriverFailure:
     """The result of a run of `sysbench_argv`."""
-    fatal = parse_fatal(f"{output.stdout}\n{output.stderr}")
-    words = fatal[0] if fatal else None
-    failure = classify_exit("sysbench", output, words)
+    failure = classify_sysbench_end(output)
     if failure is not None:
         return failure
-    if words is not None:
-        # sysbench can end with 0 after a fatal message.
-        return DriverFailure("failed", f"sysbench failed: {words.rstrip('.')}.")
     text = output.stdout
     figures = {name: pattern.search(text) for name, pattern in _FIGURES.items()}
     events = _EVENTS.search(text)
@@ -114,38 +115,61 @@ def parse_sysbench(output: DriverOutput) -> DriverResult | DriverFailure:
     )
 
 
+def classify_sysbench_end(output: DriverOutput) -> DriverFailure | None:
+    """The failure of a sysbench that has ended, in its own words; None when it did not fail.
+
+    A fatal message is a failure whatever the exit code: sysbench can end with 0 after one.
+    """
+    fatal = parse_fatal(f"{output.stdout}\n{output.stderr}")
+    words = fatal[0] if fatal else None
+    failure = classify_exit("sysbench", output, words)
+    if failure is None and words is not None:
+        return DriverFailure("failed", f"sysbench failed: {words.rstrip('.')}.")
+    return failure
+
+
+def parse_fatal(text: str) -> tuple[str, ...]:
+    """The distinct FATAL and ALERT messages in `text`, in order, causes before consequences."""
+    messages = dict.fromkeys(_FATAL.findall(text))
+    return tuple(sorted(messages, key=lambda message: bool(_NO_CAUSE.match(message))))
+
+
+def parse_second(line: str, *, after_s: float) -> Second | None:
+    """The figures of a line of the series, of the time since `after_s`; None of another line."""
+    match = _INTERVAL.match(line)
+    if match is None:
+        return None
+    ended, threads, rate, queries, latency, errors, reconnects = match.groups()
+    ended_s = float(ended)
+    duration_s = ended_s - after_s
+    if duration_s <= 0:
+        return None
+    return Second(
+        ended_s=ended_s,
+        duration_s=duration_s,
+        operations=float(rate) * duration_s,
+        errors=float(errors or 0) * duration_s,
+        reconnects=float(reconnects or 0) * duration_s,
+        queries=None if queries is None else float(queries) * duration_s,
+        latency_p99_ms=float(latency),
+        threads=int(threads),
+    )
+
+
 def parse_seconds(text: str) -> tuple[Second, ...]:
     """The series in what sysbench printed, whole or cut off; lines of others are passed over."""
-    queues: dict[float, tuple[int, int]] = {}
-    lines: list[re.Match[str]] = []
-    for line in text.splitlines():
-        interval, queue = _INTERVAL.match(line), _QUEUE.match(line)
-        if interval is not None:
-            lines.append(interval)
-        if queue is not None:
-            queues[float(queue[1])] = (int(queue[2]), int(queue[3]))
+    lines = text.splitlines()
+    queues = {
+        float(queue[1]): (int(queue[2]), int(queue[3]))
+        for line in lines
+        if (queue := _QUEUE.match(line)) is not None
+    }
     seconds: list[Second] = []
-    before_s = 0.0
-    for line_match in lines:
-        ended, threads, rate, _, errors, reconnects = line_match.groups()
-        ended_s = float(ended)
-        duration_s = ended_s - before_s
-        if duration_s <= 0:
-            continue
-        before_s = ended_s
-        waiting, busy = queues.get(ended_s, (None, None))
-        seconds.append(
-            Second(
-                ended_s=ended_s,
-                duration_s=duration_s,
-                operations=float(rate) * duration_s,
-                errors=float(errors or 0) * duration_s,
-                reconnects=float(reconnects or 0) * duration_s,
-                threads=int(threads),
-                busy_threads=busy,
-                queue_length=waiting,
-            )
-        )
+    for line in lines:
+        second = parse_second(line, after_s=seconds[-1].ended_s if seconds else 0.0)
+        if second is not None:
+            waiting, busy = queues.get(second.ended_s, (None, None))
+            seconds.append(replace(second, busy_threads=busy, queue_length=waiting))
     return tuple(seconds)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from grampus.bench.drivers.ceph_client import CephClient
+from grampus.bench.drivers.command import CephClient
 from grampus.bench.environment import decide_environment, observe_machine
 from grampus.bench.matrix.capabilities import Capabilities
 from grampus.bench.matrix.cells import Cell

@@ -10,23 +10,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
+from grampus.bench.calm import is_calm_in_time
 from grampus.bench.client import ArmClient, ensure_client_files, ensure_client_files_absent
-from grampus.bench.latency.histogram import HistogramError, LatencyHistogram
-from grampus.bench.latency.sources import histogram_from_sysbench
-from grampus.bench.paths.calm import is_calm_in_time
+from grampus.bench.drivers.sysbench_command import sysbench_prepare_argv
+from grampus.bench.latency.histogram import LatencyHistogram
 from grampus.bench.paths.costs import OsdWrites, count_writes
 from grampus.bench.paths.cpu import CpuWatch, cpu_used_us, osd_cpu_used_us
 from grampus.bench.paths.load import Figure
 from grampus.bench.paths.suite import Database, DatabaseMeasure, Scale
 from grampus.bench.plan import SysbenchTables
-from grampus.bench.sysbench import (
-    LOAD_TIMEOUT_S,
-    TimedRun,
-    prepare_argv,
-    run_argv,
-    run_timed,
-)
-from grampus.bench.sysbench_output import Interval, Summary, SysbenchError, describe_failure
+from grampus.bench.sysbench import TimedRun, make_load, read_prepare, run_timed, started
 from grampus.core.clock import Clock
 from grampus.databases.credentials import Credentials
 from grampus.databases.instance import ensure_files, ensure_initialised
@@ -117,7 +110,7 @@ class ScratchDatabase:
     def load(self) -> None:
         """Make the data set on the host's own disk, and stop the instance cleanly.
 
-        Raises GrampusError when the server does not start, SysbenchError when loading fails.
+        Raises GrampusError when the server does not start, DriverError when loading fails.
         """
         ensure_files(self._host, self._local, self._credentials)
         ensure_initialised(self._host, self._local, self._credentials, self._clock)
@@ -126,14 +119,12 @@ class ScratchDatabase:
         self._version = self._ensure_serving(self._local)
         client = self._client()
         client.query("create database if not exists sbtest;\n")
-        argv = prepare_argv(client, self._load)
-        result = self._host.run(argv, timeout_s=LOAD_TIMEOUT_S, check=False)
-        self._write_raw("database.prepare.txt", f"{result.stdout}{result.stderr}")
-        failure = describe_failure(
-            "loading the data set", result.returncode, (result.stdout, result.stderr)
-        )
-        if failure is not None:
-            raise failure
+        with started(client, sysbench_prepare_argv(make_load(client, self._load))) as running:
+            read_prepare(
+                running,
+                what="the loading of the data set",
+                raw_file=self._raw_dir / "database.prepare.txt",
+            )
         tables = ", ".join(f"sbtest.sbtest{table + 1}" for table in range(self._load.tables))
         client.query(f"analyze table {tables};\n", timeout_s=600)
         self._stop()
@@ -162,7 +153,7 @@ class ScratchDatabase:
         """Start on `ground`, measure one after the other, and stop.
 
         `name` begins those of the raw files. RADOS writes are counted for the measures named in
-        `counting_writes`. Each figure is kept as it comes. Raises GrampusError and SysbenchError;
+        `counting_writes`. Each figure is kept as it comes. Raises GrampusError and DriverError;
         the instance is stopped all the same.
         """
         plan = replace(
@@ -201,21 +192,19 @@ class ScratchDatabase:
         transactions = 0
         if self._scale.warmup_s:
             warm_up = self._run(client, measure, f"{name}.warm-up", self._scale.warmup_s)
-            transactions += warm_up.summary.transactions
+            transactions += warm_up.result.operations
         with CpuWatch(self._host, self._clock, osd_hosts=ground.osd_hosts) as watch:
             timed = self._run(client, measure, f"{name}.measuring", self._scale.measure_s)
-        transactions += timed.summary.transactions
+        transactions += timed.result.operations
         writes = None
         if writes_before is not None:
             writes_after = self._observe_writes_at_rest(client, ground)
             writes = None if writes_after is None else count_writes(writes_before, writes_after)
         daemons = [name for name in (DATABASE_DAEMON, ground.driver_daemon) if name is not None]
         span_s = (timed.started_at_s, timed.ended_at_s)
-        text = (self._raw_dir / f"{name}.measuring.txt").read_text(encoding="utf-8")
         figure = decide_database_figure(
             measure,
             timed,
-            _parse_latency(text, timed.summary),
             cpu_us=cpu_used_us(watch.readings, daemons, *span_s),
             osd_cpu_us=osd_cpu_used_us(watch.readings, *span_s),
         )
@@ -257,26 +246,16 @@ class ScratchDatabase:
     def _run(
         self, client: ArmClient, measure: DatabaseMeasure, name: str, duration_s: int
     ) -> TimedRun:
-        def ignore(at_s: float, interval: Interval) -> None:
-            del at_s, interval
-
         return run_timed(
             client,
-            run_argv(
-                client, self._load, script=measure.script, duration_s=duration_s, histogram=True
-            ),
+            make_load(client, self._load, script=measure.script, duration_s=duration_s),
             what=name,
             raw_file=self._raw_dir / f"{name}.txt",
             clock=self._clock,
-            on_interval=ignore,
         )
 
     def _stop(self) -> None:
         self._host.ensure_daemon_absent(DATABASE_DAEMON)
-
-    def _write_raw(self, name: str, text: str) -> None:
-        self._raw_dir.mkdir(parents=True, exist_ok=True)
-        (self._raw_dir / name).write_text(text, encoding="utf-8")
 
 
 def ensure_database_absent(host: Host, directory: PurePosixPath) -> None:
@@ -334,50 +313,28 @@ def render_pass(tables: int) -> str:
 def decide_database_figure(
     measure: DatabaseMeasure,
     timed: TimedRun,
-    latency: LatencyHistogram,
     *,
     cpu_us: float | None,
     osd_cpu_us: float | None,
 ) -> Figure:
     """The figure of one sysbench run."""
-    summary = timed.summary
-    average_us = summary.latency_avg_ms * 1000
+    result = timed.result
 
     def per_transaction(used_us: float | None) -> float | None:
-        return (
-            None
-            if used_us is None or not summary.transactions
-            else (used_us / summary.transactions)
-        )
+        return None if used_us is None else used_us / result.operations
 
     return Figure(
         measure=measure.name,
         started_at_s=timed.started_at_s,
-        measured_s=summary.total_time_s,
-        operations=summary.transactions,
-        throughput=summary.tps,
-        latency_avg_us=average_us,
+        measured_s=result.elapsed_s,
+        operations=result.operations,
+        throughput=result.operations_per_s,
+        latency_avg_us=result.latency.average_us,
         cpu_us_per_operation=per_transaction(cpu_us),
-        latency=latency,
+        latency=result.latency,
         flush=LatencyHistogram(),
         osd_cpu_us_per_operation=per_transaction(osd_cpu_us),
     )
-
-
-def _parse_latency(text: str, summary: Summary) -> LatencyHistogram:
-    try:
-        return histogram_from_sysbench(
-            text,
-            min_ms=summary.latency_min_ms,
-            max_ms=summary.latency_max_ms,
-            sum_ms=summary.latency_avg_ms * summary.transactions,
-        )
-    except HistogramError as error:
-        raise SysbenchError(
-            f"The latencies that sysbench printed cannot be used: {error}.",
-            "Read its output in the run's raw directory; Grampus reads sysbench 1.0.20.",
-            code="sysbench-output",
-        ) from error
 
 
 def _data_on(mount_path: PurePosixPath) -> PurePosixPath:

@@ -14,8 +14,7 @@ from pathlib import Path
 from grampus.bench.environment import decide_environment, observe_busy_cores, observe_machine
 from grampus.bench.paths.blocks import Block, BlockName
 from grampus.bench.paths.facts import describe_load, observe_programs
-from grampus.bench.paths.fio_job import Timing
-from grampus.bench.paths.load import Figure
+from grampus.bench.paths.load import Figure, Timing
 from grampus.bench.paths.outcome import (
     RoundFigure,
     decide_comparisons,
@@ -36,8 +35,7 @@ from grampus.bench.paths.plan import (
 from grampus.bench.paths.ports import PathsPorts
 from grampus.bench.paths.stage import NOT_PREPARED, Stage
 from grampus.bench.paths.suite import PathsSuite
-from grampus.bench.paths.targets import decide_targets
-from grampus.bench.paths.verdicts import decide_paths_warnings
+from grampus.bench.paths.targets import decide_paths_warnings, decide_targets
 from grampus.bench.paths.write_paths import RoundSettings
 from grampus.core.errors import GrampusError
 from grampus.hosts.port import HostUnreachableError

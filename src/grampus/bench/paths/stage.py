@@ -6,22 +6,22 @@ anywhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path, PurePosixPath
 
 from pydantic import BaseModel, ConfigDict
 
+from grampus.bench.calm import is_drained
+from grampus.bench.drivers.fio_command import Device, RbdEngine
 from grampus.bench.paths.blocks import Block
-from grampus.bench.paths.calm import is_drained
 from grampus.bench.paths.database import (
     DatabasePlace,
     Ground,
     ScratchDatabase,
     ensure_database_absent,
 )
-from grampus.bench.paths.fio_job import FileTarget, RbdTarget, Region, render_ceph_conf
-from grampus.bench.paths.load import LoadGenerator
+from grampus.bench.paths.load import LoadGenerator, Region
 from grampus.bench.paths.local_disk import LocalDisk
 from grampus.bench.paths.memory_device import DEVICE_BYTES, MemoryDevice
 from grampus.bench.paths.plan import PathsPlan, decide_measures
@@ -95,7 +95,7 @@ class Stage:
         """The volume, filled; answers with what could not be prepared, in sentences.
 
         Raises RefusedError with code `exists` when there is a volume of that name that no
-        benchmark made, or `pool-full`; FioError when not even the image can be written.
+        benchmark made, or `pool-full`; DriverError when not even the image can be written.
         """
         kinds = {block.kind for block in self._plan.blocks}
         self._clear_host()  # a run that was killed could not do it
@@ -225,7 +225,7 @@ class Stage:
     ) -> None:
         if any(block.xfs for block in blocks):
             file = _file_on(mount_path)
-            self._load.fill(FileTarget(file), self._file_region(), name=name)
+            self._load.fill(Device(file), self._file_region(), name=name)
             self._filled.add(file)
         if self._database is not None and any(block.database for block in blocks):
             self._database.install(mount_path)
@@ -239,7 +239,7 @@ class Stage:
             _require_way(block, attachment)
             daemon = self._ports.volumes.driver_daemon(self._record())
             if block.raw and attachment.export_path is not None:
-                target = FileTarget(PurePosixPath(attachment.export_path))
+                target = Device(PurePosixPath(attachment.export_path))
                 self._measure_fio(
                     block.raw_arm, target, self._raw_region(), block.raw, settings, keep, daemon
                 )
@@ -279,7 +279,7 @@ class Stage:
             else:
                 self._measure_fio(
                     block.xfs_arm,
-                    FileTarget(file),
+                    Device(file),
                     self._file_region(),
                     block.xfs,
                     settings,
@@ -307,7 +307,7 @@ class Stage:
             raise AssertionError("a memory block has a transport")
         try:
             device, detail = self._memory.ensure_present(block.transport)
-            target, region = FileTarget(device), Region(0, DEVICE_BYTES)
+            target, region = Device(device), Region(0, DEVICE_BYTES)
             # Reads of what was never written are answered without any data.
             self._load.fill(target, region, name=f"fill.{block.name}")
             self._measure_fio(
@@ -320,7 +320,7 @@ class Stage:
     def _measure_fio(
         self,
         arm: str,
-        target: RbdTarget | FileTarget,
+        target: RbdEngine | Device,
         region: Region,
         measures: Sequence[Measure],
         settings: RoundSettings,
@@ -339,7 +339,7 @@ class Stage:
         )
         keep(arm, figures)
 
-    def _rbd_target(self) -> RbdTarget:
+    def _rbd_target(self) -> RbdEngine:
         record = self._record()
         keyring, conf = self._directory / "keyring", self._directory / "ceph.conf"
         # Written each time: detaching takes away the key that the volume's driver had.
@@ -350,7 +350,7 @@ class Stage:
         self._host.write_file(
             conf, render_ceph_conf(cluster_conf, keyring=keyring, settings=LIBRBD_SETTINGS)
         )
-        return RbdTarget(record.spec.pool, record.spec.image, record.ceph_user, conf)
+        return RbdEngine(conf, record.ceph_user, record.spec.pool, record.spec.image)
 
     def _record(self) -> VolumeRecord:
         record = self._ports.volumes.find(VOLUME)
@@ -369,6 +369,15 @@ class Stage:
 
     def _database_directory(self) -> PurePosixPath:
         return self._directory / "database"
+
+
+def render_ceph_conf(conf: str, *, keyring: PurePosixPath, settings: Iterable[str]) -> str:
+    """The cluster's ceph.conf with a section for fio's client.
+
+    `settings` are options as `name=value`, the same that volumed gives librbd.
+    """
+    own = [f"keyring = {keyring}", *(" = ".join(one.split("=", 1)) for one in settings)]
+    return "\n".join([conf.rstrip(), "", "[client]", *own, ""])
 
 
 def _file_on(mount_path: PurePosixPath) -> PurePosixPath:

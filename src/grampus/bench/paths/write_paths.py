@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from grampus.bench.calm import await_calm
+from grampus.bench.drivers.fio_command import Device
 from grampus.bench.paths.blocks import Block, decide_groups
-from grampus.bench.paths.calm import await_calm
 from grampus.bench.paths.costs import decide_cost_figures
 from grampus.bench.paths.database import Ground, ScratchDatabase
-from grampus.bench.paths.fio_job import FileTarget, Region, Timing
-from grampus.bench.paths.load import Figure, LoadGenerator
+from grampus.bench.paths.load import Figure, LoadGenerator, Region, Timing
 from grampus.bench.paths.plan import PathsPlan, decide_measures
 from grampus.core.clock import Clock
 from grampus.hosts.port import Host
@@ -45,7 +45,7 @@ class WritePathLoad:
     ) -> None:
         """fio's measures, each on a volume at rest unless it follows another one.
 
-        Raises FioError, and GrampusError with code `timeout` when the volume does not come to
+        Raises DriverError, and GrampusError with code `timeout` when the volume does not come to
         rest.
         """
         region = Region(0, self._plan.scale.region_bytes)
@@ -53,7 +53,7 @@ class WritePathLoad:
         for group in decide_groups(ordered):
             self._come_to_rest(ground)
             figures = self._load.measure(
-                FileTarget(file),
+                Device(file),
                 region,
                 group,
                 settings.timing,
@@ -72,7 +72,7 @@ class WritePathLoad:
         settings: RoundSettings,
         keep: Keep,
     ) -> None:
-        """sysbench's measures, on one instance. Raises GrampusError and SysbenchError."""
+        """sysbench's measures, on one instance. Raises GrampusError and DriverError."""
         if block.is_write_path:
             self._come_to_rest(ground)
 

@@ -7,16 +7,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from grampus.bench.calm import wait_until_calm
 from grampus.bench.client import ArmClient, ensure_client_files, ensure_client_files_absent
 from grampus.bench.dataset import ensure_datasets
 from grampus.bench.drivers.outcome import DriverFailure, DriverResult
 from grampus.bench.drivers.sysbench_command import SysbenchLoad, sysbench_argv
-from grampus.bench.drivers.sysbench_result import parse_sysbench
+from grampus.bench.drivers.sysbench_result import STARTED_LINE, parse_sysbench
 from grampus.bench.guests.plan import IDLE_CORES, guest_daemon_name
 from grampus.bench.matrix.cells import Cell
 from grampus.bench.matrix.workloads import WorkloadName
 from grampus.bench.plan import SysbenchTables
-from grampus.bench.settle import wait_until_calm
 from grampus.bench.stands.clients import ClientEnd, ClientLoad
 from grampus.bench.stands.fitness import why_volumes_full
 from grampus.bench.stands.measuring import Server, VisitLoad
@@ -24,7 +24,6 @@ from grampus.bench.stands.plan import StandPlan, member_names
 from grampus.bench.stands.ports import StandPorts
 from grampus.bench.stands.records import BenchStand
 from grampus.bench.stands.settings import LIVE, base_parameters, decide_change, decide_parameters
-from grampus.bench.sysbench_output import STARTED_LINE
 from grampus.core.errors import GrampusError, NotFoundError
 from grampus.databases.instance import observe_daemon_state
 from grampus.databases.model import DatabaseRecord, Endpoint

@@ -7,7 +7,6 @@ due. So a cell of it has no rate.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -89,8 +88,8 @@ def make_fio_load(
             offset_bytes=0,
             size_bytes=cell.dataset_bytes,
             jobs=(job,),
-            runtime_s=runtime_s,
-            ramp_s=warmup_s,
+            runtime_ms=1000 * runtime_s,
+            ramp_ms=1000 * warmup_s,
             at_once=True,
             seed=SEED,
             log_prefix=member.directory / "log",
@@ -134,8 +133,10 @@ def read_fio(
     found = parse_fio_jobs(output, logs)
     if isinstance(found, DriverFailure):
         return found, began_at_s
-    document, _ = json.JSONDecoder().raw_decode(output.stdout[output.stdout.find("{") :])
-    return found[JOB], int(document["jobs"][0]["job_start"]) / 1000
+    result = found[JOB]
+    if isinstance(result, DriverFailure) or result.started_at_s is None:
+        return result, began_at_s
+    return result, result.started_at_s
 
 
 def _unknown(_line: str, _at_s: float) -> float | None:

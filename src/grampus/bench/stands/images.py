@@ -14,8 +14,13 @@ from pathlib import PurePosixPath
 
 from grampus.bench.drivers.fio_command import RbdEngine
 from grampus.bench.drivers.outcome import DriverFailure, DriverResult
-from grampus.bench.drivers.rbd_command import RbdDirection, RbdLoad, RbdPattern, rbd_bench_argv
-from grampus.bench.drivers.rbd_result import parse_rbd_bench
+from grampus.bench.drivers.rbd_bench import (
+    RbdDirection,
+    RbdLoad,
+    RbdPattern,
+    parse_rbd_bench,
+    rbd_bench_argv,
+)
 from grampus.bench.matrix.cells import Cell
 from grampus.bench.matrix.workloads import WorkloadName
 from grampus.bench.stands.clients import ClientEnd, ClientLoad, run_together

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
-from grampus.bench.drivers.ceph_client import LAB_ADMIN, CephClient
+from grampus.bench.drivers.command import LAB_ADMIN, CephClient
 from grampus.bench.matrix.capabilities import Capabilities
 from grampus.bench.matrix.cells import Cell
 from grampus.bench.ports import DevicesPort

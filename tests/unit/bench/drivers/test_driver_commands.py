@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from grampus.bench.drivers.ceph_client import CephClient
+from grampus.bench.drivers.command import CephClient
 from grampus.bench.drivers.fio_command import (
     Device,
     FioJob,
@@ -23,8 +23,12 @@ from grampus.bench.drivers.rados_command import (
     rados_cleanup_argv,
     rados_forget_argv,
 )
-from grampus.bench.drivers.rbd_command import RbdLoad, rbd_bench_argv
-from grampus.bench.drivers.sysbench_command import SysbenchLoad, sysbench_argv
+from grampus.bench.drivers.rbd_bench import RbdLoad, rbd_bench_argv
+from grampus.bench.drivers.sysbench_command import (
+    SysbenchLoad,
+    sysbench_argv,
+    sysbench_prepare_argv,
+)
 from grampus.core.errors import RefusedError
 
 SYSBENCH = SysbenchLoad(
@@ -48,8 +52,8 @@ FIO = FioLoad(
     offset_bytes=0,
     size_bytes=2**30,
     jobs=JOBS,
-    runtime_s=30,
-    ramp_s=5,
+    runtime_ms=30_000,
+    ramp_ms=5_000,
     at_once=False,
     seed=7,
     log_prefix=PurePosixPath("/d/log"),
@@ -63,6 +67,14 @@ def test_a_closed_loop_has_no_rate() -> None:
     assert argv[-2:] == ["/usr/share/sysbench/oltp_read_write.lua", "run"]
     assert {"--threads=8", "--time=30", "--histogram=on", "--report-interval=1"} <= set(argv)
     assert not [word for word in argv if word.startswith(("--rate", "--rand-seed"))]
+
+
+def test_tables_are_filled_by_a_thread_each() -> None:
+    argv = sysbench_prepare_argv(SYSBENCH)
+    assert argv[:3] == ["env", "-C", "/d"]
+    assert argv[-2:] == ["/usr/share/sysbench/oltp_read_write.lua", "prepare"]
+    assert {"--threads=4", "--tables=4", "--table-size=1000", "--rand-type=uniform"} <= set(argv)
+    assert not [word for word in argv if word.startswith(("--time", "--events"))]
 
 
 def test_an_open_loop_has_its_rate() -> None:
@@ -143,13 +155,14 @@ def test_fios_jobs_wait_for_each_other_unless_they_run_at_once() -> None:
     assert not any("stonewall" in at_once[job.name] for job in JOBS)
     assert fio_argv(FIO, PurePosixPath("/d/a.fio"))[5] == "190"
     assert fio_argv(replace(FIO, at_once=True), PurePosixPath("/d/a.fio"))[5] == "155"
+    assert fio_argv(replace(FIO, timeout_s=77), PurePosixPath("/d/a.fio"))[5] == "77"
 
 
 def test_fios_job_file() -> None:
     found = sections(render_fio_jobs(FIO))
     assert found["global"]["filename"] == "/dev/loop7"
     assert (found["global"]["direct"], found["global"]["lat_percentiles"]) == ("1", "1")
-    assert (found["global"]["runtime"], found["global"]["ramp_time"]) == ("30s", "5s")
+    assert (found["global"]["runtime"], found["global"]["ramp_time"]) == ("30000ms", "5000ms")
     assert found["mixed"] == {
         "rw": "randrw",
         "bs": "16384",
@@ -161,6 +174,24 @@ def test_fios_job_file() -> None:
     }
     assert found["logged"]["random_distribution"] == "zipf:1.1"
     assert found["logged"]["fsync"] == "1"
+
+
+def test_a_job_that_moves_so_many_bytes_has_no_time() -> None:
+    job = FioJob("fill", "write", 2**20, 16, flushes_at_end=True, total_bytes=2**30)
+    fill = sections(render_fio_jobs(replace(FIO, jobs=(job,))))["fill"]
+    assert (fill["io_size"], fill["time_based"], fill["ramp_time"]) == ("1073741824", "0", "0")
+    assert (fill["runtime"], fill["end_fsync"]) == ("0", "1")
+
+
+def test_a_job_may_have_a_time_of_its_own() -> None:
+    job = FioJob("short", "read", 4096, 1, runtime_ms=300)
+    assert sections(render_fio_jobs(replace(FIO, jobs=(job,))))["short"]["runtime"] == "300ms"
+
+
+def test_without_a_place_for_logs_there_are_none() -> None:
+    load = replace(FIO, log_prefix=None)
+    assert "log" not in render_fio_jobs(load).replace("[logged]", "")
+    assert iops_logs(load) == {}
 
 
 def test_fios_rbd_engine_gets_the_image_and_no_key() -> None:

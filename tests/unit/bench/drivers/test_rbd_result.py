@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from grampus.bench.drivers.outcome import DriverResult, FailureKind
-from grampus.bench.drivers.rbd_result import parse_rbd_bench
+from grampus.bench.drivers.rbd_bench import parse_rbd_bench
 
 from .recordings import failure_of, output, recorded, result_of
 

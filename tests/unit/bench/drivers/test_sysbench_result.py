@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from grampus.bench.drivers.outcome import DriverFailure, DriverResult, FailureKind
-from grampus.bench.drivers.sysbench_result import classify_rate, parse_seconds, parse_sysbench
+from grampus.bench.drivers.outcome import DriverFailure, DriverResult, FailureKind, Second
+from grampus.bench.drivers.sysbench_result import (
+    classify_rate,
+    parse_fatal,
+    parse_second,
+    parse_seconds,
+    parse_sysbench,
+)
 
-from ..fakes import RUN_HEAD, RUN_TAIL, interval_line
+from ..fakes import RUN_HEAD, interval_line, run_tail
 from ..latency.printed import sysbench_histogram
 from .recordings import failure_of, output, recorded, result_of
 
@@ -15,13 +21,26 @@ OLTP = recorded("sysbench-1.0.20-oltp.txt")
 CPU = recorded("sysbench-1.0.20-cpu.txt")
 RATE = recorded("sysbench-1.0.20-rate.txt")
 OVERLOADED = recorded("sysbench-1.0.20-overloaded.txt")
+NO_TLS = """FATAL: unable to connect to MySQL server on host '10.0.0.1', port 3306, aborting...
+FATAL: error 2026: TLS/SSL error: Hostname verification failed
+(last message repeated 1 times)
+FATAL: `thread_init' function failed: /usr/share/sysbench/oltp_common.lua:349: connection failed
+FATAL: Thread initialization failed!
+"""
+NO_TABLE = """FATAL: mysql_stmt_prepare() failed
+(last message repeated 1 times)
+FATAL: MySQL error: 1146 "Table 'sbtest.sbtest5' doesn't exist"
+FATAL: `thread_init' function failed: /usr/share/sysbench/oltp_common.lua:284: SQL API error
+FATAL: MySQL error: 1146 "Table 'sbtest.sbtest5' doesn't exist"
+FATAL: Thread initialization failed!
+"""
 FATAL = 'FATAL: MySQL error: 2013 "Lost connection to MySQL server during query"\n'
 
 
 def database_run(*, operations: int = 1638, errors: int = 3, reconnects: int = 1) -> str:
     """A run against a database as sysbench prints it, with a histogram that fits."""
     latencies = [7_730_000, 47_820_000, *[19_570_000] * (operations - 2)][:operations]
-    tail = RUN_TAIL.format(tps=408.02, errors=errors, reconnects=reconnects)
+    tail = run_tail(tps=408.05, errors=errors, reconnects=reconnects)
     tail = tail[tail.index("\nSQL statistics") :].replace("1638", str(operations))
     lines = [interval_line(second, 408.0) for second in range(1, 5)]
     return "\n".join([RUN_HEAD, *lines, sysbench_histogram(latencies) + tail])
@@ -159,3 +178,45 @@ def test_warnings_between_the_lines_are_kept_and_change_nothing() -> None:
 
 def test_a_failure_is_no_result() -> None:
     assert not isinstance(DriverFailure("killed", "x"), DriverResult)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (
+            "[ 1s ] thds: 8 tps: 387.51 qps: 7834.00 (r/w/o: 5496.98/1554.02/783.00) "
+            "lat (ms,99%): 43.39 err/s: 0.00 reconn/s: 0.00",
+            Second(1, 1, 387.51, queries=7834.0, latency_p99_ms=43.39, threads=8),
+        ),
+        (
+            "[ 2s ] thds: 7 tps: 0.00 qps: 3.00 (r/w/o: 1.00/2.00/0.00) "
+            "lat (ms,99%): 0.00 err/s: 1.50 reconn/s: 0.25",
+            Second(2, 2, 0, 3.0, 0.5, queries=6.0, latency_p99_ms=0.0, threads=7),
+        ),
+        (
+            "[ 3s ] thds: 2 eps: 9.00 lat (ms,99%): 4.00",
+            Second(3, 3, 27.0, latency_p99_ms=4.0, threads=2),
+        ),
+        ("Threads started!", None),
+        ("[ 0s ] thds: 8 tps: 1.00 lat (ms,99%): 4.00", None),
+        ("[ 1s ] thds: 8 fps: 3.00 lat (ms,99%): 4.00", None),
+        ("       0.665 |                                         1", None),
+        ("", None),
+    ],
+)
+def test_a_line_of_the_series(line: str, expected: Second | None) -> None:
+    assert parse_second(line, after_s=0.0) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        (NO_TLS, "error 2026: TLS/SSL error: Hostname verification failed"),
+        (NO_TABLE, "MySQL error: 1146 \"Table 'sbtest.sbtest5' doesn't exist\""),
+        ("FATAL: Thread initialization failed!", "Thread initialization failed!"),
+    ],
+)
+def test_the_cause_comes_first_among_fatal_messages(text: str, first: str) -> None:
+    messages = parse_fatal(text)
+    assert messages[0] == first
+    assert len(set(messages)) == len(messages)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from grampus.bench.findings.overhead import Overhead, decide_overhead
+from grampus.bench.findings.documents import Overhead, decide_overhead
 from grampus.state.matrix_runs import Spent, Visit
 from tests.unit.bench.findings.made_matrix import made_figures, made_matrix_run
 

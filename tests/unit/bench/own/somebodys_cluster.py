@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from grampus.bench.drivers.ceph_client import CephClient
+from grampus.bench.drivers.command import CephClient
 from grampus.bench.own.place import CLUSTER_RECORD, OwnClusterPlace, OwnPorts
 from grampus.core.units import GIB, MIB, TIB
 from grampus.hosts.port import CommandResult

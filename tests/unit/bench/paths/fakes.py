@@ -78,6 +78,10 @@ class PathsHost(FakeHost):
         program = PurePosixPath(argv[0]).name
         if argv[-1] == "--version":
             return 0, f"{program} 1.0\n"
+        if "fio" in argv:
+            assert daemon == "bench-load"
+            assert daemon in self.daemons
+            return self._fio(argv[-1])
         if argv[:1] == ["cat"]:
             return 0, "[global]\nfsid = 1\n"
         if program == "findmnt":
@@ -110,10 +114,6 @@ class PathsHost(FakeHost):
             return 0, json.dumps({"state": "running", "transport": transport})
         if program == "grep" and argv[-1] == "/proc/net/tcp":
             return 0, ""  # a server listens as soon as it runs
-        if "fio" in argv:
-            assert daemon == "bench-load"
-            assert daemon in self.daemons
-            return self._fio(argv[-1])
         raise AssertionError(f"unexpected command {argv}")
 
     def _list_loops(self, where: str) -> str:
@@ -165,8 +165,7 @@ class PathsHost(FakeHost):
         side = {
             "total_ios": operations,
             "runtime": runtime_s * 1000,
-            "iops": 1e6 / latency_us,
-            "bw_bytes": 1e6 / latency_us * 16384,
+            "io_bytes": operations * 16384,
             "lat_ns": latency,
         }
         other = {"total_ios": 0, "runtime": 0}

@@ -21,7 +21,7 @@ from grampus.bench.paths.plan import (
 from grampus.bench.paths.suite import Measure, PathsSuite
 from grampus.bench.suite import load_suite
 from grampus.core.errors import UsageError
-from tests.unit.bench.paths.test_fio_job import measure as made_measure
+from tests.unit.bench.paths.test_fio_jobs import measure as made_measure
 
 
 def suite() -> PathsSuite:

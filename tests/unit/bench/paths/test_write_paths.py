@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from grampus.bench.paths.calm import REST_BYTES, is_drained
+from grampus.bench.calm import REST_BYTES, is_drained
 from grampus.core.errors import GrampusError
 from grampus.state.runs import PathsRun
 from grampus.volumes.live import LiveVolume

@@ -24,7 +24,14 @@ def test_an_image_is_loaded_through_librbd(tmp_path: Path) -> None:
         job = host.files[f"/data/bench/stands/{name}-{number}/load.fio"].splitlines()
         for line in (
             *("ioengine=rbd", "clientname=admin", "pool=databases", f"rbdname={name}-{number}"),
-            *("rw=randrw", "rwmixread=70", "bs=16384", "iodepth=4", "ramp_time=2s", "runtime=9s"),
+            *(
+                "rw=randrw",
+                "rwmixread=70",
+                "bs=16384",
+                "iodepth=4",
+                "ramp_time=2000ms",
+                "runtime=9000ms",
+            ),
             f"size={BY_FIO.dataset_bytes}",
         ):
             assert line in job, line

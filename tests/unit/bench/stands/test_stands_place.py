@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from grampus.bench.calm import POLL_S
 from grampus.bench.drivers.outcome import DriverFailure
 from grampus.bench.matrix.cells import Cell
 from grampus.bench.ports import IoDevice
-from grampus.bench.settle import POLL_S
 from grampus.bench.stands.databases import SETTLE_S
 from grampus.bench.stands.plan import stand_name
 from grampus.bench.stands.pools import READ_NOTE
@@ -320,7 +320,7 @@ def test_fio_writes_into_a_file_of_the_data_sets_size(tmp_path: Path) -> None:
     sample_of(measured)
     assert measured.bytes_per_operation == 4096
     job = world.hosts[0].files[f"/data/bench/stands/{name}-1/1/load.fio"]
-    for line in ("rw=randwrite", "bs=4096", "iodepth=32", "ramp_time=2s", "runtime=9s"):
+    for line in ("rw=randwrite", "bs=4096", "iodepth=32", "ramp_time=2000ms", "runtime=9000ms"):
         assert line in job.splitlines()
     assert f"filename=/mnt/{name}-1/bench.data" in job
 

@@ -1,7 +1,11 @@
-"""How rados and rbd reach a cluster: the key is in the keyring that the configuration names."""
+"""What drivers' commands begin with: a bound in time, and for rados and rbd the cluster.
+
+No key is on a command line: it is in the keyring that the configuration names.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -28,3 +32,19 @@ class CephClient:
 
 # Of a host of a lab.
 LAB_ADMIN = CephClient(PurePosixPath("/etc/ceph/ceph.conf"), "admin")
+
+
+KILL_AFTER_S = 5
+
+
+def bounded_argv(argv: Sequence[str], *, timeout_s: int) -> list[str]:
+    """The command in the C locale (decimal points), ended with code 124 after `timeout_s`."""
+    return [
+        "env",
+        "LC_ALL=C",
+        "timeout",
+        "--foreground",
+        f"--kill-after={KILL_AFTER_S}",
+        str(timeout_s),
+        *argv,
+    ]
