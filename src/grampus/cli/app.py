@@ -141,6 +141,8 @@ def errors_shown(output_format: OutputFormat) -> Iterator[None]:
     except Planned as planned:
         show_plan(output_format, planned.titles)
     except KeyboardInterrupt:
+        ensure_log()
+        _log.info("command.interrupted")
         sys.stderr.write("\n")
         said = GrampusError(
             "Interrupted.",

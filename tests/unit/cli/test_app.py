@@ -123,6 +123,23 @@ def test_ctrl_c_is_no_traceback(output_format: str) -> None:
         assert result.stdout == ""
 
 
+@pytest.mark.parametrize(
+    ("error", "event", "level"),
+    [
+        (GrampusError("Broken.", "Mend it."), "command.failed", "ERROR"),
+        (KeyError("x"), "command.failed", "ERROR"),
+        (RefusedError("No.", "Say --force.", code="busy"), "command.refused", "INFO"),
+        (KeyboardInterrupt(), "command.interrupted", "INFO"),
+    ],
+)
+def test_the_log_says_how_a_command_ended(
+    error: BaseException, event: str, level: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "grampus")
+    CliRunner().invoke(make_app(raising(error)), ["act"])
+    assert [(one.getMessage(), one.levelname) for one in caplog.records] == [(event, level)]
+
+
 @pytest.mark.parametrize("arguments", [["act", "--no-such"], ["no-such"], ["act", "surplus"]])
 def test_wrong_words_are_wrong_use(arguments: list[str]) -> None:
     result = CliRunner().invoke(make_app(lambda: None), arguments)
