@@ -8,12 +8,17 @@ capped by bytes a second).
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 from grampus.core.units import MIB
 from grampus.hosts.port import BlockLimit
 
-DeviceMediaName = Literal["nvme", "ssd", "hdd", "optane"]
+# What data lie on, and what WAL and DB (or a journal) may lie on beside them.
+MediaName = Literal["nvme", "ssd", "hdd"]
+WalDbMediaName = Literal["ssd", "nvme", "optane"]
+DeviceMediaName = Literal[MediaName, WalDbMediaName]
+MEDIA: tuple[MediaName, ...] = get_args(MediaName)
+WAL_DB_MEDIA: tuple[WalDbMediaName, ...] = get_args(WalDbMediaName)
 
 
 def block_limit(media: DeviceMediaName, device: str, *, shared_by: int = 1) -> BlockLimit:

@@ -7,15 +7,14 @@ import ipaddress
 import re
 import uuid
 from pathlib import Path
-from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
 from grampus.core.errors import UsageError
 from grampus.core.units import GIB
+from grampus.lab.media import MediaName
 from grampus.state.home import Home
 
-MediaName = Literal["nvme", "ssd", "hdd"]
 DEFAULT_LAB = "default"
 DATABASE_POOL = "databases"
 LAB_RECORD = "lab"

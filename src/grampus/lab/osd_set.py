@@ -7,12 +7,12 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from grampus.core.units import format_bytes
-from grampus.lab.model import DATABASE_POOL, MediaName
+from grampus.lab.media import MediaName, WalDbMediaName
+from grampus.lab.model import DATABASE_POOL
 from grampus.state.store import Store
 
 OSD_SET_RECORD = "lab-osd-set"
 ObjectStoreName = Literal["bluestore", "filestore"]
-WalDbMediaName = Literal["ssd", "nvme", "optane"]
 
 
 class OsdSet(BaseModel):

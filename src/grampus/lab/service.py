@@ -26,6 +26,7 @@ from grampus.lab.decide_loss import decide_copies_left, decide_keeps_quorum
 from grampus.lab.gateway import LabGateway
 from grampus.lab.gateway_service import find_gateway
 from grampus.lab.images.cache import HostImages
+from grampus.lab.media import MediaName
 from grampus.lab.model import (
     DEFAULT_LAB,
     LAB_RECORD,
@@ -34,7 +35,6 @@ from grampus.lab.model import (
     MIN_HOSTS,
     MIN_OSD_SIZE_BYTES,
     LabSpec,
-    MediaName,
     lab_tag,
     require_usable_home,
 )

@@ -14,8 +14,7 @@ from grampus.lab.ceph_daemons import (
     mon_spec,
     osd_spec,
 )
-from grampus.lab.media import block_limit
-from grampus.lab.model import MediaName
+from grampus.lab.media import MediaName, block_limit
 
 DATA = PurePosixPath("/lab/h1/data")
 

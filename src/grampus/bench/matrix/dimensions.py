@@ -12,6 +12,7 @@ from pydantic.fields import FieldInfo
 from grampus.bench.declared import explained, word_list
 from grampus.bench.matrix.workloads import WORKLOADS, Target, WorkloadName
 from grampus.core.errors import closest_name
+from grampus.lab.media import MediaName, WalDbMediaName
 from grampus.state.runs import Frozen
 
 # What must be made anew when a value changes: the cluster, the attached volume, the server, or
@@ -116,11 +117,11 @@ class Point(Frozen):
         Dimension("cluster", "where OSDs store objects; own: as those that the place has"),
     ] = "bluestore"
     media: Annotated[
-        Literal["hdd", "ssd", "nvme", "own"],
+        Literal[MediaName, "own"],
         Dimension("cluster", "the OSDs' data devices; own: those that the place has"),
     ] = "nvme"
     wal_db_device: Annotated[
-        Literal["none", "ssd", "nvme", "optane", "own"],
+        Literal["none", WalDbMediaName, "own"],
         Dimension(
             "cluster",
             "device of WAL and DB (or FileStore's journal); none: with the data; own: as the place "

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from grampus.bench.matrix.dimensions import Point
 from grampus.bench.stands.osd_needs import OWN
 from grampus.core.units import format_bytes
 from grampus.hosts.port import BlockLimit
+from grampus.lab.media import DeviceMediaName
 from grampus.state.runs import Setting
-
-MediumName = Literal["hdd", "ssd", "nvme", "optane"]
 
 # What they are called, and what each can have on a device of its own.
 _OBJECT_STORES = {"bluestore": ("BlueStore", "WAL and DB"), "filestore": ("FileStore", "journal")}
@@ -68,9 +67,9 @@ def _describe_kind(point: Point) -> str:
     return f"{store} on {point.media}, {beside} on {point.wal_db_device}"
 
 
-def decide_media(points: Iterable[Point]) -> list[MediumName]:
+def decide_media(points: Iterable[Point]) -> list[DeviceMediaName]:
     """The media of all devices that these OSDs have, each once."""
-    found: dict[MediumName, None] = {}
+    found: dict[DeviceMediaName, None] = {}
     for point in points:
         # Of its own ones the place tells by itself.
         if point.media != "own":

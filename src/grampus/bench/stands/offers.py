@@ -11,6 +11,7 @@ from grampus.bench.stands.plan import NO_CODE
 from grampus.bench.stands.profiles import PROFILES
 from grampus.ceph.cluster import explain_no_filestore
 from grampus.core.units import MIB
+from grampus.lab.media import MEDIA, WAL_DB_MEDIA
 from grampus.volumes.model import DriverName, WritePath
 
 MAX_THREADS = 512
@@ -124,8 +125,8 @@ def decide_osd_offers(lab: LabFeatures) -> dict[str, Offer]:
     most = max(1, min(MAX_OSDS_PER_HOST, osds_per_host))
     because = "each OSD takes memory of this machine, and a host has at most 16 of a set"
     return {
-        "media": Offer(values=("hdd", "ssd", "nvme", OWN)),
-        "wal_db_device": Offer(values=("none", "ssd", "nvme", "optane", OWN)),
+        "media": Offer(values=(*MEDIA, OWN)),
+        "wal_db_device": Offer(values=("none", *WAL_DB_MEDIA, OWN)),
         "osds_per_device": Offer(at_least=1, at_most=most, because=because),
         "osd_devices_per_host": Offer(at_least=1, at_most=most, because=because),
         "osd_cores_per_host": Offer(
