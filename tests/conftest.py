@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from collections.abc import Generator, Iterator
@@ -11,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.system.command_line import CHECKOUT, TEST_HOME, CommandLine
+from tests.system.command_line import TEST_HOME, CommandLine
 from tests.system.exclusive_tests import LOCKS_VARIABLE, lock_of_test
 from tests.system.exerciser import build_exerciser
 from tests.system.logged_events import LoggedEvents, select_unexpected
@@ -42,9 +41,7 @@ def nothing_unexpected_is_logged(request: pytest.FixtureRequest) -> Iterator[Non
     yield
     marks = request.node.iter_markers("logs")
     unexpected = select_unexpected(logged.read(), {name for mark in marks for name in mark.args})
-    if unexpected:
-        with (CHECKOUT / "build" / "unexpected.jsonl").open("a") as file:
-            file.write(json.dumps({"test": request.node.nodeid, "events": unexpected}) + "\n")
+    assert not unexpected, "logged, and not expected (see tests/system/logged_events.py)"
 
 
 def make_lab(name: str, *options: str) -> Iterator[CommandLine]:

@@ -160,6 +160,7 @@ def test_the_source_stays_while_clones_stand_on_it(shop: CommandLine) -> None:
         ),
     ],
 )
+@pytest.mark.logs("operation.undone")
 def test_a_clone_that_is_killed_is_undone_by_the_next_command(shop: CommandLine, step: str) -> None:
     before = shop.json("volume", "list")
     cut = shop.run("db", "clone", "origin", "copy", failpoints=f"db.clone/{step}/after=kill")
@@ -192,6 +193,7 @@ def test_a_database_that_is_to_stand_alone_serves_first_and_is_flattened_later(
         lab.run("db", "delete", "origin", "--yes", "--now")
 
 
+@pytest.mark.logs("operation.undone")
 def test_a_flattening_that_is_killed_leaves_the_database_and_is_done_later(
     shop: CommandLine,
 ) -> None:

@@ -17,7 +17,11 @@ from tests.system.command_line import KILLED, CommandLine
 from tests.system.leftovers import cluster_inventory, differences
 from tests.system.operations_to_stop import LEFTOVERS, NAME, OPERATIONS, Stopped, words
 
-pytestmark = [pytest.mark.integration, pytest.mark.exhaustive]
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.exhaustive,
+    pytest.mark.logs("operation.closed", "operation.undone"),
+]
 
 SIZES = ("--size", "1G", "--memory", "512M", "--cpus", "0.5")
 

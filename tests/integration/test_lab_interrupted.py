@@ -40,6 +40,7 @@ def own_lab() -> Iterator[CommandLine]:
     assert not (command_line.home / "labs" / command_line.lab).exists()
 
 
+@pytest.mark.logs("operation.closed")
 def test_up_killed_after_each_step_is_finished_by_up(own_lab: CommandLine) -> None:
     for step in UP_STEPS:
         cut = own_lab.run("lab", "up", failpoints=f"lab.up/{step}/after=kill")
@@ -51,6 +52,7 @@ def test_up_killed_after_each_step_is_finished_by_up(own_lab: CommandLine) -> No
 
 
 @pytest.mark.parametrize("step", UP_STEPS)
+@pytest.mark.logs("operation.closed")
 def test_up_killed_at_a_step_is_undone_by_down(own_lab: CommandLine, step: str) -> None:
     cut = own_lab.run("lab", "up", failpoints=f"lab.up/{step}/before=kill")
     assert cut.code == KILLED, cut.stderr
@@ -65,6 +67,7 @@ def test_up_that_fails_leaves_nothing(own_lab: CommandLine) -> None:
     assert own_lab.run("lab", "status").code == 3
 
 
+@pytest.mark.logs("operation.closed")
 def test_down_killed_after_each_step_is_finished_by_down(own_lab: CommandLine) -> None:
     own_lab.ok("lab", "up")
     for step in DOWN_STEPS[:-1]:

@@ -65,6 +65,7 @@ def pauses_ms(lab: CommandLine, name: str) -> list[int]:
         pytest.param("cache", marks=pytest.mark.exhaustive),
     ],
 )
+@pytest.mark.logs("operation.undone")
 def test_a_writer_notices_a_short_pause_and_nothing_is_lost(
     lab: CommandLine, exerciser_program: Path, write_path: str
 ) -> None:

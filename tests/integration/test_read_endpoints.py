@@ -148,6 +148,7 @@ def is_passed_over(reader: Reader) -> bool:
     return set(codes) == {0}
 
 
+@pytest.mark.logs("controller.event")
 def test_when_its_host_is_gone_another_one_serves_it(source: CommandLine) -> None:
     reader = Reader(source)
     host = endpoint(source)["host"]

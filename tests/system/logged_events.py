@@ -14,7 +14,7 @@ from typing import Any
 FILE = Path("log") / "grampus.log"
 LEVELS = frozenset({"WARNING", "ERROR"})
 # The last event of a command that did not end with 0.
-ENDS = frozenset({"command.failed", "command.interrupted", "command.refused"})
+ENDS = frozenset({"command.ended", "command.failed", "command.interrupted", "command.refused"})
 
 
 class LoggedEvents:

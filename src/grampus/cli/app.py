@@ -136,7 +136,12 @@ def errors_shown(output_format: OutputFormat) -> Iterator[None]:
     """
     try:
         yield
-    except (typer.Exit, typer.Abort):
+    except typer.Abort:
+        raise
+    except typer.Exit as ending:
+        if ending.exit_code:
+            ensure_log()
+            _log.info("command.ended", extra={"exit_code": ending.exit_code})
         raise
     except Planned as planned:
         show_plan(output_format, planned.titles)

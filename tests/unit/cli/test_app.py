@@ -130,6 +130,7 @@ def test_ctrl_c_is_no_traceback(output_format: str) -> None:
         (KeyError("x"), "command.failed", "ERROR"),
         (RefusedError("No.", "Say --force.", code="busy"), "command.refused", "INFO"),
         (KeyboardInterrupt(), "command.interrupted", "INFO"),
+        (typer.Exit(1), "command.ended", "INFO"),
     ],
 )
 def test_the_log_says_how_a_command_ended(
