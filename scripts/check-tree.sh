@@ -71,6 +71,14 @@ count 'if dry_run:' src/grampus/cli 5 "$runner"
 count '\["jobname"\]' src/grampus 1 'Use bench/drivers/fio_result.py.'
 count 'thds:' src/grampus 1 'Use bench/drivers/sysbench_result.py.'
 
+# A module is found by its name alone.
+while IFS= read -r name; do
+  faults+=("src/grampus: more than two modules are called $name. Name them for what they hold.")
+done < <(
+  find src/grampus -name '*.py' ! -name __init__.py ! -name model.py -printf '%f\n' 2>/dev/null |
+    sort | uniq -c | awk '$1 > 2 { print $2 }'
+)
+
 if [ ${#faults[@]} -gt 0 ]; then
   printf '%s\n' "${faults[@]}" | sort >&2
   echo "check-tree: ${#faults[@]} faults" >&2

@@ -11,7 +11,7 @@ from typing import Any
 
 from grampus.bench.matrix.expansion import expand_cells
 from grampus.bench.matrix.loading import parse_matrix_suite
-from grampus.bench.stands.plan import stand_name
+from grampus.bench.stands.stand_plan import stand_name
 from tests.integration.test_growth import fill
 from tests.system.command_line import CommandLine
 from tests.system.lab_machine import LabMachine, remove_pool

@@ -12,8 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from grampus.bench.declared import explained, read_declared, require_file_name
-from grampus.bench.names import LowerKebab
+from grampus.bench.declared import LowerKebab, explained, read_declared, require_file_name
 from grampus.core.errors import UsageError, not_found
 from grampus.state.runs import Frozen
 

@@ -16,7 +16,7 @@ from typing import Literal
 
 from grampus.bench.client import SCHEMA, ArmClient
 from grampus.bench.drivers.sysbench_command import LOAD_TIMEOUT_S, sysbench_prepare_argv
-from grampus.bench.plan import SysbenchTables
+from grampus.bench.quick_plan import SysbenchTables
 from grampus.bench.sysbench import make_load, read_prepare, started
 from grampus.core.clock import Clock
 from grampus.core.errors import RefusedError

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Hashable, Iterable
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from grampus.core.errors import UsageError, closest_name
@@ -196,3 +196,7 @@ def _collect_models(annotation: object, found: list[type[BaseModel]]) -> None:
         found.append(annotation)
     for argument in get_args(annotation):
         _collect_models(argument, found)
+
+
+Distribution = Literal["uniform", "gaussian", "special", "pareto"]
+LowerKebab = Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=40)]

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from grampus.bench.client import ArmClient
 from grampus.bench.counters import CpuTimes, busy_cores, parse_cpu_times, parse_memory
-from grampus.bench.plan import QuickPlan
+from grampus.bench.quick_plan import QuickPlan
 from grampus.core.clock import Clock
 from grampus.core.units import format_bytes
 from grampus.databases.model import DatabaseRecord

@@ -20,7 +20,7 @@ from grampus.bench.counters import (
     parse_cpu_times,
     parse_memory,
 )
-from grampus.bench.ports import IoDevice
+from grampus.bench.measured_ports import IoDevice
 from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError
 from grampus.hosts.port import Fleet, Host, Usage

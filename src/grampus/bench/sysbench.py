@@ -16,7 +16,7 @@ from grampus.bench.drivers.sysbench_result import (
     parse_second,
     parse_sysbench,
 )
-from grampus.bench.plan import SysbenchTables
+from grampus.bench.quick_plan import SysbenchTables
 from grampus.core.clock import Clock
 from grampus.hosts.port import RunningCommand
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from grampus.ceph.cluster import CephCluster
+from grampus.ceph.image_snapshots import SUSPENDED_FACT, RbdSnapshots
 from grampus.ceph.object_maps import MAP_FEATURES, ObjectMaps
 from grampus.ceph.rbd import GENTLY, RbdImages
 from grampus.ceph.reporting import Report, Watch, report_nowhere, run_reporting
-from grampus.ceph.snapshots import SUSPENDED_FACT, RbdSnapshots
 from grampus.core.errors import GrampusError
 
 # Of a change of features beside a client of which `watch` says that it is well.

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 from pydantic import ValidationError
 
-from grampus.bench.documents import compare_document, show_document
-from grampus.bench.suite import list_suites
+from grampus.bench.quick_documents import compare_document, show_document
+from grampus.bench.quick_suite import list_suites
 from grampus.cli.app import command, make_noun
 from grampus.cli.bench_matrix import (
     REPORT_FILE,

@@ -12,9 +12,9 @@ from grampus.bench.matrix.expansion import environments
 from grampus.bench.matrix.loading import parse_matrix_suite, read_matrix_suite
 from grampus.bench.matrix.suite import SCALES, ScaleName
 from grampus.bench.visits.budget import decide_all_s, describe_time
+from grampus.bench.visits.matrix_runner import MatrixRunner, RunPorts
 from grampus.bench.visits.place import CellPlace
 from grampus.bench.visits.plan import cells_of, missing_visits, plan_run
-from grampus.bench.visits.runner import MatrixRunner, RunPorts
 from grampus.cli.options import FORMAT_DEFAULT, FormatOption
 from grampus.cli.output import make_output
 from grampus.core.clock import Clock

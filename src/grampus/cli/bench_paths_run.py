@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from grampus.bench.paths.costs import OsdWrites, parse_osd_writes
+from grampus.bench.paths.paths_ports import PathsPorts
 from grampus.bench.paths.plan import PathsOptions, describe_steps
-from grampus.bench.paths.ports import PathsPorts
 from grampus.bench.paths.runner import PathsRunner
 from grampus.bench.paths.suite import PathsSuite
 from grampus.cli.bench_paths import show_paths

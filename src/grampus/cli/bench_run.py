@@ -12,9 +12,9 @@ import typer
 from grampus.bench.matrix.suite import SCALES
 from grampus.bench.paths.plan import PathsOptions
 from grampus.bench.paths.suite import PathsSuite
-from grampus.bench.plan import BenchOptions
-from grampus.bench.runner import BenchRunner
-from grampus.bench.suite import Suite, load_suite
+from grampus.bench.quick_plan import BenchOptions
+from grampus.bench.quick_runner import BenchRunner
+from grampus.bench.quick_suite import Suite, load_suite
 from grampus.cli.app import command
 from grampus.cli.bench import bench_app, report_file, show_run
 from grampus.cli.bench_matrix import (

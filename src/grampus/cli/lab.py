@@ -11,8 +11,8 @@ from grampus.cli.options import FORMAT_DEFAULT, LAB_DEFAULT, FormatOption, LabOp
 from grampus.cli.output import make_output
 from grampus.core.units import format_bytes
 from grampus.hosts.port import DaemonStatus
+from grampus.lab.labs import HostView, LabView
 from grampus.lab.osd_set import describe_osd_set
-from grampus.lab.service import HostView, LabView
 
 lab_app = make_noun(
     "lab",

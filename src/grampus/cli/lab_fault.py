@@ -21,8 +21,8 @@ from grampus.cli.options import (
 )
 from grampus.cli.output import make_output
 from grampus.lab.bit_rot import BitRot
+from grampus.lab.labs import LabService
 from grampus.lab.model import LabSpec
-from grampus.lab.service import LabService
 
 fault_app = make_noun(
     "fault",

@@ -25,7 +25,7 @@ from grampus.cli.options import (
 from grampus.cli.output import make_output
 from grampus.core.errors import UsageError, closest_name
 from grampus.core.units import parse_bytes
-from grampus.lab.media import WAL_DB_MEDIA
+from grampus.hosts.media import WAL_DB_MEDIA
 from grampus.lab.model import MIN_OSD_SIZE_BYTES
 from grampus.lab.object_stores import OBJECT_STORES
 from grampus.lab.osd_set import ObjectStoreName, OsdSet, describe_osd_set

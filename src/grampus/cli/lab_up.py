@@ -22,8 +22,8 @@ from grampus.cli.options import (
 from grampus.cli.output import make_output
 from grampus.core.errors import UsageError
 from grampus.core.units import parse_bytes
-from grampus.lab.media import MEDIA, MediaName
-from grampus.lab.service import LabRequest
+from grampus.hosts.media import MEDIA, MediaName
+from grampus.lab.labs import LabRequest
 
 
 def require_media(text: str | None) -> MediaName | None:

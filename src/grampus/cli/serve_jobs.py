@@ -41,7 +41,7 @@ from grampus.databases.failed_servers import FailedServers
 from grampus.databases.growth.decide_growth import LOOK_EVERY_S
 from grampus.databases.growth.guard import GrowthGuard
 from grampus.databases.snapshots.snapshot_schedules import Rest, SnapshotSchedules
-from grampus.operations.kinds import NOT_RECOVERED
+from grampus.operations.operation_type import NOT_RECOVERED
 
 NOTE_EVERY_S = 30.0
 

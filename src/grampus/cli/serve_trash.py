@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from grampus.databases.controller.due_jobs import ControllerEvent, failure_of
-from grampus.databases.names.trash import DatabaseTrash
+from grampus.databases.names.database_trash import DatabaseTrash
 
 TRASH_EVERY_S = 300.0
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from grampus.cli.app import command, make_noun
-from grampus.cli.composition.keys import volume_resealing
+from grampus.cli.composition.resealing import volume_resealing
 from grampus.cli.composition.session import Session
 from grampus.cli.kept_keys import export_key, import_key, key_entries
 from grampus.cli.options import (

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from grampus.databases.model import DatabaseRecord
 from grampus.databases.records import new_database_id
 from grampus.databases.step_ports import StepPorts
-from grampus.operations.kinds import DocumentT, OperationType
+from grampus.operations.operation_type import DocumentT, OperationType
 
 # Operations of one lane of a database exclude one another. What changes the database runs in
 # `main`; what reads a snapshot of it, or copies what it shares, for hours, has a lane of its own,

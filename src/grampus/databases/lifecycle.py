@@ -10,7 +10,7 @@ from grampus.databases.kinds import DatabaseOperation
 from grampus.databases.left_instances import unless_lost
 from grampus.databases.model import DatabaseRecord, DatabaseSpec, StartOrder
 from grampus.databases.step_ports import StepPorts
-from grampus.operations.kinds import WhenCutOff
+from grampus.operations.operation_type import WhenCutOff
 from grampus.state.operations import Step
 
 

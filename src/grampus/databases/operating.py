@@ -38,7 +38,7 @@ from grampus.databases.records import DatabaseRecords
 from grampus.databases.replicas.replica_rules import require_allowed
 from grampus.databases.step_ports import StepPorts
 from grampus.hosts.port import Fleet, HostUnreachableError
-from grampus.operations.kinds import NOT_RECOVERED, DocumentT
+from grampus.operations.operation_type import NOT_RECOVERED, DocumentT
 from grampus.operations.runner import OperationRunner, Subject
 from grampus.state.home import Home
 from grampus.state.locks import hold_lock

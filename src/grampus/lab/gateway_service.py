@@ -10,7 +10,7 @@ from grampus.lab.gateway import GATEWAY_RECORD, GatewaySpec, LabGateway
 from grampus.lab.images.cache import HostImages
 from grampus.lab.model import LabSpec
 from grampus.lab.operation_kinds import GATEWAY_DOWN, GATEWAY_UP, GatewaySteps
-from grampus.operations.kinds import OperationType
+from grampus.operations.operation_type import OperationType
 from grampus.operations.runner import OperationRunner, Subject
 from grampus.state.home import Home
 from grampus.state.operations import Step

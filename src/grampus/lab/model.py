@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from grampus.core.errors import UsageError
 from grampus.core.units import GIB
-from grampus.lab.media import MediaName
+from grampus.hosts.media import MediaName
 from grampus.state.home import Home
 
 DEFAULT_LAB = "default"

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from grampus.lab.gateway import GatewaySpec
 from grampus.lab.model import LabSpec
 from grampus.lab.osd_set import OsdSet
-from grampus.operations.kinds import OperationType
+from grampus.operations.operation_type import OperationType
 from grampus.state.operations import Operation, Step
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from grampus.core.units import GIB
-from grampus.lab.media import DeviceMediaName
+from grampus.hosts.media import DeviceMediaName
 from grampus.lab.model import LabSpec
 from grampus.lab.osd_set import ObjectStoreName, OsdSet
 

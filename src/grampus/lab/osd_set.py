@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from grampus.core.units import format_bytes
-from grampus.lab.media import MediaName, WalDbMediaName
+from grampus.hosts.media import MediaName, WalDbMediaName
 from grampus.lab.model import DATABASE_POOL
 from grampus.state.store import Store
 

@@ -14,7 +14,7 @@ from grampus.core.names import require_name
 from grampus.core.units import MIB, format_bytes
 from grampus.hosts.any_host import AnyReachableHost
 from grampus.hosts.lab_host import LabFleet
-from grampus.lab.media import WalDbMediaName
+from grampus.hosts.media import WalDbMediaName
 from grampus.lab.model import MAX_OSDS_PER_HOST, MIN_OSD_SIZE_BYTES, LabSpec
 from grampus.lab.operation_kinds import (
     ADD_NEW_OSD_SET,
@@ -27,7 +27,7 @@ from grampus.lab.osd_set import OSD_SET_RECORD, OsdSet, find_osd_sets
 from grampus.lab.osd_sets import LabOsdSet
 from grampus.lab.osds import LabOsds, object_store
 from grampus.lab.waiting import ClusterWaits
-from grampus.operations.kinds import OperationType
+from grampus.operations.operation_type import OperationType
 from grampus.operations.runner import OperationRunner, Subject
 from grampus.state.home import Home
 from grampus.state.operations import Operation, Step

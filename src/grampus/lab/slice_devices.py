@@ -18,8 +18,8 @@ from grampus.hosts.loop_devices import (
     ensure_loop_device_absent,
     find_loop_device,
 )
+from grampus.hosts.media import DeviceMediaName, block_limit
 from grampus.hosts.port import BlockLimit, Host
-from grampus.lab.media import DeviceMediaName, block_limit
 from grampus.lab.osd_plans import DeviceSlice
 
 _SET = 'echo "$2" > "$1"'

@@ -10,7 +10,7 @@ from functools import partial
 from grampus.core.errors import GrampusError, Planned
 from grampus.core.progress import Progress
 from grampus.hosts.port import HostUnreachableError
-from grampus.operations.kinds import (
+from grampus.operations.operation_type import (
     NOT_RECOVERED,
     AnyOperationType,
     DocumentT,

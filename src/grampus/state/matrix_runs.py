@@ -110,8 +110,8 @@ class Spent(Frozen):
 class Figures(Frozen):
     """What was measured. An operation is a transaction, a request or an I/O.
 
-    `latency` is a document of `bench/latency/documents.py`; None where it would tell of another
-    time. `loop` is open where requests came at a rate.
+    `latency` is a document of `bench/latency/histogram_documents.py`; None where it would tell of
+    another time. `loop` is open where requests came at a rate.
     """
 
     loop: Literal["closed", "open"]

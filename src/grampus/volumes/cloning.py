@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from grampus.ceph.flattening import RbdFlattening
+from grampus.ceph.image_snapshots import ParentImage, RbdSnapshots
 from grampus.ceph.namespaces import place_of
-from grampus.ceph.snapshots import ParentImage, RbdSnapshots
 from grampus.core.errors import RefusedError
 from grampus.core.progress import Progress
 from grampus.core.units import format_bytes

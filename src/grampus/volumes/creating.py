@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.image_notes import observe_image_pools
+from grampus.ceph.image_snapshots import RbdSnapshots
 from grampus.ceph.namespaces import join_image
 from grampus.ceph.rbd import IDENTITY_FACT, RbdImages
-from grampus.ceph.snapshots import RbdSnapshots
 from grampus.core.clock import Clock, wait_until
 from grampus.core.errors import RefusedError
 from grampus.state.operations import Step

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypeVar
 
-from grampus.ceph.snapshots import ChildImage, ParentImage, RbdSnapshot
+from grampus.ceph.image_snapshots import ChildImage, ParentImage, RbdSnapshot
 from grampus.core.errors import RefusedError, not_found
 from grampus.volumes.decide_encryption import header_bytes
 from grampus.volumes.model import CloneSource, EncryptionName, SnapshotInfo, VolumeRecord

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from grampus.operations.kinds import OperationType
+from grampus.operations.operation_type import OperationType
 from grampus.volumes.cloning import CloneOrder, Cloning
 from grampus.volumes.creating import Creating
 from grampus.volumes.decide_migration import PoolFillingError

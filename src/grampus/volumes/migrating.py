@@ -16,10 +16,10 @@ from grampus.ceph.cluster import CephCluster
 from grampus.ceph.erasure_pools import data_pool_of
 from grampus.ceph.fullness import PoolRoom, observe_pool_rooms
 from grampus.ceph.image_notes import observe_image_pools
+from grampus.ceph.image_snapshots import RbdSnapshots
 from grampus.ceph.migrations import MigrationStatus, RbdMigrations
 from grampus.ceph.rbd import RbdImages
 from grampus.ceph.reporting import Watch
-from grampus.ceph.snapshots import RbdSnapshots
 from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.progress import Progress

@@ -10,8 +10,8 @@ from grampus.ceph.cluster import CephCluster
 from grampus.ceph.diffs import RbdDiffs
 from grampus.ceph.encryption import RbdEncryption
 from grampus.ceph.flattening import RbdFlattening
+from grampus.ceph.image_snapshots import RbdSnapshots
 from grampus.ceph.rbd import RbdImages
-from grampus.ceph.snapshots import RbdSnapshots
 from grampus.ceph.trash import RbdTrash
 from grampus.core.clock import Clock
 from grampus.core.progress import Progress

@@ -15,7 +15,7 @@ from grampus.ceph.cluster import CephCluster
 from grampus.ceph.image_facts import ImageFact, exchange_fact, observe_fact
 from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
-from grampus.operations.kinds import OperationType
+from grampus.operations.operation_type import OperationType
 from grampus.operations.runner import OperationRunner, Subject
 from grampus.state.home import Home
 from grampus.state.locks import hold_lock

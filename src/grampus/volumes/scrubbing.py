@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping
 
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.image_objects import ImageLayer, observe_layers
+from grampus.ceph.image_snapshots import RbdSnapshots
 from grampus.ceph.object_maps import ObjectMaps
 from grampus.ceph.placement_groups import decide_groups
 from grampus.ceph.rbd import RbdImages
 from grampus.ceph.scrubs import DamagedObject, ScrubbedGroup, ScrubKind, Scrubs
-from grampus.ceph.snapshots import RbdSnapshots
 from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.progress import Progress

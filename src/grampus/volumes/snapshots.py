@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
+from grampus.ceph.image_snapshots import RbdSnapshot, RbdSnapshots
 from grampus.ceph.rbd import RbdImages
-from grampus.ceph.snapshots import RbdSnapshot, RbdSnapshots
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.names import require_name
 from grampus.core.progress import Progress

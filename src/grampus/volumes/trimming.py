@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from grampus.ceph.snapshots import RbdSnapshots
+from grampus.ceph.image_snapshots import RbdSnapshots
 from grampus.core.errors import RefusedError
 from grampus.hosts.port import Fleet, HostUnreachableError
 from grampus.volumes.model import VolumeRecord

@@ -51,7 +51,7 @@ PROMISES = {operation.name: operation.promise for operation in OPERATIONS}
 DATABASE, POOL = "worked", "other-pool"
 EXPIRY = "binlog_expire_logs_seconds"
 CLIENTS_HOST, HOME = "h3", "h1"
-# sysbench's tables, with indexes, in InnoDB's pages: see bench/plan.py.
+# sysbench's tables, with indexes, in InnoDB's pages: see bench/quick_plan.py.
 BYTES_PER_ROW = 248
 TABLES = 4
 # A volume for the data, a redo log of an eighth of it, and room to work in.

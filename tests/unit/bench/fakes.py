@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 
 from pydantic import SecretStr
 
-from grampus.bench.ports import IoDevice
+from grampus.bench.measured_ports import IoDevice
 from grampus.core.errors import NotFoundError
 from grampus.databases.model import DatabaseRecord, DatabaseSpec, Endpoint
 from grampus.hosts.port import (

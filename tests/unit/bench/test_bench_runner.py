@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from grampus.bench.documents import compare_document, show_document
 from grampus.bench.drivers.outcome import DriverError
-from grampus.bench.plan import BenchOptions
-from grampus.bench.runner import BenchRunner
-from grampus.bench.suite import load_suite
+from grampus.bench.quick_documents import compare_document, show_document
+from grampus.bench.quick_plan import BenchOptions
+from grampus.bench.quick_runner import BenchRunner
+from grampus.bench.quick_suite import load_suite
 from grampus.core.errors import NotFoundError, RefusedError
 from grampus.hosts.port import Usage
 from grampus.state.home import Home

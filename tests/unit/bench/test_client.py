@@ -13,8 +13,8 @@ from grampus.bench.client import (
     render_sysbench_config,
 )
 from grampus.bench.drivers.sysbench_command import sysbench_argv, sysbench_prepare_argv
-from grampus.bench.plan import BenchOptions, decide_quick_plan
-from grampus.bench.suite import Suite, load_suite
+from grampus.bench.quick_plan import BenchOptions, decide_quick_plan
+from grampus.bench.quick_suite import Suite, load_suite
 from grampus.bench.sysbench import make_load
 from grampus.core.errors import GrampusError
 

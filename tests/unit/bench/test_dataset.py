@@ -16,8 +16,8 @@ from grampus.bench.dataset import (
     observe_dataset,
 )
 from grampus.bench.drivers.outcome import DriverError
-from grampus.bench.plan import BenchOptions, QuickPlan, decide_quick_plan
-from grampus.bench.suite import load_suite
+from grampus.bench.quick_plan import BenchOptions, QuickPlan, decide_quick_plan
+from grampus.bench.quick_suite import load_suite
 from grampus.core.errors import RefusedError
 from grampus.state.runs import ArmName
 

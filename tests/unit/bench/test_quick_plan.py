@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from grampus.bench.plan import BenchOptions, QuickPlan, decide_quick_plan
-from grampus.bench.suite import load_suite
+from grampus.bench.quick_plan import BenchOptions, QuickPlan, decide_quick_plan
+from grampus.bench.quick_suite import load_suite
 from grampus.core.errors import RefusedError, UsageError
 
 SUITE = load_suite(Path(__file__).parents[3] / "suites", "quick")

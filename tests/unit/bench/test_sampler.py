@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from grampus.bench.calm import wait_until_calm
-from grampus.bench.ports import IoDevice
+from grampus.bench.measured_ports import IoDevice
 from grampus.bench.sampler import MAX_REASONS, Sampler
 from grampus.hosts.port import HostUnreachableError, Usage
 from grampus.state.runs import RunArchive

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from grampus.bench.paths.suite import PathsSuite
-from grampus.bench.suite import Suite, list_suites, load_suite, parse_suite
+from grampus.bench.quick_suite import Suite, list_suites, load_suite, parse_suite
 from grampus.core.errors import NotFoundError, UsageError
 
 SUITES = Path(__file__).parents[3] / "suites"

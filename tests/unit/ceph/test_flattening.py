@@ -8,8 +8,8 @@ import pytest
 
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.flattening import RbdFlattening
+from grampus.ceph.image_snapshots import SUSPENDED_FACT, RbdSnapshots
 from grampus.ceph.rbd import CHANGE_METADATA, RbdImages
-from grampus.ceph.snapshots import SUSPENDED_FACT, RbdSnapshots
 from grampus.core.errors import GrampusError
 
 from .fakes import ENOENT, FakeClock, FakeRunner, Output, Reply

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from grampus.ceph.cluster import CephCluster
-from grampus.ceph.snapshots import (
+from grampus.ceph.image_snapshots import (
     CLONE_IMAGE,
     HAS_PARENTS,
     SWEEP_SNAPSHOTS,

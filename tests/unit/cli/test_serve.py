@@ -26,7 +26,7 @@ from grampus.core.errors import GrampusError, RefusedError
 from grampus.databases.backup.backup_schedules import CarriedBackup
 from grampus.databases.clones.due_flattening import CarriedFlatten
 from grampus.databases.controller.due_jobs import ControllerEvent
-from grampus.databases.names.trash import Purged
+from grampus.databases.names.database_trash import Purged
 from grampus.databases.replicas.renewals import Renewal
 from grampus.databases.snapshots.snapshot_schedules import Carried
 from grampus.databases.tls.decide_expiry import CertificateState

@@ -8,8 +8,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from grampus.databases.clones.cloning import DatabaseClones
+from grampus.databases.names.database_trash import DatabaseTrash
 from grampus.databases.names.naming import DatabaseNames
-from grampus.databases.names.trash import DatabaseTrash
 from grampus.databases.snapshots.snapshots import DatabaseSnapshots
 from grampus.databases.tls.certificate_rotation import CertificateRotation
 from grampus.databases.users.roles import DatabaseRoles

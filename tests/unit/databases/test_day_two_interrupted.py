@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from grampus.databases.names.database_trash import DatabaseTrash
 from grampus.databases.names.naming import DatabaseNames
-from grampus.databases.names.trash import DatabaseTrash
 from grampus.databases.users.decide_users import UserRole
 from grampus.databases.users.rotation import DatabaseRotation
 from grampus.databases.users.secret_statements import secret_statements

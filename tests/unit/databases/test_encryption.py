@@ -10,6 +10,7 @@ import pytest
 
 from grampus.core.errors import GrampusError, NotFoundError
 from grampus.core.units import GIB
+from grampus.databases.backup.backups import DatabaseBackups
 from grampus.databases.backup.keys import BackupKey
 from grampus.databases.backup.manifest_file import (
     parse_manifest,
@@ -17,7 +18,6 @@ from grampus.databases.backup.manifest_file import (
     require_authentic,
 )
 from grampus.databases.backup.restores import DatabaseRestores, RestoreRequest
-from grampus.databases.backup.service import DatabaseBackups
 from grampus.databases.clones.cloning import DatabaseClones
 from grampus.databases.clones.decide_clone import CloneRequest
 from grampus.databases.live.moving import DatabaseMoves

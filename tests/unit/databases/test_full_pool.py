@@ -10,7 +10,7 @@ import pytest
 
 from grampus.core.errors import RefusedError
 from grampus.core.units import GIB
-from grampus.databases.names.trash import DatabaseTrash
+from grampus.databases.names.database_trash import DatabaseTrash
 from grampus.databases.snapshots.snapshots import DatabaseSnapshots
 from tests.unit.databases.live.live_world import LiveWorld
 from tests.unit.databases.replicas.replica_world import ReplicaWorld

@@ -6,7 +6,7 @@ import pytest
 from pydantic import BaseModel
 
 from grampus.databases.kinds import DatabaseOperation
-from grampus.operations.kinds import WhenCutOff
+from grampus.operations.operation_type import WhenCutOff
 from grampus.state.operations import Operation, OperationStatus, Step
 
 

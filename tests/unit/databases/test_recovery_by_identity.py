@@ -13,7 +13,7 @@ from grampus.core.units import GIB
 from grampus.databases.catalogue import operation_type
 from grampus.databases.kinds import is_still_about
 from grampus.databases.model import DatabasePhase
-from grampus.operations.kinds import no_name
+from grampus.operations.operation_type import no_name
 from grampus.volumes.model import VolumeSpec
 from tests.unit.interruption import Killed
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from grampus.core.units import GIB
-from grampus.lab.media import block_limit
+from grampus.hosts.media import block_limit
 from grampus.lab.osd_plans import (
     OSD_CPUS,
     THREAD_CACHE_MIB,

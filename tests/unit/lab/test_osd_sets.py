@@ -10,10 +10,10 @@ import pytest
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError, UsageError
 from grampus.core.units import GIB
 from grampus.hosts.lab_host import LabFleet
+from grampus.hosts.media import WalDbMediaName
 from grampus.hosts.port import BlockLimit
 from grampus.lab.bootstrap import ClusterBootstrap
 from grampus.lab.lab_file import ensure_lab_file, find_lost_records, restore_lab
-from grampus.lab.media import WalDbMediaName
 from grampus.lab.model import LAB_RECORD
 from grampus.lab.osd_devices import observe_osd_devices
 from grampus.lab.osd_set import OsdSet, find_osd_sets

@@ -13,10 +13,7 @@ from grampus.core.units import GIB, MIB
 from grampus.hosts.lab_host import LabFleet
 from grampus.lab.images.cache import HostImage, HostImages
 from grampus.lab.images.definition import ImageDefinition, load_definitions
-from grampus.lab.model import LAB_RECORD, LabSpec
-from grampus.lab.network import NETWORKS_LOCK, NetworkLock
-from grampus.lab.osd_set import OSD_SET_RECORD
-from grampus.lab.service import (
+from grampus.lab.labs import (
     DEFAULT_OSD_SIZE_BYTES,
     MIN_OSD_SIZE_BYTES,
     HostView,
@@ -27,6 +24,9 @@ from grampus.lab.service import (
     find_library_dir,
     require_same,
 )
+from grampus.lab.model import LAB_RECORD, LabSpec
+from grampus.lab.network import NETWORKS_LOCK, NetworkLock
+from grampus.lab.osd_set import OSD_SET_RECORD
 from grampus.state.home import Home
 from grampus.state.operations import OperationJournal
 from grampus.state.store import Store

@@ -8,8 +8,8 @@ from typing import cast
 import pytest
 
 from grampus.core.units import GIB
+from grampus.hosts.media import DeviceMediaName, block_limit
 from grampus.hosts.port import BlockLimit, Host
-from grampus.lab.media import DeviceMediaName, block_limit
 from grampus.lab.osd_plans import DeviceSlice
 from grampus.lab.slice_devices import (
     SliceDevice,

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from grampus.core.errors import GrampusError, Planned
-from grampus.operations.kinds import OperationType, WhenCutOff
+from grampus.operations.operation_type import OperationType, WhenCutOff
 from grampus.operations.runner import OperationRunner, Subject
 from grampus.state.operations import OperationJournal, Step
 from grampus.state.store import Store

@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from grampus.ceph.image_snapshots import CLONE_IMAGE, HAS_PARENTS, SWEEP_SNAPSHOTS
 from grampus.ceph.namespaces import join_place, split_image
 from grampus.ceph.rbd import CREATE_IMAGE
-from grampus.ceph.snapshots import CLONE_IMAGE, HAS_PARENTS, SWEEP_SNAPSHOTS
 
 if TYPE_CHECKING:
     from .cluster import FakeCluster

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from grampus.ceph.cluster import CephCluster
-from grampus.ceph.snapshots import RbdSnapshots
+from grampus.ceph.image_snapshots import RbdSnapshots
 from grampus.core.errors import NotFoundError, RefusedError
 from grampus.core.units import GIB
 from grampus.hosts.port import HostUnreachableError

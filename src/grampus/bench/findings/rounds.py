@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from grampus.bench.latency.documents import parse_histogram
 from grampus.bench.latency.histogram import LatencyHistogram
+from grampus.bench.latency.histogram_documents import parse_histogram
 from grampus.bench.matrix.dimensions import DIMENSIONS
 from grampus.state.matrix_runs import Figures, MatrixRun, PlannedCell, Visit
 

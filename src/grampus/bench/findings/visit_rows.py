@@ -6,8 +6,8 @@ import csv
 import io
 from collections.abc import Mapping, Sequence
 
-from grampus.bench.latency.documents import parse_histogram
 from grampus.bench.latency.histogram import PERCENTS
+from grampus.bench.latency.histogram_documents import parse_histogram
 from grampus.state.matrix_layers import LAYERS
 from grampus.state.matrix_runs import Figures, MatrixRun, Visit
 

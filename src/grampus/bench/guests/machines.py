@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Protocol
 
-from grampus.bench.guests.plan import (
+from grampus.bench.guests.guest_plan import (
     EMULATED_NOTE,
     QEMU_BYTES,
     GuestDisk,

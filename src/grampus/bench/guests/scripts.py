@@ -11,7 +11,7 @@ import json
 import shlex
 from pathlib import PurePosixPath
 
-from grampus.bench.guests.plan import TRANSLATED_MIB, GuestPlan
+from grampus.bench.guests.guest_plan import TRANSLATED_MIB, GuestPlan
 from grampus.core.units import MIB
 from grampus.databases.layout import MYSQL_GID, MYSQL_UID, RUN_IN_DAEMON, VOLUME_IN_DAEMON
 from grampus.databases.layout import server_daemon as container_of

@@ -7,9 +7,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from grampus.bench.declared import canonical_json
+from grampus.bench.declared import Distribution, canonical_json
 from grampus.bench.matrix.dimensions import DIMENSIONS, Point, default_of, value_of
-from grampus.bench.names import Distribution
 from grampus.state.runs import Frozen
 
 # Raised when a default of `Point` changes, or what a value means: old ids then stand for

@@ -8,9 +8,8 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from grampus.bench.catalog import Sentence
-from grampus.bench.declared import explained
+from grampus.bench.declared import LowerKebab, explained
 from grampus.bench.matrix.dimensions import Value, parse_dimension, parse_value
-from grampus.bench.names import LowerKebab
 from grampus.state.runs import Frozen
 
 # `iops` are those of the volumes' block devices (of a load without a database: its requests);

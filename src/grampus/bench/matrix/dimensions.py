@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 from grampus.bench.declared import explained, word_list
 from grampus.bench.matrix.workloads import WORKLOADS, Target, WorkloadName
 from grampus.core.errors import closest_name
-from grampus.lab.media import MediaName, WalDbMediaName
+from grampus.hosts.media import MediaName, WalDbMediaName
 from grampus.state.runs import Frozen
 
 # What must be made anew when a value changes: the cluster, the attached volume, the server, or

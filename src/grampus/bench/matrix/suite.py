@@ -8,10 +8,9 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from grampus.bench.catalog import Sentence
-from grampus.bench.declared import explained
+from grampus.bench.declared import Distribution, LowerKebab, explained
 from grampus.bench.matrix.conclusions import Conclusion, Setting
 from grampus.bench.matrix.dimensions import Value, parse_dimension, parse_value
-from grampus.bench.names import Distribution, LowerKebab
 from grampus.bench.paths.suite import SizeBytes
 from grampus.state.runs import Frozen
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from grampus.bench.ports import IoDevice
+from grampus.bench.measured_ports import IoDevice
 from grampus.bench.stands.osd_needs import OWN, OsdFill, OsdNeeds, PlaceOsds
-from grampus.bench.stands.records import BenchStand
+from grampus.bench.stands.stand_records import BenchStand
 from grampus.core.errors import RefusedError
 from grampus.databases.growth.decide_growth import FileSystem
 from grampus.databases.model import DatabaseRecord, DatabaseSpec, Endpoint

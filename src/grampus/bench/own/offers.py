@@ -12,7 +12,7 @@ from grampus.bench.matrix.capabilities import Capabilities, Offer
 from grampus.bench.own.placement import Placement
 from grampus.bench.stands.offers import MAX_CLIENTS, MAX_THREADS, MAX_VOLUMES
 from grampus.bench.stands.osd_needs import OWN
-from grampus.bench.stands.plan import NO_CODE
+from grampus.bench.stands.stand_plan import NO_CODE
 
 WORKLOADS = (
     "rados-write",

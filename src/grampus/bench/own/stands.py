@@ -13,8 +13,8 @@ from grampus.bench.own.placement import (
     parse_room,
     require_room,
 )
-from grampus.bench.stands.plan import NO_CODE, StandPlan
-from grampus.bench.stands.records import POOL_RECORD, STAND_RECORD, BenchPool, BenchStand
+from grampus.bench.stands.stand_plan import NO_CODE, StandPlan
+from grampus.bench.stands.stand_records import POOL_RECORD, STAND_RECORD, BenchPool, BenchStand
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.marked_pools import IMAGES, OBJECTS, MarkedPools, PoolShape
 from grampus.ceph.rbd import RbdImages

@@ -18,7 +18,7 @@ from grampus.bench.paths.costs import OsdWrites, count_writes
 from grampus.bench.paths.cpu import CpuWatch, cpu_used_us, osd_cpu_used_us
 from grampus.bench.paths.load import Figure
 from grampus.bench.paths.suite import Database, DatabaseMeasure, Scale
-from grampus.bench.plan import SysbenchTables
+from grampus.bench.quick_plan import SysbenchTables
 from grampus.bench.sysbench import TimedRun, make_load, read_prepare, run_timed, started
 from grampus.core.clock import Clock
 from grampus.databases.credentials import Credentials

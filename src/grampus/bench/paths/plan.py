@@ -23,7 +23,7 @@ from grampus.bench.paths.suite import (
     Scale,
     ScaleName,
 )
-from grampus.bench.plan import DATA_BYTES_PER_ROW
+from grampus.bench.quick_plan import DATA_BYTES_PER_ROW
 from grampus.core.errors import UsageError, closest_name
 from grampus.core.units import MIB
 from grampus.state.runs import PathsArm

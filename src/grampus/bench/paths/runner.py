@@ -22,6 +22,7 @@ from grampus.bench.paths.outcome import (
     decide_results,
     describe_samples,
 )
+from grampus.bench.paths.paths_ports import PathsPorts
 from grampus.bench.paths.plan import (
     CLEAN_UP_S,
     PathsOptions,
@@ -32,7 +33,6 @@ from grampus.bench.paths.plan import (
     describe_arms,
     fixed_round_s,
 )
-from grampus.bench.paths.ports import PathsPorts
 from grampus.bench.paths.stage import NOT_PREPARED, Stage
 from grampus.bench.paths.suite import PathsSuite
 from grampus.bench.paths.targets import decide_paths_warnings, decide_targets

@@ -24,8 +24,8 @@ from grampus.bench.paths.database import (
 from grampus.bench.paths.load import LoadGenerator, Region
 from grampus.bench.paths.local_disk import LocalDisk
 from grampus.bench.paths.memory_device import DEVICE_BYTES, MemoryDevice
+from grampus.bench.paths.paths_ports import PathsPorts
 from grampus.bench.paths.plan import PathsPlan, decide_measures
-from grampus.bench.paths.ports import PathsPorts
 from grampus.bench.paths.suite import Measure, PathsSuite
 from grampus.bench.paths.write_paths import Keep, RoundSettings, WritePathLoad
 from grampus.core.errors import GrampusError, RefusedError

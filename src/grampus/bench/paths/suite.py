@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from grampus.bench.names import Distribution, LowerKebab
+from grampus.bench.declared import Distribution, LowerKebab
 from grampus.bench.paths.intervals import MIN_ROUNDS
 from grampus.core.errors import UsageError
 from grampus.core.units import parse_bytes

@@ -13,17 +13,17 @@ from grampus.bench.dataset import ensure_datasets
 from grampus.bench.drivers.outcome import DriverFailure, DriverResult
 from grampus.bench.drivers.sysbench_command import SysbenchLoad, sysbench_argv
 from grampus.bench.drivers.sysbench_result import STARTED_LINE, parse_sysbench
-from grampus.bench.guests.plan import IDLE_CORES, guest_daemon_name
+from grampus.bench.guests.guest_plan import IDLE_CORES, guest_daemon_name
 from grampus.bench.matrix.cells import Cell
 from grampus.bench.matrix.workloads import WorkloadName
-from grampus.bench.plan import SysbenchTables
+from grampus.bench.quick_plan import SysbenchTables
 from grampus.bench.stands.clients import ClientEnd, ClientLoad
 from grampus.bench.stands.fitness import why_volumes_full
 from grampus.bench.stands.measuring import Server, VisitLoad
-from grampus.bench.stands.plan import StandPlan, member_names
-from grampus.bench.stands.ports import StandPorts
-from grampus.bench.stands.records import BenchStand
 from grampus.bench.stands.settings import LIVE, base_parameters, decide_change, decide_parameters
+from grampus.bench.stands.stand_plan import StandPlan, member_names
+from grampus.bench.stands.stand_ports import StandPorts
+from grampus.bench.stands.stand_records import BenchStand
 from grampus.core.errors import GrampusError, NotFoundError
 from grampus.databases.instance import observe_daemon_state
 from grampus.databases.model import DatabaseRecord, Endpoint

@@ -11,7 +11,7 @@ from grampus.bench.stands.clients import ClientLoad, run_together
 from grampus.bench.stands.fitness import MIN_FREE_SHARE
 from grampus.bench.stands.osd_needs import OsdFill, OsdNeeds, decide_fill_bytes, require_disk_room
 from grampus.bench.stands.pools import SLOWEST_BYTES_PER_S, began_at
-from grampus.bench.stands.ports import StandPorts
+from grampus.bench.stands.stand_ports import StandPorts
 from grampus.core.clock import wait_until
 from grampus.core.errors import GrampusError
 from grampus.core.units import MIB, format_bytes

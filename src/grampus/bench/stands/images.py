@@ -27,10 +27,10 @@ from grampus.bench.stands.clients import ClientEnd, ClientLoad, run_together
 from grampus.bench.stands.fio_loads import ACCESSES as FIO_ACCESSES
 from grampus.bench.stands.fio_loads import DEFAULT_BLOCK_BYTES, JOB_FILE, FioMember, make_fio_load
 from grampus.bench.stands.measuring import VisitLoad
-from grampus.bench.stands.plan import OBJECT_BYTES, member_names
 from grampus.bench.stands.pools import SLOWEST_BYTES_PER_S
-from grampus.bench.stands.ports import StandPorts
-from grampus.bench.stands.records import BenchStand
+from grampus.bench.stands.stand_plan import OBJECT_BYTES, member_names
+from grampus.bench.stands.stand_ports import StandPorts
+from grampus.bench.stands.stand_records import BenchStand
 from grampus.core.errors import GrampusError, NotFoundError
 from grampus.hosts.port import Host
 

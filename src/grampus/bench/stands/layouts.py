@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
-from grampus.bench.stands.records import BUDGET, BUDGET_RECORD, BenchBudget
+from grampus.bench.stands.stand_records import BUDGET, BUDGET_RECORD, BenchBudget
 from grampus.state.runs import Setting
 from grampus.state.store import Store
 

@@ -8,8 +8,8 @@ from typing import Any
 from grampus.bench.matrix.dimensions import Point
 from grampus.bench.stands.osd_needs import OWN
 from grampus.core.units import format_bytes
+from grampus.hosts.media import DeviceMediaName
 from grampus.hosts.port import BlockLimit
-from grampus.lab.media import DeviceMediaName
 from grampus.state.runs import Setting
 
 # What they are called, and what each can have on a device of its own.

@@ -20,7 +20,7 @@ from grampus.bench.drivers.together import ClientRun, JointSample, merge_clients
 from grampus.bench.layers.points import decide_client_points
 from grampus.bench.layers.subjects import Subjects
 from grampus.bench.matrix.cells import Cell
-from grampus.bench.ports import IoDevice
+from grampus.bench.measured_ports import IoDevice
 from grampus.bench.stands.clients import ClientEnd, ClientLoad, run_together
 from grampus.bench.stands.devices import (
     DeviceLoad,
@@ -30,7 +30,7 @@ from grampus.bench.stands.devices import (
     parse_device_times,
 )
 from grampus.bench.stands.monitors import Seen, Watch
-from grampus.bench.stands.ports import StandPorts
+from grampus.bench.stands.stand_ports import StandPorts
 from grampus.bench.visits.place import Measured, Watched
 from grampus.core.errors import GrampusError
 from grampus.hosts.port import Fleet

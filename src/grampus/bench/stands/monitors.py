@@ -31,7 +31,7 @@ from grampus.bench.layers.readings import (
     status_statements,
 )
 from grampus.bench.layers.subjects import MEDIUM, Subjects, UsageReading
-from grampus.bench.ports import IoDevice
+from grampus.bench.measured_ports import IoDevice
 from grampus.bench.stands.clients import mark_of
 from grampus.core.clock import Clock
 from grampus.core.errors import GrampusError

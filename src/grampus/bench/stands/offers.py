@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from grampus.bench.matrix.capabilities import Capabilities, Offer
 from grampus.bench.stands.osd_needs import MAX_FILL_PERCENT, OWN
-from grampus.bench.stands.plan import NO_CODE
 from grampus.bench.stands.profiles import PROFILES
+from grampus.bench.stands.stand_plan import NO_CODE
 from grampus.ceph.cluster import explain_no_filestore
 from grampus.core.units import MIB
-from grampus.lab.media import MEDIA, WAL_DB_MEDIA
+from grampus.hosts.media import MEDIA, WAL_DB_MEDIA
 from grampus.volumes.model import DriverName, WritePath
 
 MAX_THREADS = 512

@@ -30,7 +30,10 @@ from grampus.bench.stands.osd_needs import (
     decide_osd_needs,
     decide_provisioned_bytes,
 )
-from grampus.bench.stands.plan import (
+from grampus.bench.stands.pools import PoolStands
+from grampus.bench.stands.profiles import Profiles
+from grampus.bench.stands.quiet import quiet_cluster, restore_cluster
+from grampus.bench.stands.stand_plan import (
     StandPlan,
     StandTarget,
     decide_grown,
@@ -40,11 +43,8 @@ from grampus.bench.stands.plan import (
     place_on,
     stand_name,
 )
-from grampus.bench.stands.pools import PoolStands
-from grampus.bench.stands.ports import StandPorts
-from grampus.bench.stands.profiles import Profiles
-from grampus.bench.stands.quiet import quiet_cluster, restore_cluster
-from grampus.bench.stands.records import (
+from grampus.bench.stands.stand_ports import StandPorts
+from grampus.bench.stands.stand_records import (
     OSD_SET_RECORD,
     POOL_RECORD,
     STAND_RECORD,

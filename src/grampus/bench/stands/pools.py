@@ -18,8 +18,8 @@ from grampus.bench.drivers.rados_result import parse_object_prefix, parse_rados_
 from grampus.bench.matrix.cells import Cell
 from grampus.bench.stands.clients import ClientEnd, ClientLoad, run_together
 from grampus.bench.stands.measuring import VisitLoad
-from grampus.bench.stands.ports import StandPorts
-from grampus.bench.stands.records import BenchStand
+from grampus.bench.stands.stand_ports import StandPorts
+from grampus.bench.stands.stand_records import BenchStand
 from grampus.core.errors import GrampusError
 from grampus.core.units import MIB
 from grampus.hosts.port import Host

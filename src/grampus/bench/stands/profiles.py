@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from grampus.bench.stands.records import PROFILE, PROFILE_RECORD, BenchProfile
+from grampus.bench.stands.stand_records import PROFILE, PROFILE_RECORD, BenchProfile
 from grampus.core.progress import Progress
 from grampus.state.store import Store
 

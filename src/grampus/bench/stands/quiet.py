@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from grampus.bench.stands.records import QUIET, QUIET_RECORD, BenchQuiet
+from grampus.bench.stands.stand_records import QUIET, QUIET_RECORD, BenchQuiet
 from grampus.state.store import Store
 
 FLAGS = ("noscrub", "nodeep-scrub")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from grampus.bench.matrix.cells import Cell
 from grampus.bench.stands.caches import EMPTY_START
-from grampus.bench.stands.plan import StandPlan, decide_pool_bytes
 from grampus.bench.stands.profiles import PROFILES
+from grampus.bench.stands.stand_plan import StandPlan, decide_pool_bytes
 from grampus.databases.live.decide_parameters import is_same_value
 
 POOL = "innodb_buffer_pool_size"

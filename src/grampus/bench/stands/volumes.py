@@ -8,9 +8,9 @@ from grampus.bench.drivers.fio_command import Device
 from grampus.bench.matrix.cells import Cell
 from grampus.bench.stands.fio_loads import FioMember, make_fio_load
 from grampus.bench.stands.measuring import VisitLoad
-from grampus.bench.stands.plan import member_names
-from grampus.bench.stands.ports import StandPorts
-from grampus.bench.stands.records import BenchStand
+from grampus.bench.stands.stand_plan import member_names
+from grampus.bench.stands.stand_ports import StandPorts
+from grampus.bench.stands.stand_records import BenchStand
 from grampus.core.errors import NotFoundError
 from grampus.core.units import MIB
 from grampus.hosts.port import Host

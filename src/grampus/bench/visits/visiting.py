@@ -11,7 +11,8 @@ from grampus.bench.drivers.together import JointSample
 from grampus.bench.matrix.cells import Cell
 from grampus.bench.matrix.expansion import CELL_OVERHEAD_S
 from grampus.bench.visits.budget import describe_time
-from grampus.bench.visits.figures import (
+from grampus.bench.visits.place import PLACE_ERRORS, CellPlace, Measured, tell_problem
+from grampus.bench.visits.visit_figures import (
     EXTENDED_TIMES,
     SteadyState,
     add_spent,
@@ -19,7 +20,6 @@ from grampus.bench.visits.figures import (
     decide_steady_state,
     why_no_figure,
 )
-from grampus.bench.visits.place import PLACE_ERRORS, CellPlace, Measured, tell_problem
 from grampus.core.clock import Clock
 from grampus.core.progress import Progress
 from grampus.state.matrix_archive import MatrixArchive

@@ -9,10 +9,10 @@ from grampus.cli.composition.session import Session
 from grampus.core.clock import Clock
 from grampus.databases.backup.archiving import BinlogArchiver
 from grampus.databases.backup.backup_schedules import BackupSchedules
+from grampus.databases.backup.backups import DatabaseBackups
 from grampus.databases.backup.restore_tests import RestoreTests
 from grampus.databases.backup.restores import DatabaseRestores
 from grampus.databases.backup.scheduled_tests import ScheduledTests
-from grampus.databases.backup.service import DatabaseBackups
 from grampus.databases.backup.states import BackupStates
 from grampus.databases.records import DatabaseRecords
 from grampus.databases.verify.restored import NewestBackups

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 
-from grampus.bench.ports import IoDevice
+from grampus.bench.measured_ports import IoDevice
 from grampus.cli.composition.lab import CHECKOUT, LabSession
 from grampus.cli.composition.session import Session
-from grampus.lab.media import block_limit
+from grampus.hosts.media import block_limit
 from grampus.lab.model import LabSpec
 from grampus.lab.osd_devices import observe_osd_devices
 from grampus.lab.osd_plans import DeviceSlice, decide_first_osds, decide_set_osds

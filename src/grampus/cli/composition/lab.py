@@ -18,8 +18,8 @@ from grampus.core.processes import OperationProcess, observe_actor, observe_own_
 from grampus.hosts.any_host import AnyReachableHost
 from grampus.hosts.lab_host import LabFleet
 from grampus.lab.images.cache import HostImages
+from grampus.lab.labs import LabService
 from grampus.lab.model import LabSpec
-from grampus.lab.service import LabService
 from grampus.operations.runner import OperationRunner
 from grampus.state.generation import StateGeneration
 from grampus.state.home import Home

@@ -11,8 +11,8 @@ from typing import Any
 
 from grampus.bench.counters import parse_memory
 from grampus.bench.environment import decide_environment, observe_machine
+from grampus.bench.guests.guest_plan import why_no_guest
 from grampus.bench.guests.machines import observe_guest_machine
-from grampus.bench.guests.plan import why_no_guest
 from grampus.bench.matrix.capabilities import Capabilities
 from grampus.bench.matrix.cells import Cell
 from grampus.bench.stands.layouts import describe_layout
@@ -27,9 +27,9 @@ from grampus.bench.stands.manifest import (
 from grampus.bench.stands.monitors import HostMonitors
 from grampus.bench.stands.offers import LabFeatures, decide_capabilities
 from grampus.bench.stands.place import StandsPlace
-from grampus.bench.stands.ports import StandPorts
-from grampus.bench.stands.records import BenchStand
 from grampus.bench.stands.settings import POOL
+from grampus.bench.stands.stand_ports import StandPorts
+from grampus.bench.stands.stand_records import BenchStand
 from grampus.cli.composition.bench import LabDevices, describe_lab
 from grampus.cli.composition.checkout import observe_commit
 from grampus.cli.composition.guests import guest_versions, lab_guests
@@ -51,7 +51,7 @@ from grampus.databases.live.live_server import ensure_options, ensure_pool_size
 from grampus.databases.model import DatabaseRecord, Endpoint
 from grampus.databases.request import CreateRequest
 from grampus.hosts.cgroups import is_cgroup_v2
-from grampus.lab.media import block_limit
+from grampus.hosts.media import block_limit
 from grampus.lab.model import DATABASE_POOL
 from grampus.state.runs import Setting
 from grampus.volumes.decide_driver import decide_drivers

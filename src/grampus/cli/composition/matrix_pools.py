@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from grampus.bench.stands.plan import NO_CODE
+from grampus.bench.stands.stand_plan import NO_CODE
 from grampus.ceph.erasure_pools import (
     coded_pool,
     data_pool_beside,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from grampus.cli.composition.session import Session
+from grampus.databases.names.database_trash import DatabaseTrash
 from grampus.databases.names.events import DatabaseEvents
 from grampus.databases.names.histories import Histories
 from grampus.databases.names.naming import DatabaseNames
-from grampus.databases.names.trash import DatabaseTrash
 from grampus.databases.records import DatabaseRecords
 from grampus.databases.tls.certificate_rotation import CertificateRotation
 from grampus.databases.users.roles import DatabaseRoles

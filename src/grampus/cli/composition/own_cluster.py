@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from grampus.bench.drivers.command import CephClient
-from grampus.bench.own.place import OwnClusterPlace, OwnPorts, cluster_at, observe_fsid
+from grampus.bench.own.own_place import OwnClusterPlace, OwnPorts, cluster_at, observe_fsid
 from grampus.bench.stands.manifest import describe_program
 from grampus.ceph.access import PROGRAMS
 from grampus.cli.composition.checkout import observe_commit

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grampus.ceph.snapshots import RbdSnapshots
+from grampus.ceph.image_snapshots import RbdSnapshots
 from grampus.cli.composition.session import Session
 from grampus.volumes.service import VolumeService
 from grampus.volumes.trimming import VolumeTrims

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from grampus.core.errors import GrampusError
 from grampus.databases.backup.archive import BinlogArchive
 from grampus.databases.backup.archiving import BinlogArchiver
+from grampus.databases.backup.backups import DatabaseBackups
 from grampus.databases.backup.decide_schedule import (
     BackupSchedule,
     decide_due,
@@ -22,7 +23,6 @@ from grampus.databases.backup.model import BackupKind, BackupManifest
 from grampus.databases.backup.opening import open_target
 from grampus.databases.backup.owners import is_of, own_backups
 from grampus.databases.backup.schedule_steps import SCHEDULE_BACKUPS, BackupScheduleChange
-from grampus.databases.backup.service import DatabaseBackups
 from grampus.databases.backup.states import BackupStates
 from grampus.databases.backup.stretch_names import owner_of_stretch
 from grampus.databases.model import DatabaseRecord

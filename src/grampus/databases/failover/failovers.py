@@ -23,7 +23,7 @@ from grampus.databases.placement import HostLoad
 from grampus.databases.planning import observe_machine
 from grampus.databases.request import CreateRequest, require_machine_holds
 from grampus.hosts.port import Host, HostUnreachableError
-from grampus.operations.kinds import NOT_RECOVERED
+from grampus.operations.operation_type import NOT_RECOVERED
 
 # Steps after which something is over that a user waits for, and what.
 _PHASES = {"fence": "fenced", "attach": "attached", "serve": "serving"}

@@ -43,7 +43,7 @@ from grampus.databases.replicas.replica_steps import (
 )
 from grampus.databases.service import DatabaseService
 from grampus.databases.snapshots.decide_retention import name_at
-from grampus.operations.kinds import DocumentT
+from grampus.operations.operation_type import DocumentT
 from grampus.volumes.model import CloneSource
 
 # As snapshots that are taken for one clone alone begin: no lineage shows them.

@@ -33,7 +33,7 @@ from grampus.databases.users.decide_roles import (
 )
 from grampus.databases.users.observed_roles import observe_given, observe_roles
 from grampus.databases.users.secret_statements import SecretStatements, secret_statements
-from grampus.operations.kinds import WhenCutOff
+from grampus.operations.operation_type import WhenCutOff
 from grampus.state.operations import Step
 
 

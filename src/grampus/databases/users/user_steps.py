@@ -25,7 +25,7 @@ from grampus.databases.users.decide_users import (
 )
 from grampus.databases.users.secret_statements import SecretStatements, secret_statements
 from grampus.databases.users.user_files import UserFiles
-from grampus.operations.kinds import WhenCutOff
+from grampus.operations.operation_type import WhenCutOff
 from grampus.state.operations import Step
 
 

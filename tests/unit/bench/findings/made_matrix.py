@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
-from grampus.bench.latency.documents import render_histogram
 from grampus.bench.latency.histogram import histogram_of_latencies
+from grampus.bench.latency.histogram_documents import render_histogram
 from grampus.bench.matrix.cells import Cell, describe_point
 from grampus.bench.matrix.expansion import expand_cells
 from grampus.bench.matrix.loading import parse_matrix_suite

@@ -13,8 +13,8 @@ from grampus.bench.findings.conclusions import (
     any_of,
     decide_conclusions,
 )
-from grampus.bench.latency.documents import render_histogram
 from grampus.bench.latency.histogram import Span, histogram_of
+from grampus.bench.latency.histogram_documents import render_histogram
 from grampus.bench.matrix.cells import Cell
 from tests.unit.bench.findings.made_matrix import (
     Seen,

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from grampus.bench.guests.plan import (
+from grampus.bench.guests.guest_plan import (
     GUEST_SYSTEM_BYTES,
     Accelerator,
     GuestDisk,

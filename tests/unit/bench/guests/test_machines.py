@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from grampus.bench.guests.plan import EMULATED_NOTE
+from grampus.bench.guests.guest_plan import EMULATED_NOTE
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.units import MIB
 from tests.unit.bench.guests.world import IMAGE, KEYRING, NAME, GuestWorld, make_spec

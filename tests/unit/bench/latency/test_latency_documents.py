@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from grampus.bench.latency.buckets import TOP_BUCKET
-from grampus.bench.latency.documents import parse_histogram, render_histogram
 from grampus.bench.latency.histogram import (
     LatencyHistogram,
     histogram_of_latencies,
     merge_histograms,
 )
+from grampus.bench.latency.histogram_documents import parse_histogram, render_histogram
 from grampus.bench.latency.sources import histogram_from_rbd_bench
 from grampus.core.errors import GrampusError
 

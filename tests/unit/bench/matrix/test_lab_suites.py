@@ -7,7 +7,7 @@ from pathlib import Path
 from grampus.bench.matrix.expansion import compared_cells, estimate_s, expand_cells
 from grampus.bench.matrix.loading import load_matrix_suites
 from grampus.bench.matrix.suite import SCALES
-from grampus.bench.stands.plan import decide_stand, merge_stands
+from grampus.bench.stands.stand_plan import decide_stand, merge_stands
 from grampus.core.units import GIB
 
 SUITES = load_matrix_suites(Path(__file__).parents[4] / "suites" / "labs")

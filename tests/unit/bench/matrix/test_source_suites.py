@@ -16,7 +16,7 @@ from grampus.bench.matrix.loading import (
     require_catalogued,
 )
 from grampus.bench.matrix.suite import SCALES, MatrixSuite
-from grampus.bench.suite import list_suites
+from grampus.bench.quick_suite import list_suites
 from grampus.core.errors import UsageError
 from tests.unit.bench.matrix.made_suites import MADE
 

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from grampus.bench.drivers.command import CephClient
-from grampus.bench.own.place import CLUSTER_RECORD, OwnClusterPlace, OwnPorts
+from grampus.bench.own.own_place import CLUSTER_RECORD, OwnClusterPlace, OwnPorts
 from grampus.core.units import GIB, MIB, TIB
 from grampus.hosts.port import CommandResult
 from grampus.state.runs import Setting

@@ -10,7 +10,7 @@ import pytest
 from grampus.bench.drivers.outcome import DriverFailure
 from grampus.bench.matrix.capabilities import why_not_runnable
 from grampus.bench.matrix.cells import Cell
-from grampus.bench.own.place import UNSEEN
+from grampus.bench.own.own_place import UNSEEN
 from grampus.bench.visits.place import CellPlace
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.core.units import GIB, MIB, TIB

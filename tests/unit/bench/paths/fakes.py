@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 
-from grampus.bench.paths.ports import PathsPorts
+from grampus.bench.paths.paths_ports import PathsPorts
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.hosts.loop_scripts import LIST_LOOPS
 from grampus.hosts.port import CommandFailedError, CommandResult, DaemonSpec, DaemonStatus, Usage

@@ -14,7 +14,7 @@ from grampus.bench.paths.cpu import CpuReading
 from grampus.bench.paths.database import decide_database_figure, decide_load, render_pass
 from grampus.bench.paths.load import Timing, decide_figure, decide_timeout_s
 from grampus.bench.paths.suite import DatabaseMeasure, PathsSuite
-from grampus.bench.suite import load_suite
+from grampus.bench.quick_suite import load_suite
 from grampus.bench.sysbench import TimedRun
 from tests.unit.bench.fakes import run_output
 from tests.unit.bench.paths.test_fio_jobs import measure

@@ -19,7 +19,7 @@ from grampus.bench.paths.plan import (
     describe_steps,
 )
 from grampus.bench.paths.suite import Measure, PathsSuite
-from grampus.bench.suite import load_suite
+from grampus.bench.quick_suite import load_suite
 from grampus.core.errors import UsageError
 from tests.unit.bench.paths.test_fio_jobs import measure as made_measure
 

@@ -11,7 +11,7 @@ from grampus.bench.paths.plan import PathsOptions
 from grampus.bench.paths.runner import PathsRunner
 from grampus.bench.paths.stage import VOLUME, BenchVolume
 from grampus.bench.paths.suite import PathsSuite
-from grampus.bench.suite import load_suite
+from grampus.bench.quick_suite import load_suite
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.hosts.port import HostUnreachableError
 from grampus.state.runs import PathsRun, RunArchive

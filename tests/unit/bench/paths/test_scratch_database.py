@@ -17,7 +17,7 @@ from grampus.bench.paths.database import (
 )
 from grampus.bench.paths.load import Figure
 from grampus.bench.paths.suite import PathsSuite
-from grampus.bench.suite import load_suite
+from grampus.bench.quick_suite import load_suite
 from grampus.databases.credentials import Credentials
 from grampus.databases.readiness import READY_SQL
 from grampus.hosts.port import CommandResult

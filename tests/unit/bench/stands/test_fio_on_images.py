@@ -9,7 +9,7 @@ import pytest
 from grampus.bench.drivers.outcome import DriverFailure
 from grampus.bench.matrix.workloads import WORKLOADS, WorkloadName
 from grampus.bench.stands.fio_loads import ACCESSES
-from grampus.bench.stands.plan import decide_grown, decide_stand, stand_name
+from grampus.bench.stands.stand_plan import decide_grown, decide_stand, stand_name
 from tests.unit.bench.fakes import FakeCommand
 from tests.unit.bench.stands.visited import BY_FIO, IMAGE, sample_of, visit
 from tests.unit.bench.stands.world import StandWorld, make_cell

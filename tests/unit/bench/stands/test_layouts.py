@@ -9,7 +9,7 @@ import pytest
 from grampus.bench.matrix.capabilities import why_not_runnable
 from grampus.bench.stands.layouts import decide_budgets, decide_hosts
 from grampus.bench.stands.offers import decide_capabilities
-from grampus.bench.stands.plan import stand_name
+from grampus.bench.stands.stand_plan import stand_name
 from tests.unit.bench.fakes import FakeCommand
 from tests.unit.bench.stands.fake_hosts import QUOTAS
 from tests.unit.bench.stands.test_stands_decisions import LAB

@@ -12,7 +12,7 @@ import pytest
 
 from grampus.bench.client import ArmClient
 from grampus.bench.layers.subjects import Subjects
-from grampus.bench.ports import IoDevice
+from grampus.bench.measured_ports import IoDevice
 from grampus.bench.stands.clients import mark_of
 from grampus.bench.stands.monitors import HostMonitors, Seen, Watch, probe_argv
 from grampus.core.errors import GrampusError

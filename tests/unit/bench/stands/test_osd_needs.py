@@ -18,7 +18,7 @@ from grampus.bench.stands.osd_needs import (
     decide_provisioned_bytes,
     require_disk_room,
 )
-from grampus.bench.stands.plan import decide_stand, merge_stands, place_on
+from grampus.bench.stands.stand_plan import decide_stand, merge_stands, place_on
 from grampus.core.errors import RefusedError
 from grampus.core.names import require_name
 from grampus.core.units import GIB, MIB

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from grampus.bench.matrix.dimensions import choices
-from grampus.bench.stands.plan import decide_stand
 from grampus.bench.stands.profiles import (
     PROFILES,
     changes_cluster,
@@ -16,8 +15,9 @@ from grampus.bench.stands.profiles import (
     kernel_names,
     option_names,
 )
-from grampus.bench.stands.records import BenchProfile
 from grampus.bench.stands.settings import decide_parameters
+from grampus.bench.stands.stand_plan import decide_stand
+from grampus.bench.stands.stand_records import BenchProfile
 from tests.unit.bench.stands.fake_hosts import KERNEL, OPTIONS_OF_USER
 from tests.unit.bench.stands.world import StandWorld, make_cell
 from tests.unit.interruption import stopped_runs

@@ -13,9 +13,9 @@ from grampus.bench.stands.clients import parse_cpu_s
 from grampus.bench.stands.devices import decide_device_load, decide_operations, parse_device_times
 from grampus.bench.stands.fitness import why_cluster_unfit, why_disk_unfit, why_volumes_full
 from grampus.bench.stands.offers import LabFeatures, decide_capabilities, decide_codes
-from grampus.bench.stands.plan import decide_stand
 from grampus.bench.stands.quiet import decide_quiet
 from grampus.bench.stands.settings import base_parameters, decide_change, decide_parameters
+from grampus.bench.stands.stand_plan import decide_stand
 from grampus.core.units import GIB, MIB
 from grampus.databases.growth.decide_growth import FileSystem
 from tests.unit.bench.stands.world import TIMES, make_cell

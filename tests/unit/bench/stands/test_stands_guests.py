@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from grampus.bench.stands.plan import stand_name
+from grampus.bench.stands.stand_plan import stand_name
 from grampus.core.errors import RefusedError
 from tests.unit.bench.stands.visited import GUEST, sample_of, visit
 from tests.unit.bench.stands.world import StandWorld, make_cell

@@ -9,7 +9,7 @@ import pytest
 from grampus.bench.drivers.together import JointSample
 from grampus.bench.stands.fills import TOLERANCE_PERCENT, fill_pool
 from grampus.bench.stands.osd_needs import decide_osd_needs
-from grampus.bench.stands.records import OSD_SET_RECORD, BenchOsdSet
+from grampus.bench.stands.stand_records import OSD_SET_RECORD, BenchOsdSet
 from grampus.core.units import GIB
 from tests.unit.bench.stands.world import LAB, StandWorld, make_cell
 from tests.unit.interruption import stopped_runs

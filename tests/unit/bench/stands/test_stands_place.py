@@ -11,11 +11,11 @@ import pytest
 from grampus.bench.calm import POLL_S
 from grampus.bench.drivers.outcome import DriverFailure
 from grampus.bench.matrix.cells import Cell
-from grampus.bench.ports import IoDevice
+from grampus.bench.measured_ports import IoDevice
 from grampus.bench.stands.databases import SETTLE_S
-from grampus.bench.stands.plan import stand_name
 from grampus.bench.stands.pools import READ_NOTE
-from grampus.bench.stands.records import STAND_RECORD, BenchStand
+from grampus.bench.stands.stand_plan import stand_name
+from grampus.bench.stands.stand_records import STAND_RECORD, BenchStand
 from grampus.bench.visits.place import CellPlace
 from grampus.core.errors import GrampusError, NotFoundError
 from grampus.core.units import GIB, MIB

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from grampus.bench.matrix.workloads import WorkloadName
-from grampus.bench.stands.plan import (
+from grampus.bench.stands.settings import base_parameters
+from grampus.bench.stands.stand_plan import (
     StandPlan,
     decide_chunk_bytes,
     decide_grown,
@@ -18,7 +19,6 @@ from grampus.bench.stands.plan import (
     merge_stands,
     stand_name,
 )
-from grampus.bench.stands.settings import base_parameters
 from grampus.core.errors import RefusedError
 from grampus.core.names import require_name
 from grampus.core.units import GIB, MIB

@@ -13,11 +13,11 @@ from typing import Any
 from grampus.bench.matrix.capabilities import Capabilities
 from grampus.bench.matrix.cells import Cell
 from grampus.bench.matrix.dimensions import Point, canonical_point
-from grampus.bench.ports import IoDevice
+from grampus.bench.measured_ports import IoDevice
 from grampus.bench.stands.monitors import Seen, Watch
 from grampus.bench.stands.place import StandsPlace
-from grampus.bench.stands.ports import StandPorts
-from grampus.bench.stands.records import BenchStand
+from grampus.bench.stands.stand_ports import StandPorts
+from grampus.bench.stands.stand_records import BenchStand
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.units import GIB, MIB
 from grampus.databases.growth.decide_growth import FileSystem

@@ -16,9 +16,9 @@ from grampus.bench.layers.subjects import Subjects
 from grampus.bench.matrix.capabilities import Capabilities, Offer
 from grampus.bench.matrix.cells import Cell
 from grampus.bench.matrix.suite import ScaleName
+from grampus.bench.visits.matrix_runner import Enough, MatrixRunner, RunPorts
 from grampus.bench.visits.place import Measured, Watched
 from grampus.bench.visits.plan import plan_run
-from grampus.bench.visits.runner import Enough, MatrixRunner, RunPorts
 from grampus.core.errors import GrampusError
 from grampus.state.matrix_archive import MatrixArchive
 from grampus.state.matrix_layers import SeriesPoint

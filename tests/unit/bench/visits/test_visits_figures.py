@@ -10,15 +10,15 @@ import pytest
 
 from grampus.bench.drivers.client_bound import ClientVerdict
 from grampus.bench.drivers.outcome import DriverFailure
-from grampus.bench.latency.documents import parse_histogram
+from grampus.bench.latency.histogram_documents import parse_histogram
 from grampus.bench.layers.subjects import Subjects
-from grampus.bench.visits.figures import (
+from grampus.bench.visits.place import Measured, Watched
+from grampus.bench.visits.visit_figures import (
     SteadyState,
     decide_figures,
     decide_steady_state,
     why_no_figure,
 )
-from grampus.bench.visits.place import Measured, Watched
 from grampus.state.matrix_layers import SeriesPoint
 from grampus.state.matrix_runs import Figures
 from tests.unit.bench.visits.made_place import made_latency, made_sample

@@ -15,10 +15,10 @@ from pathlib import Path, PurePosixPath
 from grampus.core.streams import ByteReader, ByteWriter
 from grampus.core.units import GIB
 from grampus.databases.backup.archiving import BinlogArchiver
+from grampus.databases.backup.backups import DatabaseBackups
 from grampus.databases.backup.binlogs import BINLOGS_QUERY
 from grampus.databases.backup.replay_sql import DURABLE, EVENTS_SQL, EXECUTED_SQL
 from grampus.databases.backup.restores import DatabaseRestores, RestoreRequest
-from grampus.databases.backup.service import DatabaseBackups
 from grampus.databases.layout import RUN_IN_DAEMON
 from grampus.databases.stopping import DISMISS
 from grampus.hosts.port import CommandResult

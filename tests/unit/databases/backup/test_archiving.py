@@ -19,6 +19,7 @@ from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.streams import ByteReader
 from grampus.databases.backup.archive import BinlogArchive
 from grampus.databases.backup.archiving import Archived, BinlogArchiver
+from grampus.databases.backup.backups import DatabaseBackups
 from grampus.databases.backup.binlog_links import links_of
 from grampus.databases.backup.binlogs import BINLOGS_QUERY, decide_point, require_contiguous
 from grampus.databases.backup.decide_schedule import ArchiveEnd, BackupState
@@ -27,7 +28,6 @@ from grampus.databases.backup.joining import BinlogJoiner, Joined
 from grampus.databases.backup.kept import KeptBackups
 from grampus.databases.backup.model import BackupKind
 from grampus.databases.backup.places import TargetPlace
-from grampus.databases.backup.service import DatabaseBackups
 from grampus.databases.backup.states import BackupStates
 from tests.unit.databases.world import World
 

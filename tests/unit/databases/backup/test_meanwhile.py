@@ -13,12 +13,12 @@ import pytest
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.streams import ByteReader
 from grampus.core.units import GIB
+from grampus.databases.backup.backups import DatabaseBackups
 from grampus.databases.backup.errors import TargetError
 from grampus.databases.backup.kept import KeptBackups
 from grampus.databases.backup.model import BackupManifest
-from grampus.databases.backup.service import DatabaseBackups
+from grampus.databases.names.database_trash import DatabaseTrash
 from grampus.databases.names.naming import DatabaseNames
-from grampus.databases.names.trash import DatabaseTrash
 from grampus.databases.snapshots.snapshots import DatabaseSnapshots
 from tests.unit.databases.fake_volumes import FakeVolumes
 from tests.unit.databases.world import LAB, World

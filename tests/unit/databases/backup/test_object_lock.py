@@ -11,11 +11,11 @@ import pytest
 from grampus.core.errors import RefusedError
 from grampus.core.failpoints import VARIABLE, FailpointError
 from grampus.databases.backup.backup_schedules import BackupSchedules
+from grampus.databases.backup.backups import DatabaseBackups, TakenBackup
 from grampus.databases.backup.decide_schedule import BackupSchedule
 from grampus.databases.backup.errors import TargetError
 from grampus.databases.backup.kept import KeptBackups
 from grampus.databases.backup.places import TargetPlace
-from grampus.databases.backup.service import DatabaseBackups, TakenBackup
 from tests.unit.databases.world import World
 
 from .existing import place, put_database, write_rows

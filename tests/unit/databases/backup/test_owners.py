@@ -10,13 +10,13 @@ import pytest
 
 from grampus.core.errors import NotFoundError, RefusedError, UsageError
 from grampus.databases.backup.backup_schedules import remove_spent_logs
+from grampus.databases.backup.backups import DatabaseBackups
 from grampus.databases.backup.decide_chain import decide_base, decide_retention
 from grampus.databases.backup.errors import TargetError
 from grampus.databases.backup.kept import KeptBackups
 from grampus.databases.backup.model import BackupManifest
 from grampus.databases.backup.owners import decide_meant, group_by_owner, shared_names
 from grampus.databases.backup.restores import DatabaseRestores, RestoreRequest
-from grampus.databases.backup.service import DatabaseBackups
 from grampus.databases.backup.stretch_names import (
     following_stretch,
     newest_stretch,

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from grampus.core.errors import NotFoundError, RefusedError
+from grampus.databases.backup.backups import DatabaseBackups
 from grampus.databases.backup.decide_tested import name_of_scratch
 from grampus.databases.backup.kept import KeptBackups
 from grampus.databases.backup.model import BackupManifest
 from grampus.databases.backup.restore_tests import RestoreTests
-from grampus.databases.backup.service import DatabaseBackups
 from grampus.databases.clones.cloning import DatabaseClones
 from grampus.databases.clones.decide_clone import CloneRequest
 from grampus.databases.verify.decide_scratch import TEST_LABEL

@@ -7,10 +7,10 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError, UsageError
+from grampus.databases.backup.backups import DatabaseBackups
 from grampus.databases.backup.errors import BackupDamagedError
 from grampus.databases.backup.model import BackupManifest
 from grampus.databases.backup.restores import DatabaseRestores, RestoredDatabase, RestoreRequest
-from grampus.databases.backup.service import DatabaseBackups
 from tests.unit.databases.world import World
 from tests.unit.interruption import Killed, burn_points
 from tests.unit.operation_runner import planned

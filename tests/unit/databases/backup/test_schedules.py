@@ -8,10 +8,10 @@ import pytest
 
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.databases.backup.backup_schedules import BackupSchedules, CarriedBackup
+from grampus.databases.backup.backups import DatabaseBackups
 from grampus.databases.backup.decide_schedule import ArchiveEnd, BackupSchedule
 from grampus.databases.backup.joining import holding_logs
 from grampus.databases.backup.kept import KeptBackups
-from grampus.databases.backup.service import DatabaseBackups
 from grampus.databases.backup.states import BackupStates, Copied
 from grampus.databases.backup.target import TARGET_FILE
 from tests.unit.databases.world import LAB, World

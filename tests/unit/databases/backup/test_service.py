@@ -8,9 +8,9 @@ import pytest
 
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.core.failpoints import VARIABLE, FailpointError
+from grampus.databases.backup.backups import DatabaseBackups, TakenBackup
 from grampus.databases.backup.kept import KeptBackups, Verdict
 from grampus.databases.backup.model import BackupManifest
-from grampus.databases.backup.service import DatabaseBackups, TakenBackup
 from grampus.state.locks import hold_lock
 from grampus.volumes.model import CloneSource
 from tests.unit.databases.world import LAB, World

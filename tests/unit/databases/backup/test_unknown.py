@@ -12,13 +12,13 @@ import pytest
 from grampus.core.errors import RefusedError
 from grampus.core.failpoints import VARIABLE, FailpointError
 from grampus.databases.backup.backup_schedules import remove_spent_logs
+from grampus.databases.backup.backups import DatabaseBackups
 from grampus.databases.backup.decide_unread import decide_needed_unread, require_not_needed_unread
 from grampus.databases.backup.directory_target import DirectoryTarget
 from grampus.databases.backup.errors import TargetError
 from grampus.databases.backup.kept import KeptBackups
 from grampus.databases.backup.model import BackupManifest
 from grampus.databases.backup.places import TargetPlace
-from grampus.databases.backup.service import DatabaseBackups
 from tests.unit.databases.world import LAB, World
 
 from .existing import place, put_database, write_rows

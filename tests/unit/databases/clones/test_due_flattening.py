@@ -14,8 +14,8 @@ from grampus.databases.catalogue import KINDS, operation_type
 from grampus.databases.clones.cloning import DatabaseClones
 from grampus.databases.clones.due_flattening import CarriedFlatten, DueFlattening
 from grampus.databases.model import DatabaseRecord
+from grampus.databases.names.database_trash import DatabaseTrash
 from grampus.databases.names.naming import DatabaseNames
-from grampus.databases.names.trash import DatabaseTrash
 from grampus.databases.records import DATABASE_KIND
 from grampus.databases.request import CreateRequest
 from grampus.databases.snapshots.snapshots import DatabaseSnapshots

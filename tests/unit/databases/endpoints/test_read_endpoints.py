@@ -13,8 +13,8 @@ from grampus.core.errors import GrampusError
 from grampus.databases.endpoints.endpoint_work import HAPROXY
 from grampus.databases.layout import MYSQL_UID
 from grampus.databases.live.moving import DatabaseMoves
+from grampus.databases.names.database_trash import DatabaseTrash
 from grampus.databases.names.naming import DatabaseNames
-from grampus.databases.names.trash import DatabaseTrash
 from grampus.databases.tls.certificate_rotation import CertificateRotation
 from grampus.databases.users.users import DatabaseUsers
 from tests.unit.databases.fakes import BEGIN

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from grampus.core.errors import NotFoundError, RefusedError
+from grampus.databases.names.database_trash import DatabaseTrash
 from grampus.databases.names.events import classify_event, decide_former_names
 from grampus.databases.names.naming import DatabaseNames
-from grampus.databases.names.trash import DatabaseTrash
 from grampus.databases.users.users import DatabaseUsers
 from grampus.state.history import JournaledOperation
 from grampus.state.operations import OperationStatus

@@ -3,9 +3,9 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
+from grampus.databases.names.database_trash import DatabaseTrash
 from grampus.databases.names.histories import Histories
 from grampus.databases.names.naming import DatabaseNames
-from grampus.databases.names.trash import DatabaseTrash
 from grampus.state.history import OperationHistory
 from grampus.state.retention import OperationRetention
 from tests.unit.databases.world import LAB, World, database_events

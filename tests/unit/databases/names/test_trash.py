@@ -6,8 +6,8 @@ import pytest
 
 from grampus.core.errors import NotFoundError, RefusedError, UsageError
 from grampus.core.failpoints import VARIABLE, FailpointError
+from grampus.databases.names.database_trash import DatabaseTrash
 from grampus.databases.names.decide_trash import decide_expired, decide_expiry, decide_meant
-from grampus.databases.names.trash import DatabaseTrash
 from grampus.databases.users.users import DatabaseUsers
 from grampus.state.locks import hold_lock
 from tests.unit.databases.world import ADDRESSES, LAB, World

@@ -14,8 +14,8 @@ from grampus.databases.clones.cloning import DatabaseClones
 from grampus.databases.clones.decide_clone import CloneRequest
 from grampus.databases.live.moving import DatabaseMoves
 from grampus.databases.model import ReadEndpoint
+from grampus.databases.names.database_trash import DatabaseTrash
 from grampus.databases.names.naming import DatabaseNames
-from grampus.databases.names.trash import DatabaseTrash
 from grampus.databases.snapshots.snapshots import DatabaseSnapshots
 from grampus.databases.users.rotation import DatabaseRotation
 from grampus.databases.users.users import DatabaseUsers

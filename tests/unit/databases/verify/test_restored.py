@@ -9,11 +9,11 @@ import pytest
 from grampus.cli.db_verify import conclusion, rows_of_damage, verification_document
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.databases.backup.backup_schedules import BackupSchedules
+from grampus.databases.backup.backups import DatabaseBackups
 from grampus.databases.backup.decide_schedule import BackupSchedule
 from grampus.databases.backup.kept import KeptBackups
 from grampus.databases.backup.model import BackupManifest
 from grampus.databases.backup.restore_tests import RestoreTests
-from grampus.databases.backup.service import DatabaseBackups
 from grampus.databases.clones.cloning import DatabaseClones
 from grampus.databases.verify.decide_verified import Verification
 from grampus.databases.verify.restored import NewestBackups

@@ -20,13 +20,13 @@ from grampus.core.units import GIB, MIB, format_bytes
 from grampus.hosts.any_host import AnyReachableHost
 from grampus.hosts.lab_host import LabFleet, LabHost, LabHostPlace, PartitionName
 from grampus.hosts.machine_shared import ensure_aio_limit
+from grampus.hosts.media import MediaName
 from grampus.hosts.port import DaemonStatus
 from grampus.lab.bootstrap import ClusterBootstrap
 from grampus.lab.decide_loss import decide_copies_left, decide_keeps_quorum
 from grampus.lab.gateway import LabGateway
 from grampus.lab.gateway_service import find_gateway
 from grampus.lab.images.cache import HostImages
-from grampus.lab.media import MediaName
 from grampus.lab.model import (
     DEFAULT_LAB,
     LAB_RECORD,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from grampus.bench.drivers.client_bound import ClientVerdict
 from grampus.bench.drivers.outcome import DriverFailure
 from grampus.bench.drivers.together import MAX_OUTSIDE_SHARE, JointSample
-from grampus.bench.latency.documents import render_histogram
+from grampus.bench.latency.histogram_documents import render_histogram
 from grampus.bench.layers.use import Span
 from grampus.bench.layers.why import decide_why
 from grampus.bench.statistics.steadiness import SteadyLimits, decide_measuring

@@ -26,8 +26,8 @@ from grampus.bench.own.placement import decide_placement, parse_room
 from grampus.bench.own.stands import OwnImages, OwnPools, OwnRoom, OwnStandCluster
 from grampus.bench.stands.monitors import HostMonitors
 from grampus.bench.stands.place import StandsPlace
-from grampus.bench.stands.ports import StandPorts
-from grampus.bench.stands.records import (
+from grampus.bench.stands.stand_ports import StandPorts
+from grampus.bench.stands.stand_records import (
     POOL_RECORD,
     QUIET,
     QUIET_RECORD,

@@ -18,7 +18,7 @@ from grampus.bench.declared import canonical_json
 from grampus.bench.matrix.cells import Cell
 from grampus.bench.matrix.dimensions import Point, default_of
 from grampus.bench.matrix.workloads import WORKLOADS
-from grampus.bench.plan import DATA_BYTES_PER_ROW, VOLUME_BYTES_PER_ROW
+from grampus.bench.quick_plan import DATA_BYTES_PER_ROW, VOLUME_BYTES_PER_ROW
 from grampus.bench.stands.osd_needs import OsdNeeds, decide_name_on
 from grampus.core.errors import RefusedError
 from grampus.core.units import GIB, MIB, format_bytes

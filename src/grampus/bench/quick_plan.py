@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from grampus.bench.names import Distribution
-from grampus.bench.suite import Suite, Workload
+from grampus.bench.declared import Distribution
+from grampus.bench.quick_suite import Suite, Workload
 from grampus.core.errors import RefusedError, UsageError
 from grampus.core.units import format_bytes
 from grampus.state.runs import ArmName

@@ -25,10 +25,10 @@ from grampus.bench.environment import (
     observe_server_settings,
 )
 from grampus.bench.latency.histogram import LatencyHistogram
-from grampus.bench.plan import BenchOptions, Cell, QuickPlan, decide_quick_plan
-from grampus.bench.ports import DatabasePort, DevicesPort, FactsPort
+from grampus.bench.measured_ports import DatabasePort, DevicesPort, FactsPort
+from grampus.bench.quick_plan import BenchOptions, Cell, QuickPlan, decide_quick_plan
+from grampus.bench.quick_suite import Suite
 from grampus.bench.sampler import Sampler
-from grampus.bench.suite import Suite
 from grampus.bench.sysbench import TimedRun, make_load, run_timed
 from grampus.bench.verdicts import (
     classify_steadiness,

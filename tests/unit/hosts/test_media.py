@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 import pytest
 
 from grampus.core.units import GIB, MIB
+from grampus.hosts.media import MediaName, block_limit
 from grampus.hosts.port import BlockLimit
 from grampus.lab.ceph_daemons import (
     OSD_MEMORY_LIMIT_BYTES,
@@ -14,7 +15,6 @@ from grampus.lab.ceph_daemons import (
     mon_spec,
     osd_spec,
 )
-from grampus.lab.media import MediaName, block_limit
 
 DATA = PurePosixPath("/lab/h1/data")
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pydantic import BaseModel, ConfigDict
 
 from grampus.bench.stands.osd_needs import OsdNeeds
-from grampus.bench.stands.plan import NO_CODE, StandPlan
+from grampus.bench.stands.stand_plan import NO_CODE, StandPlan
 
 STAND_RECORD = "bench-stand"
 POOL_RECORD = "bench-pool"

@@ -8,8 +8,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from grampus.bench.declared import parse_mapping, require_file_name, validate_declared
-from grampus.bench.names import Distribution, LowerKebab
+from grampus.bench.declared import (
+    Distribution,
+    LowerKebab,
+    parse_mapping,
+    require_file_name,
+    validate_declared,
+)
 from grampus.bench.paths.suite import PathsSuite
 from grampus.core.errors import UsageError, not_found
 from grampus.state.runs import ArmName, Frozen

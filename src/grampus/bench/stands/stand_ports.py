@@ -10,14 +10,14 @@ from typing import Any, Protocol
 from grampus.bench.drivers.command import LAB_ADMIN, CephClient
 from grampus.bench.matrix.capabilities import Capabilities
 from grampus.bench.matrix.cells import Cell
-from grampus.bench.ports import DevicesPort
+from grampus.bench.measured_ports import DevicesPort
 from grampus.bench.stands.layouts import SHARED_NOTE, LayoutPort, decide_hosts
 from grampus.bench.stands.monitors import Monitors
 from grampus.bench.stands.osd_needs import OsdFill, OsdNeeds, PlaceOsds
-from grampus.bench.stands.plan import StandPlan
 from grampus.bench.stands.profiles import TuningPort
 from grampus.bench.stands.quiet import QuietableCluster
-from grampus.bench.stands.records import BenchStand
+from grampus.bench.stands.stand_plan import StandPlan
+from grampus.bench.stands.stand_records import BenchStand
 from grampus.core.clock import Clock
 from grampus.core.progress import Progress
 from grampus.databases.growth.decide_growth import FileSystem
