@@ -25,7 +25,7 @@ Sentence = Annotated[str, Field(min_length=1, max_length=600)]
 Label = Annotated[str, Field(min_length=1, max_length=60)]
 
 
-class Figure(Frozen):
+class PublishedFigure(Frozen):
     """One published figure.
 
     `labels` say which point it belongs to (`pattern: write`). `value` is in `unit`; None when the
@@ -44,7 +44,7 @@ class Figure(Frozen):
     remark: Sentence | None = None
 
     @model_validator(mode="after")
-    def _has_a_value_or_a_plot(self) -> Figure:
+    def _has_a_value_or_a_plot(self) -> PublishedFigure:
         if self.value is None and self.read_from != "plot":
             raise ValueError("a figure without a value must have read_from: plot")
         if self.read_from == "plot" and self.shown_in is None:
@@ -64,12 +64,12 @@ class Experiment(Frozen):
     conclusion: Sentence
     shown_in: Annotated[tuple[Label, ...], Field(min_length=1)]
     conditions: Mapping[LowerKebab, Sentence]
-    figures: Annotated[tuple[Figure, ...], Field(min_length=1)]
+    figures: Annotated[tuple[PublishedFigure, ...], Field(min_length=1)]
     no_suite: Sentence | None = None
 
     @field_validator("figures")
     @classmethod
-    def _figures_differ(cls, figures: tuple[Figure, ...]) -> tuple[Figure, ...]:
+    def _figures_differ(cls, figures: tuple[PublishedFigure, ...]) -> tuple[PublishedFigure, ...]:
         seen = set()
         for figure in figures:
             key = (figure.quantity, figure.bound, tuple(sorted(figure.labels.items())))

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from grampus.bench.declared import Distribution
-from grampus.bench.quick_suite import Suite, Workload
+from grampus.bench.quick_suite import QuickWorkload, Suite
 from grampus.core.errors import RefusedError, UsageError
 from grampus.core.units import format_bytes
 from grampus.state.runs import ArmName
@@ -36,10 +36,10 @@ class BenchOptions:
 
 
 @dataclass(frozen=True)
-class Cell:
+class QuickCell:
     """One workload on one arm."""
 
-    workload: Workload
+    workload: QuickWorkload
     arm: ArmName
 
 
@@ -66,7 +66,7 @@ class QuickPlan(SysbenchTables):
     warmup_s: int
     measure_s: int
     settle_max_s: float
-    cells: tuple[Cell, ...]
+    cells: tuple[QuickCell, ...]
     estimated_s: float
 
 
@@ -117,14 +117,14 @@ def decide_quick_plan(
     )
 
 
-def _decide_cells(suite: Suite) -> tuple[Cell, ...]:
+def _decide_cells(suite: Suite) -> tuple[QuickCell, ...]:
     other: ArmName = "local" if suite.first_arm == "ceph" else "ceph"
     orders: tuple[tuple[ArmName, ArmName], ...] = (
         (suite.first_arm, other),
         (other, suite.first_arm),
     )
     return tuple(
-        Cell(workload, arm)
+        QuickCell(workload, arm)
         for position, workload in enumerate(suite.workloads)
         for arm in orders[position % 2]
     )

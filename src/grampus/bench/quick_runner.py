@@ -26,7 +26,7 @@ from grampus.bench.environment import (
 )
 from grampus.bench.latency.histogram import LatencyHistogram
 from grampus.bench.measured_ports import DatabasePort, DevicesPort, FactsPort
-from grampus.bench.quick_plan import BenchOptions, Cell, QuickPlan, decide_quick_plan
+from grampus.bench.quick_plan import BenchOptions, QuickCell, QuickPlan, decide_quick_plan
 from grampus.bench.quick_suite import Suite
 from grampus.bench.sampler import Sampler
 from grampus.bench.sysbench import TimedRun, make_load, run_timed
@@ -225,7 +225,9 @@ class BenchRunner:
             unfinished.pop_all()
         return results, waits
 
-    def _settle(self, context: _Context, cell: Cell, max_s: float, warnings: list[str]) -> Setting:
+    def _settle(
+        self, context: _Context, cell: QuickCell, max_s: float, warnings: list[str]
+    ) -> Setting:
         where = f"{cell.workload.name} on {ARM_TITLES[cell.arm]}"
         self._progress.phase(f"{where}: waiting for calm")
         daemons = [
@@ -239,14 +241,14 @@ class BenchRunner:
             )
         return Setting(group="waited before", name=where, value=f"{settled.waited_s:.1f} s")
 
-    def _run_cell(self, context: _Context, cell: Cell) -> TimedRun:
+    def _run_cell(self, context: _Context, cell: QuickCell) -> TimedRun:
         plan = context.plan
         if plan.warmup_s:
             self._run_phase(context, cell, "warm-up", plan.warmup_s)
         return self._run_phase(context, cell, "measuring", plan.measure_s)
 
     def _run_phase(
-        self, context: _Context, cell: Cell, phase: PhaseName, duration_s: int
+        self, context: _Context, cell: QuickCell, phase: PhaseName, duration_s: int
     ) -> TimedRun:
         where = f"{cell.workload.name} on {ARM_TITLES[cell.arm]}"
         client = context.clients[cell.arm]

@@ -20,7 +20,7 @@ from grampus.core.errors import UsageError, not_found
 from grampus.state.runs import ArmName, Frozen
 
 
-class Workload(Frozen):
+class QuickWorkload(Frozen):
     """One kind of load. `script` names one of sysbench's own OLTP scripts, without `.lua`."""
 
     name: LowerKebab
@@ -49,7 +49,7 @@ class Suite(Frozen):
     report_interval_s: Literal[1]
     percentile: Literal[99]
     settle_max_s: Annotated[float, Field(ge=0, le=600)]
-    workloads: Annotated[tuple[Workload, ...], Field(min_length=1)]
+    workloads: Annotated[tuple[QuickWorkload, ...], Field(min_length=1)]
 
     @model_validator(mode="after")
     def _names_differ(self) -> Suite:

@@ -28,7 +28,7 @@ EQUAL_WITHIN = 0.005
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RunComparison:
     """Ceph divided by local disk for one workload; None where a figure is missing or zero."""
 
     name: str
@@ -53,14 +53,14 @@ def decide_ratio(ceph: float | None, local: float | None) -> float | None:
     return finite(numerator / denominator)
 
 
-def compare_workload(workload: WorkloadResult) -> Comparison:
+def compare_workload(workload: WorkloadResult) -> RunComparison:
     """The ratios of one workload.
 
     A latency of zero means that nothing was measured, so it gives no ratio; zero TPS is a
     result, and gives the ratio 0.
     """
     ceph, local = workload.ceph, workload.local
-    return Comparison(
+    return RunComparison(
         name=workload.name,
         title=workload.title,
         tps=decide_ratio(ceph.tps, local.tps),

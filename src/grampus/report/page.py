@@ -10,7 +10,7 @@ from grampus.core.units import format_bytes
 from grampus.report.comparison import (
     ARM_TITLES,
     ARMS,
-    Comparison,
+    RunComparison,
     arm_result,
     compare_workload,
     describe_errors,
@@ -100,7 +100,7 @@ class SummaryRow:
 
 
 @dataclass(frozen=True)
-class Figure:
+class PageFigure:
     """A chart on the page: what stands around it, and what says the same without seeing it."""
 
     id: str
@@ -117,7 +117,7 @@ class WorkloadFigures:
 
     title: str
     name: str
-    figures: tuple[Figure, ...]
+    figures: tuple[PageFigure, ...]
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class Page:
     warnings: tuple[str, ...]
     results: tuple[ResultGroup, ...]
     workloads: tuple[WorkloadFigures, ...]
-    resources: tuple[Figure, ...]
+    resources: tuple[PageFigure, ...]
     bands: tuple[Band, ...]
     environment: tuple[FactGroup, ...]
     raw_files: tuple[RawFile, ...]
@@ -334,7 +334,7 @@ def _result_cells(workload: WorkloadResult, arm: ArmName) -> tuple[str, ...]:
     )
 
 
-def _ratio_cells(comparison: Comparison) -> tuple[str, ...]:
+def _ratio_cells(comparison: RunComparison) -> tuple[str, ...]:
     ratios = (
         comparison.tps,
         comparison.qps,
@@ -358,7 +358,7 @@ def _lines(
     return arm_lines(ordered, started, lambda sample: sample.latency_p99_ms, highest, max_points)
 
 
-def _pair_figure(figure_id: str, kind: str, lines: Sequence[ArmLine]) -> Figure:
+def _pair_figure(figure_id: str, kind: str, lines: Sequence[ArmLine]) -> PageFigure:
     throughput = kind == "tps"
     title = "Throughput over time" if throughput else "p99 latency over time"
     unit = "transactions/s" if throughput else "ms"
@@ -366,10 +366,10 @@ def _pair_figure(figure_id: str, kind: str, lines: Sequence[ArmLine]) -> Figure:
     value = "mean" if throughput else "highest"
     note = f"One point is the {value} of up to {merged} samples." if merged > 1 else ""
     rows = tuple(_summary_row(ARM_TITLES[line.arm], summarise(line.y)) for line in lines)
-    return Figure(figure_id, title, unit, note, _alternative(title, unit, rows), rows)
+    return PageFigure(figure_id, title, unit, note, _alternative(title, unit, rows), rows)
 
 
-def _resource_figure(chart: ResourceChart, grid: Grid | None) -> Figure:
+def _resource_figure(chart: ResourceChart, grid: Grid | None) -> PageFigure:
     rows = tuple(_summary_row(series.label, summarise(series.y)) for series in chart.series)
     notes = []
     if grid is not None:
@@ -382,7 +382,7 @@ def _resource_figure(chart: ResourceChart, grid: Grid | None) -> Figure:
         notes.append(f"{chart.left_out} daemons or volumes with less use are not drawn.")
     alternative = _alternative(f"{chart.title} over the run", chart.unit, rows)
     figure_id = f"resource-{chart.key}"
-    return Figure(figure_id, chart.title, chart.unit, " ".join(notes), alternative, rows)
+    return PageFigure(figure_id, chart.title, chart.unit, " ".join(notes), alternative, rows)
 
 
 def _summary_row(label: str, summary: Summary) -> SummaryRow:
@@ -401,7 +401,7 @@ def _alternative(title: str, unit: str, rows: Sequence[SummaryRow]) -> str:
     return f"{title}, in {unit}: {parts}."
 
 
-def _pair_payload(figure: Figure, lines: Sequence[ArmLine]) -> dict[str, Any]:
+def _pair_payload(figure: PageFigure, lines: Sequence[ArmLine]) -> dict[str, Any]:
     return {
         "id": figure.id,
         "unit": figure.unit,
@@ -418,7 +418,7 @@ def _pair_payload(figure: Figure, lines: Sequence[ArmLine]) -> dict[str, Any]:
     }
 
 
-def _resource_payload(figure: Figure, chart: ResourceChart) -> dict[str, Any]:
+def _resource_payload(figure: PageFigure, chart: ResourceChart) -> dict[str, Any]:
     return {
         "id": figure.id,
         "unit": figure.unit,

@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from grampus.bench.catalog import Experiment, Figure, Source, Unit, load_catalog
+from grampus.bench.catalog import Experiment, PublishedFigure, Source, Unit, load_catalog
 from grampus.core.errors import GrampusError, NotFoundError, UsageError
 
 CATALOG_DIRECTORY = Path(__file__).parents[3] / "catalog"
@@ -57,7 +57,7 @@ def test_each_experiment_is_whole(source: Source, experiment: Experiment) -> Non
             assert any(" over " in label for label in figure.labels.values()), figure
 
 
-def _figure(source: str, experiment: str, quantity: str, **labels: str) -> Figure:
+def _figure(source: str, experiment: str, quantity: str, **labels: str) -> PublishedFigure:
     _, found = CATALOG.find(source, experiment)
     (figure,) = (
         one

@@ -9,7 +9,14 @@ from typing import Any
 from grampus.bench.catalog import load_catalog
 from grampus.bench.findings.documents import matrix_document
 from grampus.bench.matrix.cells import Cell as SuiteCell
-from grampus.report.matrix.findings import Cell, Findings, Latency, Percentile, Spread, Value
+from grampus.report.matrix.findings import (
+    Findings,
+    FoundCell,
+    FoundPercentile,
+    FoundSpread,
+    Latency,
+    Value,
+)
 from grampus.state.matrix_runs import Figures, MatrixRun, Visit, VisitSecond
 from tests.unit.bench.findings.made_matrix import (
     Seen,
@@ -65,11 +72,11 @@ def made_findings(seen: Callable[[SuiteCell, int], Seen] = seen_by_default, **ch
     return run, visits, matrix_document(run, suite, visits, load_catalog(CATALOG), "/runs/made")
 
 
-def made_spread(mean: float) -> Spread:
-    return Spread(mean=mean, low=mean * 0.9, high=mean * 1.1, rounds=3)
+def made_spread(mean: float) -> FoundSpread:
+    return FoundSpread(mean=mean, low=mean * 0.9, high=mean * 1.1, rounds=3)
 
 
-def made_cell(point: dict[str, Value], rate: float | None = 100.0, **changed: Any) -> Cell:
+def made_cell(point: dict[str, Value], rate: float | None = 100.0, **changed: Any) -> FoundCell:
     """A cell at `point` with `rate` operations a second; None: without a figure."""
     name = ", ".join(f"{key} {value}" for key, value in point.items())
     content: dict[str, Any] = {
@@ -99,7 +106,7 @@ def made_cell(point: dict[str, Value], rate: float | None = 100.0, **changed: An
         "notes": (),
         **changed,
     }
-    return Cell(**content)
+    return FoundCell(**content)
 
 
 def made_cell_latency(operations: int = 100_000, **changed: float | None) -> Latency:
@@ -110,7 +117,7 @@ def made_cell_latency(operations: int = 100_000, **changed: float | None) -> Lat
         operations=operations,
         average_us=1200.0,
         percentiles=tuple(
-            Percentile(
+            FoundPercentile(
                 percent=float(name[1:]),
                 latency_us=at_us,
                 low_us=600.0 if at_us is None else at_us * 0.99,

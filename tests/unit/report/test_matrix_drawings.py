@@ -21,7 +21,7 @@ from grampus.report.drawing import (
 )
 from grampus.report.figures import MISSING
 from grampus.report.matrix.factors import Factor, arm_names, decide_factors, varied_names
-from grampus.report.matrix.findings import Cell, Comparison, Effect
+from grampus.report.matrix.findings import FoundCell, FoundComparison, FoundEffect
 from grampus.report.matrix.forest import (
     decide_forest_axis,
     decide_forests,
@@ -46,7 +46,7 @@ from grampus.state.matrix_runs import Visit
 from .made_findings import figures_of, made_cell, made_cell_latency, made_seconds
 
 
-def made_matrix(**dimensions: list[Any]) -> list[Cell]:
+def made_matrix(**dimensions: list[Any]) -> list[FoundCell]:
     """A cell for each combination, twice as fast with twice the threads; media are the arms."""
     points: list[dict[str, Any]] = [{}]
     for name, values in dimensions.items():
@@ -57,11 +57,11 @@ def made_matrix(**dimensions: list[Any]) -> list[Cell]:
     ]
 
 
-def made_comparison(*ratios: float | None, **changed: Any) -> Comparison:
+def made_comparison(*ratios: float | None, **changed: Any) -> FoundComparison:
     """`ratios` are the ratio, the lowest and the highest; without any it was not compared."""
     effect = None
     if ratios:
-        effect = Effect(ratio=ratios[0], low=ratios[1], high=ratios[2], rounds=3)
+        effect = FoundEffect(ratio=ratios[0], low=ratios[1], high=ratios[2], rounds=3)
     content = {
         "arm": "nvme",
         "baseline": "hdd",
@@ -73,7 +73,7 @@ def made_comparison(*ratios: float | None, **changed: Any) -> Comparison:
         "reason": None,
         **changed,
     }
-    return Comparison(**content)
+    return FoundComparison(**content)
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_an_interval_without_end_is_cut_and_says_so() -> None:
 def test_what_has_no_place_on_the_axis_is_not_drawn(ratio: float | None) -> None:
     (forest,) = decide_forests([made_comparison(ratio, None, None)])
     assert forest.rows[0].middle is None
-    axis = decide_forest_axis([Effect(ratio=ratio, low=None, high=None, rounds=1)])
+    axis = decide_forest_axis([FoundEffect(ratio=ratio, low=None, high=None, rounds=1)])
     assert axis.lowest < 1 < axis.highest
 
 
@@ -203,7 +203,7 @@ def test_what_has_no_place_on_the_axis_is_not_drawn(ratio: float | None) -> None
         (made_comparison(1.0, 0.99, 1.01, word="no-difference"), "no difference"),
     ],
 )
-def test_verdicts_in_words(comparison: Comparison, verdict: str) -> None:
+def test_verdicts_in_words(comparison: FoundComparison, verdict: str) -> None:
     assert describe_verdict(comparison) == verdict
 
 
@@ -211,7 +211,7 @@ def test_verdicts_in_words(comparison: Comparison, verdict: str) -> None:
     ("detectable", "said"), [(0.05, "show 5% or more"), (5.0, "would not show a doubling")]
 )
 def test_undecided_says_what_would_have_been_seen(detectable: float, said: str) -> None:
-    effect = Effect(ratio=1.0, low=0.9, high=1.1, rounds=3, detectable=detectable)
+    effect = FoundEffect(ratio=1.0, low=0.9, high=1.1, rounds=3, detectable=detectable)
     assert said in describe_verdict(made_comparison().model_copy(update={"effect": effect}))
 
 

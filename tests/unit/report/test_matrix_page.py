@@ -14,7 +14,7 @@ from grampus.report.build import (
     render_matrix_run,
 )
 from grampus.report.figures import MISSING
-from grampus.report.matrix.findings import Conclusion
+from grampus.report.matrix.findings import FoundConclusion
 from grampus.report.matrix.page import (
     MatrixPage,
     cell_badges,
@@ -267,7 +267,7 @@ def test_headline(words: list[str], sentence: str) -> None:
         "why": "",
         "claims": (),
     }
-    found = [Conclusion(name="one", word=word, published=None, **content) for word in words]
+    found = [FoundConclusion(name="one", word=word, published=None, **content) for word in words]
     assert describe_conclusions(found) == sentence
 
 

@@ -19,7 +19,7 @@ RATE_KEPT_SHARE = 0.98
 # Below these there is no sign that what is measured is the limit.
 IDLE_SHARE = 0.6
 
-Bound = Literal["yes", "no", "unknown"]
+ClientBound = Literal["yes", "no", "unknown"]
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class ClientVerdict:
     `by_threads_alone`: bound for idle threads alone, which a device at its limit refutes.
     """
 
-    bound: Bound
+    bound: ClientBound
     evidence: tuple[str, ...]
     by_threads_alone: bool = False
 

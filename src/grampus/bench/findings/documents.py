@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from statistics import median
 from typing import Any
 
-from grampus.bench.catalog import Catalog, Experiment, Figure, Source
+from grampus.bench.catalog import Catalog, Experiment, PublishedFigure, Source
 from grampus.bench.findings.cells import CellFinding, CellLatency, Spread, decide_cells
 from grampus.bench.findings.comparisons import Comparisons, decide_comparisons
 from grampus.bench.findings.conclusions import ConclusionFinding, decide_conclusions
@@ -247,7 +247,7 @@ def _comparison_documents(comparisons: Comparisons) -> list[dict[str, Any]]:
     return [asdict(one) for one in comparisons.found]
 
 
-def _figure_documents(figures: Sequence[Figure]) -> list[dict[str, Any]]:
+def _figure_documents(figures: Sequence[PublishedFigure]) -> list[dict[str, Any]]:
     firsts: dict[tuple[str, str], float] = {}
     documents = []
     for figure in figures:

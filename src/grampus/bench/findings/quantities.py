@@ -26,7 +26,7 @@ _PERCENTS: Mapping[Quantity, float] = {"latency-p99": 99.0, "latency-p9999": 99.
 
 
 @dataclass(frozen=True)
-class Reading:
+class QuantityReading:
     """A figure of one round, exact to `resolution` (0.01: 1%), or the reason why there is none."""
 
     value: float | None
@@ -69,7 +69,7 @@ def is_database(point: Mapping[str, Value]) -> bool:
     )
 
 
-def read_quantity(quantity: Quantity, point: Mapping[str, Value], one: Round) -> Reading:
+def read_quantity(quantity: Quantity, point: Mapping[str, Value], one: Round) -> QuantityReading:
     """The `quantity` of a round of the cell at `point`.
 
     Latencies are in microseconds, `mb-per-s` in 10**6 bytes, `osd-device-latency` in milliseconds.
@@ -78,7 +78,9 @@ def read_quantity(quantity: Quantity, point: Mapping[str, Value], one: Round) ->
     """
     reading = _read(quantity, point, one)
     if reading.value is not None and reading.value <= 0:
-        return Reading(None, reason=f"Its {quantity} is 0, and a ratio to nothing is no number.")
+        return QuantityReading(
+            None, reason=f"Its {quantity} is 0, and a ratio to nothing is no number."
+        )
     return reading
 
 
@@ -129,56 +131,66 @@ def _mean_ratio(figures: tuple[tuple[float, float], ...]) -> float:
     return math.exp(math.fsum(math.log(over / under) for over, under in figures) / len(figures))
 
 
-def _read(quantity: Quantity, point: Mapping[str, Value], one: Round) -> Reading:
+def _read(quantity: Quantity, point: Mapping[str, Value], one: Round) -> QuantityReading:
     figures = one.figures
     if quantity in OF_DATABASES:
         per_s = figures.operations_per_s if quantity.startswith("tps") else figures.queries_per_s
         if per_s is None:
             return _absent("queries a second")
         databases = point.get("databases", 1) if quantity.endswith("per-database") else 1
-        return Reading(per_s / float(databases))
+        return QuantityReading(per_s / float(databases))
     if quantity == "latency-avg":
         average_us = None if one.latency is None else one.latency.average_us
-        return Reading(average_us) if average_us is not None else _absent("average latency")
+        return QuantityReading(average_us) if average_us is not None else _absent("average latency")
     if quantity in _PERCENTS:
         return _read_percentile(one, _PERCENTS[quantity])
     if quantity in ("iops", "iops-per-gb"):
         return _read_iops(quantity, point, figures)
     if quantity == "mb-per-s":
         moved = figures.moved_bytes_per_s
-        return Reading(moved / MEGABYTE) if moved is not None else _absent("bytes a second")
+        return QuantityReading(moved / MEGABYTE) if moved is not None else _absent("bytes a second")
     if quantity == "osd-device-busy":
         busy = figures.osd_device_busy_share
-        return Reading(busy) if busy is not None else _absent("share of time of the OSDs' devices")
+        return (
+            QuantityReading(busy)
+            if busy is not None
+            else _absent("share of time of the OSDs' devices")
+        )
     latency_ms = figures.osd_device_latency_ms
-    return Reading(latency_ms) if latency_ms is not None else _absent("latency of OSDs' devices")
+    return (
+        QuantityReading(latency_ms)
+        if latency_ms is not None
+        else _absent("latency of OSDs' devices")
+    )
 
 
-def _read_iops(quantity: Quantity, point: Mapping[str, Value], figures: Figures) -> Reading:
+def _read_iops(quantity: Quantity, point: Mapping[str, Value], figures: Figures) -> QuantityReading:
     iops = figures.volume_iops if is_database(point) else figures.operations_per_s
     if iops is None:
         return _absent("I/O of the database's volumes")
     if quantity == "iops":
-        return Reading(iops)
+        return QuantityReading(iops)
     if not figures.provisioned_bytes:
         return _absent("room that the volumes stand for")
-    return Reading(iops / (figures.provisioned_bytes / GIGABYTE))
+    return QuantityReading(iops / (figures.provisioned_bytes / GIGABYTE))
 
 
-def _read_percentile(one: Round, percent: float) -> Reading:
+def _read_percentile(one: Round, percent: float) -> QuantityReading:
     percentile = None if one.latency is None else one.latency.percentile(percent)
     if percentile is None:
         return _absent(f"{percent:g}th percentile")
     if not percentile.is_fine:
         # Which bounds, the cells tell: in words they would be others in each round.
-        return Reading(None, reason=f"Of its {percent:g}th percentile only wide bounds are known.")
+        return QuantityReading(
+            None, reason=f"Of its {percent:g}th percentile only wide bounds are known."
+        )
     document = percentile.to_document()
     low_us, high_us = document["low_us"], document["high_us"]
     if low_us <= 0:
-        return Reading(low_us)
+        return QuantityReading(low_us)
     # The middle on the log scale, on which ratios are symmetric.
-    return Reading(math.sqrt(low_us * high_us), math.sqrt(high_us / low_us) - 1)
+    return QuantityReading(math.sqrt(low_us * high_us), math.sqrt(high_us / low_us) - 1)
 
 
-def _absent(what: str) -> Reading:
-    return Reading(None, reason=f"The run has no {what} of it.")
+def _absent(what: str) -> QuantityReading:
+    return QuantityReading(None, reason=f"The run has no {what} of it.")

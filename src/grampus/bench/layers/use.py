@@ -16,7 +16,7 @@ PARTS = 40
 
 
 @dataclass(frozen=True)
-class Span:
+class TimeSpan:
     """A visit on the clock (Unix time): warm-up from `from_s`, measuring until `to_s`."""
 
     from_s: float
@@ -64,7 +64,7 @@ def decide_cores(points: Sequence[SeriesPoint], subjects: Subjects) -> float:
     return mean_of(machine, "cores") or subjects.client_cores
 
 
-def decide_uses(shares: Sequence[Shares], span: Span) -> tuple[LayerUse, ...]:
+def decide_uses(shares: Sequence[Shares], span: TimeSpan) -> tuple[LayerUse, ...]:
     """Means and peaks of what was measured, and the course of the whole visit."""
     uses = []
     for one in shares:
@@ -81,7 +81,7 @@ def decide_uses(shares: Sequence[Shares], span: Span) -> tuple[LayerUse, ...]:
     return tuple(uses)
 
 
-def over_time(points: Iterable[tuple[float, float]], span: Span) -> tuple[float | None, ...]:
+def over_time(points: Iterable[tuple[float, float]], span: TimeSpan) -> tuple[float | None, ...]:
     """Means in PARTS of the visit; None in those without a point.
 
     A part shorter than the time between two points has the value of the next one: a point is of the
@@ -102,7 +102,7 @@ def over_time(points: Iterable[tuple[float, float]], span: Span) -> tuple[float 
     return tuple(means)
 
 
-def decide_throughput(points: Sequence[SeriesPoint], span: Span) -> tuple[float | None, ...]:
+def decide_throughput(points: Sequence[SeriesPoint], span: TimeSpan) -> tuple[float | None, ...]:
     """All clients' operations a second in PARTS of the visit."""
     together: dict[int, float] = defaultdict(float)
     for point in points:
@@ -176,7 +176,7 @@ def _busiest(points: Sequence[tuple[float, float]]) -> tuple[tuple[float, float]
     return tuple((float(second), share) for second, share in sorted(found.items()))
 
 
-def _widest_gap(ordered: Sequence[tuple[float, float]], span: Span) -> int:
+def _widest_gap(ordered: Sequence[tuple[float, float]], span: TimeSpan) -> int:
     """So many parts lie between two points, at about one a second."""
     part_s = (span.to_s - span.from_s) / PARTS
     return math.ceil(1.5 / part_s) if ordered and part_s > 0 else 0

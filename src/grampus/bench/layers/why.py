@@ -9,7 +9,7 @@ from grampus.bench.drivers.client_bound import ClientVerdict
 from grampus.bench.layers.bottleneck import LayerEvidence, decide_bottleneck, describe_passed_limit
 from grampus.bench.layers.subjects import Subjects
 from grampus.bench.layers.use import (
-    Span,
+    TimeSpan,
     cores_by_consumer,
     decide_cores,
     decide_shares,
@@ -25,7 +25,7 @@ Points = Sequence[SeriesPoint]
 def decide_why(
     points: Points,
     subjects: Subjects,
-    span: Span,
+    span: TimeSpan,
     client: ClientVerdict | None,
     gaps: Sequence[str] = (),
 ) -> Why:

@@ -51,7 +51,7 @@ def _parse_dimension(name: object) -> object:
 
 
 # One value for each of some dimensions.
-Setting = Annotated[Mapping[str, Value], BeforeValidator(_parse_setting)]
+PartialPoint = Annotated[Mapping[str, Value], BeforeValidator(_parse_setting)]
 DimensionName = Annotated[str, BeforeValidator(_parse_dimension)]
 Ratio = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 
@@ -65,7 +65,7 @@ class _Conclusion(Frozen):
     name: LowerKebab
     says: Sentence
     quantity: Quantity
-    at: Setting = Field(default_factory=dict)
+    at: PartialPoint = Field(default_factory=dict)
     not_in_labs: Sentence | None = None
 
 

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from grampus.bench.catalog import Sentence
 from grampus.bench.declared import Distribution, LowerKebab, explained
-from grampus.bench.matrix.conclusions import Conclusion, Setting
+from grampus.bench.matrix.conclusions import Conclusion, PartialPoint
 from grampus.bench.matrix.dimensions import Value, parse_dimension, parse_value
 from grampus.bench.paths.suite import SizeBytes
 from grampus.state.runs import Frozen
@@ -87,7 +87,7 @@ class Scale(Frozen):
     dataset_bytes: Size
     environment_s: Annotated[int, Field(strict=True, ge=0, le=86400)]
     only: Values = Field(default_factory=dict)
-    fixed: Setting = Field(default_factory=dict)
+    fixed: PartialPoint = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _looks_before_its_last_round(self) -> Scale:
@@ -114,13 +114,13 @@ class MatrixSuite(Frozen):
     question: Sentence
     remarks: tuple[Sentence, ...] = ()
     dimensions: Annotated[Values, Field(min_length=1)]
-    fixed: Setting = Field(default_factory=dict)
+    fixed: PartialPoint = Field(default_factory=dict)
     dataset: Dataset = Dataset()
     versions: Mapping[Component, Annotated[str, Field(pattern=r"^\d+(\.\d+)*$")]] = Field(
         default_factory=dict
     )
     exclusions: tuple[Exclusion, ...] = ()
-    arms: Mapping[LowerKebab, Setting] = Field(default_factory=dict)
+    arms: Mapping[LowerKebab, PartialPoint] = Field(default_factory=dict)
     baseline: LowerKebab | None = None
     conclusions: Annotated[tuple[Conclusion, ...], Field(min_length=1)]
     scales: Mapping[ScaleName, Scale]

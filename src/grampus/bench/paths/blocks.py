@@ -11,8 +11,8 @@ from grampus.bench.paths.suite import (
     Cost,
     DatabaseMeasure,
     Measure,
+    PathsScale,
     PathsSuite,
-    Scale,
     matches_any,
 )
 from grampus.volumes.model import WritePath
@@ -108,7 +108,7 @@ class Block:
 
 
 def decide_blocks(
-    suite: PathsSuite, scale: Scale, *, measures: Sequence[str], arms: Sequence[str]
+    suite: PathsSuite, scale: PathsScale, *, measures: Sequence[str], arms: Sequence[str]
 ) -> tuple[Block, ...]:
     """The blocks that have something to measure.
 

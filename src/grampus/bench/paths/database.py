@@ -17,7 +17,7 @@ from grampus.bench.latency.histogram import LatencyHistogram
 from grampus.bench.paths.costs import OsdWrites, count_writes
 from grampus.bench.paths.cpu import CpuWatch, cpu_used_us, osd_cpu_used_us
 from grampus.bench.paths.load import Figure
-from grampus.bench.paths.suite import Database, DatabaseMeasure, Scale
+from grampus.bench.paths.suite import Database, DatabaseMeasure, PathsScale
 from grampus.bench.quick_plan import SysbenchTables
 from grampus.bench.sysbench import TimedRun, make_load, read_prepare, run_timed, started
 from grampus.core.clock import Clock
@@ -85,7 +85,7 @@ class ScratchDatabase:
         self,
         place: DatabasePlace,
         database: Database,
-        scale: Scale,
+        scale: PathsScale,
         credentials: Credentials,
         *,
         clock: Clock,
@@ -265,7 +265,7 @@ def ensure_database_absent(host: Host, directory: PurePosixPath) -> None:
     ensure_client_files_absent(host, directory)
 
 
-def decide_instance(place: DatabasePlace, scale: Scale, write_path: WritePath) -> InstancePlan:
+def decide_instance(place: DatabasePlace, scale: PathsScale, write_path: WritePath) -> InstancePlan:
     """The instance as it is loaded: its data in `place`.
 
     Later on it has its data elsewhere, and the settings that suit the write path there.
@@ -292,7 +292,7 @@ def decide_instance(place: DatabasePlace, scale: Scale, write_path: WritePath) -
     )
 
 
-def decide_load(database: Database, scale: Scale) -> SysbenchTables:
+def decide_load(database: Database, scale: PathsScale) -> SysbenchTables:
     """sysbench's side of it: tables, rows and threads."""
     return SysbenchTables(
         tables=database.tables,

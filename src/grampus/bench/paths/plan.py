@@ -19,9 +19,9 @@ from grampus.bench.paths.suite import (
     SCALES,
     DatabaseMeasure,
     Measure,
+    PathsScale,
+    PathsScaleName,
     PathsSuite,
-    Scale,
-    ScaleName,
 )
 from grampus.bench.quick_plan import DATA_BYTES_PER_ROW
 from grampus.core.errors import UsageError, closest_name
@@ -78,8 +78,8 @@ class PathsPlan:
     `is_bounded`: the write paths are left out of rounds when the scale's time would not do.
     """
 
-    scale_name: ScaleName
-    scale: Scale
+    scale_name: PathsScaleName
+    scale: PathsScale
     host: str
     seed: int
     blocks: tuple[Block, ...]
@@ -176,7 +176,7 @@ def decide_write_path_rounds(rounds: int, *, available_s: float, round_s: float)
     return max(1, min(rounds, int(available_s / round_s)))
 
 
-def _round_s(blocks: Sequence[Block], scale: Scale, runtime_ms: int) -> float:
+def _round_s(blocks: Sequence[Block], scale: PathsScale, runtime_ms: int) -> float:
     factor = sum(block.time_factor for block in blocks)
     return fixed_round_s(blocks, scale) + factor * runtime_ms / 1000
 
@@ -187,13 +187,13 @@ def _split(patterns: str | None) -> tuple[str, ...]:
     return tuple(pattern.strip() for pattern in patterns.split(",") if pattern.strip())
 
 
-def fixed_round_s(blocks: Sequence[Block], scale: Scale) -> float:
+def fixed_round_s(blocks: Sequence[Block], scale: PathsScale) -> float:
     """What a round takes beside the running times of its fio jobs, as far as it is known ahead."""
     return sum(_fixed_block_s(block, scale) for block in blocks)
 
 
 def decide_runtime_ms(
-    scale: Scale, *, remaining_s: float, fixed_s: float, time_factor: float
+    scale: PathsScale, *, remaining_s: float, fixed_s: float, time_factor: float
 ) -> int:
     """How long an ordinary fio job runs from here on, so that all rounds fit.
 
@@ -264,7 +264,7 @@ def describe_steps(plan: PathsPlan) -> list[str]:
     ]
 
 
-def _decide_scale(asked: str) -> ScaleName:
+def _decide_scale(asked: str) -> PathsScaleName:
     for scale in SCALES:
         if scale == asked:
             return scale
@@ -293,7 +293,7 @@ def _decide_order(
     return tuple(order)
 
 
-def _fixed_block_s(block: Block, scale: Scale) -> float:
+def _fixed_block_s(block: Block, scale: PathsScale) -> float:
     measures = (*block.raw, *block.xfs)
     fio_runs = bool(block.raw) + bool(block.xfs)
     if block.is_write_path:

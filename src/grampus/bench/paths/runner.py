@@ -88,7 +88,7 @@ class PathsRunner:
             with ExitStack() as unfinished:
                 unfinished.callback(self._note_unfinished, run_dir)
                 problems = stage.set_up(ends)
-                rounds = Rounds(ports, plan, stage)
+                rounds = PathsRounds(ports, plan, stage)
                 rounds.measure(remaining_s=self._remaining_s(plan, began_s))
                 unfinished.pop_all()
             if not rounds.figures:
@@ -146,7 +146,7 @@ class PathsRunner:
         raise HostUnreachableError("No host can be reached.", "`grampus lab up` starts them.")
 
 
-class Rounds:
+class PathsRounds:
     """The rounds of one run: figures, what failed, and how the time goes."""
 
     def __init__(self, ports: PathsPorts, plan: PathsPlan, stage: Stage) -> None:
@@ -261,7 +261,7 @@ class Rounds:
 def _describe_run(
     suite: PathsSuite,
     plan: PathsPlan,
-    rounds: Rounds,
+    rounds: PathsRounds,
     *,
     run_id: str,
     lab: str,

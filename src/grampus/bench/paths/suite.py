@@ -14,11 +14,11 @@ from grampus.core.errors import UsageError
 from grampus.core.units import parse_bytes
 from grampus.state.runs import Frozen, PathsMeasure, UnitName
 
-ScaleName = Literal["tiny", "small", "full", "sustained"]
+PathsScaleName = Literal["tiny", "small", "full", "sustained"]
 Pattern = Literal["randread", "randwrite", "read", "write"]
 Part = Literal["volume", "transport", "file"]
 CountName = Literal["rados-writes", "osd-cpu-us"]
-SCALES: tuple[ScaleName, ...] = ("tiny", "small", "full", "sustained")
+SCALES: tuple[PathsScaleName, ...] = ("tiny", "small", "full", "sustained")
 # The load of sysbench's that the drivers are compared with; the write paths have all of them.
 DRIVERS_DATABASE_MEASURE = "update-index"
 _COST_UNITS: Mapping[CountName, UnitName] = {
@@ -111,7 +111,7 @@ class Cost(Frozen):
         return _COST_UNITS[self.counts]
 
 
-class Scale(Frozen):
+class PathsScale(Frozen):
     """How much time and room a run takes.
 
     `raw`, `xfs` and `write_paths` are patterns of measure names: on the ways without and with a
@@ -140,7 +140,7 @@ class Scale(Frozen):
     measure_s: Annotated[int, Field(ge=1)]
 
 
-class Target(Frozen):
+class SuiteTarget(Frozen):
     """What the first measured one of `arms` must reach in each of `measures`.
 
     `at_least` and `at_most` are ratios to `against`.
@@ -161,7 +161,7 @@ class Target(Frozen):
         return self.added_latency_at_most_us is None
 
     @model_validator(mode="after")
-    def _has_one_limit(self) -> Target:
+    def _has_one_limit(self) -> SuiteTarget:
         limits = (self.at_least, self.at_most, self.added_latency_at_most_us)
         if sum(limit is not None for limit in limits) != 1:
             raise ValueError("a target has either at_least, at_most or added_latency_at_most_us")
@@ -177,8 +177,8 @@ class PathsSuite(Frozen):
     measures: Annotated[tuple[Measure, ...], Field(min_length=1)]
     database: Database
     costs: tuple[Cost, ...] = ()
-    scales: Mapping[ScaleName, Scale]
-    targets: tuple[Target, ...]
+    scales: Mapping[PathsScaleName, PathsScale]
+    targets: tuple[SuiteTarget, ...]
 
     @property
     def all_measures(self) -> tuple[PathsMeasure, ...]:

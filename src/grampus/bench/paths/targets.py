@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from grampus.bench.paths.intervals import MIN_ROUNDS
 from grampus.bench.paths.plan import PathsPlan
-from grampus.bench.paths.suite import Target
+from grampus.bench.paths.suite import SuiteTarget
 from grampus.bench.verdicts import BUSY_MACHINE_SHARE
 from grampus.state.runs import PathsComparison, PathsDifference, PathsRun, PathsTarget
 
 
 def decide_targets(
-    targets: Sequence[Target],
+    targets: Sequence[SuiteTarget],
     comparisons: Sequence[PathsComparison],
     differences: Sequence[PathsDifference],
     *,
@@ -32,7 +32,7 @@ def decide_targets(
 
 
 def _decide(
-    target: Target,
+    target: SuiteTarget,
     measure: str,
     comparisons: Sequence[PathsComparison],
     differences: Sequence[PathsDifference],
@@ -57,7 +57,7 @@ def _decide(
     return _verdict(target, measure, target.arms[0], (None, None, None), 0, None, note)
 
 
-def _is_within(target: Target, value: float) -> bool:
+def _is_within(target: SuiteTarget, value: float) -> bool:
     if target.at_least is not None:
         return value >= target.at_least
     limits = (target.at_most, target.added_latency_at_most_us)
@@ -83,7 +83,7 @@ def _find_difference(
 
 
 def _verdict(
-    target: Target,
+    target: SuiteTarget,
     measure: str,
     arm: str,
     values: tuple[float | None, float | None, float | None],

@@ -31,7 +31,7 @@ class Trend:
 
 
 @dataclass(frozen=True)
-class Step:
+class StepChange:
     """One change of level by Pettitt: its p, how far into the series (a share), how high.
 
     `height` is the difference of the medians after and before it, as a share of the median.
@@ -67,7 +67,7 @@ def find_trend(points: Sequence[float], *, level: float) -> Trend:
     return Trend(p, slope * distance, (slopes[upper] - slopes[lower]) / 2 * distance)
 
 
-def find_step(points: Sequence[float]) -> Step:
+def find_step(points: Sequence[float]) -> StepChange:
     """The most likely step in at least MIN_POINTS values whose median is above 0.
 
     Raises ValueError for fewer, or for another median.
@@ -80,12 +80,12 @@ def find_step(points: Sequence[float]) -> Step:
         if abs(total) > furthest:
             furthest, split = abs(total), place
     if furthest == 0:
-        return Step(1.0, 0.5, 0.0)
+        return StepChange(1.0, 0.5, 0.0)
     before, after = points[:split], points[split:]
     low, high = median(before), median(after)
     residuals = [value - low for value in before] + [value - high for value in after]
     p = 2 * math.exp(-6 * furthest**2 / (count**3 + count**2) / _inflation(residuals))
-    return Step(min(1.0, p), split / count, (high - low) / middle)
+    return StepChange(min(1.0, p), split / count, (high - low) / middle)
 
 
 def _require_points(points: Sequence[float]) -> float:

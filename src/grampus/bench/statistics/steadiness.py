@@ -30,7 +30,7 @@ from statistics import median
 from typing import Literal
 
 from grampus.bench.statistics.figures import require_figures
-from grampus.bench.statistics.rank_tests import Step, Trend, find_step, find_trend
+from grampus.bench.statistics.rank_tests import StepChange, Trend, find_step, find_trend
 from grampus.bench.statistics.warmup import WarmUp, decide_warm_up
 from grampus.core.errors import UsageError
 
@@ -161,7 +161,7 @@ def _find_warm_up(warm_up: WarmUp, measured_s: int) -> _Finding | None:
 
 
 def _find_change(
-    trend: Trend, step: Step, measured_s: int, limits: SteadyLimits
+    trend: Trend, step: StepChange, measured_s: int, limits: SteadyLimits
 ) -> _Finding | None:
     """A trend or a step that is neither chance nor small."""
     level = limits.error / 2

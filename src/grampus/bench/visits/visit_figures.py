@@ -9,7 +9,7 @@ from grampus.bench.drivers.client_bound import ClientVerdict
 from grampus.bench.drivers.outcome import DriverFailure
 from grampus.bench.drivers.together import MAX_OUTSIDE_SHARE, JointSample
 from grampus.bench.latency.histogram_documents import render_histogram
-from grampus.bench.layers.use import Span
+from grampus.bench.layers.use import TimeSpan
 from grampus.bench.layers.why import decide_why
 from grampus.bench.statistics.steadiness import SteadyLimits, decide_measuring
 from grampus.bench.visits.place import Measured
@@ -116,7 +116,7 @@ def _decide_why(measured: Measured, sample: JointSample, state: SteadyState) -> 
     if watched is None:
         return None
     window = sample.window
-    span = Span(watched.from_s, float(window.begin_at_s + state.leave_out_s), window.end_at_s)
+    span = TimeSpan(watched.from_s, float(window.begin_at_s + state.leave_out_s), window.end_at_s)
     return decide_why(watched.points, watched.subjects, span, measured.client, watched.gaps)
 
 

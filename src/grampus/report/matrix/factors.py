@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from grampus.report.matrix.findings import Cell, Value
+from grampus.report.matrix.findings import FoundCell, Value
 
 # Dimensions along which more load comes, in the order in which one is taken for the curves.
 LOADS = ("threads", "rate", "clients", "databases", "volumes")
@@ -29,12 +29,12 @@ class Factor:
         return ", ".join(self.names)
 
 
-def value_in(cell: Cell, factor: _Named) -> tuple[Value, ...]:
+def value_in(cell: FoundCell, factor: _Named) -> tuple[Value, ...]:
     """The values of `cell` in the dimensions of `factor`."""
     return tuple(cell.point.get(name, "") for name in factor.names)
 
 
-def varied_names(cells: Iterable[Cell]) -> tuple[str, ...]:
+def varied_names(cells: Iterable[FoundCell]) -> tuple[str, ...]:
     """The dimensions in which `cells` differ, in the order of the dimensions."""
     seen: dict[str, set[Value]] = {}
     for cell in cells:
@@ -51,7 +51,7 @@ def ordered_values(values: Iterable[tuple[Value, ...]]) -> tuple[tuple[Value, ..
     return tuple(found)
 
 
-def decide_factors(cells: Sequence[Cell]) -> tuple[Factor, ...]:
+def decide_factors(cells: Sequence[FoundCell]) -> tuple[Factor, ...]:
     """The dimensions in which `cells` differ; such that always change together are one factor."""
     groups: list[list[str]] = []
     for name in varied_names(cells):
@@ -68,9 +68,9 @@ def decide_factors(cells: Sequence[Cell]) -> tuple[Factor, ...]:
     return tuple(factors)
 
 
-def arm_names(cells: Sequence[Cell]) -> tuple[str, ...]:
+def arm_names(cells: Sequence[FoundCell]) -> tuple[str, ...]:
     """The dimensions that tell the arms apart: one value within each arm, several among them."""
-    by_arm: dict[str, list[Cell]] = {}
+    by_arm: dict[str, list[FoundCell]] = {}
     for cell in cells:
         if cell.arm is not None:
             by_arm.setdefault(cell.arm, []).append(cell)
@@ -91,13 +91,13 @@ def describe_values(names: Sequence[str], values: Sequence[Value]) -> str:
     )
 
 
-def describe_cell(cell: Cell, names: Sequence[str]) -> str:
+def describe_cell(cell: FoundCell, names: Sequence[str]) -> str:
     """The cell by the dimensions `names`; by its name without any."""
     known = [name for name in names if name in cell.point]
     return describe_values(known, [cell.point[name] for name in known]) or cell.name
 
 
-def _go_together(cells: Sequence[Cell], first: str, second: str) -> bool:
+def _go_together(cells: Sequence[FoundCell], first: str, second: str) -> bool:
     """Each value of the one comes with a single value of the other, and the other way round."""
     pairs = {(cell.point.get(first), cell.point.get(second)) for cell in cells}
     return len(pairs) == len({one for one, _ in pairs}) == len({other for _, other in pairs})

@@ -20,7 +20,7 @@ class Found(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
-class Spread(Found):
+class FoundSpread(Found):
     """The geometric mean over so many rounds, and the lowest and highest of them."""
 
     mean: float
@@ -29,7 +29,7 @@ class Spread(Found):
     rounds: int
 
 
-class Percentile(Found):
+class FoundPercentile(Found):
     """`latency_us` is None when only the bounds are known."""
 
     percent: float
@@ -44,10 +44,10 @@ class Latency(Found):
     rounds: int
     operations: int
     average_us: float | None
-    percentiles: tuple[Percentile, ...]
+    percentiles: tuple[FoundPercentile, ...]
     note: str
 
-    def percentile(self, percent: float) -> Percentile | None:
+    def percentile(self, percent: float) -> FoundPercentile | None:
         """The percentile `percent`; None where the document does not have it."""
         return next((one for one in self.percentiles if one.percent == percent), None)
 
@@ -59,7 +59,7 @@ class MarkedReason(Found):
     rounds: tuple[int, ...]
 
 
-class Cell(Found):
+class FoundCell(Found):
     """One cell over its rounds; `no_figure` is why there is none at all."""
 
     cell_id: str
@@ -74,11 +74,11 @@ class Cell(Found):
     missing: int
     reasons: tuple[MarkedReason, ...]
     no_figure: str | None
-    operations_per_s: Spread | None
-    queries_per_s: Spread | None
-    mb_per_s: Spread | None
-    iops: Spread | None
-    iops_per_gb: Spread | None = None
+    operations_per_s: FoundSpread | None
+    queries_per_s: FoundSpread | None
+    mb_per_s: FoundSpread | None
+    iops: FoundSpread | None
+    iops_per_gb: FoundSpread | None = None
     latency: Latency | None
     errors: float
     reconnects: float
@@ -97,7 +97,7 @@ class Cell(Found):
         return self.loop == "open" or self.point.get("rate", "none") != "none"
 
 
-class Effect(Found):
+class FoundEffect(Found):
     """The ratio of an arm to the baseline; `low` and `high` are None with fewer than two rounds."""
 
     ratio: float | None
@@ -107,7 +107,7 @@ class Effect(Found):
     detectable: float | None = None
 
 
-class Comparison(Found):
+class FoundComparison(Found):
     """An arm over the baseline in one quantity; `reason` is why there is no effect."""
 
     arm: str
@@ -116,12 +116,12 @@ class Comparison(Found):
     quantity: str
     better: str
     word: str
-    effect: Effect | None
+    effect: FoundEffect | None
     reason: str | None
     remains: bool | None = None
 
 
-class Claim(Found):
+class FoundClaim(Found):
     """The ratio of two cells, held against limits."""
 
     what: str
@@ -135,7 +135,7 @@ class Claim(Found):
     reason: str | None
 
 
-class Conclusion(Found):
+class FoundConclusion(Found):
     """What a conclusion of the source says, and whether it holds here."""
 
     name: str
@@ -144,7 +144,7 @@ class Conclusion(Found):
     quantity: str
     word: str
     sentence: str
-    claims: tuple[Claim, ...]
+    claims: tuple[FoundClaim, ...]
     published: float | None
     why: str
 
@@ -162,7 +162,7 @@ class SourceFigure(Found):
     of_first: float | None
 
 
-class Source(Found):
+class FoundSource(Found):
     """What the source says of the experiment."""
 
     title: str
@@ -176,7 +176,7 @@ class Source(Found):
     statement: str
 
 
-class Overhead(Found):
+class FoundOverhead(Found):
     """What visits took besides their load, and of that, in medians: until all was as the cell asks,
     and until what came before was written."""
 
@@ -195,12 +195,12 @@ class Findings(Found):
     statement: str | None
     visits_planned: int = Field(ge=0)
     visits_done: int = Field(ge=0)
-    overhead: Overhead | None
-    cells: tuple[Cell, ...]
-    comparisons: tuple[Comparison, ...]
+    overhead: FoundOverhead | None
+    cells: tuple[FoundCell, ...]
+    comparisons: tuple[FoundComparison, ...]
     comparisons_line: str
-    conclusions: tuple[Conclusion, ...]
-    source: Source | None
+    conclusions: tuple[FoundConclusion, ...]
+    source: FoundSource | None
 
 
 def parse_findings(document: Mapping[str, Any]) -> Findings:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from grampus.report.drawing import Axis, Tick
 from grampus.report.figures import MISSING
-from grampus.report.matrix.findings import Comparison, Effect
+from grampus.report.matrix.findings import FoundComparison, FoundEffect
 from grampus.report.matrix.words import format_ratio
 
 FOREST_WIDTH = 220
@@ -54,7 +54,7 @@ class Forest:
     rows: tuple[ForestRow, ...]
 
 
-def decide_forests(comparisons: Sequence[Comparison]) -> tuple[Forest, ...]:
+def decide_forests(comparisons: Sequence[FoundComparison]) -> tuple[Forest, ...]:
     """A forest for each quantity, in the order in which they come."""
     quantities = dict.fromkeys(one.quantity for one in comparisons)
     return tuple(
@@ -63,7 +63,7 @@ def decide_forests(comparisons: Sequence[Comparison]) -> tuple[Forest, ...]:
     )
 
 
-def decide_forest_axis(effects: Sequence[Effect]) -> Axis:
+def decide_forest_axis(effects: Sequence[FoundEffect]) -> Axis:
     """A logarithmic axis on which all ratios lie, and 1, and as much of the intervals as fits."""
     ratios = [one.ratio for one in effects if _is_drawable(one.ratio)]
     inner = (
@@ -77,7 +77,7 @@ def decide_forest_axis(effects: Sequence[Effect]) -> Axis:
     return Axis(lowest, highest, _MARGIN, FOREST_WIDTH - _MARGIN, is_logarithmic=True)
 
 
-def describe_verdict(comparison: Comparison) -> str:
+def describe_verdict(comparison: FoundComparison) -> str:
     """The verdict in words, with what limits the trust in it."""
     word = comparison.word.replace("-", " ")
     effect = comparison.effect
@@ -94,7 +94,7 @@ def describe_verdict(comparison: Comparison) -> str:
     return word
 
 
-def _forest(quantity: str, comparisons: Sequence[Comparison]) -> Forest:
+def _forest(quantity: str, comparisons: Sequence[FoundComparison]) -> Forest:
     axis = decide_forest_axis([one.effect for one in comparisons if one.effect is not None])
     return Forest(
         title=_TITLES.get(quantity, quantity),
@@ -104,8 +104,8 @@ def _forest(quantity: str, comparisons: Sequence[Comparison]) -> Forest:
     )
 
 
-def _row(comparison: Comparison, axis: Axis) -> ForestRow:
-    effect = comparison.effect or Effect(ratio=None, low=None, high=None, rounds=0)
+def _row(comparison: FoundComparison, axis: Axis) -> ForestRow:
+    effect = comparison.effect or FoundEffect(ratio=None, low=None, high=None, rounds=0)
     title = f"{comparison.arm} ÷ {comparison.baseline}"
     has_interval = effect.low is not None and effect.high is not None
     low, high = effect.low or 0.0, effect.high or 0.0

@@ -14,7 +14,7 @@ from grampus.report.matrix.factors import (
     describe_values,
     value_in,
 )
-from grampus.report.matrix.findings import Cell, Value
+from grampus.report.matrix.findings import FoundCell, Value
 from grampus.report.matrix.words import describe_left_out, format_spread
 
 
@@ -73,7 +73,7 @@ def decide_sides(factors: Sequence[Factor]) -> tuple[Factor, Factor] | None:
     return row, column
 
 
-def draw_heat_maps(cells: Sequence[Cell], max_maps: int) -> HeatMaps:
+def draw_heat_maps(cells: Sequence[FoundCell], max_maps: int) -> HeatMaps:
     """The maps of all cells with a closed loop: what comes at a rate has no throughput to show."""
     closed = [cell for cell in cells if not cell.is_open]
     factors = decide_factors(closed)
@@ -105,7 +105,7 @@ def draw_heat_maps(cells: Sequence[Cell], max_maps: int) -> HeatMaps:
     return HeatMaps(tuple(maps[:max_maps]), " ".join(said))
 
 
-def _map(title: str, cells: Sequence[Cell], row: Factor, column: Factor) -> HeatMap:
+def _map(title: str, cells: Sequence[FoundCell], row: Factor, column: Factor) -> HeatMap:
     found = {(value_in(cell, row), value_in(cell, column)): cell for cell in cells}
     rows = [one for one in row.values if any(key[0] == one for key in found)]
     columns = [one for one in column.values if any(key[1] == one for key in found)]
@@ -136,7 +136,7 @@ def _map(title: str, cells: Sequence[Cell], row: Factor, column: Factor) -> Heat
     )
 
 
-def _field(cell: Cell | None, highest: float) -> HeatField:
+def _field(cell: FoundCell | None, highest: float) -> HeatField:
     if cell is None:
         return HeatField("", None)
     if cell.operations_per_s is None:

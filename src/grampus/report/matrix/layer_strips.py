@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from grampus.report.drawing import Axis, axis_from_zero
 from grampus.report.figures import MISSING, finite_values, format_number
-from grampus.report.matrix.findings import Cell
+from grampus.report.matrix.findings import FoundCell
 from grampus.state.matrix_layers import LAYERS, LayerUse, Why
 from grampus.state.matrix_runs import Visit
 
@@ -82,7 +82,7 @@ class _Course:
 
 
 def draw_strips(
-    cells: Sequence[Cell], visits: Sequence[Visit], max_parts: int
+    cells: Sequence[FoundCell], visits: Sequence[Visit], max_parts: int
 ) -> tuple[Strip, ...]:
     """A strip for each cell of which some round was watched; of two visits of a round, the later.
 
@@ -147,7 +147,7 @@ def _course(whys: Sequence[Why], max_parts: int) -> _Course:
     )
 
 
-def _strip(cell: Cell, course: _Course, *, in_full: bool) -> Strip:
+def _strip(cell: FoundCell, course: _Course, *, in_full: bool) -> Strip:
     lanes = tuple(
         Lane(LAYER_TITLES[layer], f"{100 * share:.0f}%", layer == cell.bottleneck)
         for layer, share in course.shares.items()

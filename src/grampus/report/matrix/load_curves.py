@@ -27,7 +27,7 @@ from grampus.report.matrix.factors import (
     ordered_values,
     varied_names,
 )
-from grampus.report.matrix.findings import Cell, Value
+from grampus.report.matrix.findings import FoundCell, Value
 from grampus.report.matrix.words import describe_left_out, is_database, loop_words, parts_of
 
 _PERCENT = 99.0
@@ -35,14 +35,14 @@ Point = tuple[Value, float, float, bool]  # load, operations a second, ms, clien
 Points = list[Point]
 
 
-def decide_load(cells: Sequence[Cell]) -> str | None:
+def decide_load(cells: Sequence[FoundCell]) -> str | None:
     """The load dimension that takes most values; None when none takes two."""
     values = {name: len({cell.point.get(name) for cell in cells}) for name in LOADS}
     most = max(values.values())
     return next(name for name in LOADS if values[name] == most) if most > 1 else None
 
 
-def draw_load_curves(cells: Sequence[Cell], max_charts: int) -> Charts:
+def draw_load_curves(cells: Sequence[FoundCell], max_charts: int) -> Charts:
     """A chart for each loop, workload and place in the matrix; a line for each arm (or cell)."""
     drawable = [cell for cell in cells if _point(cell, "threads") is not None]
     charts: list[LineChart] = []
@@ -55,7 +55,7 @@ def draw_load_curves(cells: Sequence[Cell], max_charts: int) -> Charts:
     return Charts(tuple(charts[:max_charts]), note)
 
 
-def _charts_of(cells: Sequence[Cell], load: str) -> list[LineChart]:
+def _charts_of(cells: Sequence[FoundCell], load: str) -> list[LineChart]:
     others = [name for name in varied_names(cells) if name != load]
     along = [name for name in arm_names(cells) if name in others]
     apart = [name for name in others if along and name not in along]
@@ -75,21 +75,21 @@ def _charts_of(cells: Sequence[Cell], load: str) -> list[LineChart]:
 
 
 def _grouped(
-    cells: Sequence[Cell], names: Sequence[str]
-) -> list[tuple[tuple[Value, ...], list[Cell]]]:
-    groups: dict[tuple[Value, ...], list[Cell]] = {}
+    cells: Sequence[FoundCell], names: Sequence[str]
+) -> list[tuple[tuple[Value, ...], list[FoundCell]]]:
+    groups: dict[tuple[Value, ...], list[FoundCell]] = {}
     for cell in cells:
         groups.setdefault(tuple(cell.point.get(name, "") for name in names), []).append(cell)
     return [(key, groups[key]) for key in ordered_values(groups)]
 
 
-def _points(cells: Sequence[Cell], load: str) -> Points:
+def _points(cells: Sequence[FoundCell], load: str) -> Points:
     found = [point for cell in cells if (point := _point(cell, load)) is not None]
     order = ordered_values([(point[0],) for point in found])
     return sorted(found, key=lambda point: order.index((point[0],)))
 
 
-def _point(cell: Cell, load: str) -> Point | None:
+def _point(cell: FoundCell, load: str) -> Point | None:
     """None where a figure is missing, or only bounds of the percentile are known."""
     if cell.operations_per_s is None or cell.latency is None or load not in cell.point:
         return None
@@ -100,7 +100,9 @@ def _point(cell: Cell, load: str) -> Point | None:
     return cell.point[load], cell.operations_per_s.mean, percentile.latency_us / 1000, is_bound
 
 
-def _chart(place: str, load: str, sample: Cell, lines: Sequence[tuple[str, Points]]) -> LineChart:
+def _chart(
+    place: str, load: str, sample: FoundCell, lines: Sequence[tuple[str, Points]]
+) -> LineChart:
     points = [point for _, found in lines for point in found]
     across = axis_from_zero([point[1] for point in points], PLOT_LEFT, PLOT_RIGHT)
     up = log_axis_of([point[2] for point in points], PLOT_BOTTOM, PLOT_TOP)

@@ -14,7 +14,13 @@ from grampus.report.figures import (
     instant,
     join_words,
 )
-from grampus.report.matrix.findings import Cell, Claim, Conclusion, Findings, Source
+from grampus.report.matrix.findings import (
+    Findings,
+    FoundCell,
+    FoundClaim,
+    FoundConclusion,
+    FoundSource,
+)
 from grampus.report.matrix.forest import Forest, decide_forests
 from grampus.report.matrix.heat_maps import HeatMaps, draw_heat_maps
 from grampus.report.matrix.layer_strips import LAYER_TITLES, Strip, draw_strips
@@ -181,7 +187,7 @@ def describe_matrix_page(
     )
 
 
-def describe_conclusions(conclusions: Sequence[Conclusion]) -> str:
+def describe_conclusions(conclusions: Sequence[FoundConclusion]) -> str:
     """How many hold, in one sentence."""
     if not conclusions:
         return "The suite has no conclusion to test."
@@ -205,7 +211,7 @@ def describe_conclusions(conclusions: Sequence[Conclusion]) -> str:
     return f"{sentence}; {join_words(said)}." if said else f"{sentence}."
 
 
-def describe_cells(cells: Sequence[Cell]) -> str:
+def describe_cells(cells: Sequence[FoundCell]) -> str:
     """How many cells there are, and of how many there is something to know before they are read."""
     if not cells:
         return "The run has no cell."
@@ -219,7 +225,7 @@ def describe_cells(cells: Sequence[Cell]) -> str:
     return f"{sentence}; {join_words(said)}." if said else f"{sentence}."
 
 
-def cell_rows(cells: Sequence[Cell]) -> tuple[tuple[str, ...], tuple[CellRow, ...]]:
+def cell_rows(cells: Sequence[FoundCell]) -> tuple[tuple[str, ...], tuple[CellRow, ...]]:
     """The columns that some cell has figures for, and a row for each cell."""
     has_queries = any(cell.queries_per_s is not None for cell in cells)
     has_bytes = any(cell.mb_per_s is not None for cell in cells)
@@ -255,7 +261,7 @@ def cell_rows(cells: Sequence[Cell]) -> tuple[tuple[str, ...], tuple[CellRow, ..
     return tuple(columns), tuple(rows)
 
 
-def _bottleneck(cell: Cell) -> str:
+def _bottleneck(cell: FoundCell) -> str:
     """The layer; in how many rounds it was that one, where they do not agree."""
     if cell.bottleneck == "unknown":
         return MISSING
@@ -264,7 +270,7 @@ def _bottleneck(cell: Cell) -> str:
     return title if named == cell.measured else f"{title} ({named} of {cell.measured})"
 
 
-def cell_badges(cell: Cell) -> tuple[Badge, ...]:
+def cell_badges(cell: FoundCell) -> tuple[Badge, ...]:
     """Why there is no figure; else what limits the trust in it."""
     if cell.no_figure is not None:
         word = "marked" if cell.marked else "no figure"
@@ -287,13 +293,13 @@ def cell_badges(cell: Cell) -> tuple[Badge, ...]:
     return tuple(said)
 
 
-def cell_remarks(cells: Sequence[Cell]) -> tuple[Remark, ...]:
+def cell_remarks(cells: Sequence[FoundCell]) -> tuple[Remark, ...]:
     """What the table has no room for; what is said of several cells is there once."""
     said = (one for cell in cells for one in _said_of(cell))
     return gather_remarks(said, [cell.name for cell in cells])
 
 
-def _said_of(cell: Cell) -> Iterable[tuple[str, str, str]]:
+def _said_of(cell: FoundCell) -> Iterable[tuple[str, str, str]]:
     for reason in cell.reasons:
         what = "round" if len(reason.rounds) == 1 else "rounds"
         rounds = join_words(str(number) for number in reason.rounds)
@@ -354,7 +360,7 @@ def _warnings(run: MatrixRun, findings: Findings) -> tuple[str, ...]:
     return tuple(said)
 
 
-def _conclusion_row(conclusion: Conclusion) -> ConclusionRow:
+def _conclusion_row(conclusion: FoundConclusion) -> ConclusionRow:
     claims = conclusion.claims
     only = claims[0] if len(claims) == 1 else None
     return ConclusionRow(
@@ -375,7 +381,7 @@ def _conclusion_row(conclusion: Conclusion) -> ConclusionRow:
 _TRUTHS = {"yes": "within", "no": "outside", "unknown": "not known", "untested": "not tested"}
 
 
-def _claim_row(claim: Claim) -> ClaimRow:
+def _claim_row(claim: FoundClaim) -> ClaimRow:
     verdict = _TRUTHS.get(claim.truth, claim.truth)
     return ClaimRow(
         what=claim.what or MISSING,
@@ -386,13 +392,13 @@ def _claim_row(claim: Claim) -> ClaimRow:
     )
 
 
-def _interval(claim: Claim) -> str:
+def _interval(claim: FoundClaim) -> str:
     if claim.low is None or claim.high is None:
         return MISSING
     return f"{format_ratio(claim.low)} to {format_ratio(claim.high)}"
 
 
-def _source_section(source: Source | None, cells: Sequence[Cell]) -> SourceSection | None:
+def _source_section(source: FoundSource | None, cells: Sequence[FoundCell]) -> SourceSection | None:
     if source is None:
         return None
     date = "" if source.date == "unknown" else f", {source.date}"

@@ -23,13 +23,13 @@ from grampus.report.drawing import (
 )
 from grampus.report.figures import format_number
 from grampus.report.matrix.factors import arm_names, describe_cell, varied_names
-from grampus.report.matrix.findings import Cell, Percentile, Value
+from grampus.report.matrix.findings import FoundCell, FoundPercentile, Value
 from grampus.report.matrix.words import describe_left_out, loop_words, parts_of
 
 _ROOM = 12.0
 
 
-def shown_percentiles(cell: Cell) -> tuple[Percentile, ...]:
+def shown_percentiles(cell: FoundCell) -> tuple[FoundPercentile, ...]:
     """Those beyond which at least one operation lies: further out there is but the longest."""
     if cell.latency is None:
         return ()
@@ -46,9 +46,9 @@ def place_percent(percent: float) -> float:
     return -math.log10(1 - percent / 100)
 
 
-def draw_percentile_plots(cells: Sequence[Cell], max_charts: int) -> Charts:
+def draw_percentile_plots(cells: Sequence[FoundCell], max_charts: int) -> Charts:
     """Charts of some cells each: those of one workload and loop, arms beside each other."""
-    groups: dict[tuple[bool, str], list[Cell]] = {}
+    groups: dict[tuple[bool, str], list[FoundCell]] = {}
     for cell in cells:
         if shown_percentiles(cell):
             key = (cell.is_open, str(cell.point.get("workload", "")))
@@ -61,13 +61,13 @@ def draw_percentile_plots(cells: Sequence[Cell], max_charts: int) -> Charts:
     )
 
 
-def _parts_of(cells: Sequence[Cell]) -> list[list[Cell]]:
+def _parts_of(cells: Sequence[FoundCell]) -> list[list[FoundCell]]:
     """`cells` by charts: cells that only their arm tells apart are in one, if they fit."""
     names = [name for name in varied_names(cells) if name not in arm_names(cells)]
-    places: dict[tuple[Value, ...], list[Cell]] = {}
+    places: dict[tuple[Value, ...], list[FoundCell]] = {}
     for cell in cells:
         places.setdefault(tuple(cell.point.get(name, "") for name in names), []).append(cell)
-    parts: list[list[Cell]] = []
+    parts: list[list[FoundCell]] = []
     for beside in places.values():
         if parts and len(parts[-1]) + len(beside) <= MAX_LINES:
             parts[-1] += beside
@@ -76,7 +76,7 @@ def _parts_of(cells: Sequence[Cell]) -> list[list[Cell]]:
     return parts
 
 
-def _chart(cells: Sequence[Cell], varied: Sequence[str]) -> LineChart:
+def _chart(cells: Sequence[FoundCell], varied: Sequence[str]) -> LineChart:
     shown = [(cell, shown_percentiles(cell)) for cell in cells]
     percents = sorted({one.percent for _, found in shown for one in found})
     across = Axis(
@@ -111,14 +111,14 @@ def _chart(cells: Sequence[Cell], varied: Sequence[str]) -> LineChart:
     )
 
 
-def _label(cell: Cell, names: Sequence[str]) -> str:
+def _label(cell: FoundCell, names: Sequence[str]) -> str:
     """A client-bound cell says so: its latencies are in part those of the load generator."""
     bound = ", client-bound" if cell.client_bound == "yes" else ""
     return f"{describe_cell(cell, names)}{bound}"
 
 
 def _line(
-    number: int, label: str, found: Sequence[Percentile], across: Axis, up: Axis
+    number: int, label: str, found: Sequence[FoundPercentile], across: Axis, up: Axis
 ) -> ChartLine:
     dots, whiskers = [], []
     for one in found:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from grampus.report.figures import MISSING, format_number
-from grampus.report.matrix.findings import Cell, SourceFigure, Spread
+from grampus.report.matrix.findings import FoundCell, FoundSpread, SourceFigure
 from grampus.report.matrix.words import format_ratio
 
 _SHOWN_CELLS = 60
@@ -57,28 +57,28 @@ class OurTable:
     left_out: int
 
 
-Read = Callable[[Cell], float | None]
+Read = Callable[[FoundCell], float | None]
 
 
-def _mean(spread: Spread | None) -> float | None:
+def _mean(spread: FoundSpread | None) -> float | None:
     return None if spread is None else spread.mean
 
 
-def _average_ms(cell: Cell) -> float | None:
+def _average_ms(cell: FoundCell) -> float | None:
     if cell.latency is None or cell.latency.average_us is None:
         return None
     return cell.latency.average_us / 1000
 
 
 def _percentile_ms(percent: float) -> Read:
-    def read(cell: Cell) -> float | None:
+    def read(cell: FoundCell) -> float | None:
         found = None if cell.latency is None else cell.latency.percentile(percent)
         return None if found is None or found.latency_us is None else found.latency_us / 1000
 
     return read
 
 
-def _transactions(cell: Cell) -> float | None:
+def _transactions(cell: FoundCell) -> float | None:
     return _mean(cell.operations_per_s) if cell.queries_per_s is not None else None
 
 
@@ -109,7 +109,7 @@ def published_rows(figures: Sequence[SourceFigure]) -> tuple[PublishedRow, ...]:
     )
 
 
-def our_tables(figures: Sequence[SourceFigure], cells: Sequence[Cell]) -> tuple[OurTable, ...]:
+def our_tables(figures: Sequence[SourceFigure], cells: Sequence[FoundCell]) -> tuple[OurTable, ...]:
     """A table for each quantity that the source has figures of, and we have too.
 
     A source that has only ratios of its own has our throughput beside it, whose ratios tell.
@@ -134,7 +134,7 @@ def _key_of(figure: SourceFigure) -> str | None:
     return figure.unit if figure.unit in _OURS else None
 
 
-def _our_table(title: str, read: Read, cells: Sequence[Cell]) -> OurTable:
+def _our_table(title: str, read: Read, cells: Sequence[FoundCell]) -> OurTable:
     found = [(cell, value) for cell in cells if (value := read(cell)) is not None]
     first = found[0][1] if found else None
     rows = tuple(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from grampus.report.drawing import Axis, axis_from_zero
 from grampus.report.figures import finite_values, format_number
-from grampus.report.matrix.findings import Cell
+from grampus.report.matrix.findings import FoundCell
 from grampus.state.matrix_runs import Figures, Visit
 
 SERIES_WIDTH = 220
@@ -50,7 +50,7 @@ def thin_out(values: Sequence[float], max_points: int) -> list[tuple[float, floa
 
 
 def draw_series(
-    cells: Sequence[Cell], visits: Sequence[Visit], max_points: int
+    cells: Sequence[FoundCell], visits: Sequence[Visit], max_points: int
 ) -> tuple[CellSeries, ...]:
     """A drawing for each cell of which some round has seconds; of two visits of a round, the
     later."""

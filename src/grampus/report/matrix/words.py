@@ -7,12 +7,12 @@ from typing import TypeVar
 
 from grampus.core.units import format_digits
 from grampus.report.figures import MISSING, finite, format_number
-from grampus.report.matrix.findings import Cell, Percentile, Spread
+from grampus.report.matrix.findings import FoundCell, FoundPercentile, FoundSpread
 
 ItemT = TypeVar("ItemT")
 
 
-def is_database(cell: Cell) -> bool:
+def is_database(cell: FoundCell) -> bool:
     """Whether its operations are transactions."""
     return cell.queries_per_s is not None
 
@@ -44,18 +44,18 @@ def describe_left_out(count: int, what: str) -> str:
     return f"{count} more {what}s are not drawn; the table has their figures."
 
 
-def format_spread(spread: Spread | None) -> str:
+def format_spread(spread: FoundSpread | None) -> str:
     return MISSING if spread is None else format_number(spread.mean)
 
 
-def format_range(spread: Spread | None) -> str:
+def format_range(spread: FoundSpread | None) -> str:
     """The lowest and the highest round; a dash without any."""
     if spread is None:
         return MISSING
     return f"{format_number(spread.low)} to {format_number(spread.high)}"
 
 
-def format_percentile(percentile: Percentile | None) -> str:
+def format_percentile(percentile: FoundPercentile | None) -> str:
     """In milliseconds: `1.84`, or `0.600 to 56.0` where only bounds are known."""
     if percentile is None:
         return MISSING

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from grampus.bench.drivers.client_bound import (
-    Bound,
+    ClientBound,
     LoadEvidence,
     is_client_bound,
     mean_busy_threads,
@@ -78,7 +78,7 @@ def with_server(seen: LoadEvidence, shares: dict[str, float]) -> LoadEvidence:
         ),
     ],
 )
-def test_bound(seen: LoadEvidence, bound: Bound, words: str) -> None:
+def test_bound(seen: LoadEvidence, bound: ClientBound, words: str) -> None:
     verdict = is_client_bound(seen)
     assert verdict.bound == bound
     assert any(words in sentence for sentence in verdict.evidence), verdict.evidence

@@ -6,7 +6,7 @@ import pytest
 
 from grampus.bench.drivers.client_bound import ClientVerdict
 from grampus.bench.layers.subjects import Subjects
-from grampus.bench.layers.use import PARTS, Span, cores_by_consumer, decide_shares, over_time
+from grampus.bench.layers.use import PARTS, TimeSpan, cores_by_consumer, decide_shares, over_time
 from grampus.bench.layers.why import decide_evidence, decide_why
 from grampus.state.matrix_layers import SeriesKind, SeriesPoint
 
@@ -18,7 +18,7 @@ SUBJECTS = Subjects(
     volumes={"db": "volumed-db@h1"},
 )
 # Two seconds of warm-up, eight of measuring.
-SPAN = Span(100.0, 102.0, 110.0)
+SPAN = TimeSpan(100.0, 102.0, 110.0)
 
 
 def _point(at_s: float, kind: SeriesKind, name: str, **values: float) -> SeriesPoint:

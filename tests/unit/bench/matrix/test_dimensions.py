@@ -85,9 +85,9 @@ def test_values_are_read(dimension: str, value: object, parsed: object) -> None:
 @pytest.mark.parametrize(
     ("dimension", "value", "remedy"),
     [
-        ("media", "nvm", "Did you mean 'nvme'? It takes hdd, ssd, nvme or own."),
-        ("media", "tape", "It takes hdd, ssd, nvme or own."),
-        ("media", ["hdd"], "It takes hdd, ssd, nvme or own."),
+        ("media", "nvm", "Did you mean 'nvme'? It takes nvme, ssd, hdd or own."),
+        ("media", "tape", "It takes nvme, ssd, hdd or own."),
+        ("media", ["hdd"], "It takes nvme, ssd, hdd or own."),
         ("threads", 0, "It takes a whole number from 1 to 1024."),
         ("threads", 8.0, "It takes a whole number from 1 to 1024."),
         ("threads", "8", "It takes a whole number from 1 to 1024."),

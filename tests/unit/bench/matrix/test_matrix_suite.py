@@ -63,7 +63,7 @@ def test_a_suite_is_read_as_it_is_written() -> None:
         (
             {"dimensions": {"media": ["hdd", "floppy"]}},
             "'floppy' is no value of the dimension media.",
-            "It takes hdd, ssd, nvme or own.",
+            "It takes nvme, ssd, hdd or own.",
         ),
         (
             {"dimensions": {"media": ["hhd"], "threads": [1, 8]}},

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from grampus.bench.catalog import Figure, load_catalog
+from grampus.bench.catalog import PublishedFigure, load_catalog
 from grampus.bench.matrix.cells import Cell
 from grampus.bench.matrix.expansion import compared_cells, estimate_s, expand_cells
 from grampus.bench.matrix.loading import (
@@ -87,7 +87,7 @@ def test_filestore_asks_for_a_ceph_that_has_it(suite: MatrixSuite) -> None:
         assert dict(suite.versions)["ceph"].startswith("16.")
 
 
-def _derived(figures: Sequence[Figure]) -> list[float]:
+def _derived(figures: Sequence[PublishedFigure]) -> list[float]:
     """Ratios that a source's figures give: as they are, inverted, as what a reduction leaves,
     or of two figures of the same quantity."""
     values = [figure for figure in figures if figure.value]

@@ -15,7 +15,7 @@ from grampus.bench.paths.outcome import (
     decide_results,
     describe_samples,
 )
-from grampus.bench.paths.suite import Target
+from grampus.bench.paths.suite import SuiteTarget
 from grampus.bench.paths.targets import decide_targets
 from grampus.state.runs import PathsTarget
 
@@ -159,7 +159,7 @@ def test_samples_keep_the_order() -> None:
     assert samples[1].throughput == 80
 
 
-def verdict(target: Target, figures: list[RoundFigure]) -> PathsTarget:
+def verdict(target: SuiteTarget, figures: list[RoundFigure]) -> PathsTarget:
     bound = ["16k-randread-qd1"]
     (found,) = decide_targets(
         [target],
@@ -169,7 +169,7 @@ def verdict(target: Target, figures: list[RoundFigure]) -> PathsTarget:
     return found
 
 
-def target(**changed: object) -> Target:
+def target(**changed: object) -> SuiteTarget:
     values: dict[str, object] = {
         "name": "t",
         "title": "T",
@@ -177,7 +177,7 @@ def target(**changed: object) -> Target:
         "against": RBD,
         "measures": ["16k-randread-qd1"],
     }
-    return Target.model_validate(values | changed)
+    return SuiteTarget.model_validate(values | changed)
 
 
 @pytest.mark.parametrize(
