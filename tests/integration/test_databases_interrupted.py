@@ -35,6 +35,7 @@ def golden_volume(lab: CommandLine) -> None:
 
 # Killed before a step is killed after the one before it.
 @pytest.mark.parametrize("point", ["begun", *(f"{step}/after" for step in CREATE_STEPS)])
+@pytest.mark.logs("operation.undone")
 def test_create_killed_at_a_step_is_undone_by_the_next_command(
     lab: CommandLine, point: str
 ) -> None:
@@ -54,6 +55,7 @@ def test_create_interrupted_by_ctrl_c_leaves_nothing(lab: CommandLine) -> None:
     assert cluster_inventory(lab) == before
 
 
+@pytest.mark.logs("operation.undone")
 def test_undo_killed_at_every_step_is_gone_on_with(lab: CommandLine) -> None:
     before = cluster_inventory(lab)
     assert lab.run(*CREATE, failpoints="db.create/serve/after=kill").code == KILLED

@@ -78,6 +78,7 @@ def warned(lab: CommandLine) -> list[tuple[str, str]]:
     return [(e["kind"], e["outcome"]) for e in events if e["by"] == "grampus serve"]
 
 
+@pytest.mark.logs("controller.event")
 def test_closed_before_the_disk_is_full_and_opened_by_a_resize(
     lab: CommandLine, database: str
 ) -> None:
@@ -104,6 +105,7 @@ def test_closed_before_the_disk_is_full_and_opened_by_a_resize(
     assert lab.json("db", "show", database)["warnings"] == []
 
 
+@pytest.mark.logs("controller.event")
 def test_grows_by_its_rule_up_to_its_ceiling(lab: CommandLine, database: str) -> None:
     rule = ("--when", "80%", "--step", "25%", "--up-to", "1400M")
     lab.ok("db", "growth", "set", database, *rule)

@@ -39,7 +39,7 @@ def test_the_schema_is_json_and_refers_only_to_itself() -> None:
 def test_every_dimension_is_spelled_out() -> None:
     values = SCHEMA["$defs"]["Values"]
     assert list(values["properties"]) == list(DIMENSIONS)
-    assert values["properties"]["media"]["items"]["enum"] == ["hdd", "ssd", "nvme", "own"]
+    assert values["properties"]["media"]["items"]["enum"] == ["nvme", "ssd", "hdd", "own"]
     assert "default: nvme" in values["properties"]["media"]["description"]
     setting = SCHEMA["$defs"]["Setting"]["properties"]
     assert setting["threads"]["maximum"] == 1024
