@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,13 @@ from grampus.bench.matrix.loading import (
     load_matrix_suites,
     parse_matrix_suite,
 )
+from grampus.bench.matrix.suite import SCALES, ScaleName
 from grampus.cli.bench_matrix_tables import show_findings
 from grampus.cli.bench_tables import format_times, show_comparison
 from grampus.cli.composition.bench import CATALOG, CLUSTER_SUITES, LAB_SUITES, SOURCE_SUITES
 from grampus.cli.options import FORMAT_DEFAULT, FormatOption
 from grampus.cli.output import make_output
-from grampus.core.errors import UsageError
+from grampus.core.errors import UsageError, closest_name
 from grampus.report.build import build_matrix_report
 from grampus.state.matrix_archive import MatrixArchive
 from grampus.state.matrix_runs import MatrixRun, Visit
@@ -30,6 +32,31 @@ SUITE_ENDING = ".yaml"
 SUITE_DIRECTORIES = (SOURCE_SUITES, CLUSTER_SUITES, LAB_SUITES)
 # The page of a run, in the run's directory.
 REPORT_FILE = "report.html"
+
+
+@dataclass(frozen=True)
+class MatrixOptions:
+    """What the user asks for beside the suite; None is what the suite's scale says."""
+
+    scale: ScaleName = "tiny"
+    rounds: int | None = None
+    budget_s: float | None = None
+    seed: int | None = None
+    resume: bool = False
+    keep_data: bool = False
+
+
+def parse_scale(text: str | None) -> ScaleName:
+    """The scale, tiny unless told. Raises UsageError with a suggestion."""
+    for scale in SCALES:
+        if scale == (text or SCALES[0]):
+            return scale
+    suggestion = closest_name(text or "", SCALES)
+    hint = f"Did you mean '{suggestion}'? " if suggestion else ""
+    raise UsageError(
+        f"There is no scale '{text}' of a suite of this kind.",
+        f"{hint}The scales are {', '.join(SCALES)}.",
+    )
 
 
 def list_matrix_suites() -> list[dict[str, Any]]:

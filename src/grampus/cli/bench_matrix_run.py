@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import nullcontext
 from pathlib import Path
 
 from grampus.bench.findings.enough import decide_enough
@@ -10,15 +10,20 @@ from grampus.bench.findings.looks import ROUNDS_BETWEEN_LOOKS
 from grampus.bench.findings.rounds import distinct
 from grampus.bench.matrix.expansion import environments
 from grampus.bench.matrix.loading import parse_matrix_suite, read_matrix_suite
-from grampus.bench.matrix.suite import SCALES, ScaleName
 from grampus.bench.visits.budget import decide_all_s, describe_time
 from grampus.bench.visits.matrix_runner import MatrixRunner, RunPorts
 from grampus.bench.visits.place import CellPlace
 from grampus.bench.visits.plan import cells_of, missing_visits, plan_run
+from grampus.cli.bench_matrix import MatrixOptions, parse_scale, show_matrix, write_matrix_page
+from grampus.cli.bench_own_options import OwnClusterOptions
+from grampus.cli.composition.bench import matrix_archive
+from grampus.cli.composition.matrix import LabPlace
+from grampus.cli.composition.own_cluster import own_cluster_place
+from grampus.cli.composition.session import Session
 from grampus.cli.options import FORMAT_DEFAULT, FormatOption
 from grampus.cli.output import make_output
 from grampus.core.clock import Clock
-from grampus.core.errors import NotFoundError, UsageError, closest_name
+from grampus.core.errors import NotFoundError, UsageError
 from grampus.core.progress import Progress
 from grampus.state.home import Home
 from grampus.state.locks import hold_lock
@@ -26,29 +31,30 @@ from grampus.state.matrix_archive import MatrixArchive
 from grampus.state.matrix_runs import MatrixRun
 
 
-@dataclass(frozen=True)
-class MatrixOptions:
-    """What the user asks for beside the suite; None is what the suite's scale says."""
-
-    scale: ScaleName = "tiny"
-    rounds: int | None = None
-    budget_s: float | None = None
-    seed: int | None = None
-    resume: bool = False
-    keep_data: bool = False
-
-
-def parse_scale(text: str | None) -> ScaleName:
-    """The scale, tiny unless told. Raises UsageError with a suggestion."""
-    for scale in SCALES:
-        if scale == (text or SCALES[0]):
-            return scale
-    suggestion = closest_name(text or "", SCALES)
-    hint = f"Did you mean '{suggestion}'? " if suggestion else ""
-    raise UsageError(
-        f"There is no scale '{text}' of a suite of this kind.",
-        f"{hint}The scales are {', '.join(SCALES)}.",
-    )
+def run_matrix_suite(
+    session: Session,
+    file: Path,
+    options: MatrixOptions,
+    own: OwnClusterOptions | None,
+    *,
+    dry_run: bool,
+    output_format: FormatOption,
+) -> None:
+    """Run the suite of the file in the lab or on a cluster of one's own, and show it."""
+    archive = matrix_archive(session)
+    held = session.sharing_lab() if own is None else nullcontext()
+    with held, session.progress:
+        place = LabPlace(session) if own is None else own_cluster_place(session, own)
+        if dry_run:
+            plan = plan_matrix(place, archive, session.clock, session.progress, file, options)
+            show_matrix_plan(plan, archive, output_format)
+            return
+        run = run_matrix(
+            session.home, place, archive, session.clock, session.progress, file, options
+        )
+        session.progress.phase("Write the report")
+        write_matrix_page(run, archive)
+    show_matrix(run, archive, output_format)
 
 
 def plan_matrix(

@@ -1,9 +1,9 @@
-"""`grampus bench run`: suites of all kinds."""
+"""`grampus bench run`: suites of all kinds. What carries one out is imported when it is run."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import nullcontext
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
@@ -13,41 +13,24 @@ from grampus.bench.matrix.suite import SCALES
 from grampus.bench.paths.plan import PathsOptions
 from grampus.bench.paths.suite import PathsSuite
 from grampus.bench.quick_plan import BenchOptions
-from grampus.bench.quick_runner import BenchRunner
-from grampus.bench.quick_suite import Suite, load_suite
+from grampus.bench.quick_suite import load_suite
 from grampus.cli.app import command
-from grampus.cli.bench import bench_app, report_file, show_run
+from grampus.cli.bench import bench_app
 from grampus.cli.bench_matrix import (
     SUITE_ENDING,
+    MatrixOptions,
     find_matrix_file,
     matrix_suite_names,
-    show_matrix,
-    write_matrix_page,
-)
-from grampus.cli.bench_matrix_run import (
-    MatrixOptions,
     parse_scale,
-    plan_matrix,
-    run_matrix,
-    show_matrix_plan,
 )
-from grampus.cli.bench_own import (
+from grampus.cli.bench_own_options import (
     CONF_HELP,
     KeyringOption,
     RuleOption,
     UserOption,
     parse_own_cluster,
 )
-from grampus.cli.bench_paths_run import run_paths
-from grampus.cli.composition.bench import (
-    SUITES,
-    LabDevices,
-    LabFacts,
-    matrix_archive,
-    run_archive,
-)
-from grampus.cli.composition.matrix import LabPlace
-from grampus.cli.composition.own_cluster import OwnClusterOptions, own_cluster_place
+from grampus.cli.composition.bench import SUITES, matrix_archive
 from grampus.cli.composition.session import Session
 from grampus.cli.options import (
     FORMAT_DEFAULT,
@@ -56,10 +39,8 @@ from grampus.cli.options import (
     FormatOption,
     LabOption,
 )
-from grampus.cli.output import make_output
 from grampus.core.errors import UsageError
 from grampus.core.intervals import parse_interval_s
-from grampus.report.build import build_report
 
 
 @command(bench_app, "run", "grampus bench run quick --db demo")
@@ -193,7 +174,10 @@ def bench_run(
             resume=resume,
             keep_data=keep_data,
         )
-        _run_matrix(session, file, wanted, own, dry_run=dry_run, output_format=output_format)
+        runs = import_module("grampus.cli.bench_matrix_run")
+        runs.run_matrix_suite(
+            session, file, wanted, own, dry_run=dry_run, output_format=output_format
+        )
         return
     chosen = load_suite(SUITES, suite, also=matrix_suite_names())
     _require_unused(suite, {"--conf": conf})
@@ -208,8 +192,9 @@ def bench_run(
             seed=seed,
             keep_data=keep_data,
         )
+        runs = import_module("grampus.cli.bench_paths_run")
         with session.sharing_lab(), session.progress:
-            run_paths(session, chosen, asked, dry_run=dry_run, output_format=output_format)
+            runs.run_paths(session, chosen, asked, dry_run=dry_run, output_format=output_format)
         return
     _require_unused(
         suite,
@@ -229,67 +214,8 @@ def bench_run(
     options = BenchOptions(
         threads=threads, warmup_s=warmup_s, measure_s=measure_s, fresh_data=fresh_data
     )
-    _run_oltp(session, chosen, db, options, dry_run=dry_run, output_format=output_format)
-
-
-def _run_oltp(
-    session: Session,
-    suite: Suite,
-    db: str,
-    options: BenchOptions,
-    *,
-    dry_run: bool,
-    output_format: FormatOption,
-) -> None:
-    output = make_output(output_format)
-    with session.sharing_lab(), session.progress:
-        session.require_lab()
-        runner = BenchRunner(
-            home=session.home,
-            lab=session.lab_name,
-            fleet=session.fleet(),
-            databases=session.databases(),
-            devices=LabDevices(session),
-            facts=LabFacts(session, db),
-            clock=session.clock,
-            progress=session.progress,
-        )
-        if dry_run:
-            plan = runner.plan(suite, db, options)
-            titles = [f"{cell.workload.title} on {cell.arm}" for cell in plan.cells]
-            output.text({"plan": titles}, "\n".join(titles))
-            return
-        run = runner.run(suite, db, options)
-        session.progress.phase("Write the report")
-        report = build_report(
-            run_archive(session), run.run_id, report_file(run_archive(session), run)
-        )
-    show_run(output, output_format, run, run_archive(session), report)
-
-
-def _run_matrix(
-    session: Session,
-    file: Path,
-    options: MatrixOptions,
-    own: OwnClusterOptions | None,
-    *,
-    dry_run: bool,
-    output_format: FormatOption,
-) -> None:
-    archive = matrix_archive(session)
-    held = session.sharing_lab() if own is None else nullcontext()
-    with held, session.progress:
-        place = LabPlace(session) if own is None else own_cluster_place(session, own)
-        if dry_run:
-            plan = plan_matrix(place, archive, session.clock, session.progress, file, options)
-            show_matrix_plan(plan, archive, output_format)
-            return
-        run = run_matrix(
-            session.home, place, archive, session.clock, session.progress, file, options
-        )
-        session.progress.phase("Write the report")
-        write_matrix_page(run, archive)
-    show_matrix(run, archive, output_format)
+    runs = import_module("grampus.cli.bench_quick_run")
+    runs.run_quick(session, chosen, db, options, dry_run=dry_run, output_format=output_format)
 
 
 def _require_unused(suite: str, options: Mapping[str, object]) -> None:

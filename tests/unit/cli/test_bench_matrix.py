@@ -10,14 +10,13 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from grampus.cli.bench_matrix import show_matrix, write_matrix_page
-from grampus.cli.bench_matrix_run import (
+from grampus.cli.bench_matrix import (
     MatrixOptions,
     parse_scale,
-    plan_matrix,
-    run_matrix,
-    show_matrix_plan,
+    show_matrix,
+    write_matrix_page,
 )
+from grampus.cli.bench_matrix_run import plan_matrix, run_matrix, show_matrix_plan
 from grampus.cli.main import app
 from grampus.cli.output import OutputFormat
 from grampus.core.errors import NotFoundError, RefusedError, UsageError

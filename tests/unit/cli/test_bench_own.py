@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from grampus.bench.matrix.expansion import estimate_s
 from grampus.bench.matrix.loading import load_matrix_suites
+from grampus.cli.bench_own_options import OwnClusterOptions
 from grampus.cli.composition.lab import CHECKOUT
-from grampus.cli.composition.own_cluster import OwnClusterOptions
 from grampus.cli.main import app
 from tests.unit.bench.own.somebodys_cluster import FSID
 

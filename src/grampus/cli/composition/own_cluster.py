@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import shlex
 import shutil
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from grampus.bench.drivers.command import CephClient
 from grampus.bench.own.own_place import OwnClusterPlace, OwnPorts, cluster_at, observe_fsid
 from grampus.bench.stands.manifest import describe_program
 from grampus.ceph.access import PROGRAMS
+from grampus.cli.bench_own_options import OwnClusterOptions
 from grampus.cli.composition.checkout import observe_commit
 from grampus.cli.composition.lab import CHECKOUT, LabSession
 from grampus.core.errors import UsageError
@@ -21,29 +20,6 @@ from grampus.hosts.this_machine import ThisMachine
 DEFAULT_USER = "admin"
 # A load generator shall measure the cluster and not its own memory.
 _IMAGE_SETTINGS = ("--rbd-cache=false",)
-
-
-@dataclass(frozen=True)
-class OwnClusterOptions:
-    """A cluster as a command names it. `user` is without "client."; `rule` is a CRUSH rule."""
-
-    conf: Path
-    keyring: Path | None = None
-    user: str | None = None
-    rule: str | None = None
-
-    @property
-    def words(self) -> str:
-        """The options of another command for the same cluster, with a space before."""
-        pairs = (
-            ("--conf", self.conf.absolute()),
-            ("--keyring", None if self.keyring is None else self.keyring.absolute()),
-            ("--user", self.user),
-            ("--crush-rule", self.rule),
-        )
-        return "".join(
-            f" {option} {shlex.quote(str(value))}" for option, value in pairs if value is not None
-        )
 
 
 def own_cluster_place(session: LabSession, options: OwnClusterOptions) -> OwnClusterPlace:
