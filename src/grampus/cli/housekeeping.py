@@ -15,6 +15,9 @@ from grampus.state.home_space import HOME_FULL
 from grampus.state.locks import hold_lock
 from grampus.state.retention import ROWS_OF_A_COMMAND, OperationRetention, parse_kept_days
 
+# What these make has no binary logs yet that somebody could have stopped needing.
+_NEW = ("db.create", "db.clone")
+
 
 def forget_operations(session: Session) -> None:
     """Remove a few old operations from the history (see `serve_history.py`). A failure is told,
@@ -55,7 +58,7 @@ def keep_touched_binlogs(session: Session) -> None:
     MySQL knows no bound of space: without this, its logs would go by their age alone. A failure is
     told, and is no failure of the command.
     """
-    names = session.journal.begun(session.lab_name, kind_prefix=KIND_PREFIX)
+    names = session.journal.begun(session.lab_name, kind_prefix=KIND_PREFIX, but=_NEW)
     try:
         if names and not _is_served(session):
             # What it takes is imported by commands that change something.

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -132,10 +132,13 @@ class OperationJournal:
         self._detailed_s: float | None = None
         self._begun: set[tuple[str, str]] = set()
 
-    def begun(self, lab: str, *, kind_prefix: str = "") -> list[str]:
-        """What this process has begun operations on, also under new names; sorted names."""
-        begun = f"{lab}/{kind_prefix}"
-        return sorted({name for kind, name in self._begun if kind.startswith(begun)})
+    def begun(self, lab: str, *, kind_prefix: str = "", but: Collection[str] = ()) -> list[str]:
+        """What this process has begun operations on of other kinds than `but`, also under new
+        names; sorted names."""
+        begun, left_out = f"{lab}/{kind_prefix}", {f"{lab}/{kind}" for kind in but}
+        return sorted(
+            {name for kind, name in self._begun if kind.startswith(begun) and kind not in left_out}
+        )
 
     def begin(
         self,

@@ -51,6 +51,13 @@ def test_what_the_archive_and_replicas_need_stays(world: KeepingWorld) -> None:
     assert world.server.purged == ["binlog.000003"]
 
 
+def test_a_new_database_is_not_asked(world: KeepingWorld) -> None:
+    world.create("fresh")
+    world.server.commands.clear()
+    end_command(world)
+    assert world.server.commands == []
+
+
 def test_databases_that_a_command_only_looked_at_are_left_alone(world: KeepingWorld) -> None:
     world.write_logs(10, size=8 * MIB)
     world.server.commands.clear()
