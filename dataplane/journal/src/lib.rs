@@ -36,9 +36,9 @@
 //! log, by a lock.
 //!
 //! # The modules
-//! They import one way (`tests/layers.rs`): what a log is made of (`ring`, `record`, `frame`), what
-//! reads and holds it (`scan`, `batch`, `settled`, `freeing`), what is asked of the shell (`step`,
-//! `action`), and the two machines (`recovery`, `journal`).
+//! They import one way, each of them those before it (`scripts/check_crates.py`):
+//! `extent`, what a range of the volume becomes; `format`, what lies in a log, as bytes; `ring`, the
+//! space of a log; `journal`, the machine of an open volume; `recovery`, the machine that opens one.
 //!
 //! # Encrypted volumes
 //! With a [`Sealing`], frames carry what they change encrypted and authenticated; lengths, epochs
@@ -51,50 +51,34 @@
 //! on. It also breaks the journal on purpose in each way named in `sabotage`, and must notice.
 
 #![forbid(unsafe_code)]
-mod action;
-mod batch;
-mod config;
-mod content;
-mod error;
-mod frame;
-mod freeing;
-mod ids;
-mod interval;
+mod extent;
+mod format;
 mod journal;
-mod local;
-mod number;
-mod read;
-mod record;
 mod recovery;
 mod ring;
 mod sabotage;
-mod scan;
-mod seal;
-mod settled;
 #[cfg(test)]
 mod simulator;
-mod span;
-mod step;
-mod throttle;
-mod version;
-mod wire;
 
-pub use action::{Action, Event, Report, State, Statistics, Status};
-pub use config::{CacheConfig, Config};
-pub use content::{Content, Payload, ZEROS_PER_BYTE};
-pub use error::{
-    ConfigError, Damage, Failure, FormatError, RecoveryError, Refusal, SealMismatch, SlotFault,
-};
-pub use frame::Frame;
-pub use ids::{Epoch, Log, Owner, VolumeId};
-pub use interval::{IntervalMap, Part};
-pub use journal::{Accepted, Journal};
-pub use read::{ReadPlan, Source};
-pub use record::{LocalLog, Opened, RECORD_BYTES, Record, decide_local_log};
-pub use recovery::Recovery;
-pub use ring::{Place, Ring, RingError, SMALL_FRAME_BYTES, Segment};
-pub use seal::Sealing;
-pub use settled::Change;
-pub use span::Span;
-pub use step::{Answer, Aside, Progress, RecoveryConfig, Step};
-pub use throttle::Admission;
+pub use extent::content::{Content, Payload, ZEROS_PER_BYTE};
+pub use extent::interval::{IntervalMap, Part};
+pub use extent::span::Span;
+pub use format::error::{FormatError, SealMismatch};
+pub use format::frame::{Frame, SMALL_FRAME_BYTES};
+pub use format::ids::{Epoch, Log, Owner, VolumeId};
+pub use format::record::{RECORD_BYTES, Record};
+pub use format::ring::{Place, Ring, RingError, Segment};
+pub use format::seal::Sealing;
+pub use journal::action::{Action, Event, Report, State, Statistics, Status};
+pub use journal::config::{CacheConfig, Config};
+pub use journal::error::{ConfigError, Failure, Refusal};
+pub use journal::intake::Accepted;
+pub use journal::opened::Opened;
+pub use journal::read::{ReadPlan, Source};
+pub use journal::settled::Change;
+pub use journal::state::Journal;
+pub use journal::throttle::Admission;
+pub use recovery::error::{Damage, RecoveryError, SlotFault};
+pub use recovery::local_log::{LocalLog, decide_local_log};
+pub use recovery::state::Recovery;
+pub use recovery::step::{Answer, Aside, Progress, RecoveryConfig, Step};

@@ -9,16 +9,17 @@ use grampus_sealing::Secret;
 use super::devices::{Cluster, Disk, Image};
 use super::history::{Ack, History, Op};
 use super::random::Random;
-use super::recovering::Rival;
-use crate::frame::Frame;
-use crate::ids::{Epoch, VolumeId};
-use crate::record::Record;
-use crate::ring::{Place, Ring};
+use crate::extent::span::Span;
+use crate::format::frame::Frame;
+use crate::format::ids::{Epoch, VolumeId};
+use crate::format::record::Record;
+use crate::format::ring::{Place, Ring};
+use crate::format::seal::Sealing;
+use crate::journal::settled::Change;
 use crate::sabotage::{Fault, Sabotage};
-use crate::seal::Sealing;
-use crate::settled::Change;
-use crate::span::Span;
-use crate::{Action, CacheConfig, Config, Event, Failure, Journal, Opened, Report, State};
+use crate::{
+    Action, CacheConfig, Config, Event, Failure, Journal, Opened, Recovery, Report, State,
+};
 
 pub(super) const VOLUME: VolumeId = VolumeId(*b"simulated volume");
 pub(super) const CAPACITY: usize = 64 << 10;
@@ -106,6 +107,12 @@ pub(super) struct Owner {
     pub(super) fork: Option<usize>,
     /// It took writes after that.
     pub(super) strayed: bool,
+}
+
+/// A recovery that another one overtook.
+pub(super) struct Rival {
+    pub(super) recovery: Recovery,
+    pub(super) host: usize,
 }
 
 /// Something under way.
