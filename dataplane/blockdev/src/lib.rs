@@ -10,19 +10,26 @@ mod device;
 mod error;
 mod file;
 mod geometry;
+mod limits;
 mod mapping;
 mod medium;
 mod memory;
 mod positioned_file;
+mod range;
 mod request;
 #[cfg(feature = "trial")]
 pub mod trial;
 
-pub use buffer::{Buffer, MAX_TRANSFER_BYTES};
+pub use buffer::Buffer;
+
 pub use device::{BlockDevice, execute};
-pub use error::{DeviceError, LimitError, OpenError};
+pub use error::{DeviceError, OpenError};
 pub use file::FileDevice;
-pub use geometry::{BlockSize, ByteRange, Geometry, Length, MAX_DEVICE_BYTES, Offset};
+pub use geometry::{BlockSize, Geometry};
+pub use limits::LimitError;
+pub use limits::MAX_DEVICE_BYTES;
+pub use limits::MAX_TRANSFER_BYTES;
 pub use memory::{MAX_MEMORY_DEVICE_BYTES, MemoryDevice};
 pub use positioned_file::PositionedFile;
+pub use range::{ByteRange, Length, Offset};
 pub use request::{Completion, CompletionSink, Durability, Outcome, Request, Token};

@@ -9,36 +9,21 @@ use std::time::{Duration, Instant};
 use grampus_blockdev::{
     BlockDevice, ByteRange, Completion, Durability, Geometry, Outcome, Request,
 };
-use grampus_journal::{
-    Config, Epoch, Event, Failure, Journal, Opened, Progress, Ring, Sealing, Statistics, Status,
-    VolumeId,
-};
+use grampus_journal::{Epoch, Event, Failure, Journal, Opened, Progress, Ring, Statistics, Status};
 
-use crate::engine::{Door, Engine};
+use crate::core::Door;
+use crate::engine::Engine;
 use crate::error::{OpenError, QuiesceError};
 use crate::intake::{Change, Intake};
-use crate::opening::recover;
-use crate::ports::{LocalLog, Slots};
+use crate::opening::{Options, recover};
+use crate::ports::{LocalLog, Ports, Slots};
 use crate::reading;
-use crate::threads::{self, Ports};
+use crate::threads;
 use crate::waiting::Waiter;
 
 const POLL: Duration = Duration::from_millis(10);
 /// Some hundred operations of the cluster take a second.
 const FREE_PATIENCE: Duration = Duration::from_secs(5);
-
-/// Which volume, and how its journal works.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// Its name, should it have no journal yet; else its journal says so.
-    pub volume: VolumeId,
-    /// The settings. With `cache`, a log on the host is needed.
-    pub config: Config,
-    /// Of an encrypted volume: what its frames are sealed with, drawn anew for each opening.
-    pub sealing: Option<Sealing>,
-    /// Open the volume without what a damaged journal has lost.
-    pub accept_damage: bool,
-}
 
 /// A volume behind its write journal.
 ///

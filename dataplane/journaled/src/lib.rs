@@ -12,6 +12,7 @@
 //! - A read of what is not held goes to the image as it came, with its buffer (`reading`).
 
 #![forbid(unsafe_code)]
+mod core;
 mod device;
 mod engine;
 mod error;
@@ -24,8 +25,8 @@ mod threads;
 mod waiting;
 mod work;
 
-pub use device::{JournaledDevice, Options, open};
+pub use device::{JournaledDevice, open};
 pub use error::{OpenError, QuiesceError};
 pub use local_log::{LocalLogError, LogFile};
-pub use opening::{needs_replay, replay};
+pub use opening::{Options, needs_replay, replay};
 pub use ports::{Done, LocalLog, Slots};

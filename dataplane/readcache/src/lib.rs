@@ -22,6 +22,7 @@ mod options;
 mod proofs;
 mod queue;
 mod reads;
+mod regions;
 mod runs;
 mod sectors;
 mod shared;
@@ -30,6 +31,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 mod wide_reads;
+mod work;
 
 pub use cache::ReadCache;
 pub use counters::Statistics;

@@ -10,7 +10,7 @@ use grampus_volumed::command_line::{CommandLine, CtlArguments, LogFormat, ServeA
 use grampus_volumed::journaled_volume::{remove_journal, replay_volume};
 use grampus_volumed::probe::observe_machine;
 use grampus_volumed::process;
-use grampus_volumed::rbd::RbdSource;
+use grampus_volumed::rbd_source::RbdSource;
 use grampus_volumed::serve::{End, ServeError, serve};
 use grampus_volumed::volume::VolumeError;
 use serde_json::{Value, json};

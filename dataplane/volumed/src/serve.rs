@@ -16,7 +16,7 @@ use crate::journaled_volume::{JournaledVolume, open_direct};
 use crate::meter::Meter;
 use crate::process;
 use crate::protocol::{DEFAULT_STOP_TIMEOUT, Refused};
-use crate::rbd::{RbdSource, WritePath};
+use crate::rbd_source::{RbdSource, WritePath};
 use crate::seat::{Opener, Seat};
 use crate::server::{ControlError, ControlSocket, Limits};
 use crate::signals::StopSignals;
