@@ -1,14 +1,14 @@
 //! The write journal of a volume: a state machine that does no I/O.
 //!
-//! Writes are held as in a disk's volatile cache. A flush seals them into a batch; batches are
+//! Writes are held as in a disk's volatile cache. A flush closes them into a batch; batches are
 //! appended in order to a ring of objects in the cluster, and in `cache` mode first to a log on the
 //! host's disk; what is durable in the cluster is applied to the image, newest version only, and
 //! trimmed. Why so: `docs/adr/0008-journal-before-apply.md`. What must hold: INV-1 to INV-6.
 //!
 //! # The layers
-//! Newest first, as reads look through them: the **open** batch; what is **sealed** and not yet
-//! durable in the cluster; what is **settled**, durable and not yet applied; the image. Only
-//! settled data is applied. Data leaves a layer only for the one below, or for newer data.
+//! Newest first, as reads look through them: the **open** batch; what is **closed** and not yet
+//! durable in the cluster; what is **unapplied**, durable and not yet in the image; the image. Only
+//! unapplied data is applied. Data leaves a layer only for the one below, or for newer data.
 //!
 //! # The seam
 //! A shell (in `volumed`) does all I/O and has the only clock. It keeps a [`Journal`] behind one
@@ -75,9 +75,9 @@ pub use journal::error::{ConfigError, Failure, Refusal};
 pub use journal::intake::Accepted;
 pub use journal::opened::Opened;
 pub use journal::read::{ReadPlan, Source};
-pub use journal::settled::Change;
 pub use journal::state::Journal;
 pub use journal::throttle::Admission;
+pub use journal::unapplied::Change;
 pub use recovery::error::{Damage, RecoveryError, SlotFault};
 pub use recovery::local_log::{LocalLog, decide_local_log};
 pub use recovery::state::Recovery;

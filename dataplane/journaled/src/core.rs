@@ -10,7 +10,7 @@ use crate::error::{refused, shut};
 use crate::intake::{Intake, Piece};
 use crate::ports::Ports;
 use crate::waiting::{Answer, Waiters};
-use crate::work::{ImageWork, LogWork, Outbound};
+use crate::work::{ClusterWork, ImageWork, LogWork};
 
 /// Frames up to here are encoded and sent by the thread that asked for the flush. A hand-over to the
 /// journal thread took a commit of 16 KiB 12 to 34 us more at the median, and 40 to 55 us more in
@@ -44,7 +44,7 @@ pub(crate) struct Core {
     pub(crate) holds: usize,
     /// Everyone who draws it down, for the same reason.
     pub(crate) drawers: usize,
-    outbound: VecDeque<Outbound>,
+    cluster_work: VecDeque<ClusterWork>,
     parked: VecDeque<Intake>,
     /// The journal thread has the first of the parked changes in hand.
     taking: bool,
@@ -73,7 +73,7 @@ pub(crate) struct Effects {
 
 /// Where a change comes from, and what the calling thread may do for it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Door<'a> {
+pub(crate) enum Origin<'a> {
     /// From a front end, on its thread.
     Front(&'a Ports),
     /// From among the parked ones, on the journal thread.
@@ -83,7 +83,7 @@ pub(crate) enum Door<'a> {
 /// What the journal thread does next.
 #[derive(Debug)]
 pub(crate) enum Next {
-    Send(Outbound),
+    Send(ClusterWork),
     Offer(Intake),
     CarryOut(Effects),
     Sleep(Duration),
@@ -97,7 +97,7 @@ impl Core {
             waiters: Waiters::default(),
             holds: 0,
             drawers: 0,
-            outbound: VecDeque::new(),
+            cluster_work: VecDeque::new(),
             parked: VecDeque::new(),
             taking: false,
             head: Head::Ready,
@@ -112,7 +112,7 @@ impl Core {
     /// Take nothing more, and forget what nobody has begun. Everyone who waits is to be answered.
     pub(crate) fn stop(&mut self) -> Vec<Answer> {
         self.stopped = true;
-        self.outbound.clear();
+        self.cluster_work.clear();
         self.dismiss_all(|| DeviceError::Abandoned)
     }
 
@@ -317,8 +317,8 @@ impl Core {
             }
         }
         // What someone waits for comes first.
-        if let Some(outbound) = self.outbound.pop_front() {
-            return Next::Send(outbound);
+        if let Some(cluster_work) = self.cluster_work.pop_front() {
+            return Next::Send(cluster_work);
         }
         let mut effects = Effects::default();
         if let Some(intake) = self.first_parked(now, &mut effects) {
@@ -332,8 +332,8 @@ impl Core {
         if !effects.is_empty() {
             return Next::CarryOut(effects);
         }
-        if let Some(outbound) = self.outbound.pop_front() {
-            return Next::Send(outbound);
+        if let Some(cluster_work) = self.cluster_work.pop_front() {
+            return Next::Send(cluster_work);
         }
         let due = self.next_due().unwrap_or(Duration::MAX).min(now + LONGEST_NAP);
         self.sleeps_until = Some(due);
@@ -347,7 +347,7 @@ impl Core {
 
     pub(crate) fn wake_for_what_is_due(&mut self, effects: &mut Effects) {
         let Some(until) = self.sleeps_until else { return };
-        if !self.outbound.is_empty() || self.next_due().is_some_and(|due| due < until) {
+        if !self.cluster_work.is_empty() || self.next_due().is_some_and(|due| due < until) {
             self.sleeps_until = None;
             effects.wake = true;
         }
@@ -363,13 +363,13 @@ impl Core {
                     effects.appends.push((frame, place));
                 }
                 Action::Append { frame, place } => {
-                    self.outbound.push_back(Outbound::Append { frame, place });
+                    self.cluster_work.push_back(ClusterWork::Append { frame, place });
                 }
                 Action::Record { expected, record } => {
-                    self.outbound.push_back(Outbound::Record { expected, record });
+                    self.cluster_work.push_back(ClusterWork::Record { expected, record });
                 }
                 Action::FreeSlot { owner, slot, before } => {
-                    self.outbound.push_back(Outbound::FreeSlot { owner, slot, before });
+                    self.cluster_work.push_back(ClusterWork::FreeSlot { owner, slot, before });
                 }
                 Action::AppendLocally { frame, place } => {
                     effects.log.push(LogWork::Append { frame, place });
@@ -396,7 +396,7 @@ impl Core {
     /// Nothing more is begun, and nobody is left waiting.
     pub(crate) fn fail(&mut self, failure: Failure, effects: &mut Effects) {
         self.failed = Some(failure);
-        self.outbound.clear();
+        self.cluster_work.clear();
         effects.failed = true;
         for intake in self.parked.drain(..) {
             effects.answers.push(intake.into_waiter().refused(shut(failure)));

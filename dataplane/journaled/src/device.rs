@@ -11,7 +11,7 @@ use grampus_blockdev::{
 };
 use grampus_journal::{Epoch, Event, Failure, Journal, Opened, Progress, Ring, Statistics, Status};
 
-use crate::core::Door;
+use crate::core::Origin;
 use crate::engine::Engine;
 use crate::error::{OpenError, QuiesceError};
 use crate::intake::{Change, Intake};
@@ -155,14 +155,14 @@ impl JournaledDevice {
         })
     }
 
-    /// Bring what is held into the image, until all that was sealed before is in it and no more
+    /// Bring what is held into the image, until all batches that were closed before are in it and no more
     /// than `held_bytes` are left, or `patience` is over: changes are let in meanwhile, but only
     /// half as fast. A [`Self::quiesce`] right after it holds them up for a moment only.
     pub fn draw_down(&self, held_bytes: u64, patience: Duration) {
         let start = Instant::now();
         // By bytes alone a thousand discards would be next to nothing.
-        let sealed = self.status().sealed;
-        let is_down = |status: Status| status.held_bytes <= held_bytes && status.applied >= sealed;
+        let closed = self.status().closed;
+        let is_down = |status: Status| status.held_bytes <= held_bytes && status.applied >= closed;
         self.engine.act(Some(&self.ports), |core, now, _| {
             core.drawers += 1;
             core.handle(now, Event::DrawDown(true));
@@ -268,7 +268,7 @@ impl JournaledDevice {
     }
 
     fn change(&self, change: Change, completion: Completion) {
-        self.engine.take_in(Intake::new(change, completion), Door::Front(&self.ports));
+        self.engine.take_in(Intake::new(change, completion), Origin::Front(&self.ports));
     }
 
     fn read_or_change(&self, request: Request, range: ByteRange, completion: Completion) {

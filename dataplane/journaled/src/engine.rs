@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use grampus_blockdev::{CompletionSink, Outcome, Token};
 use grampus_journal::{Event, Failure, Frame, Journal, Place, Report};
 
-use crate::core::{Core, Door, Effects, Next};
+use crate::core::{Core, Effects, Next, Origin};
 use crate::error::failure_of;
 use crate::intake::Intake;
 use crate::ports::Ports;
@@ -23,7 +23,7 @@ use crate::work::{Asked, ImageWork, LogWork, Queue};
 #[derive(Debug)]
 pub(crate) struct Engine {
     core: Mutex<Core>,
-    bell: Condvar,
+    wakeup: Condvar,
     pub(crate) image_work: Queue<ImageWork>,
     pub(crate) log_work: Queue<LogWork>,
     /// A hint: changes are parked, so the next one need not copy its bytes in vain.
@@ -38,7 +38,7 @@ impl Engine {
         let core = Core::new(journal, max_write_bytes);
         Arc::new(Self {
             core: Mutex::new(core),
-            bell: Condvar::new(),
+            wakeup: Condvar::new(),
             image_work: Queue::default(),
             log_work: Queue::default(),
             crowded: AtomicBool::new(false),
@@ -84,10 +84,10 @@ impl Engine {
     }
 
     /// Let a change in, or park it, or refuse it.
-    pub(crate) fn take_in(self: &Arc<Self>, mut intake: Intake, door: Door<'_>) {
-        let ports = match door {
-            Door::Front(ports) => Some(ports),
-            Door::Parked => None,
+    pub(crate) fn take_in(self: &Arc<Self>, mut intake: Intake, origin: Origin<'_>) {
+        let ports = match origin {
+            Origin::Front(ports) => Some(ports),
+            Origin::Parked => None,
         };
         let front = ports.is_some();
         loop {
@@ -108,7 +108,7 @@ impl Engine {
         loop {
             match core.next(self.clock.elapsed()) {
                 Next::Sleep(nap) => {
-                    let woken = self.bell.wait_timeout(core, nap);
+                    let woken = self.wakeup.wait_timeout(core, nap);
                     core = match woken {
                         Ok((core, _)) => core,
                         Err(poisoned) => {
@@ -126,7 +126,7 @@ impl Engine {
     /// Do what is to be done without the lock.
     pub(crate) fn carry_out(self: &Arc<Self>, effects: Effects, ports: Option<&Ports>) {
         if effects.wake {
-            self.bell.notify_all();
+            self.wakeup.notify_all();
         }
         if effects.failed {
             // Nobody waits for it any more; what is in the journal comes back when it is opened.
@@ -157,7 +157,7 @@ impl Engine {
         let mut core = self.lock();
         let answers = core.stop();
         drop(core);
-        self.bell.notify_all();
+        self.wakeup.notify_all();
         self.image_work.close();
         self.log_work.close();
         for answer in answers {

@@ -11,10 +11,10 @@ use std::thread::{self, JoinHandle, Thread};
 use grampus_blockdev::{Completion, Request, Token};
 use grampus_journal::{Failure, Record};
 
-use crate::core::{Door, Next};
+use crate::core::{Next, Origin};
 use crate::engine::{Engine, ImageSink, Reply, send_append};
 use crate::ports::Ports;
-use crate::work::{Asked, ImageWork, LogWork, Outbound, request_of};
+use crate::work::{Asked, ClusterWork, ImageWork, LogWork, request_of};
 
 /// More threads than any disk wants writes at once.
 const MAX_LOG_THREADS: usize = 16;
@@ -56,18 +56,18 @@ pub(crate) fn start(
 fn run_journal(engine: &Arc<Engine>, ports: &Ports) {
     loop {
         match engine.next() {
-            Next::Send(Outbound::Append { frame, place }) => {
+            Next::Send(ClusterWork::Append { frame, place }) => {
                 send_append(engine, ports, &frame, place);
             }
-            Next::Send(Outbound::Record { expected, record }) => {
+            Next::Send(ClusterWork::Record { expected, record }) => {
                 send_record(engine, ports, &expected, &record);
             }
-            Next::Send(Outbound::FreeSlot { owner, slot, before }) => {
+            Next::Send(ClusterWork::FreeSlot { owner, slot, before }) => {
                 let reply = Reply::new(engine, Asked::FreeSlot(slot));
                 let done = Box::new(move |result| reply.answer(result));
                 ports.slots.start_free(slot, owner, before, done);
             }
-            Next::Offer(intake) => engine.take_in(intake, Door::Parked),
+            Next::Offer(intake) => engine.take_in(intake, Origin::Parked),
             Next::CarryOut(effects) => engine.carry_out(effects, None),
             Next::Sleep(_) => {} // slept
             Next::Stop => return,

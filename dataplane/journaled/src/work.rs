@@ -8,7 +8,7 @@ use grampus_journal::{Change, Event, Failure, Frame, Owner, Place, Record, Span}
 
 /// For the journal thread: into the cluster.
 #[derive(Debug)]
-pub(crate) enum Outbound {
+pub(crate) enum ClusterWork {
     Append { frame: Frame, place: Place },
     Record { expected: Record, record: Record },
     FreeSlot { owner: Owner, slot: u32, before: u64 },

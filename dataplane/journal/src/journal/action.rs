@@ -11,7 +11,7 @@ use crate::format::ids::Owner;
 use crate::format::record::Record;
 use crate::format::ring::Place;
 use crate::journal::error::Failure;
-use crate::journal::settled::Change;
+use crate::journal::unapplied::Change;
 
 /// Something to do. Each but `Complete` and `Report` is answered by one [`Event`], in any order.
 #[derive(Debug, Clone)]
@@ -185,7 +185,7 @@ pub struct Status {
     /// answer.
     pub silent: Option<Duration>,
     /// Batches in all: the last one's sequence.
-    pub sealed: u64,
+    pub closed: u64,
     /// Acknowledged through this batch.
     pub acknowledged: u64,
     /// Durable in the cluster through this batch.
@@ -217,7 +217,7 @@ pub struct Statistics {
     pub change_bytes: u64,
     /// Flushes asked for.
     pub flushes: u64,
-    /// Batches sealed.
+    /// Batches closed.
     pub batches: u64,
     /// Appends to the cluster.
     pub appends: u64,

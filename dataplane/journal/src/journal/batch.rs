@@ -18,7 +18,7 @@ pub(crate) fn cost_of_change(weight_bytes: u64) -> u64 {
     weight_bytes + 2 * EXTENT_COST_BYTES
 }
 
-/// Changes between two seals; the newest of each byte.
+/// Changes that are appended together; the newest of each byte.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     map: IntervalMap<Content>,
@@ -83,7 +83,7 @@ pub(crate) struct Open {
 
 /// A batch that takes no more writes and is not yet durable in the cluster.
 #[derive(Debug)]
-pub(crate) struct Sealed {
+pub(crate) struct Closed {
     pub(crate) sequence: u64,
     pub(crate) batch: Batch,
     pub(crate) cost_bytes: u64,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::format::record::Record;
-use crate::journal::settled::Mark;
+use crate::journal::unapplied::Mark;
 
 /// How far what was applied is known to be durable, and what is under way.
 #[derive(Debug)]

@@ -35,9 +35,9 @@ pub struct Config {
     /// From so many small frames on ([`crate::SMALL_FRAME_BYTES`]) that are not in the image, it is
     /// applied whatever its age: each of them is an entry in the database of its OSDs.
     pub max_small_frames: usize,
-    /// A batch that no flush seals is sealed at this age.
-    pub seal_after: Duration,
-    /// Settled data is left for overwrites to coalesce until this age, if there is room.
+    /// A batch that no flush closes is closed at this age.
+    pub close_after: Duration,
+    /// Unapplied data is left for overwrites to coalesce until this age, if there is room.
     pub apply_after: Duration,
     /// Once no change has come for so long, it is applied whatever its age: nobody waits.
     pub idle_after: Duration,
@@ -83,7 +83,7 @@ impl Default for Config {
             max_applies: 64,
             max_apply_bytes: 1 << 20,
             max_small_frames: 8192,
-            seal_after: Duration::from_secs(1),
+            close_after: Duration::from_secs(1),
             apply_after: Duration::from_secs(30),
             idle_after: Duration::from_secs(1),
             trim_after: Duration::from_secs(1),
@@ -151,7 +151,7 @@ impl Config {
         at_least("max_small_frames", wide(self.max_small_frames), 1, "none could wait")?;
         at_least("max_applies", wide(self.max_applies), 1, "nothing would be applied")?;
         for (what, value) in [
-            ("seal_after", self.seal_after),
+            ("close_after", self.close_after),
             ("apply_after", self.apply_after),
             ("idle_after", self.idle_after),
             ("trim_after", self.trim_after),

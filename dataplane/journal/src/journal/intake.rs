@@ -7,7 +7,7 @@ use grampus_blockdev::{Durability, Offset, Token};
 use crate::extent::content::{Content, Payload};
 use crate::extent::span::Span;
 use crate::journal::action::{Event, State};
-use crate::journal::batch::{Sealed, cost_of_change};
+use crate::journal::batch::{Closed, cost_of_change};
 use crate::journal::error::{Failure, Refusal};
 use crate::journal::state::Journal;
 use crate::journal::throttle::{Admission, SLOW_FROM_PERMILLE, decide_falling_pace, decide_pace};
@@ -110,7 +110,7 @@ impl Journal {
         }
         let cost = cost_of_change(weight_bytes);
         if self.open.batch.cost_bytes() + cost > self.config.max_batch_bytes {
-            self.seal();
+            self.close_batch();
         }
         if self.open.batch.is_empty() {
             self.open.since = self.now;
@@ -152,8 +152,8 @@ impl Journal {
             // With the lag past its bound, a flush waits although its batch was acknowledged in
             // time: whoever asks now must not be told that all is well.
             let behind = self.is_behind();
-            let waiting = |last: &&mut Sealed| behind || last.acknowledged.is_none();
-            match self.sealed.back_mut().filter(waiting) {
+            let waiting = |last: &&mut Closed| behind || last.acknowledged.is_none();
+            match self.closed.back_mut().filter(waiting) {
                 Some(last) => last.waiters.push(token),
                 None => self.complete(token, Ok(())),
             }
@@ -207,13 +207,13 @@ impl Journal {
         if matches!(self.state, State::Failed(_)) {
             return None;
         }
-        let seal =
-            (!self.open.batch.is_empty()).then_some(self.open.since + self.config.seal_after);
+        let close =
+            (!self.open.batch.is_empty()).then_some(self.open.since + self.config.close_after);
         let ship = self.ship_due();
         let idle = self.changed + self.config.idle_after;
-        let apply = self.settled.oldest().map(|since| idle.min(since + self.config.apply_after));
+        let apply = self.unapplied.oldest().map(|since| idle.min(since + self.config.apply_after));
         let give_up = self.give_up_due();
-        let due = [seal, ship, apply, self.trim_due(), self.retry_due(), give_up];
+        let due = [close, ship, apply, self.trim_due(), self.retry_due(), give_up];
         due.into_iter().flatten().filter(|due| *due > self.now).min()
     }
 
@@ -224,8 +224,8 @@ impl Journal {
         }
         self.fail_what_waits_too_long();
         self.give_up_a_disk_that_hangs();
-        self.go_outbound();
-        self.land();
+        self.replicate_and_acknowledge();
+        self.write_back();
     }
 
     fn fail_what_waits_too_long(&mut self) {

@@ -3,7 +3,7 @@
 //! `state` is what it knows, with reads and status. On top of it, each in a file of its own,
 //! `replication` brings batches into the logs, `writeback` brings them from there into the image
 //! and trims the log, and `intake` is what a shell calls for changes, flushes and events. The rest
-//! are their parts: `batch` and `version` before a batch is durable in the cluster, `settled`
+//! are their parts: `batch` and `version` before a batch is durable in the cluster, `unapplied`
 //! afterwards, `local` for the log on the host, `throttle` for how fast changes are taken.
 
 pub(crate) mod action;
@@ -17,8 +17,8 @@ mod local;
 pub(crate) mod opened;
 pub(crate) mod read;
 mod replication;
-pub(crate) mod settled;
 pub(crate) mod state;
 pub(crate) mod throttle;
+pub(crate) mod unapplied;
 mod version;
 mod writeback;

@@ -1,36 +1,36 @@
-//! Into the logs: sealing, shipping, acknowledging.
+//! Into the logs: closing batches, shipping, acknowledging.
 
 use std::time::Duration;
 
 use crate::extent::number::wide;
 use crate::format::frame::Frame;
 use crate::journal::action::{Action, Report, State};
-use crate::journal::batch::{Sealed, merge};
+use crate::journal::batch::{Closed, merge};
 use crate::journal::error::Failure;
 use crate::journal::in_flight::InFlight;
 use crate::journal::state::Journal;
 use crate::sabotage::Fault;
 
 impl Journal {
-    pub(crate) fn go_outbound(&mut self) {
+    pub(crate) fn replicate_and_acknowledge(&mut self) {
         self.send_again();
         loop {
-            // Sealing makes something to send, sending makes room for the next seal.
+            // Closing a batch makes something to send, sending makes room to close the next.
             self.append_locally();
             self.ship();
-            if !self.seal_due() {
+            if !self.batch_due() {
                 break;
             }
-            self.seal();
+            self.close_batch();
         }
         self.acknowledge();
     }
 
-    fn seal_due(&self) -> bool {
+    fn batch_due(&self) -> bool {
         if self.open.batch.is_empty() {
             return false;
         }
-        let aged = self.now >= self.open.since + self.config.seal_after;
+        let aged = self.now >= self.open.since + self.config.close_after;
         let wanted = aged || !self.open.waiters.is_empty() || self.state == State::Quiescing;
         // While a batch still waits to be sent, all flushes gather in the next one.
         wanted && self.can_send()
@@ -41,20 +41,20 @@ impl Journal {
             (Some(local), Some(cache)) => {
                 local.sent + 1 == self.next_sequence && local.in_flight() < cache.max_appends
             }
-            _ => self.framed == self.sealed.len() && self.frames.len() < self.config.max_appends,
+            _ => self.framed == self.closed.len() && self.frames.len() < self.config.max_appends,
         }
     }
 
-    pub(crate) fn seal(&mut self) {
+    pub(crate) fn close_batch(&mut self) {
         let open = std::mem::take(&mut self.open);
         if open.batch.is_empty() {
             self.open = open;
             return;
         }
         let cost_bytes = open.batch.cost_bytes();
-        self.sealed_bytes += cost_bytes;
+        self.closed_bytes += cost_bytes;
         self.transit.add(&open.batch, self.next_sequence);
-        self.sealed.push_back(Sealed {
+        self.closed.push_back(Closed {
             sequence: self.next_sequence,
             batch: open.batch,
             cost_bytes,
@@ -66,15 +66,15 @@ impl Journal {
         self.statistics.batches += 1;
     }
 
-    /// When what is sealed should be shipped; None when there is nothing, or no need to wait.
+    /// When what is closed should be shipped; None when there is nothing, or no need to wait.
     pub(crate) fn ship_due(&self) -> Option<Duration> {
         let cache = self.config.cache.filter(|_| self.local.is_some())?;
-        self.sealed.get(self.framed).map(|sealed| sealed.since + cache.ship_after)
+        self.closed.get(self.framed).map(|closed| closed.since + cache.ship_after)
     }
 
     fn should_ship(&self) -> bool {
         let Some(due) = self.ship_due() else { return true };
-        let unframed = self.sealed.iter().skip(self.framed).map(|sealed| sealed.cost_bytes);
+        let unframed = self.closed.iter().skip(self.framed).map(|closed| closed.cost_bytes);
         self.now >= due
             || self.state == State::Quiescing
             || unframed.sum::<u64>() * 2 >= self.config.max_batch_bytes
@@ -82,21 +82,21 @@ impl Journal {
 
     fn ship(&mut self) {
         while self.frames.len() < self.config.max_appends
-            && self.framed < self.sealed.len()
+            && self.framed < self.closed.len()
             && self.should_ship()
         {
             let mut cost_bytes = 0;
-            let fits = |sealed: &&Sealed| {
-                cost_bytes += sealed.cost_bytes;
+            let fits = |closed: &&Closed| {
+                cost_bytes += closed.cost_bytes;
                 cost_bytes <= self.config.max_batch_bytes
             };
-            let taken: Vec<&Sealed> =
-                self.sealed.iter().skip(self.framed).take_while(fits).collect();
+            let taken: Vec<&Closed> =
+                self.closed.iter().skip(self.framed).take_while(fits).collect();
             let (Some(first), Some(last)) = (taken.first(), taken.last()) else { return };
             let sequences = (first.sequence, last.sequence);
             let extents = match taken.as_slice() {
                 [only] => only.batch.extents(),
-                many => merge(many.iter().map(|sealed| &sealed.batch)),
+                many => merge(many.iter().map(|closed| &closed.batch)),
             };
             let batches = taken.len();
             let owner = (self.record.volume, self.record.epoch);
@@ -118,7 +118,7 @@ impl Journal {
             }
             let in_flight = InFlight { frame, place, batches, durable: false, retry_at: None };
             if self.sabotage.is(Fault::ApplyUndurable) {
-                self.settled.add(&in_flight.frame, in_flight.end(), self.now);
+                self.unapplied.add(&in_flight.frame, in_flight.end(), self.now);
             }
             self.frames.push_back(in_flight);
         }
@@ -176,12 +176,12 @@ impl Journal {
     fn acknowledge_frame_alone(&mut self, index: usize) {
         let Some(frame) = self.frames.get(index).map(|waiting| &waiting.frame) else { return };
         let (first, last) = frame.sequences();
-        let within = |sealed: &&mut Sealed| (first..=last).contains(&sealed.sequence);
+        let within = |closed: &&mut Closed| (first..=last).contains(&closed.sequence);
         let waiters: Vec<_> = self
-            .sealed
+            .closed
             .iter_mut()
             .filter(within)
-            .flat_map(|sealed| sealed.waiters.drain(..))
+            .flat_map(|closed| closed.waiters.drain(..))
             .collect();
         for token in waiters {
             self.complete(token, Ok(()));
@@ -190,21 +190,21 @@ impl Journal {
 
     fn replicate(&mut self, oldest: &InFlight) {
         for _ in 0..oldest.batches {
-            let Some(sealed) = self.sealed.pop_front() else { break };
+            let Some(closed) = self.closed.pop_front() else { break };
             self.framed = self.framed.saturating_sub(1);
-            self.sealed_bytes = self.sealed_bytes.saturating_sub(sealed.cost_bytes);
-            self.replicated = sealed.sequence;
-            self.transit.release(&sealed.batch, sealed.sequence);
-            if sealed.acknowledged.is_some() {
-                self.exposed_bytes = self.exposed_bytes.saturating_sub(sealed.cost_bytes);
+            self.closed_bytes = self.closed_bytes.saturating_sub(closed.cost_bytes);
+            self.replicated = closed.sequence;
+            self.transit.release(&closed.batch, closed.sequence);
+            if closed.acknowledged.is_some() {
+                self.exposed_bytes = self.exposed_bytes.saturating_sub(closed.cost_bytes);
             }
-            self.acknowledged = self.acknowledged.max(sealed.sequence);
-            for token in sealed.waiters {
+            self.acknowledged = self.acknowledged.max(closed.sequence);
+            for token in closed.waiters {
                 self.complete(token, Ok(()));
             }
         }
         if !self.sabotage.is(Fault::ApplyUndurable) {
-            self.settled.add(&oldest.frame, oldest.end(), self.now);
+            self.unapplied.add(&oldest.frame, oldest.end(), self.now);
         }
         if let Some(local) = &mut self.local {
             local.replicated(self.replicated);
@@ -222,16 +222,16 @@ impl Journal {
             let behind = self.is_behind();
             let next = self.acknowledged.saturating_sub(self.replicated);
             let index = usize::try_from(next).unwrap_or(usize::MAX);
-            let Some(sealed) = self.sealed.get_mut(index) else { return };
-            let exposed = self.exposed_bytes + sealed.cost_bytes;
-            let sound = sealed.sequence <= sound_through;
+            let Some(closed) = self.closed.get_mut(index) else { return };
+            let exposed = self.exposed_bytes + closed.cost_bytes;
+            let sound = closed.sequence <= sound_through;
             if !sound || behind || (bounded && exposed > cache.max_lag_bytes) {
                 return;
             }
-            sealed.acknowledged = Some(self.now);
+            closed.acknowledged = Some(self.now);
             self.exposed_bytes = exposed;
-            self.acknowledged = sealed.sequence;
-            for token in std::mem::take(&mut sealed.waiters) {
+            self.acknowledged = closed.sequence;
+            for token in std::mem::take(&mut closed.waiters) {
                 self.complete(token, Ok(()));
             }
         }
@@ -240,25 +240,25 @@ impl Journal {
     /// Whether what the loss of the host would cost is older than it may be.
     pub(crate) fn is_behind(&self) -> bool {
         let Some(cache) = self.config.cache else { return false };
-        let oldest = self.sealed.front().and_then(|sealed| sealed.acknowledged);
+        let oldest = self.closed.front().and_then(|closed| closed.acknowledged);
         oldest.is_some_and(|at| self.now.saturating_sub(at) > cache.max_lag)
             && !self.sabotage.is(Fault::IgnoreLag)
     }
 
     fn append_locally(&mut self) {
         let (Some(local), Some(cache)) = (&mut self.local, self.config.cache) else { return };
-        for sealed in &self.sealed {
-            if sealed.sequence <= local.sent {
+        for closed in &self.closed {
+            if closed.sequence <= local.sent {
                 continue;
             }
             if local.in_flight() >= cache.max_appends {
                 return;
             }
             let owner = (self.record.volume, self.record.epoch);
-            let sequences = (sealed.sequence, sealed.sequence);
+            let sequences = (closed.sequence, closed.sequence);
             let align_bytes = local.record.ring.align_bytes;
             let seal = self.local_key.as_ref();
-            let frame = Frame::new(owner, sequences, sealed.batch.extents(), align_bytes, seal);
+            let frame = Frame::new(owner, sequences, closed.batch.extents(), align_bytes, seal);
             let frame = frame.knowing(self.acknowledged);
             let Some(place) = local.reserve(&frame, self.now) else { break };
             self.statistics.local_appends += 1;
@@ -320,7 +320,7 @@ impl Journal {
     }
 
     /// Whether nothing is between intake and the cluster.
-    pub(crate) fn is_outbound_empty(&self) -> bool {
-        self.open.batch.is_empty() && wide(self.sealed.len()) == 0 && self.frames.is_empty()
+    pub(crate) fn is_all_replicated(&self) -> bool {
+        self.open.batch.is_empty() && wide(self.closed.len()) == 0 && self.frames.is_empty()
     }
 }

@@ -11,7 +11,7 @@ use crate::format::ids::Log;
 use crate::format::record::Record;
 use crate::format::seal::{FrameKey, Sealing};
 use crate::journal::action::{Action, Report, State, Statistics, Status};
-use crate::journal::batch::{Open, Sealed};
+use crate::journal::batch::{Closed, Open};
 use crate::journal::checkpoint::Checkpoint;
 use crate::journal::config::Config;
 use crate::journal::error::{ConfigError, Failure};
@@ -19,8 +19,8 @@ use crate::journal::in_flight::InFlight;
 use crate::journal::local::Local;
 use crate::journal::opened::Opened;
 use crate::journal::read::ReadPlan;
-use crate::journal::settled::{Mark, Settled};
 use crate::journal::throttle::{FreedRate, fill_permille};
+use crate::journal::unapplied::{Mark, Unapplied};
 use crate::journal::version::Transit;
 use crate::ring::freeing::Freeing;
 use crate::ring::space::LogSpace;
@@ -47,10 +47,10 @@ pub struct Journal {
     /// The open batch's.
     pub(super) next_sequence: u64,
     /// Not yet durable in the cluster, in order: `replicated + 1` and up.
-    pub(super) sealed: VecDeque<Sealed>,
-    /// What reads see of `sealed`.
+    pub(super) closed: VecDeque<Closed>,
+    /// What reads see of `closed`.
     pub(super) transit: Transit,
-    /// How many of `sealed` are in frames.
+    /// How many of `closed` are in frames.
     pub(super) framed: usize,
     pub(super) frames: VecDeque<InFlight>,
     pub(super) acknowledged: u64,
@@ -58,7 +58,7 @@ pub struct Journal {
     pub(super) log: LogSpace,
     /// As it is in the cluster.
     pub(super) record: Record,
-    pub(super) settled: Settled,
+    pub(super) unapplied: Unapplied,
     pub(super) checkpoint: Checkpoint,
     pub(super) freeing: Freeing,
     /// In `cache` mode, until it fails.
@@ -67,8 +67,8 @@ pub struct Journal {
     pub(super) frame_key: Option<Arc<FrameKey>>,
     pub(super) local_key: Option<Arc<FrameKey>>,
     pub(super) degraded: Option<Failure>,
-    /// Held bytes of `sealed`, all and those acknowledged.
-    pub(super) sealed_bytes: u64,
+    /// Held bytes of `closed`, all and those acknowledged.
+    pub(super) closed_bytes: u64,
     pub(super) exposed_bytes: u64,
     pub(super) quiescers: Vec<Token>,
     /// Someone is about to ask for quiet: see [`crate::Event::DrawDown`].
@@ -104,7 +104,7 @@ impl Journal {
             state: State::Running,
             open: Open::default(),
             next_sequence: record.first,
-            sealed: VecDeque::new(),
+            closed: VecDeque::new(),
             transit: Transit::default(),
             framed: 0,
             frames: VecDeque::new(),
@@ -112,14 +112,14 @@ impl Journal {
             replicated,
             log: LogSpace::empty_at(record.ring, record.tail),
             record,
-            settled: Settled::new(applied),
+            unapplied: Unapplied::new(applied),
             checkpoint: Checkpoint::new(applied, now),
             freeing: Freeing::new(record.ring, record.tail),
             local: config.cache.and(opened.local).map(|local| Local::new(local, replicated)),
             frame_key: None,
             local_key: None,
             degraded: None,
-            sealed_bytes: 0,
+            closed_bytes: 0,
             exposed_bytes: 0,
             quiescers: Vec::new(),
             drawing_down: false,
@@ -147,17 +147,17 @@ impl Journal {
     #[cfg(test)]
     pub(crate) fn sabotage(&mut self, sabotage: Sabotage) {
         self.sabotage = sabotage;
-        self.settled.sabotage = sabotage;
+        self.unapplied.sabotage = sabotage;
     }
 
     /// Cut a read into what is held in memory and what is in the image: newest first.
     pub fn plan_read(&self, span: Span, plan: &mut ReadPlan) {
         plan.begin(span);
         plan.fill(|gap| self.open.batch.overlapping(gap));
-        if !self.sabotage.is(Fault::ForgetSealed) {
+        if !self.sabotage.is(Fault::ForgetClosed) {
             plan.fill(|gap| self.transit.overlapping(gap));
         }
-        plan.fill(|gap| self.settled.overlapping(gap));
+        plan.fill(|gap| self.unapplied.overlapping(gap));
         plan.finish();
     }
 
@@ -169,17 +169,17 @@ impl Journal {
     /// What it is doing.
     #[must_use]
     pub fn status(&self) -> Status {
-        let oldest = self.sealed.front().and_then(|sealed| sealed.acknowledged);
+        let oldest = self.closed.front().and_then(|closed| closed.acknowledged);
         Status {
             state: self.state,
             local: self.local.is_some(),
             degraded: self.degraded,
             retrying: self.retrying.map(|Retrying { failure, since, .. }| (failure, since)),
             silent: self.silent(),
-            sealed: self.next_sequence - 1,
+            closed: self.next_sequence - 1,
             acknowledged: self.acknowledged,
             replicated: self.replicated,
-            applied: self.settled.applied().sequence,
+            applied: self.unapplied.applied().sequence,
             trimmed: self.record.first - 1,
             held_bytes: self.held_bytes(),
             used_bytes: self.log.used_bytes(),
@@ -200,11 +200,11 @@ impl Journal {
     /// What it has done since it was opened.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
-        Statistics { coalesced_settled_bytes: self.settled.coalesced_bytes, ..self.statistics }
+        Statistics { coalesced_settled_bytes: self.unapplied.coalesced_bytes, ..self.statistics }
     }
 
     pub(crate) fn held_bytes(&self) -> u64 {
-        self.open.batch.cost_bytes() + self.sealed_bytes + self.settled.cost_bytes()
+        self.open.batch.cost_bytes() + self.closed_bytes + self.unapplied.cost_bytes()
     }
 
     pub(crate) fn fill_permille(&self) -> u64 {
@@ -226,7 +226,7 @@ impl Journal {
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        self.frames.is_empty() && self.settled.in_flight() == 0 && self.checkpoint.is_idle()
+        self.frames.is_empty() && self.unapplied.in_flight() == 0 && self.checkpoint.is_idle()
     }
 
     /// Something failed, and is tried again.
@@ -282,7 +282,7 @@ impl Journal {
         self.state = State::Failed(failure);
         let mut waiters = std::mem::take(&mut self.open.waiters);
         if !self.sabotage.is(Fault::AcknowledgeAfterFailure) {
-            waiters.extend(self.sealed.iter_mut().flat_map(|sealed| sealed.waiters.drain(..)));
+            waiters.extend(self.closed.iter_mut().flat_map(|closed| closed.waiters.drain(..)));
         }
         waiters.append(&mut self.quiescers);
         for token in waiters {

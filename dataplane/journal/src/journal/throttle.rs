@@ -7,7 +7,7 @@ use crate::journal::error::Refusal;
 
 /// Thousandths of memory or ring in use from which intake is slowed down.
 pub(crate) const SLOW_FROM_PERMILLE: u64 = 800;
-/// Thousandths from which settled data is applied whatever its age.
+/// Thousandths from which unapplied data is applied whatever its age.
 pub(crate) const APPLY_FROM_PERMILLE: u64 = 600;
 /// Thousandths from which the image gets all it can take.
 pub(crate) const HURRY_FROM_PERMILLE: u64 = 950;
@@ -87,7 +87,7 @@ pub(crate) struct FreedRate {
 
 /// Windows shorter than this say little.
 const WINDOW: Duration = Duration::from_millis(100);
-/// Until something was measured, and the least: a stall must not close the door for good.
+/// Until something was measured, and the least: a stall must not stop intake for good.
 const LEAST_BYTES_PER_S: u64 = 1 << 20;
 const FIRST_BYTES_PER_S: u64 = 64 << 20;
 

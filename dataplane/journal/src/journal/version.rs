@@ -39,7 +39,7 @@ impl Releases {
     }
 }
 
-/// The sealed layer: the newest bytes of all batches that are not yet durable in the cluster.
+/// The closed layer: the newest bytes of all batches that are not yet durable in the cluster.
 /// One map for all of them, since in `cache` mode there can be hundreds.
 #[derive(Debug, Default)]
 pub(crate) struct Transit {
@@ -55,7 +55,7 @@ impl Transit {
         }
     }
 
-    /// The batch is settled: what is held of it is held there.
+    /// The batch is durable in the cluster: what is held of it is held in `unapplied`.
     pub(crate) fn release(&mut self, batch: &Batch, sequence: u64) {
         for (span, _) in batch.iter() {
             self.releases.release(&mut self.map, span, |tag| tag == sequence, |_, _| {});

@@ -9,16 +9,16 @@ use crate::journal::action::{Action, State};
 use crate::journal::batch::EXTENT_COST_BYTES;
 use crate::journal::error::Failure;
 use crate::journal::read::{ReadPlan, Source};
-use crate::journal::settled::{Change, Mark};
 use crate::journal::state::Journal;
 use crate::journal::throttle::{decide_applies, decide_small_fill};
+use crate::journal::unapplied::{Change, Mark};
 use crate::sabotage::Fault;
 
 impl Journal {
-    pub(crate) fn land(&mut self) {
+    pub(crate) fn write_back(&mut self) {
         if self.checkpoint.retry_at.is_some_and(|due| due <= self.now) {
             self.checkpoint.retry_at = None;
-            self.settled.retry();
+            self.unapplied.retry();
         }
         self.apply();
         // In this order: under load there is always more to flush, and the record frees the space.
@@ -30,10 +30,12 @@ impl Journal {
 
     fn apply(&mut self) {
         let limit = self.apply_limit();
-        while self.settled.in_flight() < limit {
+        while self.unapplied.in_flight() < limit {
             // Seen before the apply counts as under way.
             let idle = self.is_idle();
-            let Some(apply) = self.settled.next_apply(self.config.max_apply_bytes) else { return };
+            let Some(apply) = self.unapplied.next_apply(self.config.max_apply_bytes) else {
+                return;
+            };
             if idle {
                 self.heard = self.now;
             }
@@ -52,13 +54,13 @@ impl Journal {
             return self.config.max_applies;
         }
         let aged = |since| self.now >= since + self.config.apply_after;
-        let aged = self.settled.oldest().is_some_and(aged);
-        let small = decide_small_fill(self.settled.small_frames(), self.config.max_small_frames);
+        let aged = self.unapplied.oldest().is_some_and(aged);
+        let small = decide_small_fill(self.unapplied.small_frames(), self.config.max_small_frames);
         decide_applies(self.fill_permille().max(small), self.config.max_applies, aged)
     }
 
     fn sabotaged(&self, span: Span, change: Change) -> Change {
-        if !self.sabotage.is(Fault::ApplyUnsealed) || !matches!(change, Change::Data(_)) {
+        if !self.sabotage.is(Fault::ApplyUnclosed) || !matches!(change, Change::Data(_)) {
             return change;
         }
         let mut plan = ReadPlan::default();
@@ -75,13 +77,13 @@ impl Journal {
         if result == Err(Failure::Fenced) {
             return self.fail(Failure::Fenced);
         }
-        let Some(freed) = self.settled.complete(id, result.is_ok()) else { return };
+        let Some(freed) = self.unapplied.complete(id, result.is_ok()) else { return };
         match result {
             Ok(()) => {
                 self.checkpoint.is_failing = false;
                 self.note_progress();
                 let busy =
-                    self.settled.cost_bytes() > EXTENT_COST_BYTES * wide(self.config.max_applies);
+                    self.unapplied.cost_bytes() > EXTENT_COST_BYTES * wide(self.config.max_applies);
                 self.freed.note(self.now, freed, busy);
             }
             Err(failure) => {
@@ -94,13 +96,13 @@ impl Journal {
 
     /// When what was applied should be flushed and trimmed; None while there is nothing.
     pub(crate) fn trim_due(&self) -> Option<Duration> {
-        let more = self.settled.applied().sequence > self.checkpoint.flushed.sequence;
+        let more = self.unapplied.applied().sequence > self.checkpoint.flushed.sequence;
         more.then_some(self.checkpoint.trimmed_at + self.config.trim_after)
     }
 
     fn flush_image(&mut self) {
         let Some(due) = self.trim_due() else { return };
-        let applied = self.settled.applied();
+        let applied = self.unapplied.applied();
         let freeable = applied.position.saturating_sub(self.log.tail);
         let wanted = self.now >= due
             || self.state == State::Quiescing
@@ -205,8 +207,8 @@ impl Journal {
     fn finish_quiescing(&mut self) {
         let trimmed = self.record.first == self.next_sequence && self.checkpoint.is_idle();
         if self.state != State::Quiescing
-            || !self.is_outbound_empty()
-            || !self.settled.is_empty()
+            || !self.is_all_replicated()
+            || !self.unapplied.is_empty()
             || !trimmed
         {
             return;

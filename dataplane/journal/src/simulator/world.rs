@@ -15,7 +15,7 @@ use crate::format::ids::{Epoch, VolumeId};
 use crate::format::record::Record;
 use crate::format::ring::{Place, Ring};
 use crate::format::seal::Sealing;
-use crate::journal::settled::Change;
+use crate::journal::unapplied::Change;
 use crate::sabotage::{Fault, Sabotage};
 use crate::{
     Action, CacheConfig, Config, Event, Failure, Journal, Opened, Recovery, Report, State,
@@ -197,7 +197,7 @@ impl World {
             max_applies: 1 + random.below(4),
             max_apply_bytes: random.between(4, 17) << 10,
             max_small_frames: 4,
-            seal_after: ms(random.between(1, 30)),
+            close_after: ms(random.between(1, 30)),
             apply_after: ms(random.between(0, 30)),
             idle_after: ms(random.between(0, 60)),
             trim_after: ms(random.between(1, 20)),
@@ -505,7 +505,7 @@ impl World {
         let fenced = self.owners[index].epoch < self.image.fenced_below();
         if !fenced && self.random.chance(50) {
             let size = self.random.between(24, 129) * 512;
-            let sequence = self.owners[index].journal.status().sealed;
+            let sequence = self.owners[index].journal.status().closed;
             if size < self.size_bytes {
                 let cut = Span::between(size, self.size_bytes);
                 let bytes = vec![0; usize::try_from(cut.length()).unwrap()];

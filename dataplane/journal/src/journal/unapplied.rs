@@ -33,7 +33,7 @@ pub(crate) struct Mark {
 #[derive(Debug)]
 struct Window {
     mark: Mark,
-    /// Bytes of the volume of which this frame has the newest settled version.
+    /// Bytes of the volume of which this frame has the newest unapplied version.
     remaining_bytes: u64,
     since: Duration,
     is_small: bool,
@@ -55,9 +55,10 @@ pub(crate) struct Apply {
     pub(crate) change: Change,
 }
 
-/// The settled layer: newest durable version of each byte, and which frames still need applying.
+/// The unapplied layer: the newest durable version of each byte, and which frames still need
+/// applying.
 #[derive(Debug)]
-pub(crate) struct Settled {
+pub(crate) struct Unapplied {
     map: IntervalMap<Version>,
     weight_bytes: u64,
     /// Frames not yet known to be applied, oldest first.
@@ -78,7 +79,7 @@ pub(crate) struct Settled {
     pub(crate) sabotage: Sabotage,
 }
 
-impl Settled {
+impl Unapplied {
     pub(crate) fn new(applied: Mark) -> Self {
         Self {
             map: IntervalMap::default(),
@@ -109,7 +110,7 @@ impl Settled {
         self.in_flight.len()
     }
 
-    /// Everything through it is in the image, or was overwritten by what is settled.
+    /// Everything through it is in the image, or was overwritten by what is unapplied.
     pub(crate) fn applied(&self) -> Mark {
         self.applied
     }
@@ -293,8 +294,8 @@ mod tests {
         Frame::new((VolumeId([0; 16]), Epoch(1)), (last, last), Arc::from(extents), 512, None)
     }
 
-    fn settled() -> Settled {
-        Settled::new(Mark { sequence: 0, position: 0 })
+    fn unapplied() -> Unapplied {
+        Unapplied::new(Mark { sequence: 0, position: 0 })
     }
 
     fn bytes(apply: &Apply) -> Vec<u8> {
@@ -304,55 +305,55 @@ mod tests {
 
     #[test]
     fn neighbours_travel_together_and_newest_data_with_them() {
-        let mut settled = settled();
-        settled.add(&frame(1, &[(0, b"aaaa"), (8, b"cccc")]), 512, Duration::ZERO);
-        settled.add(&frame(2, &[(4, b"bbbb"), (2, b"xx")]), 1024, Duration::ZERO);
-        let apply = settled.next_apply(100).unwrap();
+        let mut unapplied = unapplied();
+        unapplied.add(&frame(1, &[(0, b"aaaa"), (8, b"cccc")]), 512, Duration::ZERO);
+        unapplied.add(&frame(2, &[(4, b"bbbb"), (2, b"xx")]), 1024, Duration::ZERO);
+        let apply = unapplied.next_apply(100).unwrap();
         assert_eq!(
             (apply.span, bytes(&apply)),
             (Span::new(0, 12).unwrap(), b"aaxxbbbbcccc".into())
         );
-        assert!(settled.next_apply(100).is_none(), "all of it is in flight");
-        settled.complete(apply.id, true).unwrap();
-        assert_eq!(settled.applied(), Mark { sequence: 2, position: 1024 });
-        assert!(settled.is_empty());
+        assert!(unapplied.next_apply(100).is_none(), "all of it is in flight");
+        unapplied.complete(apply.id, true).unwrap();
+        assert_eq!(unapplied.applied(), Mark { sequence: 2, position: 1024 });
+        assert!(unapplied.is_empty());
     }
 
     #[test]
     fn an_old_apply_frees_nothing_newer_and_the_newer_one_waits_for_it() {
-        let mut settled = settled();
-        settled.add(&frame(1, &[(0, b"aaaa")]), 512, Duration::ZERO);
-        let old = settled.next_apply(100).unwrap();
-        settled.add(&frame(2, &[(2, b"bb")]), 1024, Duration::ZERO);
-        assert!(settled.next_apply(100).is_none(), "it overlaps one in flight");
-        settled.complete(old.id, true).unwrap();
-        assert_eq!(settled.applied().sequence, 1);
-        let new = settled.next_apply(100).unwrap();
+        let mut unapplied = unapplied();
+        unapplied.add(&frame(1, &[(0, b"aaaa")]), 512, Duration::ZERO);
+        let old = unapplied.next_apply(100).unwrap();
+        unapplied.add(&frame(2, &[(2, b"bb")]), 1024, Duration::ZERO);
+        assert!(unapplied.next_apply(100).is_none(), "it overlaps one in flight");
+        unapplied.complete(old.id, true).unwrap();
+        assert_eq!(unapplied.applied().sequence, 1);
+        let new = unapplied.next_apply(100).unwrap();
         assert_eq!((new.span, bytes(&new)), (Span::new(2, 2).unwrap(), b"bb".into()));
-        settled.complete(new.id, true).unwrap();
-        assert_eq!((settled.applied().sequence, settled.cost_bytes()), (2, 0));
+        unapplied.complete(new.id, true).unwrap();
+        assert_eq!((unapplied.applied().sequence, unapplied.cost_bytes()), (2, 0));
     }
 
     #[test]
     fn a_frame_that_was_overwritten_wholly_needs_no_apply() {
-        let mut settled = settled();
+        let mut unapplied = unapplied();
         for last in 1..=1000 {
-            settled.add(&frame(last, &[(0, b"aaaa")]), last * 512, Duration::ZERO);
+            unapplied.add(&frame(last, &[(0, b"aaaa")]), last * 512, Duration::ZERO);
         }
-        assert_eq!(settled.applied(), Mark { sequence: 999, position: 999 * 512 });
-        assert!(settled.queue.len() <= 1, "a hot block queues no more than itself");
-        assert_eq!(settled.coalesced_bytes, 999 * 4);
+        assert_eq!(unapplied.applied(), Mark { sequence: 999, position: 999 * 512 });
+        assert!(unapplied.queue.len() <= 1, "a hot block queues no more than itself");
+        assert_eq!(unapplied.coalesced_bytes, 999 * 4);
     }
 
     #[test]
     fn a_failed_apply_is_kept_and_tried_again() {
-        let mut settled = settled();
-        settled.add(&frame(1, &[(0, b"aaaa")]), 512, Duration::ZERO);
-        let id = settled.next_apply(100).unwrap().id;
-        assert_eq!(settled.complete(id, false), Some(0));
-        assert!(settled.next_apply(100).is_none());
-        settled.retry();
-        assert_eq!(bytes(&settled.next_apply(100).unwrap()), b"aaaa");
-        assert_eq!(settled.complete(99, true), None, "unknown");
+        let mut unapplied = unapplied();
+        unapplied.add(&frame(1, &[(0, b"aaaa")]), 512, Duration::ZERO);
+        let id = unapplied.next_apply(100).unwrap().id;
+        assert_eq!(unapplied.complete(id, false), Some(0));
+        assert!(unapplied.next_apply(100).is_none());
+        unapplied.retry();
+        assert_eq!(bytes(&unapplied.next_apply(100).unwrap()), b"aaaa");
+        assert_eq!(unapplied.complete(99, true), None, "unknown");
     }
 }

@@ -1,9 +1,10 @@
-//! The place behind the gate: an open volume, which can be exchanged for another while requests
-//! wait in the gate.
+//! The image slot behind the gate: an open volume, which can be exchanged for another while
+//! requests wait in the gate.
 //!
-//! An exchange is two requests of the control socket: [`Seat::let_go`] closes the image, and
-//! [`Seat::take`] opens one, the same or another. In between something may be done to it that no
-//! client that has it open would survive: it moves to another pool, or its user gets another key.
+//! An exchange is two requests of the control socket: [`ImageSlot::close_image`] closes the image,
+//! and [`ImageSlot::open_image`] opens one, the same or another. In between something may be done
+//! to it that no client that has it open would survive: it moves to another pool, or its user gets
+//! another key.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,8 +25,8 @@ const DRAW_DOWN_PATIENCE: Duration = Duration::from_secs(20);
 /// How often a volume that nobody asked for in time is tried to be opened.
 const REOPEN_INTERVAL: Duration = Duration::from_secs(10);
 /// How long the last users of a closed volume, which look at it now and then, may take to go.
-const FAREWELL: Duration = Duration::from_secs(2);
-const FAREWELL_INTERVAL: Duration = Duration::from_millis(1);
+const LAST_USERS_PATIENCE: Duration = Duration::from_secs(2);
+const LAST_USERS_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Opens what is to be served.
 pub trait Opener: Send + Sync {
@@ -39,8 +40,8 @@ pub trait Opener: Send + Sync {
 /// Told of each volume that is opened: to watch its size, and to guard its snapshots.
 pub type Connect = Box<dyn Fn(&Arc<dyn Volume>) -> Result<(), VolumeError> + Send + Sync>;
 
-/// The place of one volume.
-pub struct Seat {
+/// Where one volume is open, behind its gate.
+pub struct ImageSlot {
     gate: Arc<Gate>,
     opener: Box<dyn Opener>,
     connect: OnceLock<Connect>,
@@ -67,8 +68,8 @@ struct Place {
     ended: bool,
 }
 
-impl Seat {
-    /// A seat taken by `volume`, whose device `gate` leads to.
+impl ImageSlot {
+    /// A slot with `volume` in it, whose device `gate` leads to.
     #[must_use]
     pub fn new(volume: Arc<dyn Volume>, gate: Arc<Gate>, opener: Box<dyn Opener>) -> Self {
         let place = Place {
@@ -88,7 +89,7 @@ impl Seat {
     /// Have `connect` told of each volume that will be opened; one that it refuses is closed again.
     pub fn connect_with(&self, connect: Connect) {
         if self.connect.set(connect).is_err() {
-            tracing::error!("a seat was connected twice");
+            tracing::error!("an image slot was connected twice");
         }
     }
 
@@ -151,12 +152,16 @@ impl Seat {
     }
 
     /// Hold requests, make durable what was written, close the image. Requests wait until
-    /// [`Self::take`]; after `limit` the image is opened again without being asked for.
+    /// [`Self::open_image`]; after `limit` the image is opened again without being asked for.
     ///
     /// # Errors
     /// [`Refused`]: with `timeout` or `flush-failed` the volume goes on as before, unless its
     /// status says `detached`.
-    pub fn let_go(self: &Arc<Self>, timeout: Duration, limit: Duration) -> Result<Value, Refused> {
+    pub fn close_image(
+        self: &Arc<Self>,
+        timeout: Duration,
+        limit: Duration,
+    ) -> Result<Value, Refused> {
         let exchange = self.begin()?;
         let deadline = Instant::now() + timeout;
         let Some(volume) = self.volume() else {
@@ -178,7 +183,7 @@ impl Seat {
         volume.draw_down(DRAW_DOWN_PATIENCE.min(timeout / 2));
         self.place().held_since = Some(Instant::now());
         self.gate.hold(Hold::Exchange);
-        if let Err(error) = self.settle(deadline) {
+        if let Err(error) = self.make_durable(deadline) {
             self.place().held_since = None;
             self.gate.release(Hold::Exchange);
             return Err(error);
@@ -192,20 +197,20 @@ impl Seat {
         }
         let vacant: Arc<dyn BlockDevice> = Arc::new(Vacant { geometry });
         self.gate.replace(&vacant);
-        exchange.on_thread(deadline, move |seat| {
+        exchange.on_thread(deadline, move |image_slot| {
             // Of a flush of our own that began before the exchange.
             let idle =
-                seat.gate.wait_until_idle(deadline.saturating_duration_since(Instant::now()));
+                image_slot.gate.wait_until_idle(deadline.saturating_duration_since(Instant::now()));
             let closed = volume.close();
             wait_for_last(&volume);
             drop(volume);
-            let mut place = seat.place();
+            let mut place = image_slot.place();
             place.trouble = closed.as_ref().err().map(ToString::to_string);
             drop(place);
             idle.map_err(|error| flush_refused(&error))?;
             closed.map_err(|error| Refused::new("close-failed", error.to_string()))?;
             tracing::info!("the image is closed, and requests wait");
-            Ok(seat.describe())
+            Ok(image_slot.describe())
         })
     }
 
@@ -215,7 +220,7 @@ impl Seat {
     /// # Errors
     /// [`Refused`] with `open-failed` or `size-mismatch`: requests wait on, and it can be tried
     /// again; with `not-detached` while another image is open.
-    pub fn take(
+    pub fn open_image(
         self: &Arc<Self>,
         image: Option<ImageName>,
         timeout: Duration,
@@ -232,7 +237,7 @@ impl Seat {
                 _ => Ok(self.describe()),
             };
         }
-        exchange.on_thread(deadline, move |seat| seat.open(image))
+        exchange.on_thread(deadline, move |image_slot| image_slot.open(image))
     }
 
     /// Open the last image again if nobody asked for one in time.
@@ -250,8 +255,8 @@ impl Seat {
         }
         let Ok(exchange) = self.begin() else { return };
         tracing::warn!("nobody asked for an image in time: the last one is opened again");
-        let opened = exchange.on_thread(now, |seat| {
-            seat.open(None).inspect_err(|refused| tracing::warn!("{refused}"))
+        let opened = exchange.on_thread(now, |image_slot| {
+            image_slot.open(None).inspect_err(|refused| tracing::warn!("{refused}"))
         });
         drop(opened); // its thread says what came of it
     }
@@ -272,7 +277,7 @@ impl Seat {
         }
     }
 
-    /// Open an image into the empty seat.
+    /// Open an image into the empty slot.
     fn open(&self, image: Option<ImageName>) -> Result<Value, Refused> {
         let wanted = image.or_else(|| self.place().image.clone());
         let refused = |code, sentences: String| {
@@ -321,13 +326,13 @@ impl Seat {
     }
 
     /// Wait until nothing is in flight and all that was written is durable.
-    fn settle(&self, deadline: Instant) -> Result<(), Refused> {
+    fn make_durable(&self, deadline: Instant) -> Result<(), Refused> {
         let left = || deadline.saturating_duration_since(Instant::now());
         let idle = self.gate.wait_until_idle(left());
-        let settled = idle.and_then(|()| self.gate.flush(left()));
+        let durable = idle.and_then(|()| self.gate.flush(left()));
         // Once more: a flush that the control socket asked for may have begun meanwhile.
-        let settled = settled.and_then(|()| self.gate.wait_until_idle(left()));
-        settled.map_err(|error| flush_refused(&error))
+        let durable = durable.and_then(|()| self.gate.wait_until_idle(left()));
+        durable.map_err(|error| flush_refused(&error))
     }
 
     fn describe(&self) -> Value {
@@ -355,21 +360,24 @@ impl Seat {
     }
 }
 
-impl fmt::Debug for Seat {
+impl fmt::Debug for ImageSlot {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Seat").field("identity", &self.identity()).finish_non_exhaustive()
+        formatter
+            .debug_struct("ImageSlot")
+            .field("identity", &self.identity())
+            .finish_non_exhaustive()
     }
 }
 
 /// The right to exchange the volume, until it is dropped.
-struct Exchange(Arc<Seat>);
+struct Exchange(Arc<ImageSlot>);
 
 impl Exchange {
     /// Do it on a thread of its own, and wait for it until the deadline; it goes on after it.
     fn on_thread(
         self,
         deadline: Instant,
-        work: impl FnOnce(&Seat) -> Result<Value, Refused> + Send + 'static,
+        work: impl FnOnce(&ImageSlot) -> Result<Value, Refused> + Send + 'static,
     ) -> Result<Value, Refused> {
         let (sender, answer) = mpsc::channel();
         let spawned = std::thread::Builder::new().name("exchange".to_owned()).spawn(move || {
@@ -421,9 +429,9 @@ impl BlockDevice for Vacant {
 
 /// Wait, not for long, until nobody else has the volume: its log on the host is locked until then.
 fn wait_for_last(volume: &Arc<dyn Volume>) {
-    let deadline = Instant::now() + FAREWELL;
+    let deadline = Instant::now() + LAST_USERS_PATIENCE;
     while Arc::strong_count(volume) > 1 && Instant::now() < deadline {
-        std::thread::sleep(FAREWELL_INTERVAL);
+        std::thread::sleep(LAST_USERS_INTERVAL);
     }
 }
 
