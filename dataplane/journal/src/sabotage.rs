@@ -98,4 +98,16 @@ impl Sabotage {
     pub(crate) fn is(self, _fault: Fault) -> bool {
         false
     }
+
+    /// Whether any rule is broken. Assertions leave it to the simulator to notice then.
+    #[cfg(test)]
+    pub(crate) fn is_on(self) -> bool {
+        self.fault.is_some()
+    }
+
+    #[cfg(not(test))]
+    #[allow(clippy::unused_self, reason = "the test build looks at itself")]
+    pub(crate) fn is_on(self) -> bool {
+        false
+    }
 }

@@ -226,6 +226,7 @@ impl Journal {
         self.give_up_a_disk_that_hangs();
         self.replicate_and_acknowledge();
         self.write_back();
+        self.assert_order();
     }
 
     fn fail_what_waits_too_long(&mut self) {

@@ -290,4 +290,23 @@ impl Journal {
         }
         self.report(Report::Failed(failure));
     }
+
+    /// What the order of the layers rests on (INV-1), in debug builds: a batch comes through them
+    /// one after the other, and none is left before the next one has it.
+    pub(crate) fn assert_order(&self) {
+        if self.sabotage.is_on() {
+            return;
+        }
+        let applied = self.unapplied.applied().sequence;
+        let flushed = self.checkpoint.flushed.sequence;
+        let oldest = self.closed.front().map_or(self.next_sequence, |closed| closed.sequence);
+        debug_assert!(self.acknowledged < self.next_sequence, "an open batch is not acknowledged");
+        debug_assert!(self.replicated <= self.acknowledged, "what is durable is acknowledged");
+        debug_assert_eq!(oldest, self.replicated + 1, "no batch is between closed and durable");
+        debug_assert!(self.framed <= self.closed.len(), "only closed batches are in frames");
+        debug_assert!(applied <= self.replicated, "only what is durable is applied");
+        debug_assert!(flushed <= applied, "only what is applied counts as durable in the image");
+        debug_assert!(self.record.first <= flushed + 1, "the log is trimmed of that alone");
+        debug_assert_eq!(self.log.tail, self.record.tail, "space is free once a record says so");
+    }
 }

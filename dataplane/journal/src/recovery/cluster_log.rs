@@ -33,6 +33,8 @@ impl Recovery {
 
     /// The record is ours: the old owner frees nothing any more. The slots are next.
     pub(super) fn claimed(&mut self, record: Record) -> Stage {
+        // Frames of this owner must not pass for those of any before (INV-2).
+        debug_assert!(record.epoch > record.opened && record.epoch > record.written_by);
         self.record = record;
         self.last = record.first - 1;
         let key = |sealing: &Sealing| sealing.frame_key(Log::Cluster, record.volume, record.epoch);

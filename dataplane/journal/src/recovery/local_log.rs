@@ -124,6 +124,8 @@ impl Recovery {
             self.judge_local_end()?;
             return Ok(replay(Next::LocalDone));
         };
+        // A batch that is left out here was acknowledged, and would be lost (INV-1).
+        debug_assert!(next.first == self.last + 1 || self.sabotage.is_on());
         let owner = (self.record.volume, self.record.epoch);
         let align_bytes = self.record.ring.align_bytes;
         let extents = Arc::clone(&next.extents);

@@ -89,6 +89,8 @@ impl Recovery {
             (Stage::Replay(Part::Apply, next), Answer::Done) => self.replayed(next),
             (Stage::Replay(Part::Flush, next), Answer::Done) => Stage::Replay(Part::Record, next),
             (Stage::Replay(Part::Record, next), Answer::Swapped(true)) => {
+                // The log is freed of what it held: all of that is in the image by now (INV-1).
+                debug_assert!(self.gathered.is_empty());
                 self.record = self.trimmed(next);
                 self.log = LogSpace::empty_at(self.record.ring, self.record.tail);
                 self.freed(next)?

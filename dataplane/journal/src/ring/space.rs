@@ -30,6 +30,8 @@ impl LogSpace {
             return None;
         }
         self.head = start + length;
+        // What lies before the tail may be written over, what lies behind it never.
+        debug_assert!(self.tail <= start && self.used_bytes() <= self.ring.capacity_bytes());
         Some(self.ring.place(start))
     }
 }
