@@ -254,6 +254,9 @@ impl ImageSlot {
             return;
         }
         let Ok(exchange) = self.begin() else { return };
+        if self.volume().is_some() {
+            return; // somebody did between the two looks
+        }
         tracing::warn!("nobody asked for an image in time: the last one is opened again");
         let opened = exchange.on_thread(now, |image_slot| {
             image_slot.open(None).inspect_err(|refused| tracing::warn!("{refused}"))
@@ -305,6 +308,9 @@ impl ImageSlot {
                 close_again(&*volume);
                 return Err(Refused::new("stopping", "The daemon is ending."));
             }
+            // One image at a time (INV-48): whoever opens one has the right to exchange it, and
+            // has found the slot empty since.
+            debug_assert!(place.volume.is_none());
             place.identity = volume.identity();
             place.volume = Some(Arc::clone(&volume));
             place.image = wanted;
