@@ -1,18 +1,25 @@
 //! The write journal of a volume: a state machine that does no I/O.
 //!
-//! Writes are held as in a disk's volatile cache. A flush closes them into a batch; batches are
-//! appended in order to a ring of objects in the cluster, and in `cache` mode first to a log on the
-//! host's disk; what is durable in the cluster is applied to the image, newest version only, and
-//! trimmed. Why so: `docs/adr/0008-journal-before-apply.md`. What must hold: INV-1 to INV-6.
+//! The journal holds writes as a disk's volatile cache does. A flush closes them into a batch.
+//! Batches are appended in order to a ring of objects in the cluster, and in `cache` mode first to a
+//! log on the host's disk. What is durable in the cluster is applied to the image, newest version
+//! only, and trimmed. Why so: `docs/adr/0008-journal-before-apply.md`. What must hold: INV-1 to
+//! INV-6.
+//!
+//! # Main types
+//! [`Journal`] is the machine of an open volume: it takes changes, plans reads, wants an [`Action`]
+//! done and is told an [`Event`]. [`Recovery`] is the machine that opens a volume: it wants a
+//! [`Step`] done and is given an [`Answer`]. A [`Frame`] is one or more batches as they lie in a
+//! log; a [`Record`] says where a log begins and who owns it; a [`Ring`] is a log's shape.
 //!
 //! # The layers
 //! Newest first, as reads look through them: the **open** batch; what is **closed** and not yet
 //! durable in the cluster; what is **unapplied**, durable and not yet in the image; the image. Only
 //! unapplied data is applied. Data leaves a layer only for the one below, or for newer data.
 //!
-//! # The seam
-//! A shell (in `volumed`) does all I/O and has the only clock. It keeps a [`Journal`] behind one
-//! lock, or on one thread, and
+//! # How to drive it
+//! A shell (`dataplane/journaled`) does all I/O and has the only clock. It keeps a [`Journal`]
+//! behind one lock, or on one thread, and
 //!
 //! 1. opens the volume with a [`Recovery`]: take the [`Step`], do it, give the [`Answer`], until
 //!    [`Step::Open`];
@@ -34,6 +41,18 @@
 //! has the new epoch and the old clients are on the blocklist, confirmed; an answer is given only
 //! when what was asked for is durable (for an apply: visible); one process at a time uses a local
 //! log, by a lock.
+//!
+//! # Failure and recovery
+//! Want of space, and a failed apply, are tried again; [`Report::Retrying`] says so. A failed local
+//! log degrades the journal to `journal` mode. Every other failure is final (INV-6): the journal
+//! answers everyone who waits, takes nothing more, and must be opened again. Recovery can stop at
+//! any step and begin again from the start. It refuses a log that lost what was durable (INV-67),
+//! unless [`RecoveryConfig::accept_damage`] says otherwise.
+//!
+//! # What can be cancelled
+//! [`Event::Unquiesce`] ends a quiesce that is under way, and [`Event::DrawDown`] a drawdown. A
+//! change that was taken cannot be cancelled, nor can an action; each of them needs its answer. A
+//! [`Recovery`] may be dropped at any step.
 //!
 //! # The modules
 //! They import one way, each of them those before it (`scripts/check_crates.py`):
