@@ -1,14 +1,14 @@
-"""Whether the modules of each crate import one way.
+"""Check that the modules of each crate import one way.
 
 scripts/check_crates.py [DIRECTORY]    a Cargo workspace (default: dataplane)
 
-In no crate may modules import each other in a circle: neither files nor, at each level, folders
+Modules of a crate never import each other in a circle: neither files nor, at each level, folders
 (a folder is a module with all that is inside). So the modules have an order, and a reader can
-begin at the bottom. Prints one line a circle; exit code 1 when there is one.
+start at the bottom. Prints one line per circle; the exit code is 1 if there is one.
 
 An import is a `use`, or a path in the code, that begins with `crate::`, `super::` or `self::` or
 names a submodule. What a module passes on (`pub use`) counts as an import of where it is from.
-Unit tests at the end of a file, and the modules' declarations, do not count.
+Declarations of modules, and unit tests at the end of a file, do not count.
 """
 
 from __future__ import annotations
@@ -139,14 +139,18 @@ def find_faults(source: Path) -> Iterator[str]:
     for circle in [find_circle(graph), *(find_circle(folded(graph, p)) for p in sorted(levels))]:
         if circle:
             names = ["::".join(module) or "lib" for module in [*circle, circle[0]]]
-            yield f"{source}: modules import each other: {' -> '.join(names)}."
+            circle_text = " -> ".join(names)
+            yield (
+                f"{source}: modules import each other: {circle_text}. "
+                "Move what both sides need to a module of its own."
+            )
 
 
 def main(directory: Path) -> int:
     workspace = tomllib.loads((directory / "Cargo.toml").read_text())["workspace"]
     crates = [directory / member / "src" for member in workspace["members"]]
     faults = [fault for source in crates for fault in find_faults(source)]
-    print("\n".join(dict.fromkeys(faults)), file=sys.stderr, end="\n" if faults else "")
+    sys.stderr.writelines(f"{fault}\n" for fault in dict.fromkeys(faults))
     return 1 if faults else 0
 
 
