@@ -79,6 +79,12 @@ done < <(
     sort | uniq -c | awk '$1 > 2 { print $2 }'
 )
 
+# Modules of a crate import one way.
+if [ -f dataplane/Cargo.toml ] && ! said=$(python3 scripts/check_crates.py 2>&1); then
+  mapfile -t circles <<<"$said"
+  faults+=("${circles[@]}")
+fi
+
 if [ ${#faults[@]} -gt 0 ]; then
   printf '%s\n' "${faults[@]}" | sort >&2
   echo "check-tree: ${#faults[@]} faults" >&2

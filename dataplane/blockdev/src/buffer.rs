@@ -2,11 +2,8 @@
 
 use std::ops::{Deref, DerefMut};
 
-use crate::error::LimitError;
+use crate::limits::{LimitError, MAX_TRANSFER_BYTES};
 use crate::mapping::Mapping;
-
-/// The most that one read or write may carry: 16 MiB. FUSE sends at most 1 MiB at a time.
-pub const MAX_TRANSFER_BYTES: usize = 16 << 20;
 
 /// What a buffer's bytes begin at a multiple of: one page, so that a request of one page touches
 /// one page where the kernel copies or pins it. (An allocator's large blocks begin 16 bytes late.)

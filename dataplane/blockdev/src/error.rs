@@ -1,53 +1,12 @@
-//! What can go wrong: with a value, on opening a device, in a request.
+//! What can go wrong on opening a device and in a request.
 
 use std::io;
 use std::path::PathBuf;
 
 use thiserror::Error;
 
-use crate::buffer::MAX_TRANSFER_BYTES;
-use crate::geometry::{ByteRange, MAX_DEVICE_BYTES};
-
-/// A value outside the limits that its type states.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum LimitError {
-    /// An offset, length or size past [`MAX_DEVICE_BYTES`].
-    #[error("{bytes} bytes is past the limit of {MAX_DEVICE_BYTES} bytes")]
-    TooLarge {
-        /// The value refused.
-        bytes: u64,
-    },
-    /// No block size that a loop device accepts.
-    #[error("{bytes} bytes is no block size: use 512, 1024, 2048 or 4096")]
-    BlockSize {
-        /// The value refused.
-        bytes: u32,
-    },
-    /// A device size that is zero or ends inside a block.
-    #[error("a device of {size_bytes} bytes does not consist of whole blocks of {block_bytes}")]
-    PartialBlocks {
-        /// The size refused.
-        size_bytes: u64,
-        /// The block size it was measured against.
-        block_bytes: u32,
-    },
-    /// A buffer longer than [`MAX_TRANSFER_BYTES`] or than its own capacity.
-    #[error("a buffer of {bytes} bytes is more than {limit_bytes} (at most {MAX_TRANSFER_BYTES})")]
-    Buffer {
-        /// The length refused.
-        bytes: usize,
-        /// What it may be here.
-        limit_bytes: usize,
-    },
-    /// More than a memory device may take of the machine's memory.
-    #[error("a memory device of {size_bytes} bytes is more than {limit_bytes}")]
-    Memory {
-        /// The size refused.
-        size_bytes: u64,
-        /// The largest memory device.
-        limit_bytes: u64,
-    },
-}
+use crate::limits::LimitError;
+use crate::range::ByteRange;
 
 /// A device could not be opened.
 #[derive(Debug, Error)]

@@ -10,9 +10,10 @@ use rustix::io::Errno;
 
 use crate::device::BlockDevice;
 use crate::error::{DeviceError, OpenError};
-use crate::geometry::{BlockSize, ByteRange, Geometry};
+use crate::geometry::{BlockSize, Geometry};
 use crate::medium::{Medium, perform};
 use crate::positioned_file::PositionedFile;
+use crate::range::ByteRange;
 use crate::request::{Completion, Request};
 
 /// Written where the file system cannot zero a range itself.

@@ -1,94 +1,8 @@
-//! Places and sizes on a device. Each type states its limit, so a value that exists is valid.
+//! The shape of a device.
 
-use std::fmt;
-
-use crate::buffer::Buffer;
-use crate::error::{DeviceError, LimitError};
-
-/// The largest device, offset and length: 1 EiB.
-///
-/// An offset and a length together stay far below `i64::MAX`, the largest `off_t`, so adding
-/// them cannot overflow.
-pub const MAX_DEVICE_BYTES: u64 = 1 << 60;
-
-/// A place on a device, in bytes from its start: 0 to [`MAX_DEVICE_BYTES`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Offset(u64);
-
-/// A number of bytes on a device: 0 to [`MAX_DEVICE_BYTES`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Length(u64);
-
-impl Offset {
-    /// The start of the device.
-    pub const ZERO: Self = Self(0);
-
-    /// # Errors
-    /// [`LimitError::TooLarge`] past [`MAX_DEVICE_BYTES`].
-    pub fn new(bytes: u64) -> Result<Self, LimitError> {
-        within_limit(bytes).map(Self)
-    }
-
-    /// The offset in bytes.
-    #[must_use]
-    pub fn bytes(self) -> u64 {
-        self.0
-    }
-}
-
-impl Length {
-    /// # Errors
-    /// [`LimitError::TooLarge`] past [`MAX_DEVICE_BYTES`].
-    pub fn new(bytes: u64) -> Result<Self, LimitError> {
-        within_limit(bytes).map(Self)
-    }
-
-    /// How much `buffer` carries.
-    #[must_use]
-    pub fn of(buffer: &Buffer) -> Self {
-        // A buffer holds at most 16 MiB, so the conversion cannot fail on any platform.
-        Self(u64::try_from(buffer.len()).unwrap_or(MAX_DEVICE_BYTES))
-    }
-
-    /// The length in bytes.
-    #[must_use]
-    pub fn bytes(self) -> u64 {
-        self.0
-    }
-}
-
-fn within_limit(bytes: u64) -> Result<u64, LimitError> {
-    if bytes > MAX_DEVICE_BYTES { Err(LimitError::TooLarge { bytes }) } else { Ok(bytes) }
-}
-
-/// Bytes of a device that follow one another; may be empty, may lie past a device's end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct ByteRange {
-    /// The first byte.
-    pub offset: Offset,
-    /// How many bytes.
-    pub length: Length,
-}
-
-impl ByteRange {
-    /// The byte after the last one, at most twice [`MAX_DEVICE_BYTES`].
-    #[must_use]
-    pub fn end_bytes(self) -> u64 {
-        self.offset.0 + self.length.0
-    }
-
-    /// Whether it holds no byte.
-    #[must_use]
-    pub fn is_empty(self) -> bool {
-        self.length.0 == 0
-    }
-}
-
-impl fmt::Display for ByteRange {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "bytes {}..{}", self.offset.0, self.end_bytes())
-    }
-}
+use crate::error::DeviceError;
+use crate::limits::{LimitError, within_limit};
+use crate::range::ByteRange;
 
 /// The logical block size: 512, 1024, 2048 or 4096 bytes.
 ///
@@ -120,7 +34,7 @@ impl BlockSize {
     }
 }
 
-/// The shape of a device: at least one block, whole blocks, at most [`MAX_DEVICE_BYTES`].
+/// The shape of a device: at least one block, whole blocks, at most [`crate::MAX_DEVICE_BYTES`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Geometry {
     size_bytes: u64,
@@ -168,6 +82,7 @@ impl Geometry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::MAX_DEVICE_BYTES;
 
     #[test]
     fn block_sizes_are_those_a_loop_device_accepts() {
@@ -203,19 +118,5 @@ mod tests {
         ] {
             assert_eq!(Geometry::new(size_bytes, BlockSize::B4096).is_ok(), valid, "{size_bytes}");
         }
-    }
-
-    #[test]
-    fn offsets_and_lengths_end_at_the_limit_and_add_up_without_overflow() {
-        assert_eq!(
-            Offset::new(MAX_DEVICE_BYTES + 1),
-            Err(LimitError::TooLarge { bytes: (1 << 60) + 1 })
-        );
-        assert!(Length::new(u64::MAX).is_err());
-        let range = ByteRange {
-            offset: Offset::new(MAX_DEVICE_BYTES).unwrap(),
-            length: Length::new(MAX_DEVICE_BYTES).unwrap(),
-        };
-        assert!(i64::try_from(range.end_bytes()).is_ok());
     }
 }

@@ -1,7 +1,8 @@
 //! What the devices share that carry out a request on the caller's thread.
 
 use crate::error::DeviceError;
-use crate::geometry::{ByteRange, Geometry};
+use crate::geometry::Geometry;
+use crate::range::ByteRange;
 use crate::request::{Durability, Outcome, Request};
 
 /// Blocking calls on ranges that are on the device and not empty.

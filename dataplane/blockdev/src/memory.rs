@@ -5,9 +5,11 @@ use std::ops::Range;
 use std::sync::{PoisonError, RwLock};
 
 use crate::device::BlockDevice;
-use crate::error::{DeviceError, LimitError};
-use crate::geometry::{ByteRange, Geometry};
+use crate::error::DeviceError;
+use crate::geometry::Geometry;
+use crate::limits::LimitError;
 use crate::medium::{Medium, perform};
+use crate::range::ByteRange;
 use crate::request::{Completion, Request};
 
 /// The largest memory device: 1 GiB.

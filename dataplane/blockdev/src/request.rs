@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::buffer::Buffer;
 use crate::error::DeviceError;
-use crate::geometry::{ByteRange, Length, Offset};
+use crate::range::{ByteRange, Length, Offset};
 
 /// When a change must be durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

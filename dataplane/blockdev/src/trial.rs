@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::device::{BlockDevice, execute};
-use crate::error::{DeviceError, LimitError};
+use crate::error::DeviceError;
 use crate::geometry::Geometry;
+use crate::limits::LimitError;
 use crate::memory::MemoryDevice;
 use crate::request::{Completion, Outcome, Request};
 

@@ -46,7 +46,7 @@ fn run(writes: u64, cache: Option<CacheConfig>, encode: bool) -> Result<(), Box<
         while let Admission::At(_) | Admission::Wait =
             journal.admission(started.elapsed(), 16 << 10)
         {
-            settle(&mut journal, started, encode, &mut frame_bytes, &mut answered);
+            answer_all(&mut journal, started, encode, &mut frame_bytes, &mut answered);
             journal.handle(started.elapsed(), Event::Tick);
         }
         let (payload, token) = (Payload::copy_of(&PAGE), Token(number));
@@ -54,7 +54,7 @@ fn run(writes: u64, cache: Option<CacheConfig>, encode: bool) -> Result<(), Box<
         journal.write(started.elapsed(), offset, payload, Durability::OnFlush, token)?;
         if number % 8 == 7 {
             journal.flush(started.elapsed(), token);
-            settle(&mut journal, started, encode, &mut frame_bytes, &mut answered);
+            answer_all(&mut journal, started, encode, &mut frame_bytes, &mut answered);
         }
     }
     let seconds = started.elapsed().as_secs_f64();
@@ -71,7 +71,7 @@ fn run(writes: u64, cache: Option<CacheConfig>, encode: bool) -> Result<(), Box<
     Ok(())
 }
 
-fn settle(
+fn answer_all(
     journal: &mut Journal,
     started: Instant,
     encode: bool,

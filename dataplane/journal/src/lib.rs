@@ -1,18 +1,25 @@
 //! The write journal of a volume: a state machine that does no I/O.
 //!
-//! Writes are held as in a disk's volatile cache. A flush seals them into a batch; batches are
-//! appended in order to a ring of objects in the cluster, and in `cache` mode first to a log on the
-//! host's disk; what is durable in the cluster is applied to the image, newest version only, and
-//! trimmed. Why so: `docs/adr/0008-journal-before-apply.md`. What must hold: INV-1 to INV-6.
+//! The journal holds writes as a disk's volatile cache does. A flush closes them into a batch.
+//! Batches are appended in order to a ring of objects in the cluster, and in `cache` mode first to a
+//! log on the host's disk. What is durable in the cluster is applied to the image, newest version
+//! only, and trimmed. Why so: `docs/adr/0008-journal-before-apply.md`. What must hold: INV-1 to
+//! INV-6.
+//!
+//! # Main types
+//! [`Journal`] is the machine of an open volume: it takes changes, plans reads, wants an [`Action`]
+//! done and is told an [`Event`]. [`Recovery`] is the machine that opens a volume: it wants a
+//! [`Step`] done and is given an [`Answer`]. A [`Frame`] is one or more batches as they lie in a
+//! log; a [`Record`] says where a log begins and who owns it; a [`Ring`] is a log's shape.
 //!
 //! # The layers
-//! Newest first, as reads look through them: the **open** batch; what is **sealed** and not yet
-//! durable in the cluster; what is **settled**, durable and not yet applied; the image. Only
-//! settled data is applied. Data leaves a layer only for the one below, or for newer data.
+//! Newest first, as reads look through them: the **open** batch; what is **closed** and not yet
+//! durable in the cluster; what is **unapplied**, durable and not yet in the image; the image. Only
+//! unapplied data is applied. Data leaves a layer only for the one below, or for newer data.
 //!
-//! # The seam
-//! A shell (in `volumed`) does all I/O and has the only clock. It keeps a [`Journal`] behind one
-//! lock, or on one thread, and
+//! # How to drive it
+//! A shell (`dataplane/journaled`) does all I/O and has the only clock. It keeps a [`Journal`]
+//! behind one lock, or on one thread, and
 //!
 //! 1. opens the volume with a [`Recovery`]: take the [`Step`], do it, give the [`Answer`], until
 //!    [`Step::Open`];
@@ -35,10 +42,22 @@
 //! when what was asked for is durable (for an apply: visible); one process at a time uses a local
 //! log, by a lock.
 //!
+//! # Failure and recovery
+//! Want of space, and a failed apply, are tried again; [`Report::Retrying`] says so. A failed local
+//! log degrades the journal to `journal` mode. Every other failure is final (INV-6): the journal
+//! answers everyone who waits, takes nothing more, and must be opened again. Recovery can stop at
+//! any step and begin again from the start. It refuses a log that lost what was durable (INV-67),
+//! unless [`RecoveryConfig::accept_damage`] says otherwise.
+//!
+//! # What can be cancelled
+//! [`Event::Unquiesce`] ends a quiesce that is under way, and [`Event::DrawDown`] a drawdown. A
+//! change that was taken cannot be cancelled, nor can an action; each of them needs its answer. A
+//! [`Recovery`] may be dropped at any step.
+//!
 //! # The modules
-//! They import one way (`tests/layers.rs`): what a log is made of (`ring`, `record`, `frame`), what
-//! reads and holds it (`scan`, `batch`, `settled`, `freeing`), what is asked of the shell (`step`,
-//! `action`), and the two machines (`recovery`, `journal`).
+//! They import one way, each of them those before it (`scripts/check_crates.py`):
+//! `extent`, what a range of the volume becomes; `format`, what lies in a log, as bytes; `ring`, the
+//! space of a log; `journal`, the machine of an open volume; `recovery`, the machine that opens one.
 //!
 //! # Encrypted volumes
 //! With a [`Sealing`], frames carry what they change encrypted and authenticated; lengths, epochs
@@ -51,50 +70,34 @@
 //! on. It also breaks the journal on purpose in each way named in `sabotage`, and must notice.
 
 #![forbid(unsafe_code)]
-mod action;
-mod batch;
-mod config;
-mod content;
-mod error;
-mod frame;
-mod freeing;
-mod ids;
-mod interval;
+mod extent;
+mod format;
 mod journal;
-mod local;
-mod number;
-mod read;
-mod record;
 mod recovery;
 mod ring;
 mod sabotage;
-mod scan;
-mod seal;
-mod settled;
 #[cfg(test)]
 mod simulator;
-mod span;
-mod step;
-mod throttle;
-mod version;
-mod wire;
 
-pub use action::{Action, Event, Report, State, Statistics, Status};
-pub use config::{CacheConfig, Config};
-pub use content::{Content, Payload, ZEROS_PER_BYTE};
-pub use error::{
-    ConfigError, Damage, Failure, FormatError, RecoveryError, Refusal, SealMismatch, SlotFault,
-};
-pub use frame::Frame;
-pub use ids::{Epoch, Log, Owner, VolumeId};
-pub use interval::{IntervalMap, Part};
-pub use journal::{Accepted, Journal};
-pub use read::{ReadPlan, Source};
-pub use record::{LocalLog, Opened, RECORD_BYTES, Record, decide_local_log};
-pub use recovery::Recovery;
-pub use ring::{Place, Ring, RingError, SMALL_FRAME_BYTES, Segment};
-pub use seal::Sealing;
-pub use settled::Change;
-pub use span::Span;
-pub use step::{Answer, Aside, Progress, RecoveryConfig, Step};
-pub use throttle::Admission;
+pub use extent::content::{Content, Payload, ZEROS_PER_BYTE};
+pub use extent::interval::{IntervalMap, Part};
+pub use extent::span::Span;
+pub use format::error::{FormatError, SealMismatch};
+pub use format::frame::{Frame, SMALL_FRAME_BYTES};
+pub use format::ids::{Epoch, Log, Owner, VolumeId};
+pub use format::record::{RECORD_BYTES, Record};
+pub use format::ring::{Place, Ring, RingError, Segment};
+pub use format::seal::Sealing;
+pub use journal::action::{Action, Event, Report, State, Statistics, Status};
+pub use journal::config::{CacheConfig, Config};
+pub use journal::error::{ConfigError, Failure, Refusal};
+pub use journal::intake::Accepted;
+pub use journal::opened::Opened;
+pub use journal::read::{ReadPlan, Source};
+pub use journal::state::Journal;
+pub use journal::throttle::Admission;
+pub use journal::unapplied::Change;
+pub use recovery::error::{Damage, RecoveryError, SlotFault};
+pub use recovery::local_log::{LocalLog, decide_local_log};
+pub use recovery::state::Recovery;
+pub use recovery::step::{Answer, Aside, Progress, RecoveryConfig, Step};

@@ -4,16 +4,16 @@
 /// Which rule is broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Apply takes the newest bytes, sealed or not.
-    ApplyUnsealed,
-    /// A frame counts as settled when its append begins.
+    /// Apply takes the newest bytes, of a closed batch or not.
+    ApplyUnclosed,
+    /// A frame counts as durable when its append begins.
     ApplyUndurable,
     /// A batch is acknowledged when its own frame is durable, whatever is before it.
     AcknowledgeOutOfOrder,
     /// The same in the local log: a batch is acknowledged though one before it is still being
     /// written there.
     AcknowledgeLocalOutOfOrder,
-    /// A flush covers what is sealed and forgets what is not.
+    /// A flush covers closed batches and forgets the open one.
     FlushForgetsOpen,
     /// Batches after a failed append are acknowledged.
     AcknowledgeAfterFailure,
@@ -30,7 +30,7 @@ pub(crate) enum Fault {
     /// Two applies of the same bytes may be in flight together.
     OverlappingApplies,
     /// Reads do not see batches that are on their way into the journal.
-    ForgetSealed,
+    ForgetClosed,
     /// Flushes in cache mode do not wait for the lag to shrink.
     IgnoreLag,
     /// A local log that failed is taken to have worked.
@@ -55,7 +55,7 @@ pub(crate) enum Fault {
 #[cfg(test)]
 impl Fault {
     pub(crate) const ALL: [Self; 22] = [
-        Self::ApplyUnsealed,
+        Self::ApplyUnclosed,
         Self::ApplyUndurable,
         Self::AcknowledgeOutOfOrder,
         Self::AcknowledgeLocalOutOfOrder,
@@ -67,7 +67,7 @@ impl Fault {
         Self::FreeUnrecorded,
         Self::FreeOnOldApply,
         Self::OverlappingApplies,
-        Self::ForgetSealed,
+        Self::ForgetClosed,
         Self::IgnoreLag,
         Self::IgnoreLocalFailure,
         Self::TakeAnyEpoch,
@@ -96,6 +96,18 @@ impl Sabotage {
     #[cfg(not(test))]
     #[allow(clippy::unused_self, reason = "the test build looks at itself")]
     pub(crate) fn is(self, _fault: Fault) -> bool {
+        false
+    }
+
+    /// Whether any rule is broken. Assertions leave it to the simulator to notice then.
+    #[cfg(test)]
+    pub(crate) fn is_on(self) -> bool {
+        self.fault.is_some()
+    }
+
+    #[cfg(not(test))]
+    #[allow(clippy::unused_self, reason = "the test build looks at itself")]
+    pub(crate) fn is_on(self) -> bool {
         false
     }
 }

@@ -9,36 +9,21 @@ use std::time::{Duration, Instant};
 use grampus_blockdev::{
     BlockDevice, ByteRange, Completion, Durability, Geometry, Outcome, Request,
 };
-use grampus_journal::{
-    Config, Epoch, Event, Failure, Journal, Opened, Progress, Ring, Sealing, Statistics, Status,
-    VolumeId,
-};
+use grampus_journal::{Epoch, Event, Failure, Journal, Opened, Progress, Ring, Statistics, Status};
 
-use crate::engine::{Door, Engine};
+use crate::core::Origin;
+use crate::engine::Engine;
 use crate::error::{OpenError, QuiesceError};
 use crate::intake::{Change, Intake};
-use crate::opening::recover;
-use crate::ports::{LocalLog, Slots};
+use crate::opening::{Options, recover};
+use crate::ports::{LocalLog, Ports, Slots};
 use crate::reading;
-use crate::threads::{self, Ports};
+use crate::threads;
 use crate::waiting::Waiter;
 
 const POLL: Duration = Duration::from_millis(10);
 /// Some hundred operations of the cluster take a second.
 const FREE_PATIENCE: Duration = Duration::from_secs(5);
-
-/// Which volume, and how its journal works.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// Its name, should it have no journal yet; else its journal says so.
-    pub volume: VolumeId,
-    /// The settings. With `cache`, a log on the host is needed.
-    pub config: Config,
-    /// Of an encrypted volume: what its frames are sealed with, drawn anew for each opening.
-    pub sealing: Option<Sealing>,
-    /// Open the volume without what a damaged journal has lost.
-    pub accept_damage: bool,
-}
 
 /// A volume behind its write journal.
 ///
@@ -170,14 +155,14 @@ impl JournaledDevice {
         })
     }
 
-    /// Bring what is held into the image, until all that was sealed before is in it and no more
+    /// Bring what is held into the image, until all batches that were closed before are in it and no more
     /// than `held_bytes` are left, or `patience` is over: changes are let in meanwhile, but only
     /// half as fast. A [`Self::quiesce`] right after it holds them up for a moment only.
     pub fn draw_down(&self, held_bytes: u64, patience: Duration) {
         let start = Instant::now();
         // By bytes alone a thousand discards would be next to nothing.
-        let sealed = self.status().sealed;
-        let is_down = |status: Status| status.held_bytes <= held_bytes && status.applied >= sealed;
+        let closed = self.status().closed;
+        let is_down = |status: Status| status.held_bytes <= held_bytes && status.applied >= closed;
         self.engine.act(Some(&self.ports), |core, now, _| {
             core.drawers += 1;
             core.handle(now, Event::DrawDown(true));
@@ -283,7 +268,7 @@ impl JournaledDevice {
     }
 
     fn change(&self, change: Change, completion: Completion) {
-        self.engine.take_in(Intake::new(change, completion), Door::Front(&self.ports));
+        self.engine.take_in(Intake::new(change, completion), Origin::Front(&self.ports));
     }
 
     fn read_or_change(&self, request: Request, range: ByteRange, completion: Completion) {

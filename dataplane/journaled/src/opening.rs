@@ -8,13 +8,26 @@ use std::thread;
 use grampus_blockdev::{BlockDevice, Completion, CompletionSink, Outcome, Request, Token, execute};
 use grampus_journal::{
     Answer, CacheConfig, Change, Config, Content, Epoch, Failure, Frame, Log, Opened, Payload,
-    Place, Progress, Record, Recovery, RecoveryConfig, RecoveryError, Ring, Span, Step,
+    Place, Progress, Record, Recovery, RecoveryConfig, RecoveryError, Ring, Sealing, Span, Step,
+    VolumeId,
 };
 
-use crate::device::Options;
 use crate::error::{OpenError, failure_of};
 use crate::ports::{LocalLog, Slots};
-use crate::threads::request_of;
+use crate::work::request_of;
+
+/// Which volume, and how its journal works.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Its name, should it have no journal yet; else its journal says so.
+    pub volume: VolumeId,
+    /// The settings. With `cache`, a log on the host is needed.
+    pub config: Config,
+    /// Of an encrypted volume: what its frames are sealed with, drawn anew for each opening.
+    pub sealing: Option<Sealing>,
+    /// Open the volume without what a damaged journal has lost.
+    pub accept_damage: bool,
+}
 
 /// Slots that are asked at once, such as for their epoch to be raised: it is the part of a takeover
 /// that a user waits for.

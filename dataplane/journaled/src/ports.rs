@@ -1,7 +1,9 @@
 //! What the shell needs of the world: the journal's objects in the cluster, a log on the host.
 
 use std::fmt;
+use std::sync::Arc;
 
+use grampus_blockdev::BlockDevice;
 use grampus_journal::{Aside, Failure, Owner, Place, Segment, SlotFault};
 
 /// Called once with what came of an operation, on any thread. It must not wait.
@@ -97,4 +99,18 @@ pub trait LocalLog: Send + Sync + fmt::Debug {
     /// # Errors
     /// [`Failure`].
     fn set_aside(&self, why: Aside) -> Result<(), Failure>;
+}
+
+/// The world. Held by the device and its threads alone.
+pub(crate) struct Ports {
+    pub(crate) image: Arc<dyn BlockDevice>,
+    pub(crate) slots: Arc<dyn Slots>,
+    /// In `cache` mode.
+    pub(crate) local: Option<Arc<dyn LocalLog>>,
+}
+
+impl fmt::Debug for Ports {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Ports").field("slots", &self.slots).finish_non_exhaustive()
+    }
 }

@@ -4,20 +4,17 @@
 //! so that a slow image holds up no append. In `cache` mode some for the log on the host, whose
 //! calls wait for the disk.
 
-use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle, Thread};
 
-use grampus_blockdev::{
-    BlockDevice, Buffer, ByteRange, Completion, Durability, Length, LimitError, Offset, Request,
-    Token,
-};
-use grampus_journal::{Change, Failure, Frame, Place, Record, Span};
+use grampus_blockdev::{Completion, Request, Token};
+use grampus_journal::{Failure, Record};
 
-use crate::engine::{Door, Engine, Next};
-use crate::ports::{LocalLog, Slots};
-use crate::work::{Asked, ImageSink, ImageWork, LogWork, Outbound, Reply};
+use crate::core::{Next, Origin};
+use crate::engine::{Engine, ImageSink, Reply, send_append};
+use crate::ports::Ports;
+use crate::work::{Asked, ClusterWork, ImageWork, LogWork, request_of};
 
 /// More threads than any disk wants writes at once.
 const MAX_LOG_THREADS: usize = 16;
@@ -28,20 +25,6 @@ const LOG_THREAD: &str = "journal-log-";
 /// Whether a thread is one of those that wait for the host's disk.
 pub(crate) fn waits_for_disk(thread: &Thread) -> bool {
     thread.name().is_some_and(|name| name.starts_with(LOG_THREAD))
-}
-
-/// The world. Held by the device and its threads alone.
-pub(crate) struct Ports {
-    pub(crate) image: Arc<dyn BlockDevice>,
-    pub(crate) slots: Arc<dyn Slots>,
-    /// In `cache` mode.
-    pub(crate) local: Option<Arc<dyn LocalLog>>,
-}
-
-impl fmt::Debug for Ports {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Ports").field("slots", &self.slots).finish_non_exhaustive()
-    }
 }
 
 /// Start all threads.
@@ -73,33 +56,23 @@ pub(crate) fn start(
 fn run_journal(engine: &Arc<Engine>, ports: &Ports) {
     loop {
         match engine.next() {
-            Next::Send(Outbound::Append { frame, place }) => {
+            Next::Send(ClusterWork::Append { frame, place }) => {
                 send_append(engine, ports, &frame, place);
             }
-            Next::Send(Outbound::Record { expected, record }) => {
+            Next::Send(ClusterWork::Record { expected, record }) => {
                 send_record(engine, ports, &expected, &record);
             }
-            Next::Send(Outbound::FreeSlot { owner, slot, before }) => {
+            Next::Send(ClusterWork::FreeSlot { owner, slot, before }) => {
                 let reply = Reply::new(engine, Asked::FreeSlot(slot));
                 let done = Box::new(move |result| reply.answer(result));
                 ports.slots.start_free(slot, owner, before, done);
             }
-            Next::Offer(intake) => engine.take_in(intake, Door::Parked),
+            Next::Offer(intake) => engine.take_in(intake, Origin::Parked),
             Next::CarryOut(effects) => engine.carry_out(effects, None),
             Next::Sleep(_) => {} // slept
             Next::Stop => return,
         }
     }
-}
-
-/// Encode a frame and send it on its way.
-pub(crate) fn send_append(engine: &Arc<Engine>, ports: &Ports, frame: &Frame, place: Place) {
-    let (_, last) = frame.sequences();
-    let reply = Reply::new(engine, Asked::Append(last));
-    let mut bytes = Vec::new();
-    frame.encode(&mut bytes);
-    let done = Box::new(move |result| reply.answer(result));
-    ports.slots.start_append(place, frame.owner(), bytes, done);
 }
 
 fn send_record(engine: &Arc<Engine>, ports: &Ports, expected: &Record, record: &Record) {
@@ -127,25 +100,6 @@ fn run_image(engine: &Arc<Engine>, ports: &Ports) {
             Err(_) => engine.event(asked.answered(Err(Failure::Io))),
         }
     }
-}
-
-/// A change of the image as a request.
-pub(crate) fn request_of(span: Span, change: &Change) -> Result<Request, LimitError> {
-    let offset = Offset::new(span.start())?;
-    let durability = Durability::OnFlush;
-    let range = ByteRange { offset, length: Length::new(span.length())? };
-    Ok(match change {
-        Change::Data(payloads) => {
-            let capacity = usize::try_from(span.length()).unwrap_or_default();
-            let mut bytes = Vec::with_capacity(capacity);
-            for payload in payloads {
-                bytes.extend_from_slice(payload.as_slice());
-            }
-            Request::Write { offset, buffer: Buffer::try_from(bytes)?, durability }
-        }
-        Change::Zeros => Request::WriteZeroes { range, durability },
-        Change::Discard => Request::Discard { range },
-    })
 }
 
 fn run_log(engine: &Arc<Engine>, ports: &Ports) {

@@ -1,17 +1,14 @@
-//! What the threads of the shell are given to do, and how they tell the journal what came of it.
+//! What the threads of the shell are given to do.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use grampus_blockdev::{CompletionSink, Outcome, Token};
+use grampus_blockdev::{Buffer, ByteRange, Durability, Length, LimitError, Offset, Request};
 use grampus_journal::{Change, Event, Failure, Frame, Owner, Place, Record, Span};
-
-use crate::engine::Engine;
-use crate::error::failure_of;
 
 /// For the journal thread: into the cluster.
 #[derive(Debug)]
-pub(crate) enum Outbound {
+pub(crate) enum ClusterWork {
     Append { frame: Frame, place: Place },
     Record { expected: Record, record: Record },
     FreeSlot { owner: Owner, slot: u32, before: u64 },
@@ -57,49 +54,23 @@ impl Asked {
     }
 }
 
-/// The duty to tell the journal what came of something. Dropped, it tells a failure: whoever loses
-/// a call must not leave flushes waiting.
-#[derive(Debug)]
-pub(crate) struct Reply {
-    engine: Option<Arc<Engine>>,
-    asked: Asked,
-}
-
-impl Reply {
-    pub(crate) fn new(engine: &Arc<Engine>, asked: Asked) -> Self {
-        Self { engine: Some(Arc::clone(engine)), asked }
-    }
-
-    pub(crate) fn answer(mut self, result: Result<(), Failure>) {
-        self.tell(result);
-    }
-
-    fn tell(&mut self, result: Result<(), Failure>) {
-        if let Some(engine) = self.engine.take() {
-            engine.event(self.asked.answered(result));
+/// A change of the image as a request.
+pub(crate) fn request_of(span: Span, change: &Change) -> Result<Request, LimitError> {
+    let offset = Offset::new(span.start())?;
+    let durability = Durability::OnFlush;
+    let range = ByteRange { offset, length: Length::new(span.length())? };
+    Ok(match change {
+        Change::Data(payloads) => {
+            let capacity = usize::try_from(span.length()).unwrap_or_default();
+            let mut bytes = Vec::with_capacity(capacity);
+            for payload in payloads {
+                bytes.extend_from_slice(payload.as_slice());
+            }
+            Request::Write { offset, buffer: Buffer::try_from(bytes)?, durability }
         }
-    }
-}
-
-impl Drop for Reply {
-    fn drop(&mut self) {
-        self.tell(Err(Failure::Io));
-    }
-}
-
-/// Where the image's answers come back.
-#[derive(Debug)]
-pub(crate) struct ImageSink {
-    pub(crate) engine: Arc<Engine>,
-    pub(crate) asked: Asked,
-}
-
-impl CompletionSink for ImageSink {
-    fn complete(&self, _token: Token, outcome: Outcome) {
-        let result = outcome.result.map_err(|error| failure_of(&error));
-        drop(outcome.buffer); // before the lock: a megabyte is given back to the system
-        self.engine.event(self.asked.answered(result));
-    }
+        Change::Zeros => Request::WriteZeroes { range, durability },
+        Change::Discard => Request::Discard { range },
+    })
 }
 
 /// Work for threads that do nothing else. Bounded by what the journal lets be in flight.

@@ -8,13 +8,25 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use grampus_blockdev::{BlockSize, DeviceError, Geometry, LimitError, Request};
 
 use crate::calls::Image;
-use crate::error::RbdError;
-use crate::operation::FollowUp;
-use crate::settings::{self, EBLOCKLISTED};
+use crate::error::{EBLOCKLISTED, RbdError, io_error};
 
 const WHOLE: u8 = 0;
 const FAILED: u8 = 1;
 const FENCED: u8 = 2;
+
+/// A request that needs another call.
+pub(crate) trait Unfinished: Send {
+    /// Start that call.
+    fn go_on(self: Box<Self>, core: &Core);
+}
+
+/// What the thread behind an image is told.
+pub(crate) enum FollowUp {
+    /// Start the next call of this request, which librbd's callback may not.
+    Continue(Box<dyn Unfinished>),
+    /// End.
+    Stop,
+}
 
 /// The shared part of an open image. It does not close the image: callbacks on librbd's threads
 /// hold it, where closing would wait for itself.
@@ -149,7 +161,7 @@ impl Core {
             self.health.fetch_max(FENCED, Ordering::AcqRel);
             return DeviceError::Fenced;
         }
-        DeviceError::Io { action, source: settings::io_error(code) }
+        DeviceError::Io { action, source: io_error(code) }
     }
 
     /// The failure of a flush, after which nothing is reported durable any more (INV-6).

@@ -6,7 +6,16 @@ use std::path::PathBuf;
 use grampus_blockdev::LimitError;
 use thiserror::Error;
 
-use crate::settings;
+/// What Ceph answers a client that was shut out; the number of ESHUTDOWN.
+pub(crate) const EBLOCKLISTED: i32 = libc::ESHUTDOWN;
+
+/// The error for a negative errno.
+pub(crate) fn io_error(code: i64) -> io::Error {
+    match i32::try_from(code.unsigned_abs()) {
+        Ok(errno) if code < 0 => io::Error::from_raw_os_error(errno),
+        _ => io::Error::other(format!("unexpected answer {code}")),
+    }
+}
 
 /// Ceph's client libraries cannot be used.
 #[derive(Debug, Error)]
@@ -85,10 +94,10 @@ pub enum RbdError {
 impl RbdError {
     /// The error of a call that answered `code`, a negative errno.
     pub(crate) fn of(action: &'static str, subject: impl Into<String>, code: i64) -> Self {
-        if code == -i64::from(settings::EBLOCKLISTED) {
+        if code == -i64::from(EBLOCKLISTED) {
             return Self::Fenced;
         }
-        Self::Call { action, subject: subject.into(), source: settings::io_error(code) }
+        Self::Call { action, subject: subject.into(), source: io_error(code) }
     }
 
     /// The reason of a failed call as an errno.
@@ -96,7 +105,7 @@ impl RbdError {
     pub fn errno(&self) -> Option<i32> {
         match self {
             Self::Call { source, .. } | Self::Thread(source) => source.raw_os_error(),
-            Self::Fenced => Some(settings::EBLOCKLISTED),
+            Self::Fenced => Some(EBLOCKLISTED),
             _ => None,
         }
     }
@@ -119,5 +128,13 @@ mod tests {
             assert_eq!(RbdError::of("write to", "rbd/x", code).is_no_space(), expected, "{code}");
         }
         assert!(!RbdError::Closed.is_no_space());
+    }
+
+    #[test]
+    fn an_answer_that_is_no_negative_errno_is_still_an_error() {
+        assert_eq!(io_error(-2).raw_os_error(), Some(2));
+        for code in [0, 1, i64::MIN, i64::MAX] {
+            assert_eq!(io_error(code).raw_os_error(), None, "{code}");
+        }
     }
 }

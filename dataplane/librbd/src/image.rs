@@ -9,11 +9,11 @@ use grampus_blockdev::{BlockDevice, Completion, DeviceError, Geometry, Outcome, 
 
 use crate::calls::Image;
 use crate::cluster::{Cluster, Pool};
-use crate::core::{Admission, Core, decide_geometry};
+use crate::core::{Admission, Core, FollowUp, decide_geometry};
 use crate::durability::decide_writes_through;
 use crate::error::RbdError;
 use crate::events::{Events, QuiesceHandler};
-use crate::operation::{self, FollowUp, Operation};
+use crate::operation::{self, Operation};
 use crate::settings::c_text;
 
 /// Which image to open, and how.

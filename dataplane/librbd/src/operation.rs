@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use grampus_blockdev::{Buffer, ByteRange, Completion, DeviceError, Durability, Outcome, Request};
 
 use crate::calls::{self, Call};
-use crate::core::{Core, Ticket};
+use crate::core::{Core, FollowUp, Ticket, Unfinished};
 use crate::symbols::CompletionHandle;
 use crate::zeros::{ZEROS, decide_piece};
 
@@ -34,20 +34,12 @@ pub(crate) fn forbid_closing() {
     MUST_NOT_CLOSE.set(true);
 }
 
-/// What the thread behind an image is told.
-pub(crate) enum FollowUp {
-    /// Start the next call of this operation, which librbd's callback may not.
-    Continue(Box<Operation>),
-    /// End.
-    Stop,
-}
-
 /// Start what comes in until told to stop.
 pub(crate) fn follow_up(core: &Core, queue: mpsc::Receiver<FollowUp>) {
     forbid_closing();
     for follow_up in queue {
         match follow_up {
-            FollowUp::Continue(operation) => start(core, operation),
+            FollowUp::Continue(request) => request.go_on(core),
             FollowUp::Stop => return,
         }
     }
@@ -177,6 +169,12 @@ impl Operation {
         let Self { buffer, completion, ticket, .. } = self;
         completion.complete(Outcome { result, buffer });
         drop(ticket);
+    }
+}
+
+impl Unfinished for Operation {
+    fn go_on(self: Box<Self>, core: &Core) {
+        start(core, self);
     }
 }
 

@@ -1,20 +1,8 @@
-//! Numbers and texts that cross into C and back.
+//! Texts that cross into C and back.
 
 use std::ffi::CString;
-use std::io;
 
 use crate::error::RbdError;
-
-/// What Ceph answers a client that was shut out; the number of ESHUTDOWN.
-pub(crate) const EBLOCKLISTED: i32 = libc::ESHUTDOWN;
-
-/// The error for a negative errno.
-pub(crate) fn io_error(code: i64) -> io::Error {
-    match i32::try_from(code.unsigned_abs()) {
-        Ok(errno) if code < 0 => io::Error::from_raw_os_error(errno),
-        _ => io::Error::other(format!("unexpected answer {code}")),
-    }
-}
 
 /// `text` for C.
 ///
@@ -67,14 +55,6 @@ mod tests {
             ("10.1.0.5:0/0", None),
         ] {
             assert_eq!(parse_client_address(listed).as_deref(), expected, "{listed}");
-        }
-    }
-
-    #[test]
-    fn an_answer_that_is_no_negative_errno_is_still_an_error() {
-        assert_eq!(io_error(-2).raw_os_error(), Some(2));
-        for code in [0, 1, i64::MIN, i64::MAX] {
-            assert_eq!(io_error(code).raw_os_error(), None, "{code}");
         }
     }
 

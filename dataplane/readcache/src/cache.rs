@@ -12,13 +12,14 @@ use crate::fills;
 use crate::index::{Index, Place};
 use crate::options::Options;
 use crate::proofs::Prover;
-use crate::reads::{self, Job};
+use crate::reads;
 use crate::runs::MAX_RUN_BYTES;
 use crate::sectors::touched;
 use crate::shared::Shared;
 use crate::sinks::{forward_change, forward_read};
 use crate::store::{FileStore, Store};
 use crate::wide_reads::forward_miss;
+use crate::work::Job;
 
 /// A device whose reads are answered from a local file where that has them.
 ///

@@ -5,20 +5,11 @@ use std::iter::Peekable;
 
 use grampus_blockdev::Buffer;
 
-use crate::index::{Generation, Place, Reservation};
+use crate::index::{Place, Reservation};
 use crate::runs::{MAX_RUN_BYTES, place_in_file, split_run};
-use crate::sectors::Sectors;
 use crate::shared::Shared;
 use crate::store::Store;
-
-/// Sectors as the device below delivered them.
-#[derive(Debug)]
-pub(crate) struct Fill {
-    pub(crate) sectors: Sectors,
-    /// Of their block, before they were asked for.
-    pub(crate) generation: Generation,
-    pub(crate) bytes: Vec<u8>,
-}
+use crate::work::Fill;
 
 /// Write fills until the queue is closed, `scratch` being of [`MAX_RUN_BYTES`]. There is one such
 /// thread: see [`crate::index`].

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use grampus_blockdev::{Buffer, ByteRange, Completion, Length, Offset, Outcome};
+use grampus_blockdev::{Buffer, ByteRange, Length, Outcome};
 
 use crate::index::{Place, Verdict};
 use crate::proofs::Proofs;
@@ -12,16 +12,7 @@ use crate::sectors::overlap;
 use crate::shared::Shared;
 use crate::sinks::forward_read;
 use crate::store::Store;
-
-/// A read that waits for a thread of the cache.
-#[derive(Debug)]
-pub(crate) struct Job {
-    pub(crate) offset: Offset,
-    pub(crate) buffer: Buffer,
-    pub(crate) completion: Completion,
-    /// Where its sectors were when it came in; None: not all were here, it is to go below.
-    pub(crate) places: Option<Vec<Place>>,
-}
+use crate::work::Job;
 
 enum Answered {
     /// The buffer is full.

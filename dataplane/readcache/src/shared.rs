@@ -8,14 +8,13 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use grampus_blockdev::{BlockDevice, ByteRange};
 
 use crate::counters::Counters;
-use crate::fills::Fill;
 use crate::index::{Generation, Index};
 use crate::proofs::Prover;
 use crate::queue::Queue;
-use crate::reads::Job;
+use crate::regions::Regions;
 use crate::sectors::{Sectors, changed, covered};
 use crate::store::Store;
-use crate::wide_reads::Regions;
+use crate::work::{Fill, Job};
 
 /// Reads of the file that may wait; more go below.
 const MAX_WAITING_READS: usize = 256;

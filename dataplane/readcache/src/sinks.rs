@@ -7,10 +7,10 @@ use grampus_blockdev::{
     Token,
 };
 
-use crate::fills::Fill;
 use crate::index::Generation;
 use crate::sectors::{Sectors, covered, overlap};
 use crate::shared::Shared;
+use crate::work::Fill;
 
 /// Whoever asked, until there is an answer.
 #[derive(Debug)]

@@ -5,8 +5,7 @@
 //! own. A read of eight pages costs a cluster hardly more than one of one page. A full cache asks
 //! for what it was asked for: more would push out what is read.
 
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use grampus_blockdev::{
     Buffer, ByteRange, Completion, CompletionSink, DeviceError, Length, Offset, Outcome, Request,
@@ -14,30 +13,10 @@ use grampus_blockdev::{
 };
 
 use crate::index::Generation;
-use crate::reads::Job;
 use crate::sectors::{Sectors, blocks, covered};
 use crate::shared::Shared;
 use crate::sinks::{forward_read, keep, notice_fence};
-
-/// Where such reads begin that are under way: whoever else misses a page there asks for that page
-/// alone, or a database that reads ahead, page by page, would have all of it brought eight times.
-#[derive(Debug, Default)]
-pub(crate) struct Regions(Mutex<HashSet<u64>>);
-
-impl Regions {
-    fn enter(&self, start_bytes: u64) -> bool {
-        self.set().insert(start_bytes)
-    }
-
-    fn leave(&self, start_bytes: u64) {
-        self.set().remove(&start_bytes);
-    }
-
-    // Nothing that panics runs under this lock: poison means nothing.
-    fn set(&self) -> MutexGuard<'_, HashSet<u64>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+use crate::work::Job;
 
 /// A miss that reads all of its region.
 struct Wide {

@@ -1,8 +1,9 @@
 //! `volume-exerciser`: tries a volume's file or block device, and keeps account of it.
 //!
-//! One JSON document on stdout; what is wrong, and how to repeat it, on stderr. Exit codes: 0 as
-//! it should be, 1 a fault of the device was found, 2 wrong use, 3 the device failed, 4 anything
-//! else.
+//! `command_line` has its commands; the library does them. The program prints one JSON document on
+//! stdout; what is wrong, and how to repeat it, on stderr. Exit codes: 0 as it should be, 1 a fault
+//! of the device was found, 2 wrong use, 3 the device failed, 4 anything else. It may be killed at
+//! any moment: a ledger can be verified afterwards.
 
 #![forbid(unsafe_code)]
 

@@ -12,7 +12,7 @@ use tracing::level_filters::LevelFilter;
 use crate::encryption::read_key_file;
 use crate::image_name::{ImageName, parse_image};
 use crate::local_place::{LocalPlace, MAX_LOG_BYTES, MIN_LOG_BYTES};
-use crate::rbd::{
+use crate::rbd_source::{
     DEFAULT_JOURNAL_MEMORY_BYTES, MAX_JOURNAL_MEMORY_BYTES, MIN_JOURNAL_MEMORY_BYTES, RbdSource,
     WritePath,
 };

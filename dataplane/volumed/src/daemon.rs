@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::clock::{Clock, seconds};
 use crate::gate::{FlushError, Gate, Hold, Refusal};
+use crate::image_slot::ImageSlot;
 use crate::in_flight::InFlight;
 use crate::journal_report::{JournalStatus, ReadCacheStatus};
 use crate::meter::Meter;
@@ -19,7 +20,6 @@ use crate::metrics::render_prometheus;
 use crate::process::Hardening;
 use crate::protocol::{Command, Refused};
 use crate::report::{Statistics, Status, Transport};
-use crate::seat::Seat;
 use crate::server::Commands;
 use crate::snapshot::Snapshots;
 use crate::state::{Facts, State, decide_mode, decide_state};
@@ -79,7 +79,7 @@ pub struct Offering<'a> {
 /// A volume that is offered.
 pub struct Offered {
     /// What lies behind.
-    pub seat: Arc<Seat>,
+    pub image_slot: Arc<ImageSlot>,
     /// The way to it.
     pub gate: Arc<Gate>,
     /// A hold on the mount.
@@ -95,7 +95,10 @@ pub struct Offered {
 
 impl std::fmt::Debug for Offered {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Offered").field("seat", &self.seat).finish_non_exhaustive()
+        formatter
+            .debug_struct("Offered")
+            .field("image_slot", &self.image_slot)
+            .finish_non_exhaustive()
     }
 }
 
@@ -171,12 +174,12 @@ impl Daemon {
         match self.offered() {
             Some(offered) => {
                 let in_flight = offered.gate.in_flight();
-                let journal = offered.seat.journal();
+                let journal = offered.image_slot.journal();
                 let mode = decide_mode(
                     offered.gate.mode(),
                     journal.as_ref().map(|view| view.status.state),
                 );
-                let trouble = offered.seat.trouble();
+                let trouble = offered.image_slot.trouble();
                 let silent = journal.and_then(|view| view.silent());
                 let facts = Facts { stopping, silent, trouble: trouble.as_deref() };
                 let (state, reason) = decide_state(mode, &in_flight, facts);
@@ -196,7 +199,8 @@ impl Daemon {
         let (state, state_reason, in_flight) = self.state();
         let offered = self.offered();
         let geometry = offered.map(|offered| offered.gate.geometry());
-        let identity = offered.map_or_else(|| self.expected.clone(), |found| found.seat.identity());
+        let identity =
+            offered.map_or_else(|| self.expected.clone(), |found| found.image_slot.identity());
         let limit = offered.map_or(0, |offered| offered.gate.capacity());
         let journal = self.journal();
         Status {
@@ -237,7 +241,7 @@ impl Daemon {
     }
 
     fn journal(&self) -> Option<JournalView> {
-        self.offered().and_then(|offered| offered.seat.journal())
+        self.offered().and_then(|offered| offered.image_slot.journal())
     }
 
     fn uptime_s(&self) -> f64 {
@@ -286,7 +290,7 @@ impl Commands for Daemon {
                 let ready = self.ready()?;
                 // What no flush has sealed yet is not the journal's to apply.
                 ready.gate.flush(timeout).map_err(|error| flush_refused(&error))?;
-                let held_bytes = ready.seat.draw_down(timeout)?;
+                let held_bytes = ready.image_slot.draw_down(timeout)?;
                 Ok(json!({"held_bytes": held_bytes}))
             }
             Command::Pause => {
@@ -308,17 +312,27 @@ impl Commands for Daemon {
             }
             Command::Check { timeout } => self.ready()?.snapshots.check(timeout),
             Command::Snapshot { name, timeout } => self.ready()?.snapshots.take(name, timeout),
-            Command::CloseImage { timeout, limit } => self.ready()?.seat.let_go(timeout, limit),
-            Command::OpenImage { image, timeout } => self.ready()?.seat.take(image, timeout),
+            Command::CloseImage { timeout, limit } => {
+                self.ready()?.image_slot.close_image(timeout, limit)
+            }
+            Command::OpenImage { image, timeout } => {
+                self.ready()?.image_slot.open_image(image, timeout)
+            }
             Command::Stop { timeout, leaves_journal } => self.stop(timeout, leaves_journal),
         }
     }
 }
 
 impl Offered {
-    /// The volume in `seat`, behind `gate`, mounted as `session`; whose the lock was just before.
+    /// The volume in `image_slot`, behind `gate`, mounted as `session`; whose the lock was just
+    /// before.
     #[must_use]
-    pub fn new(seat: Arc<Seat>, lock_view: LockView, gate: Arc<Gate>, session: Session) -> Self {
+    pub fn new(
+        image_slot: Arc<ImageSlot>,
+        lock_view: LockView,
+        gate: Arc<Gate>,
+        session: Session,
+    ) -> Self {
         Self {
             transport: session.transport().clone(),
             mount: session.handle(),
@@ -326,8 +340,8 @@ impl Offered {
             lock_view: Mutex::new(lock_view),
             expirations: Mutex::default(),
             resizing: AtomicBool::new(false),
-            snapshots: Snapshots::new(Arc::clone(&seat), Arc::clone(&gate)),
-            seat,
+            snapshots: Snapshots::new(Arc::clone(&image_slot), Arc::clone(&gate)),
+            image_slot,
             gate,
         }
     }
@@ -349,7 +363,7 @@ impl Offered {
 
     /// Look whose the lock is; what the cluster shut out, or replaced, must not go on.
     pub fn check_lock(&self) {
-        let Some(view) = self.seat.look_at_lock() else { return };
+        let Some(view) = self.image_slot.look_at_lock() else { return };
         let before = std::mem::replace(&mut *lock(&self.lock_view), view.clone());
         match &view {
             LockView::Nobodys => tracing::warn!("the exclusive lock is nobody's at the moment"),
@@ -363,7 +377,7 @@ impl Offered {
             tracing::warn!(reason = lost, "the volume is no longer ours");
             self.gate.refuse(Refusal::Fenced);
         }
-        if let Some(volume) = self.seat.volume() {
+        if let Some(volume) = self.image_slot.volume() {
             volume.shut_out();
         }
     }
@@ -420,7 +434,8 @@ impl Offered {
         let offered = Arc::clone(this);
         let spawned = std::thread::Builder::new().name("resize".to_owned()).spawn(move || {
             let gone = || VolumeError::new("No image is open. `open-image` opens one.");
-            let size = offered.seat.volume().ok_or_else(gone).and_then(|now| now.refresh_size());
+            let size =
+                offered.image_slot.volume().ok_or_else(gone).and_then(|now| now.refresh_size());
             offered.resizing.store(false, Ordering::SeqCst);
             drop(sender.send(size));
         });

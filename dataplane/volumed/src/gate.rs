@@ -233,18 +233,18 @@ impl Gate {
     /// End a reason to hold; held requests go to the device unless another reason is left.
     pub fn release(&self, hold: Hold) {
         self.core.mode.fetch_and(!hold.bit(), Ordering::SeqCst);
-        self.settle();
+        self.recheck_held();
     }
 
     /// Answer every further request, and each held one, with an error at once.
     pub fn refuse(&self, refusal: Refusal) {
         self.core.mode.fetch_or(refusal.bit(), Ordering::SeqCst);
-        self.settle();
+        self.recheck_held();
     }
 
     /// Deal with held requests as the mode asks for. The gate does so itself, but for a fence
     /// that it learnt of from an answer, where no thread is free to do it: call it now and then.
-    pub fn settle(&self) {
+    pub fn recheck_held(&self) {
         for index in 0..self.core.table.capacity() {
             if self.core.must_wait() {
                 return;

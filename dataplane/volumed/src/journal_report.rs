@@ -90,7 +90,7 @@ impl From<&JournalView> for JournalStatus {
             freed_bytes_per_s: status.freed_bytes_per_s,
             retrying: status.retrying.map(|(failure, _)| failure.to_string()),
             silent_ms: status.silent.map(milliseconds),
-            sealed: status.sealed,
+            sealed: status.closed,
             replicated: status.replicated,
             applied: status.applied,
             trimmed: status.trimmed,

@@ -14,11 +14,13 @@ use grampus_readcache::ReadCache;
 use grampus_sealing::{Key, Secret, Use};
 
 use crate::encryption::{new_salt, new_sealing};
-use crate::local_place::{FoundLog, LocalPlace, decide_config, find_log};
+use crate::found_log::{FoundLog, decide_config, find_log};
+use crate::local_place::LocalPlace;
 use crate::rados_slots::RadosSlots;
-use crate::rbd::{RbdSource, RbdVolume, WritePath, chain, failed};
+use crate::rbd::{RbdVolume, failed};
+use crate::rbd_source::{RbdSource, WritePath};
 use crate::volume::{
-    Identity, JournalView, LocalView, LockView, SnapshotGuard, Taken, Volume, VolumeError,
+    Identity, JournalView, LocalView, LockView, SnapshotGuard, Taken, Volume, VolumeError, chain,
 };
 
 /// Metadata of the image: what the names of its journal's objects begin with.

@@ -1,4 +1,12 @@
-//! The command `volumed`: parse, then let the library do it.
+//! The command `volumed`: parse the command line, then call the library.
+//!
+//! `serve` runs the daemon of one volume until it is asked to stop. `ctl` sends one command to it.
+//! `replay` and `remove-journal` work on an image that no daemon serves; `probe` looks at this
+//! machine. All of them but `serve` print one JSON document on stdout; logs and errors go to stderr.
+//!
+//! Exit codes: 0 done, 1 failed, 2 wrong use, 3 `ctl` found no daemon. SIGTERM stops `serve` as
+//! `ctl stop` does. A killed daemon loses nothing that a flush acknowledged; `replay` can be killed
+//! and repeated.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -10,7 +18,7 @@ use grampus_volumed::command_line::{CommandLine, CtlArguments, LogFormat, ServeA
 use grampus_volumed::journaled_volume::{remove_journal, replay_volume};
 use grampus_volumed::probe::observe_machine;
 use grampus_volumed::process;
-use grampus_volumed::rbd::RbdSource;
+use grampus_volumed::rbd_source::RbdSource;
 use grampus_volumed::serve::{End, ServeError, serve};
 use grampus_volumed::volume::VolumeError;
 use serde_json::{Value, json};

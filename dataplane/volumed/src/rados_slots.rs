@@ -6,8 +6,8 @@ use grampus_journal::{Epoch, Failure, Owner, Place, Record, Segment, SlotFault, 
 use grampus_journaled::{Done, Slots};
 use grampus_librbd::{Change, GuardedWrite, ObjectDone, Objects, RbdError};
 
-use crate::rbd::chain;
 use crate::slot_layout;
+use crate::volume::chain;
 
 /// The attribute of a slot that its appends are conditional on.
 const EPOCH_KEY: &str = "grampus.epoch";

@@ -12,12 +12,12 @@ use crate::clock::{Clock, seconds};
 use crate::daemon::{Daemon, Event, Offered};
 use crate::gate::{Gate, GateOptions, Hold, Refusal};
 use crate::image_name::ImageName;
+use crate::image_slot::{ImageSlot, Opener};
 use crate::journaled_volume::{JournaledVolume, open_direct};
 use crate::meter::Meter;
 use crate::process;
 use crate::protocol::{DEFAULT_STOP_TIMEOUT, Refused};
-use crate::rbd::{RbdSource, WritePath};
-use crate::seat::{Opener, Seat};
+use crate::rbd_source::{RbdSource, WritePath};
 use crate::server::{ControlError, ControlSocket, Limits};
 use crate::signals::StopSignals;
 use crate::volume::{Identity, LocalVolume, SnapshotGuard, Volume, VolumeError};
@@ -267,7 +267,7 @@ fn stop(daemon: &Arc<Daemon>, timeout: Duration, leaves_journal: bool) -> Stoppe
             tracing::warn!(%error, "cannot end the mount");
         }
     }
-    if let Some(volume) = offered.seat.volume().filter(|_| leaves_journal) {
+    if let Some(volume) = offered.image_slot.volume().filter(|_| leaves_journal) {
         volume.leave_journal();
     }
     let (closed, trouble) = close(offered, timeout);
@@ -286,7 +286,7 @@ fn close(offered: &Arc<Offered>, timeout: Duration) -> (bool, Option<String>) {
             Some(Err(error)) => Some(format!("{error}. `volumed serve` mounts it anew.")),
             Some(Ok(_)) | None => None,
         };
-        drop(sender.send((closing.seat.end(), trouble)));
+        drop(sender.send((closing.image_slot.end(), trouble)));
     });
     if let Err(error) = spawned {
         return (false, Some(error.to_string()));
@@ -339,8 +339,8 @@ fn open(daemon: &Arc<Daemon>, settings: &Settings) -> Result<(), VolumeError> {
     };
     let opener = Box::new(settings.source.clone());
     let first = Arc::clone(&volume);
-    let seat = Arc::new(Seat::new(volume, Arc::clone(&gate), opener));
-    let offered = Arc::new(Offered::new(seat, lock_view, gate, session));
+    let image_slot = Arc::new(ImageSlot::new(volume, Arc::clone(&gate), opener));
+    let offered = Arc::new(Offered::new(image_slot, lock_view, gate, session));
     daemon.offer(&offering, Arc::clone(&offered));
     drop(offering);
     // Weak: each volume holds these callbacks, and `offered` holds the volume.
@@ -359,7 +359,7 @@ fn open(daemon: &Arc<Daemon>, settings: &Settings) -> Result<(), VolumeError> {
     if place.set(weak).is_err() {
         tracing::error!("a volume was offered twice");
     }
-    offered.seat.connect_with(Box::new(move |volume| {
+    offered.image_slot.connect_with(Box::new(move |volume| {
         guard_snapshots(volume, &place)?;
         watch_size(volume);
         Ok(())

@@ -140,7 +140,7 @@ impl ControlSocket {
         let path = self.path;
         let refused = |source| ControlError::Io { path: path.clone(), source };
         let inode = path.symlink_metadata().map_err(refused)?.ino();
-        let hall = Arc::new(Hall {
+        let connections = Arc::new(Connections {
             limits,
             commands,
             closing: AtomicBool::new(false),
@@ -149,19 +149,19 @@ impl ControlSocket {
         });
         self.listener.set_nonblocking(true).map_err(refused)?;
         let listener = self.listener.try_clone().map_err(refused)?;
-        let acceptor = Arc::clone(&hall);
+        let acceptor = Arc::clone(&connections);
         let thread = std::thread::Builder::new()
             .name("control".to_owned())
-            .spawn(move || acceptor.attend_door(&self.listener, chores))
+            .spawn(move || acceptor.attend_clients(&self.listener, chores))
             .map_err(refused)?;
-        Ok(ControlServer { hall, listener, path, inode, thread: Some(thread) })
+        Ok(ControlServer { connections, listener, path, inode, thread: Some(thread) })
     }
 }
 
 /// A control socket that is served until this is dropped.
 #[derive(Debug)]
 pub struct ControlServer {
-    hall: Arc<Hall>,
+    connections: Arc<Connections>,
     listener: UnixListener,
     path: PathBuf,
     inode: u64,
@@ -172,7 +172,7 @@ impl Drop for ControlServer {
     /// Accepts no one, lets each client have the answer that it waits for (within the limit for
     /// answers), removes the socket.
     fn drop(&mut self) {
-        self.hall.closing.store(true, Ordering::SeqCst);
+        self.connections.closing.store(true, Ordering::SeqCst);
         // Wakes the thread. (A connection would too, if the path still led here.)
         match rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both) {
             Ok(()) => {
@@ -182,7 +182,7 @@ impl Drop for ControlServer {
             }
             Err(error) => tracing::warn!(%error, "the control thread cannot be ended"),
         }
-        self.hall.empty();
+        self.connections.empty();
         let ours = self.path.symlink_metadata().is_ok_and(|found| found.ino() == self.inode);
         if ours {
             if let Err(error) = std::fs::remove_file(&self.path) {
@@ -193,7 +193,7 @@ impl Drop for ControlServer {
 }
 
 /// Where the clients are.
-struct Hall {
+struct Connections {
     limits: Limits,
     commands: Arc<dyn Commands>,
     closing: AtomicBool,
@@ -201,23 +201,27 @@ struct Hall {
     one_left: Condvar,
 }
 
-impl std::fmt::Debug for Hall {
+impl std::fmt::Debug for Connections {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Hall").field("limits", &self.limits).finish_non_exhaustive()
+        formatter.debug_struct("Connections").field("limits", &self.limits).finish_non_exhaustive()
     }
 }
 
-impl Hall {
+impl Connections {
     fn clients(&self) -> MutexGuard<'_, HashMap<u64, UnixStream>> {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Let clients in until the server ends, and do the chores in between.
-    fn attend_door(self: &Arc<Self>, listener: &UnixListener, mut chores: Option<Box<dyn Chores>>) {
+    fn attend_clients(
+        self: &Arc<Self>,
+        listener: &UnixListener,
+        mut chores: Option<Box<dyn Chores>>,
+    ) {
         let mut number = 0;
         let mut due = Instant::now();
         while !self.closing.load(Ordering::SeqCst) {
-            let woken = wait_at_door(listener, chores.as_deref(), due);
+            let woken = wait_for_client(listener, chores.as_deref(), due);
             if let Some(chores) = chores.as_deref_mut().filter(|_| woken || Instant::now() >= due) {
                 chores.run();
                 due = Instant::now() + chores.interval();
@@ -254,18 +258,18 @@ impl Hall {
             }
             clients.insert(number, known);
         }
-        let hall = Arc::clone(self);
+        let connections = Arc::clone(self);
         let spawned =
             std::thread::Builder::new().name("control-client".to_owned()).spawn(move || {
-                if let Err(error) = hall.attend(&mut stream) {
+                if let Err(error) = connections.attend(&mut stream) {
                     tracing::debug!(%error, "a control client was lost");
                 }
-                hall.bid_farewell(number);
+                connections.forget(number);
             });
-        spawned.map(drop).inspect_err(|_| self.bid_farewell(number))
+        spawned.map(drop).inspect_err(|_| self.forget(number))
     }
 
-    fn bid_farewell(&self, number: u64) {
+    fn forget(&self, number: u64) {
         self.clients().remove(&number);
         self.one_left.notify_all();
     }
@@ -344,17 +348,17 @@ impl Hall {
 }
 
 /// Wait for a client, or until the chores want to be done; whether these were asked for at once.
-fn wait_at_door(listener: &UnixListener, chores: Option<&dyn Chores>, due: Instant) -> bool {
+fn wait_for_client(listener: &UnixListener, chores: Option<&dyn Chores>, due: Instant) -> bool {
     let client = PollFd::new(listener, PollFlags::IN);
     let Some(chores) = chores else {
         // A wait that fails is no worse than one that is short: the caller looks for itself.
         poll(&mut [client], None).ok();
         return false;
     };
-    let mut doors = [client, PollFd::from_borrowed_fd(chores.wake(), PollFlags::IN)];
+    let mut sources = [client, PollFd::from_borrowed_fd(chores.wake(), PollFlags::IN)];
     let left = Timespec::try_from(due.saturating_duration_since(Instant::now()));
-    poll(&mut doors, Some(&left.unwrap_or_default())).ok();
-    let [_, wake] = doors;
+    poll(&mut sources, Some(&left.unwrap_or_default())).ok();
+    let [_, wake] = sources;
     wake.revents().contains(PollFlags::IN)
 }
 

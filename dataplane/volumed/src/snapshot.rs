@@ -13,19 +13,19 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::gate::{Gate, Hold};
+use crate::image_slot::ImageSlot;
 use crate::protocol::Refused;
-use crate::seat::Seat;
 use crate::volume::{LockView, SnapshotGuard, Taken, Volume, VolumeError};
 
 /// How long the cluster may take to say whose the lock is, before a snapshot.
 const CHECK_PATIENCE: Duration = Duration::from_secs(10);
 /// How long what is in flight may take, while requests wait.
-const SETTLE_PATIENCE: Duration = Duration::from_secs(30);
+const FLUSH_PATIENCE: Duration = Duration::from_secs(30);
 const CLAIM_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Takes snapshots of what is in a seat.
+/// Takes snapshots of what is in an image slot.
 pub struct Snapshots {
-    seat: Arc<Seat>,
+    image_slot: Arc<ImageSlot>,
     gate: Arc<Gate>,
     /// One question and one snapshot at a time: a cluster that hangs takes one thread for each.
     is_asking: AtomicBool,
@@ -33,11 +33,11 @@ pub struct Snapshots {
 }
 
 impl Snapshots {
-    /// Of the volume in `seat`, which `gate` leads to.
+    /// Of the volume in `image_slot`, which `gate` leads to.
     #[must_use]
-    pub fn new(seat: Arc<Seat>, gate: Arc<Gate>) -> Arc<Self> {
+    pub fn new(image_slot: Arc<ImageSlot>, gate: Arc<Gate>) -> Arc<Self> {
         let (is_asking, is_taking) = (AtomicBool::new(false), AtomicBool::new(false));
-        Arc::new(Self { seat, gate, is_asking, is_taking })
+        Arc::new(Self { image_slot, gate, is_asking, is_taking })
     }
 
     /// Ask the cluster whose the lock is: whether it still hears this client, and lets it write.
@@ -53,7 +53,7 @@ impl Snapshots {
         let (sender, answer) = mpsc::channel();
         let asker = Arc::clone(self);
         let spawned = spawn("check", move || {
-            let view = asker.seat.look_at_lock();
+            let view = asker.image_slot.look_at_lock();
             asker.is_asking.store(false, Ordering::SeqCst);
             drop(sender.send(view));
         });
@@ -83,7 +83,7 @@ impl Snapshots {
         let (sender, answer) = mpsc::sync_channel(0);
         let (this, guard) = (Arc::clone(self), Arc::clone(&held));
         let spawned = spawn("snapshot", move || {
-            let volume = this.seat.volume();
+            let volume = this.image_slot.volume();
             let done = volume.as_ref().ok_or_else(no_image).and_then(|volume| {
                 let guarded: Arc<dyn SnapshotGuard> = Arc::<Held>::clone(&guard);
                 finish(&**volume, &name, &guard, volume.take_snapshot(&name, guarded))
@@ -120,7 +120,10 @@ impl Snapshots {
 
 impl fmt::Debug for Snapshots {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Snapshots").field("seat", &self.seat).finish_non_exhaustive()
+        formatter
+            .debug_struct("Snapshots")
+            .field("image_slot", &self.image_slot)
+            .finish_non_exhaustive()
     }
 }
 
@@ -228,13 +231,13 @@ impl SnapshotGuard for Held {
         if self.given_up.load(Ordering::SeqCst) {
             return Err(VolumeError::new("Nobody waits for the snapshot any more."));
         }
-        let deadline = Instant::now() + SETTLE_PATIENCE;
+        let deadline = Instant::now() + FLUSH_PATIENCE;
         self.gate.hold(Hold::OwnSnapshot);
-        let settled = self
+        let durable = self
             .gate
-            .wait_until_idle(SETTLE_PATIENCE)
+            .wait_until_idle(FLUSH_PATIENCE)
             .and_then(|()| self.gate.flush(deadline.saturating_duration_since(Instant::now())));
-        settled.map_err(|error| {
+        durable.map_err(|error| {
             self.gate.release(Hold::OwnSnapshot);
             VolumeError::new(format!("What was written is not durable: {error}."))
         })

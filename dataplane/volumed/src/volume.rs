@@ -1,5 +1,6 @@
 //! What a daemon serves, whatever lies behind it: the port between the daemon and a device.
 
+use std::error::Error;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -19,6 +20,18 @@ impl VolumeError {
     pub fn new(sentences: impl Into<String>) -> Self {
         Self(sentences.into())
     }
+}
+
+/// An error with all its causes, without an end of sentence.
+pub(crate) fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
 }
 
 /// What does not change while a volume is open.
@@ -230,7 +243,7 @@ impl LocalVolume {
     /// # Errors
     /// [`VolumeError`] when it cannot be opened or makes no device.
     pub fn file(path: &Path) -> Result<Self, VolumeError> {
-        let refused = |error: &dyn std::error::Error| {
+        let refused = |error: &dyn Error| {
             let cause = error.source().map_or(String::new(), |source| format!(": {source}"));
             VolumeError::new(format!(
                 "The file makes no volume: {error}{cause}. `truncate --size=N` makes one of N \

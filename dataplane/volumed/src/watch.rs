@@ -84,9 +84,9 @@ impl Watch {
 
     /// Log what changes, end what is over.
     fn look(&mut self, offered: &Arc<Offered>, now: Instant) {
-        offered.gate.settle();
+        offered.gate.recheck_held();
         offered.expire_holds(now);
-        offered.seat.reopen_if_due(now);
+        offered.image_slot.reopen_if_due(now);
         let (state, reason, in_flight) = self.daemon.state();
         match self.stalls.observe(in_flight.oldest_ns) {
             Some(StallEvent::Began) => {

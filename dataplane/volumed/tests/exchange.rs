@@ -19,8 +19,8 @@ use grampus_blockdev::{
 use grampus_volumed::clock::Clock;
 use grampus_volumed::gate::{Gate, GateOptions, Hold, Refusal};
 use grampus_volumed::image_name::{ImageName, parse_image};
+use grampus_volumed::image_slot::{ImageSlot, Opener};
 use grampus_volumed::meter::Meter;
-use grampus_volumed::seat::{Opener, Seat};
 use grampus_volumed::volume::{Identity, LockView, SnapshotGuard, Volume, VolumeError};
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -188,7 +188,7 @@ impl Opener for Key {
 struct Bench {
     world: Arc<World>,
     gate: Arc<Gate>,
-    seat: Arc<Seat>,
+    image_slot: Arc<ImageSlot>,
 }
 
 fn bench() -> Bench {
@@ -199,23 +199,23 @@ fn bench() -> Bench {
         GateOptions { slots: 512, cpus: 2, meter: Arc::new(Meter::new(2)), clock: Clock::start() };
     let gate = Arc::new(Gate::new(&volume.device(), options));
     let opener = Box::new(Key(Arc::clone(&world)));
-    let seat = Arc::new(Seat::new(volume, Arc::clone(&gate), opener));
-    Bench { world, gate, seat }
+    let image_slot = Arc::new(ImageSlot::new(volume, Arc::clone(&gate), opener));
+    Bench { world, gate, image_slot }
 }
 
 impl Bench {
-    fn let_go(&self) {
-        let said = self.seat.let_go(PATIENCE, PATIENCE).unwrap();
+    fn close_image(&self) {
+        let said = self.image_slot.close_image(PATIENCE, PATIENCE).unwrap();
         assert_eq!((&said["open"], &said["client_address"]), (&false.into(), &().into()));
     }
 
     fn take(&self, image: &str) -> Result<serde_json::Value, &'static str> {
-        let taken = self.seat.take(parse_image(image).ok(), PATIENCE);
+        let taken = self.image_slot.open_image(parse_image(image).ok(), PATIENCE);
         taken.map_err(|refused| refused.code)
     }
 
     fn is_detached(&self) -> bool {
-        self.gate.mode().holds_for(Hold::Exchange) && self.seat.volume().is_none()
+        self.gate.mode().holds_for(Hold::Exchange) && self.image_slot.volume().is_none()
     }
 
     /// Submit a write to block `block`; its answer comes to the receiver.
@@ -277,7 +277,7 @@ fn requests_under_way_across_exchanges_lose_nothing_and_are_answered_once() {
         for turn in 0..100 {
             let (from, to) =
                 if turn % 2 == 0 { ("a/disk", "b/n/disk") } else { ("b/n/disk", "a/disk") };
-            bench.let_go();
+            bench.close_image();
             assert!(bench.is_detached());
             bench.world.migrate(from, to);
             let said = bench.take(to).unwrap();
@@ -292,13 +292,13 @@ fn requests_under_way_across_exchanges_lose_nothing_and_are_answered_once() {
     for (block, value) in (0..).zip(written) {
         assert_eq!(value_of(&*device, block), value, "block {block}");
     }
-    assert_eq!(bench.seat.identity().client_address.as_deref(), Some("10.0.0.1:0/100"));
+    assert_eq!(bench.image_slot.identity().client_address.as_deref(), Some("10.0.0.1:0/100"));
 }
 
 #[test]
 fn a_request_waits_while_no_image_is_open() {
     let bench = bench();
-    bench.let_go();
+    bench.close_image();
     let answer = bench.write(3, 7);
     assert!(answer.try_recv().is_err());
     assert_eq!(bench.gate.in_flight().held, 1);
@@ -313,11 +313,11 @@ fn a_request_waits_while_no_image_is_open() {
 fn an_image_that_cannot_be_opened_leaves_requests_waiting_and_can_be_asked_for_again() {
     let bench = bench();
     bench.world.add("b/small", BLOCKS / 2);
-    bench.let_go();
+    bench.close_image();
     let answer = bench.write(1, 9);
     assert_eq!(bench.take("b/disk"), Err("open-failed"));
     assert!(bench.is_detached());
-    assert_eq!(bench.seat.trouble().as_deref(), Some("There is no b/disk."));
+    assert_eq!(bench.image_slot.trouble().as_deref(), Some("There is no b/disk."));
     assert_eq!(bench.take("b/small"), Err("size-mismatch"));
     assert!(bench.is_detached());
     assert_eq!(*bench.world.closed.lock().unwrap(), ["a/disk", "b/small"]);
@@ -325,7 +325,7 @@ fn an_image_that_cannot_be_opened_leaves_requests_waiting_and_can_be_asked_for_a
     bench.world.migrate("a/disk", "b/disk");
     bench.take("b/disk").unwrap();
     answer.recv_timeout(PATIENCE).unwrap().unwrap();
-    assert_eq!(bench.seat.trouble(), None);
+    assert_eq!(bench.image_slot.trouble(), None);
 }
 
 #[test]
@@ -333,8 +333,8 @@ fn closing_and_opening_twice_change_nothing() {
     let bench = bench();
     assert_eq!(bench.take("a/disk").unwrap()["open"], true);
     assert_eq!(bench.take("b/disk"), Err("not-detached"));
-    bench.let_go();
-    bench.let_go();
+    bench.close_image();
+    bench.close_image();
     bench.take("a/disk").unwrap();
     bench.take("a/disk").unwrap();
     assert_eq!(*bench.world.opened.lock().unwrap(), ["a/disk", "a/disk"]);
@@ -344,20 +344,20 @@ fn closing_and_opening_twice_change_nothing() {
 #[test]
 fn only_an_open_image_is_drawn_down() {
     let bench = bench();
-    assert_eq!(bench.seat.draw_down(PATIENCE), Ok(0), "it has no journal");
-    bench.let_go();
-    assert_eq!(bench.seat.draw_down(PATIENCE).unwrap_err().code, "busy");
+    assert_eq!(bench.image_slot.draw_down(PATIENCE), Ok(0), "it has no journal");
+    bench.close_image();
+    assert_eq!(bench.image_slot.draw_down(PATIENCE).unwrap_err().code, "busy");
     bench.take("a/disk").unwrap();
-    assert_eq!(bench.seat.draw_down(PATIENCE), Ok(0));
+    assert_eq!(bench.image_slot.draw_down(PATIENCE), Ok(0));
 }
 
 #[test]
 fn a_flush_that_fails_leaves_the_image_open_and_requests_go_on() {
     let bench = bench();
     bench.world.lost_flush.store(true, Ordering::SeqCst);
-    let refused = bench.seat.let_go(PATIENCE, PATIENCE).unwrap_err();
+    let refused = bench.image_slot.close_image(PATIENCE, PATIENCE).unwrap_err();
     assert_eq!(refused.code, "flush-failed");
-    assert!(bench.seat.volume().is_some());
+    assert!(bench.image_slot.volume().is_some());
     bench.write(1, 1).recv_timeout(PATIENCE).unwrap().unwrap();
 }
 
@@ -373,34 +373,34 @@ fn a_fenced_or_quiesced_volume_is_not_closed() {
         if let Some(refusal) = refusal {
             bench.gate.refuse(refusal);
         }
-        assert_eq!(bench.seat.let_go(PATIENCE, PATIENCE).unwrap_err().code, "busy");
-        assert!(bench.seat.volume().is_some());
+        assert_eq!(bench.image_slot.close_image(PATIENCE, PATIENCE).unwrap_err().code, "busy");
+        assert!(bench.image_slot.volume().is_some());
     }
 }
 
 #[test]
 fn whose_the_lock_of_a_closed_image_is_says_nothing_of_the_next() {
     let bench = bench();
-    assert_eq!(bench.seat.look_at_lock(), Some(LockView::Ours));
+    assert_eq!(bench.image_slot.look_at_lock(), Some(LockView::Ours));
     let barrier = Barrier::shut();
     *bench.world.looking.lock().unwrap() = Some(Arc::clone(&barrier));
     std::thread::scope(|scope| {
-        let look = scope.spawn(|| bench.seat.look_at_lock());
+        let look = scope.spawn(|| bench.image_slot.look_at_lock());
         barrier.wait_for_one();
         *bench.world.looking.lock().unwrap() = None;
-        bench.let_go();
-        assert_eq!(bench.seat.look_at_lock(), None);
+        bench.close_image();
+        assert_eq!(bench.image_slot.look_at_lock(), None);
         bench.take("a/disk").unwrap();
         barrier.lift();
         assert_eq!(look.join().unwrap(), None);
     });
-    assert_eq!(bench.seat.look_at_lock(), Some(LockView::Ours));
+    assert_eq!(bench.image_slot.look_at_lock(), Some(LockView::Ours));
 }
 
 #[test]
 fn a_fence_between_closing_and_opening_keeps_the_image_closed() {
     let bench = bench();
-    bench.let_go();
+    bench.close_image();
     // Its key is gone, and another owner has the image: nothing can be opened any more.
     bench.world.images.lock().unwrap().clear();
     let answer = bench.write(1, 1);
@@ -408,38 +408,38 @@ fn a_fence_between_closing_and_opening_keeps_the_image_closed() {
     bench.gate.refuse(Refusal::Fenced);
     let failed = answer.recv_timeout(PATIENCE).unwrap();
     assert!(matches!(failed, Err(DeviceError::Fenced)), "{failed:?}");
-    assert!(bench.seat.end().unwrap());
+    assert!(bench.image_slot.end().unwrap());
 }
 
 #[test]
 fn a_stop_while_an_image_is_being_opened_closes_it_again() {
     let bench = bench();
-    bench.let_go();
+    bench.close_image();
     let barrier = Barrier::shut();
     *bench.world.opening.lock().unwrap() = Some(Arc::clone(&barrier));
     std::thread::scope(|scope| {
         let taking = scope.spawn(|| bench.take("a/disk"));
         barrier.wait_for_one();
         assert_eq!(bench.take("a/disk"), Err("busy"));
-        assert!(!bench.seat.end().unwrap(), "it is being opened");
+        assert!(!bench.image_slot.end().unwrap(), "it is being opened");
         barrier.lift();
         assert_eq!(taking.join().unwrap(), Err("stopping"));
     });
     assert_eq!(*bench.world.closed.lock().unwrap(), ["a/disk", "a/disk"]);
     assert!(bench.is_detached());
-    assert!(bench.seat.end().unwrap());
+    assert!(bench.image_slot.end().unwrap());
 }
 
 #[test]
 fn an_opening_that_takes_too_long_goes_on_by_itself() {
     let bench = bench();
-    bench.let_go();
+    bench.close_image();
     let barrier = Barrier::shut();
     *bench.world.opening.lock().unwrap() = Some(Arc::clone(&barrier));
-    let refused = bench.seat.take(None, Duration::ZERO).unwrap_err();
+    let refused = bench.image_slot.open_image(None, Duration::ZERO).unwrap_err();
     assert_eq!(refused.code, "timeout");
     barrier.lift();
-    wait_until(|| bench.seat.volume().is_some());
+    wait_until(|| bench.image_slot.volume().is_some());
     bench.write(1, 1).recv_timeout(PATIENCE).unwrap().unwrap();
 }
 
@@ -447,22 +447,22 @@ fn an_opening_that_takes_too_long_goes_on_by_itself() {
 fn an_image_that_nobody_asks_for_in_time_is_opened_again() {
     let bench = bench();
     let now = Instant::now();
-    bench.seat.let_go(PATIENCE, PATIENCE).unwrap();
-    bench.seat.reopen_if_due(now);
+    bench.image_slot.close_image(PATIENCE, PATIENCE).unwrap();
+    bench.image_slot.reopen_if_due(now);
     assert!(bench.is_detached(), "it was not due");
     // Moved by somebody who did not live to say so: it is tried again, and again.
     bench.world.migrate("a/disk", "b/disk");
-    bench.seat.reopen_if_due(now + 2 * PATIENCE);
-    wait_until(|| bench.seat.trouble().as_deref() == Some("There is no a/disk."));
+    bench.image_slot.reopen_if_due(now + 2 * PATIENCE);
+    wait_until(|| bench.image_slot.trouble().as_deref() == Some("There is no a/disk."));
     bench.world.migrate("b/disk", "a/disk");
-    bench.seat.reopen_if_due(now + 2 * PATIENCE + Duration::from_secs(1));
+    bench.image_slot.reopen_if_due(now + 2 * PATIENCE + Duration::from_secs(1));
     assert!(bench.is_detached(), "it was tried a moment ago");
     wait_until(|| {
-        bench.seat.reopen_if_due(now + 3 * PATIENCE);
-        bench.seat.volume().is_some()
+        bench.image_slot.reopen_if_due(now + 3 * PATIENCE);
+        bench.image_slot.volume().is_some()
     });
     bench.write(1, 1).recv_timeout(PATIENCE).unwrap().unwrap();
-    bench.seat.reopen_if_due(now + 10 * PATIENCE);
+    bench.image_slot.reopen_if_due(now + 10 * PATIENCE);
     assert_eq!(bench.world.opened.lock().unwrap().len(), 2);
 }
 
@@ -471,12 +471,12 @@ fn each_volume_is_connected_and_no_closed_one_is_kept() {
     let bench = bench();
     let seen: Arc<Mutex<Vec<Weak<dyn Volume>>>> = Arc::default();
     let list = Arc::clone(&seen);
-    bench.seat.connect_with(Box::new(move |volume| {
+    bench.image_slot.connect_with(Box::new(move |volume| {
         list.lock().unwrap().push(Arc::downgrade(volume));
         Ok(())
     }));
     for _ in 0..2 {
-        bench.let_go();
+        bench.close_image();
         bench.take("a/disk").unwrap();
     }
     let seen = seen.lock().unwrap();
@@ -488,9 +488,9 @@ fn each_volume_is_connected_and_no_closed_one_is_kept() {
 #[test]
 fn a_volume_that_cannot_be_connected_is_closed_again() {
     let bench = bench();
-    bench.seat.connect_with(Box::new(|_| Err(VolumeError::new("It tells of no snapshot."))));
-    bench.let_go();
+    bench.image_slot.connect_with(Box::new(|_| Err(VolumeError::new("It tells of no snapshot."))));
+    bench.close_image();
     let refused = bench.take("a/disk").unwrap_err();
     assert_eq!(refused, "open-failed");
-    assert!(bench.seat.volume().is_none());
+    assert!(bench.image_slot.volume().is_none());
 }

@@ -264,7 +264,7 @@ fn a_fence_seen_in_one_answer_fails_everything_after_it() {
     assert!(matches!(bench.answer(), Some((3, Err(DeviceError::Fenced), Some(100)))));
     // The held one waits for a thread that may answer it.
     assert!(bench.answer().is_none());
-    bench.gate.settle();
+    bench.gate.recheck_held();
     assert!(matches!(bench.answer(), Some((2, Err(DeviceError::Fenced), Some(1024)))));
     assert!(matches!(bench.gate.flush(PATIENCE), Err(FlushError::Device(DeviceError::Fenced))));
     assert_eq!((bench.device.count(), bench.gate.in_flight().active), (0, 0));

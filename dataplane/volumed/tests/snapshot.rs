@@ -10,8 +10,8 @@ use grampus_blockdev::{BlockDevice, BlockSize, Geometry, MemoryDevice};
 use grampus_volumed::clock::Clock;
 use grampus_volumed::gate::{Gate, GateOptions, Hold, Refusal};
 use grampus_volumed::image_name::ImageName;
+use grampus_volumed::image_slot::{ImageSlot, Opener};
 use grampus_volumed::meter::Meter;
-use grampus_volumed::seat::{Opener, Seat};
 use grampus_volumed::snapshot::Snapshots;
 use grampus_volumed::volume::{Identity, LockView, SnapshotGuard, Taken, Volume, VolumeError};
 
@@ -138,8 +138,8 @@ fn bench() -> Bench {
     let options =
         GateOptions { slots: 8, cpus: 1, meter: Arc::new(Meter::new(1)), clock: Clock::start() };
     let gate = Arc::new(Gate::new(&volume.device(), options));
-    let seat = Arc::new(Seat::new(volume, Arc::clone(&gate), Box::new(Nobody)));
-    let snapshots = Snapshots::new(seat, Arc::clone(&gate));
+    let image_slot = Arc::new(ImageSlot::new(volume, Arc::clone(&gate), Box::new(Nobody)));
+    let snapshots = Snapshots::new(image_slot, Arc::clone(&gate));
     Bench { image, gate, snapshots }
 }
 

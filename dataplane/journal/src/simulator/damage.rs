@@ -4,10 +4,10 @@
 
 use super::recovering::Promise;
 use super::world::{VOLUME, World};
-use crate::error::{Damage, RecoveryError};
-use crate::frame::Frame;
-use crate::scan::MOST_IN_FLIGHT;
-use crate::seal::{Opener, Sealing};
+use crate::format::frame::Frame;
+use crate::format::seal::{Opener, Sealing};
+use crate::recovery::error::{Damage, RecoveryError};
+use crate::recovery::scan::MOST_IN_FLIGHT;
 use crate::{Log, Recovery, RecoveryConfig, Step};
 use crate::{Opened, Place, Record};
 

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::random::Random;
-use crate::content::Content;
-use crate::frame::Frame;
-use crate::ids::Epoch;
-use crate::record::Record;
-use crate::ring::{Place, Ring};
+use crate::extent::content::Content;
+use crate::format::frame::Frame;
+use crate::format::ids::Epoch;
+use crate::format::record::Record;
+use crate::format::ring::{Place, Ring};
 use crate::{Failure, RECORD_BYTES};
 
 fn index(number: u64) -> usize {

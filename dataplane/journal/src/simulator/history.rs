@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::span::Span;
+use crate::extent::span::Span;
 
 /// Compared at once.
 const GRAIN: usize = 512;

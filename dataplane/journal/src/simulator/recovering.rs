@@ -1,19 +1,13 @@
 //! Crashes, takeovers and what follows them.
 
-use super::world::{CAPACITY, VOLUME, World};
-use crate::content::Content;
+use super::world::{CAPACITY, Rival, VOLUME, World};
+use crate::extent::content::Content;
 use crate::sabotage::Fault;
 use crate::{Answer, Log, Recovery, RecoveryConfig, Step};
 use crate::{Epoch, Opened, Record, SlotFault, Span};
 
 /// As much of a slot as a head shows: less than most frames.
 const HEAD_BYTES: usize = 512;
-
-/// A recovery that another one overtook.
-pub(super) struct Rival {
-    recovery: Recovery,
-    host: usize,
-}
 
 /// What the owner before the crash had promised.
 #[derive(Debug, Clone, Copy)]

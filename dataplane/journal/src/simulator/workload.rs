@@ -4,9 +4,9 @@ use grampus_blockdev::{Durability, Offset, Token};
 
 use super::history::Op;
 use super::world::{Owner, Waiting, Work, World};
-use crate::content::{Payload, ZEROS_PER_BYTE};
-use crate::span::Span;
-use crate::throttle::Admission;
+use crate::extent::content::{Payload, ZEROS_PER_BYTE};
+use crate::extent::span::Span;
+use crate::journal::throttle::Admission;
 use crate::{Event, ReadPlan, Refusal, Source};
 
 impl World {

@@ -9,16 +9,17 @@ use grampus_sealing::Secret;
 use super::devices::{Cluster, Disk, Image};
 use super::history::{Ack, History, Op};
 use super::random::Random;
-use super::recovering::Rival;
-use crate::frame::Frame;
-use crate::ids::{Epoch, VolumeId};
-use crate::record::Record;
-use crate::ring::{Place, Ring};
+use crate::extent::span::Span;
+use crate::format::frame::Frame;
+use crate::format::ids::{Epoch, VolumeId};
+use crate::format::record::Record;
+use crate::format::ring::{Place, Ring};
+use crate::format::seal::Sealing;
+use crate::journal::unapplied::Change;
 use crate::sabotage::{Fault, Sabotage};
-use crate::seal::Sealing;
-use crate::settled::Change;
-use crate::span::Span;
-use crate::{Action, CacheConfig, Config, Event, Failure, Journal, Opened, Report, State};
+use crate::{
+    Action, CacheConfig, Config, Event, Failure, Journal, Opened, Recovery, Report, State,
+};
 
 pub(super) const VOLUME: VolumeId = VolumeId(*b"simulated volume");
 pub(super) const CAPACITY: usize = 64 << 10;
@@ -108,6 +109,12 @@ pub(super) struct Owner {
     pub(super) strayed: bool,
 }
 
+/// A recovery that another one overtook.
+pub(super) struct Rival {
+    pub(super) recovery: Recovery,
+    pub(super) host: usize,
+}
+
 /// Something under way.
 #[derive(Debug)]
 pub(super) enum Work {
@@ -190,7 +197,7 @@ impl World {
             max_applies: 1 + random.below(4),
             max_apply_bytes: random.between(4, 17) << 10,
             max_small_frames: 4,
-            seal_after: ms(random.between(1, 30)),
+            close_after: ms(random.between(1, 30)),
             apply_after: ms(random.between(0, 30)),
             idle_after: ms(random.between(0, 60)),
             trim_after: ms(random.between(1, 20)),
@@ -498,7 +505,7 @@ impl World {
         let fenced = self.owners[index].epoch < self.image.fenced_below();
         if !fenced && self.random.chance(50) {
             let size = self.random.between(24, 129) * 512;
-            let sequence = self.owners[index].journal.status().sealed;
+            let sequence = self.owners[index].journal.status().closed;
             if size < self.size_bytes {
                 let cut = Span::between(size, self.size_bytes);
                 let bytes = vec![0; usize::try_from(cut.length()).unwrap()];

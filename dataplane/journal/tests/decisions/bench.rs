@@ -113,14 +113,14 @@ impl Bench {
     }
 
     /// Answer everything that is wanted until nothing is.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn answer_all(&mut self) {
         while !self.wanted.is_empty() {
-            self.settle_one();
+            self.answer_first();
         }
     }
 
     /// Answer what was wanted first.
-    pub(crate) fn settle_one(&mut self) {
+    pub(crate) fn answer_first(&mut self) {
         let event = match self.wanted.remove(0) {
             Action::Append { frame, .. } => {
                 Event::Appended { last: frame.sequences().1, result: Ok(()) }

@@ -140,14 +140,14 @@ fn a_read_sees_the_newest_of_all_layers() {
     };
     bench.write(1, b"aaaaaaaaa");
     bench.flush(1);
-    bench.appended(1, Ok(())); // settled
+    bench.appended(1, Ok(())); // durable, not applied
     bench.write(3, b"bbb");
-    bench.flush(2); // sealed, not durable
+    bench.flush(2); // closed, not durable
     let span = Span::new(5, 2).unwrap();
     bench.journal.zero(bench.now, span, true, Durability::OnFlush, Token(0)).unwrap();
     assert_eq!(look(&bench), ".aabb00aaa..");
     bench.handle(Event::Quiesce(Token(3)));
-    bench.settle();
+    bench.answer_all();
     assert_eq!(look(&bench), "............");
 }
 
@@ -180,7 +180,7 @@ fn quiescing_brings_everything_into_the_image_and_holds_writes_back() {
     while let Some(action) = bench.wanted.pop() {
         kinds.push(format!("{action:?}").split([' ', '(']).next().unwrap().to_owned());
         bench.wanted.push(action);
-        bench.settle_one();
+        bench.answer_first();
     }
     assert_eq!(kinds, ["Append", "Apply", "FlushImage", "Record", "FreeSlot"]);
     assert_eq!(bench.answers, [(7, Ok(()))]);
@@ -240,7 +240,7 @@ fn memory_is_bounded_intake_slows_down_and_silence_is_waited_out() {
     assert_eq!((status.state, status.retrying), (State::Running, None));
     assert!(status.silent >= Some(ms(3_599_000)), "{status:?}");
     bench.now = hour;
-    bench.settle();
+    bench.answer_all();
     let later = bench.now + ms(60_000);
     assert_eq!(bench.journal.admission(later, 4096), Admission::Now);
     assert_eq!(bench.journal.status().silent, None);
@@ -258,7 +258,7 @@ fn a_discard_counts_by_its_length_until_it_is_in_the_image() {
     let held = bench.journal.status().held_bytes - (16 << 10);
     assert!((15 << 10..17 << 10).contains(&held), "what is overwritten counts no more: {held}");
     bench.handle(Event::Quiesce(Token(3)));
-    bench.settle();
+    bench.answer_all();
     assert_eq!(bench.journal.status().held_bytes, 0);
 }
 

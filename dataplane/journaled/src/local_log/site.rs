@@ -12,11 +12,11 @@ use rustix::io::Errno;
 
 use super::bounce::{read_all, write_all};
 use super::disk::{self, Disk, DiskFile, Purpose, uninterrupted};
+use super::error::{LocalLogError, is_no_space};
 use super::layout::{
     BLOCK_BYTES, First, SLOTS_AT, aside_path, beside, classify_first, file_bytes, is_aside_name,
     unused_block,
 };
-use super::{LocalLogError, is_no_space};
 
 const ZEROS_BYTES: usize = 1 << 20;
 

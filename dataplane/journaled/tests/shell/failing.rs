@@ -299,7 +299,7 @@ fn a_cache_without_its_disk_goes_on_as_a_journal() {
     await_status(&device, "its disk given up", |status| status.degraded.is_some());
     let status = device.status();
     assert_eq!((status.local, status.degraded), (false, Some(Failure::NoSpace)));
-    assert_eq!((status.replicated, status.state), (status.sealed, State::Running));
+    assert_eq!((status.replicated, status.state), (status.closed, State::Running));
     device.close(PATIENCE).unwrap();
     assert_eq!(world.lock().image[..1024], [[1; 512], [2; 512]].concat());
     world.end();

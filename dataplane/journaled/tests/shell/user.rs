@@ -24,7 +24,7 @@ pub const CONFIG: Config = Config {
     max_applies: 8,
     max_apply_bytes: 64 << 10,
     max_small_frames: 64,
-    seal_after: Duration::from_millis(20),
+    close_after: Duration::from_millis(20),
     apply_after: Duration::from_millis(5),
     idle_after: Duration::from_millis(5),
     trim_after: Duration::from_millis(10),
@@ -35,7 +35,7 @@ pub const CONFIG: Config = Config {
 
 /// Nothing is done before it has to be.
 pub const LAZY: Config = Config {
-    seal_after: Duration::from_secs(600),
+    close_after: Duration::from_secs(600),
     apply_after: Duration::from_secs(600),
     idle_after: Duration::from_secs(600),
     trim_after: Duration::from_secs(600),

@@ -1,6 +1,5 @@
 //! The part of librados that reads and changes objects.
 
-use std::collections::{BTreeMap, HashMap};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -10,19 +9,12 @@ use libc::{size_t, time_t};
 
 use crate::asynchronous::{Callback, Carried, Completion, wait_while_held};
 use crate::rados::PoolHandle;
-use crate::state::{State, enter, post, state, text_of};
+use crate::state::{Object, State, enter, post, state, text_of};
 
 /// `LIBRADOS_OPERATION_FULL_TRY`.
 const FULL_TRY: c_int = 64;
 /// An attribute's longest value, as OSDs have it by default.
 const MAX_ATTRIBUTE_BYTES: usize = 65536;
-
-#[derive(Default, Clone)]
-pub(crate) struct Object {
-    pub(crate) bytes: Vec<u8>,
-    attributes: HashMap<String, Vec<u8>>,
-    pub(crate) pairs: BTreeMap<String, Vec<u8>>,
-}
 
 /// Memory of the caller, which the real library may copy when it is told of it, or not. This one
 /// does not, to show a caller that frees or changes it too soon.

@@ -8,8 +8,6 @@ use std::ops::Range;
 use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 
-use crate::objects::Object;
-
 const PAGE_BYTES: u64 = 4096;
 
 /// What a callback of a watch is called with.
@@ -22,6 +20,14 @@ pub(crate) struct Watch {
 
 // SAFETY: the binding says that its callbacks take their argument on any thread.
 unsafe impl Send for Watch {}
+
+/// What lies in a pool under one name.
+#[derive(Default, Clone)]
+pub(crate) struct Object {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) attributes: HashMap<String, Vec<u8>>,
+    pub(crate) pairs: BTreeMap<String, Vec<u8>>,
+}
 
 /// All state of one copy: one pool `rbd`, one image `disk`.
 pub(crate) struct State {

@@ -36,8 +36,8 @@ from grampus.volumes.model import Attachment, VolumeRecord
 VOLUME = "bench-paths"
 VOLUME_RECORD = "bench-volume"
 CREDENTIALS = "paths"
-# What volumed gives librbd too (dataplane/volumed/src/rbd.rs says why): the ceiling must not be
-# lower for want of a setting.
+# volumed gives librbd the same (dataplane/volumed/src/rbd_source.rs says why): the ceiling must
+# not be lower for want of a setting.
 LIBRBD_SETTINGS = (
     "rbd_cache=false",
     "rbd_disable_zero_copy_writes=false",
