@@ -1,4 +1,4 @@
-"""Stand-ins at the ports: a host whose mysql and sysbench are played, a clock, a progress."""
+"""Stand-ins at the ports: a host whose mysql and sysbench are played."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import PurePosixPath
 
 from pydantic import SecretStr
@@ -22,6 +22,7 @@ from grampus.hosts.port import (
     Usage,
 )
 from grampus.state.runs import Setting
+from tests.fakes.clock import FakeClock
 
 PASSWORD = "Secret0Word"
 MIB = 1024 * 1024
@@ -85,39 +86,6 @@ def run_output(
     middle = [interval_line(second, tps) for second in range(1, seconds + 1)]
     tail = RUN_TAIL.format(tps=tps, errors=errors, reconnects=reconnects)
     return [*RUN_HEAD.splitlines(), *middle, *tail.splitlines()]
-
-
-class FakeClock:
-    """Time that passes only when somebody sleeps."""
-
-    def __init__(self) -> None:
-        self.at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-        self.passed_s = 0.0
-
-    def now(self) -> datetime:
-        return self.at + timedelta(seconds=self.passed_s)
-
-    def monotonic_s(self) -> float:
-        return self.passed_s
-
-    def sleep(self, seconds: float) -> None:
-        self.passed_s += seconds
-
-
-@dataclass
-class RecordedProgress:
-    phases: list[str] = field(default_factory=list)
-    details: list[tuple[str, float | None]] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-    def phase(self, name: str) -> None:
-        self.phases.append(name)
-
-    def detail(self, text: str, *, fraction: float | None = None) -> None:
-        self.details.append((text, fraction))
-
-    def note(self, text: str) -> None:
-        self.notes.append(text)
 
 
 @dataclass

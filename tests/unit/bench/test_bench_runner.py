@@ -17,11 +17,12 @@ from grampus.hosts.port import Usage
 from grampus.state.home import Home
 from grampus.state.locks import hold_lock
 from grampus.state.runs import Run, RunArchive
+from tests.fakes.clock import FakeClock
+from tests.fakes.progress import RecordedProgress
 
 from .fakes import (
     MIB,
     PASSWORD,
-    FakeClock,
     FakeCommand,
     FakeDatabases,
     FakeDevices,
@@ -29,7 +30,6 @@ from .fakes import (
     FakeFleet,
     FakeHost,
     FakeServer,
-    RecordedProgress,
     run_output,
 )
 from .test_suite import SUITES
@@ -80,7 +80,7 @@ def test_a_run_measures_every_workload_on_both_arms(tmp_path: Path) -> None:
     setup = Setup(tmp_path)
     run = setup.run()
     assert setup.archive.load("latest") == run
-    assert run.run_id.startswith("20260102-0304")
+    assert run.run_id.startswith("20260101-0000")
     assert [workload.name for workload in run.workloads] == [
         "point-select",
         "update-index",

@@ -19,8 +19,10 @@ from grampus.bench.suite import load_suite
 from grampus.bench.sysbench_output import SysbenchError
 from grampus.core.errors import RefusedError
 from grampus.state.runs import ArmName
+from tests.fakes.clock import FakeClock
+from tests.fakes.progress import RecordedProgress
 
-from .fakes import FakeClock, FakeCommand, FakeHost, FakeServer, RecordedProgress, make_endpoint
+from .fakes import FakeCommand, FakeHost, FakeServer, make_endpoint
 from .test_suite import SUITES
 
 ROWS = 127_000
@@ -113,7 +115,7 @@ def test_data_is_loaded_once_and_reused(tmp_path: Path) -> None:
     assert len(setup.host.spawned) == 2
     assert all(command.terminated.is_set() for command in setup.host.spawned)
     assert observe_dataset(setup.clients["ceph"]).marker == Marker(
-        4, ROWS, "2026-01-02T03:04:05+00:00"
+        4, ROWS, "2026-01-01T00:00:00+00:00"
     )
     assert (tmp_path / "prepare.ceph.txt").read_text().startswith("Creating table")
     assert setup.ensure() == ()

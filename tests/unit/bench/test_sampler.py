@@ -11,8 +11,9 @@ from grampus.bench.sampler import MAX_REASONS, Sampler
 from grampus.bench.settle import wait_until_calm
 from grampus.hosts.port import HostUnreachableError, Usage
 from grampus.state.runs import RunArchive
+from tests.fakes.clock import FakeClock
 
-from .fakes import FakeClock, FakeFleet, FakeHost
+from .fakes import FakeFleet, FakeHost
 
 STAT = "/sys/class/block/{}/stat"
 DEVICES = [
@@ -42,7 +43,7 @@ class Setup:
         self.tick(0)
 
     def tick(self, second: int) -> None:
-        self.clock.passed_s = float(second)
+        self.clock.slept_s = float(second)
         self.first.usage = {"osd-0": usage(second * 250_000)}
         self.second.usage = {"mysqld-demo": usage(second * 500_000)}
         self.first.files[STAT.format("loop3")] = f"0 0 0 0 {second * 40} 0 {second * 80}"
@@ -148,7 +149,7 @@ def test_waiting_for_calm_is_bounded(
     class Busy(FakeHost):
         def observe_usage(self) -> dict[str, Usage]:
             nonlocal written
-            polls = round(clock.passed_s / 0.3)
+            polls = round(clock.slept_s / 0.3)
             written = sum(writes_a_poll[:polls])
             return {"mysqld-demo": usage(0, written), "osd-0": usage(polls * 10**6, 0)}
 
@@ -171,7 +172,7 @@ def test_what_takes_more_when_it_does_nothing_can_be_calm(
 
     class Idle(FakeHost):
         def observe_usage(self) -> dict[str, Usage]:
-            return {"vm-demo": usage(round(0.1 * clock.passed_s * 1_000_000), 0)}
+            return {"vm-demo": usage(round(0.1 * clock.slept_s * 1_000_000), 0)}
 
     settled = wait_until_calm(
         FakeFleet(Idle("h1")),  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""A `CommandRunner` that answers by a table of command lines, and a clock."""
+"""A `CommandRunner` that answers by a table of command lines."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from typing import Any
 
 from grampus.ceph.reporting import REPORT
 from grampus.core.errors import GrampusError
-from tests.unit.clock import FakeClock as FakeClock
-from tests.unit.mon_commands import as_ceph_command
+from tests.fakes.mon_commands import as_ceph_command
 
 PREFIX = "ceph --connect-timeout 20 "
 

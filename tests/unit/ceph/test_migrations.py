@@ -7,8 +7,9 @@ import pytest
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.migrations import RbdMigrations
 from grampus.core.errors import GrampusError
+from tests.fakes.clock import FakeClock
 
-from .fakes import FakeClock, FakeRunner, Output
+from .fakes import FakeRunner, Output
 
 PREPARE = (
     "rbd --rbd-default-clone-format 2 migration prepare databases/shop.1/db-shop "

@@ -12,8 +12,9 @@ import pytest
 from grampus.ceph.reporting import Watch, run_reporting
 from grampus.core.errors import GrampusError
 from grampus.core.streams import ByteReader
+from tests.fakes.clock import FakeClock
 
-from .fakes import FakeClock, FakeRunner
+from .fakes import FakeRunner
 
 SCARCE = GrampusError("There is no room.", code="scarce")
 

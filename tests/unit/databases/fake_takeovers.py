@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from grampus.core.errors import GrampusError
 from grampus.volumes.model import FencedAttachment, VolumeRecord, VolumeSpec
-from tests.unit.interruption import Fuse
+from tests.fakes.interruption import Fuse
 
 if TYPE_CHECKING:
     from .fake_volumes import FakeVolumes

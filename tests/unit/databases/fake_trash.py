@@ -11,8 +11,9 @@ from grampus.volumes.model import VolumeRecord
 from grampus.volumes.trash import TrashedVolume
 
 if TYPE_CHECKING:
+    from tests.fakes.interruption import Fuse
+
     from .fake_volumes import FakeImage, FakeVolumes
-    from .fakes import Fuse
 
 
 class FakeTrash:

@@ -26,13 +26,14 @@ from grampus.volumes.model import (
     WritePath,
 )
 from grampus.volumes.write_paths import WriteBounds, decide_written
-from tests.unit.clock import FakeClock
-from tests.unit.image_ids import new_image_id
+from tests.fakes.clock import FakeClock
+from tests.fakes.image_ids import new_image_id
+from tests.fakes.interruption import Fuse
 
 from .fake_migrations import FakeKeyRotation, FakeMigrations
 from .fake_takeovers import FakeTakeovers
 from .fake_trash import FakeTrash
-from .fakes import FakeFile, FakeFleet, Fuse
+from .fakes import FakeFile, FakeFleet
 
 
 def in_namespace(spec: VolumeSpec) -> VolumeSpec:

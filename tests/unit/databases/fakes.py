@@ -35,8 +35,7 @@ from grampus.hosts.port import (
     RunningCommand,
     Usage,
 )
-from tests.unit.clock import FakeClock as FakeClock
-from tests.unit.interruption import Fuse as Fuse
+from tests.fakes.interruption import Fuse
 
 from .client_words import DEFAULTS_ON_STDIN, is_admin_client, with_statement
 from .fake_accounts import accounts_of, answer, are_up_to_date
@@ -44,7 +43,6 @@ from .fake_cluster import OLD_IMAGE as OLD_IMAGE
 from .fake_cluster import FakeCluster as FakeCluster
 from .fake_cluster import FakeImages as FakeImages
 from .fake_haproxy import FakeHaproxy
-from .fake_progress import RecordingProgress as RecordingProgress
 from .fake_roles import answer_on_roles, refusal, roles_of
 from .fake_support import Tables
 

@@ -25,9 +25,9 @@ from grampus.databases.names.naming import DatabaseNames
 from grampus.databases.planning import CreatePlanner
 from grampus.databases.request import CreateRequest
 from grampus.databases.snapshots.snapshots import DatabaseSnapshots
+from tests.fakes.interruption import stopped_runs
 from tests.unit.databases.backup.existing import place, write_rows
 from tests.unit.databases.backup.made import made_backup
-from tests.unit.interruption import stopped_runs
 from tests.unit.operation_runner import planned
 
 from .fakes import FakeImages

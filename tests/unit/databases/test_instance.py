@@ -16,8 +16,10 @@ from grampus.databases.instance import (
 )
 from grampus.databases.layout import init_daemon, server_daemon
 from grampus.databases.readiness import ensure_serving
+from tests.fakes.clock import FakeClock
+from tests.fakes.interruption import Fuse
 
-from .fakes import FakeClock, FakeDaemon, FakeFile, FakeHost, Fuse
+from .fakes import FakeDaemon, FakeFile, FakeHost
 from .test_layout import plan
 
 

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from grampus.core.errors import GrampusError
-from tests.unit.clock import FakeClock
+from tests.fakes.clock import FakeClock
 
 from .fake_volumes import FakeVolumes
 from .world import World

@@ -16,19 +16,14 @@ from grampus.state.history import OperationHistory
 from grampus.state.home import Home
 from grampus.state.store import Store
 from grampus.state.warnings import WarningHistory
+from tests.fakes.clock import FakeClock
+from tests.fakes.interruption import Fuse
+from tests.fakes.progress import RecordedProgress
+from tests.fakes.stepped_journal import SteppedJournal
 from tests.unit.operation_runner import make_runner
-from tests.unit.stepped_journal import SteppedJournal
 
 from .fake_volumes import FakeVolumes
-from .fakes import (
-    FakeClock,
-    FakeCluster,
-    FakeFleet,
-    FakeHost,
-    FakeImages,
-    Fuse,
-    RecordingProgress,
-)
+from .fakes import FakeCluster, FakeFleet, FakeHost, FakeImages
 
 LAB = "t"
 ADDRESSES = ("10.9.0.10", "10.9.0.11", "10.9.0.12")
@@ -45,7 +40,7 @@ class World:
         self.fleet = FakeFleet(list(self.hosts.values()), ADDRESSES)
         self.volumes = FakeVolumes(self.fleet, self.fuse, self.clock)
         self.cluster = FakeCluster()
-        self.progress = RecordingProgress()
+        self.progress = RecordedProgress()
         self.store = Store(self.home.store_file)
         self.journal = SteppedJournal(self.store, self.clock, self.fuse)
         self.runner = make_runner(LAB, self.store, self.journal, self.clock, self.progress)

@@ -8,7 +8,6 @@ from typing import Any
 
 from grampus.core.errors import NotFoundError
 from grampus.hosts.port import CommandFailedError, CommandResult, HostUnreachableError
-from tests.unit.clock import FakeClock as FakeClock
 
 Answer = Callable[[Sequence[str]], CommandResult | str]
 

@@ -11,8 +11,7 @@ import pytest
 from grampus.core.errors import GrampusError
 from grampus.hosts.containers import Containers
 from grampus.hosts.port import Bind, DaemonSpec
-
-from .fakes import FakeClock
+from tests.fakes.clock import FakeClock
 
 # As runc does, it runs the hooks of a container before the container, and fails if they do. A
 # hook says of a machine without idmapped mounts what is in the file `answer`.

@@ -14,8 +14,7 @@ from grampus.core.errors import GrampusError, NotFoundError
 from grampus.hosts.containers import Containers, observe_block_device, observe_machine_limits
 from grampus.hosts.lab_host import LabFleet, LabHost, LabHostPlace
 from grampus.hosts.port import CommandFailedError, CommandResult, HostUnreachableError
-
-from .fakes import FakeClock
+from tests.fakes.clock import FakeClock
 
 NO_SUCH_LINK = "grampus-no-link"
 NO_CGROUP = "/grampus-no-such-group/x"

@@ -8,8 +8,7 @@ import pytest
 
 from grampus.hosts.lab_host import LabHost, LabHostPlace
 from grampus.hosts.port import DaemonStatus
-
-from .fakes import FakeClock
+from tests.fakes.clock import FakeClock
 
 # State is a file `status` below ROOT/ID, as runc's own is a file below its root.
 RUNC = """#!/bin/sh

@@ -28,9 +28,8 @@ from grampus.hosts.port import (
     DaemonState,
     DaemonStatus,
 )
-from tests.unit.clock import FakeClock as FakeClock
-from tests.unit.interruption import Fuse
-from tests.unit.mon_commands import as_ceph_command
+from tests.fakes.interruption import Fuse
+from tests.fakes.mon_commands import as_ceph_command
 
 Path = PurePosixPath
 

@@ -19,9 +19,9 @@ from grampus.hosts.loop_scripts import LIST_LOOPS
 from grampus.hosts.port import CommandResult, DaemonSpec, DaemonStatus
 from grampus.lab.bit_rot import FLIP_BIT, LIST_WRITES, BitRot
 from grampus.lab.osds import osd_reference
-from tests.unit.mon_commands import as_ceph_command
+from tests.fakes.clock import FakeClock
+from tests.fakes.mon_commands import as_ceph_command
 
-from .fakes import FakeClock
 from .test_model import make_spec
 
 SPEC = make_spec(osds_per_host=1)

@@ -16,9 +16,10 @@ from grampus.lab.bootstrap import (
 from grampus.lab.making import MADE_MARKER, in_parallel
 from grampus.lab.model import LabSpec
 from grampus.lab.osds import osd_reference
-from tests.unit.interruption import Fuse, Killed, is_stopped
+from tests.fakes.clock import FakeClock
+from tests.fakes.interruption import Fuse, Killed, is_stopped
 
-from .fakes import FakeCeph, FakeClock, FakeLabFleet, FakeLabHost
+from .fakes import FakeCeph, FakeLabFleet, FakeLabHost
 
 SPEC = LabSpec(
     name="t",

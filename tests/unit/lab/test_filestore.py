@@ -10,7 +10,7 @@ import pytest
 from grampus.core.errors import RefusedError
 from grampus.hosts.port import DaemonSpec
 from grampus.lab.osd_set import OsdSet, find_osd_sets
-from tests.unit.interruption import stopped_runs
+from tests.fakes.interruption import stopped_runs
 
 from .fakes import FakeLabHost, Path
 from .test_osd_plans import make_set

@@ -21,10 +21,11 @@ from grampus.lab.images.cache import HostImages
 from grampus.state.home import Home
 from grampus.state.operations import OperationJournal
 from grampus.state.store import Store
-from tests.unit.interruption import Fuse, Killed, burn_points
+from tests.fakes.clock import FakeClock
+from tests.fakes.interruption import Fuse, Killed, burn_points
 from tests.unit.operation_runner import make_runner
 
-from .fakes import FakeCeph, FakeClock, FakeLabFleet, FakeLabHost
+from .fakes import FakeCeph, FakeLabFleet, FakeLabHost
 from .test_bootstrap import SPEC
 
 SECRET = "secret-of-the-gateway"

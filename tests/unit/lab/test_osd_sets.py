@@ -25,10 +25,11 @@ from grampus.lab.osd_set_service import (
 from grampus.state.home import Home
 from grampus.state.operations import OperationJournal
 from grampus.state.store import Store
-from tests.unit.interruption import Fuse, Killed, stopped_runs
+from tests.fakes.clock import FakeClock
+from tests.fakes.interruption import Fuse, Killed, stopped_runs
 from tests.unit.operation_runner import make_runner
 
-from .fakes import FakeCeph, FakeClock, FakeLabFleet, FakeLabHost
+from .fakes import FakeCeph, FakeLabFleet, FakeLabHost
 from .test_bootstrap import SPEC
 from .test_osd_plans import make_set
 

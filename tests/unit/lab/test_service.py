@@ -30,9 +30,11 @@ from grampus.lab.service import (
 from grampus.state.home import Home
 from grampus.state.operations import OperationJournal
 from grampus.state.store import Store
+from tests.fakes.clock import FakeClock
+from tests.fakes.interruption import Fuse
 from tests.unit.operation_runner import make_runner, planned
 
-from .fakes import FakeCeph, FakeClock, FakeLabFleet, FakeLabHost, Fuse
+from .fakes import FakeCeph, FakeLabFleet, FakeLabHost
 from .test_model import make_spec
 from .test_osd_plans import make_set
 

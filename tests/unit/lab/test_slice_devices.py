@@ -19,7 +19,7 @@ from grampus.lab.slice_devices import (
     find_slice_device,
     lifted,
 )
-from tests.unit.interruption import Fuse
+from tests.fakes.interruption import Fuse
 
 from .fakes import FakeCeph, FakeLabHost
 

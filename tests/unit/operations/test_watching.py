@@ -17,7 +17,7 @@ from grampus.operations.watching import OperationState, OperationWatch, classify
 from grampus.state.history import JournaledOperation
 from grampus.state.operations import OperationJournal, OperationStatus, Step
 from grampus.state.store import Store
-from tests.unit.clock import FakeClock
+from tests.fakes.clock import FakeClock
 from tests.unit.waiting_process import waiting_process
 
 LAB = "t"

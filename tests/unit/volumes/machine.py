@@ -25,11 +25,12 @@ from grampus.hosts.port import (
     Usage,
 )
 from grampus.volumes.drivers.volumed_states import ASK_STATES
+from tests.fakes.interruption import Fuse
 
 from .block_devices import Daemon as Daemon
 from .block_devices import Loop as Loop
 from .block_devices import Mapping as Mapping
-from .cluster import FSID, FakeCluster, Fuse, Image
+from .cluster import FSID, FakeCluster, Image
 from .encryption_commands import data_bytes, filesystem_bytes, opening_problem, write_key
 from .exchange_answers import answer_exchange, heard_loops, open_journal
 from .local_disk import Log, drain_log, list_asides, open_log, require_removable, write_log

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from grampus.ceph.migrations import END_SOURCE, REMOVE_JOURNAL
-from tests.unit.image_ids import new_image_id
+from tests.fakes.image_ids import new_image_id
 
 from .namespace_commands import place_of_name, split_name
 
 if TYPE_CHECKING:
-    from .cluster import FakeClock, FakeCluster, Image
+    from tests.fakes.clock import FakeClock
+
+    from .cluster import FakeCluster, Image
 
 ENOENT, EBUSY, EINVAL, ENOSPC, EROFS = 2, 16, 22, 28, 30
 

@@ -20,7 +20,7 @@ from grampus.volumes.volume_keys import (
     seal_volume_key,
     unseal_volume_key,
 )
-from tests.unit.interruption import Killed, stopped_runs
+from tests.fakes.interruption import Killed, stopped_runs
 
 from .cluster import POOL, Image
 from .encryption_commands import data_bytes

@@ -7,7 +7,7 @@ import pytest
 from grampus.ceph.cluster import BLOCKLIST_EXPIRE_S
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.hosts.port import HostUnreachableError
-from tests.unit.interruption import Killed
+from tests.fakes.interruption import Killed
 from tests.unit.operation_runner import planned
 
 from .world import IMAGE, LAB, MOUNT, World

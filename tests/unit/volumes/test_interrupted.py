@@ -9,7 +9,7 @@ import pytest
 
 from grampus.core.errors import GrampusError
 from grampus.core.failpoints import VARIABLE, FailpointError
-from tests.unit.interruption import Killed, burn_points, is_stopped, stopped_runs
+from tests.fakes.interruption import Killed, burn_points, is_stopped, stopped_runs
 
 from .machine import FakeHost
 from .world import IMAGE, World, prepared

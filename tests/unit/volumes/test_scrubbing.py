@@ -31,9 +31,9 @@ from grampus.volumes.decide_scrub import (
 )
 from grampus.volumes.model import VolumeRecord, VolumeSpec
 from grampus.volumes.scrubbing import VolumeScrubs
+from tests.fakes.clock import FakeClock
+from tests.fakes.mon_commands import as_ceph_command
 from tests.unit.ceph.fakes import Output
-from tests.unit.clock import FakeClock
-from tests.unit.mon_commands import as_ceph_command
 from tests.unit.operation_runner import make_runner, planned
 
 PLACEMENT = PoolPlacement(pool_id=1, placement_groups=8)

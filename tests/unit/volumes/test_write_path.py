@@ -9,7 +9,7 @@ from grampus.core.units import GIB
 from grampus.hosts.port import HostUnreachableError
 from grampus.volumes.journals import Replayed, ReplayOrder
 from grampus.volumes.model import DriverName, VolumeRecord, WritePath
-from tests.unit.interruption import Killed
+from tests.fakes.interruption import Killed
 from tests.unit.operation_runner import planned
 
 from .cluster import POOL

@@ -13,11 +13,12 @@ from grampus.state.home import Home
 from grampus.state.store import Store
 from grampus.volumes.model import Attachment, EncryptionName, WritePath
 from grampus.volumes.service import VolumeService
-from tests.unit.interruption import Fuse
+from tests.fakes.clock import FakeClock
+from tests.fakes.interruption import Fuse
+from tests.fakes.stepped_journal import SteppedJournal
 from tests.unit.operation_runner import make_runner
-from tests.unit.stepped_journal import SteppedJournal
 
-from .cluster import POOL, FakeClock, FakeCluster, Image
+from .cluster import POOL, FakeCluster, Image
 from .fleet import FakeFleet
 from .local_disk import Log, read_log, write_log
 from .machine import FakeHost

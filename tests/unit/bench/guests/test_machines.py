@@ -7,8 +7,8 @@ import pytest
 from grampus.bench.guests.plan import EMULATED_NOTE
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.units import MIB
+from tests.fakes.interruption import stopped_runs
 from tests.unit.bench.guests.world import IMAGE, KEYRING, NAME, GuestWorld, make_spec
-from tests.unit.interruption import stopped_runs
 
 DAEMON = f"vm-{NAME}"
 DIRECTORY = f"/data/databases/{NAME}/guest"

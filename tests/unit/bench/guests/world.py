@@ -11,8 +11,10 @@ from grampus.core.units import GIB, MIB
 from grampus.databases.model import DatabaseSpec
 from grampus.hosts.port import CommandResult, DaemonSpec, DaemonState, DaemonStatus
 from grampus.volumes.model import VolumeRecord, VolumeSpec
-from tests.unit.bench.fakes import FakeClock, FakeFleet, FakeHost, RecordedProgress
-from tests.unit.interruption import Fuse
+from tests.fakes.clock import FakeClock
+from tests.fakes.interruption import Fuse
+from tests.fakes.progress import RecordedProgress
+from tests.unit.bench.fakes import FakeFleet, FakeHost
 
 NAME = "bench-1a2b3c4d-1"
 IMAGE = "sid-guest-0123456789ab"

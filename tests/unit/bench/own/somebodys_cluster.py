@@ -14,9 +14,11 @@ from grampus.core.units import GIB, MIB, TIB
 from grampus.hosts.port import CommandResult
 from grampus.state.runs import Setting
 from grampus.state.store import Store
-from tests.unit.bench.fakes import FakeClock, FakeCommand, RecordedProgress
+from tests.fakes.clock import FakeClock
+from tests.fakes.interruption import Fuse, Killed
+from tests.fakes.progress import RecordedProgress
+from tests.unit.bench.fakes import FakeCommand
 from tests.unit.bench.stands.world import StandHost, option
-from tests.unit.interruption import Fuse, Killed
 
 FSID = "6f9a3c1e-8f0b-4e59-9c2d-3d1f6a2b7c88"
 KEY = f"cluster/{FSID}"

@@ -24,7 +24,9 @@ from grampus.volumes.model import (
     VolumeSpec,
     WritePath,
 )
-from tests.unit.bench.fakes import MIB, FakeClock, FakeFleet, FakeHost, RecordedProgress
+from tests.fakes.clock import FakeClock
+from tests.fakes.progress import RecordedProgress
+from tests.unit.bench.fakes import MIB, FakeFleet, FakeHost
 
 # Latency in microseconds of one I/O, by what stands in the file name or the engine.
 LATENCY_US = {

@@ -9,7 +9,8 @@ import pytest
 from grampus.bench.paths.cpu import CpuReading, CpuWatch, cpu_used_us, osd_cpu_used_us
 from grampus.core.errors import GrampusError
 from grampus.hosts.port import Usage
-from tests.unit.bench.fakes import FakeClock, FakeHost
+from tests.fakes.clock import FakeClock
+from tests.unit.bench.fakes import FakeHost
 
 READINGS = [
     CpuReading(10.0, {"load": 0, "driver": 1000}),

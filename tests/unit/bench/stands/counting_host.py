@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import PurePosixPath
 
+from tests.fakes.clock import FakeClock
 from tests.unit.bench.fakes import FakeHost
-from tests.unit.clock import FakeClock
 
 # A block device's counters, see Documentation/block/stat.rst.
 STAT = "{reads} 0 8 5 2 0 16 9 0 11 14 0 0 0 0"

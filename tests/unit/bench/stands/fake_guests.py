@@ -6,7 +6,7 @@ from typing import Protocol
 
 from grampus.core.errors import RefusedError
 from grampus.databases.model import DatabaseSpec
-from tests.unit.interruption import Fuse
+from tests.fakes.interruption import Fuse
 
 
 class RunsDaemons(Protocol):

@@ -17,7 +17,8 @@ from grampus.bench.stands.clients import mark_of
 from grampus.bench.stands.monitors import HostMonitors, Seen, Watch, probe_argv
 from grampus.core.errors import GrampusError
 from grampus.hosts.port import BlockLimit, CommandResult, HostUnreachableError, Usage
-from tests.unit.bench.fakes import FakeClock, FakeCommand, FakeFleet, FakeHost, make_endpoint
+from tests.fakes.clock import FakeClock
+from tests.unit.bench.fakes import FakeCommand, FakeFleet, FakeHost, make_endpoint
 from tests.unit.bench.layers.made_readings import probe_line
 
 

@@ -21,6 +21,7 @@ from grampus.core.errors import GrampusError, NotFoundError
 from grampus.core.units import GIB, MIB
 from grampus.hosts.port import BlockLimit
 from grampus.state.matrix_layers import SeriesPoint
+from tests.fakes.interruption import stopped_runs
 from tests.unit.bench.fakes import FakeCommand
 from tests.unit.bench.stands.visited import (
     ALL,
@@ -34,7 +35,6 @@ from tests.unit.bench.stands.visited import (
     visit,
 )
 from tests.unit.bench.stands.world import LAB, StandWorld, make_cell, option
-from tests.unit.interruption import stopped_runs
 
 
 def test_it_is_a_cell_place(tmp_path: Path) -> None:

@@ -27,21 +27,15 @@ from grampus.state.matrix_layers import SeriesPoint
 from grampus.state.runs import Setting
 from grampus.state.store import Store
 from grampus.volumes.model import Attachment, DriverName, VolumeRecord, VolumeSpec
+from tests.fakes.clock import FakeClock
+from tests.fakes.interruption import Fuse
+from tests.fakes.progress import RecordedProgress
 from tests.unit.bench.drivers.recordings import recorded
-from tests.unit.bench.fakes import (
-    FakeClock,
-    FakeCommand,
-    FakeDevices,
-    FakeFleet,
-    FakeServer,
-    RecordedProgress,
-    make_endpoint,
-)
+from tests.unit.bench.fakes import FakeCommand, FakeDevices, FakeFleet, FakeServer, make_endpoint
 from tests.unit.bench.stands.counting_host import CountingHost
 from tests.unit.bench.stands.fake_guests import FakeStandGuests
 from tests.unit.bench.stands.fake_hosts import QUOTAS, FakeLayout, FakeTuning
 from tests.unit.bench.stands.osd_sets import FakeStandOsdSets
-from tests.unit.interruption import Fuse
 
 LAB = "dev"
 TIMES = "0m0.001s 0m0.002s\n0m1.500s 0m0.500s\n"

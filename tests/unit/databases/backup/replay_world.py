@@ -22,9 +22,10 @@ from grampus.databases.backup.service import DatabaseBackups
 from grampus.databases.layout import RUN_IN_DAEMON
 from grampus.databases.stopping import DISMISS
 from grampus.hosts.port import CommandResult
+from tests.fakes.interruption import Fuse
 from tests.unit.databases.client_words import with_statement
 from tests.unit.databases.fake_volumes import FakeVolumes
-from tests.unit.databases.fakes import FakeDaemon, FakeFile, FakeFleet, FakeHost, Fuse
+from tests.unit.databases.fakes import FakeDaemon, FakeFile, FakeFleet, FakeHost
 from tests.unit.databases.world import ADDRESSES, World
 
 from .existing import ROWS, place, put_database, write, write_rows

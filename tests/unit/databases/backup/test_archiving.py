@@ -29,10 +29,10 @@ from grampus.databases.backup.model import BackupKind
 from grampus.databases.backup.places import TargetPlace
 from grampus.databases.backup.service import DatabaseBackups
 from grampus.databases.backup.states import BackupStates
+from tests.fakes.s3 import FakeS3, serving
 from tests.unit.databases.world import World
 
 from .existing import place, put_database
-from .fake_s3 import FakeS3, serving
 from .made_binlogs import begin
 
 HAPPENINGS = (

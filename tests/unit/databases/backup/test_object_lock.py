@@ -16,10 +16,10 @@ from grampus.databases.backup.errors import TargetError
 from grampus.databases.backup.kept import KeptBackups
 from grampus.databases.backup.places import TargetPlace
 from grampus.databases.backup.service import DatabaseBackups, TakenBackup
+from tests.fakes.s3 import FakeS3, serving
 from tests.unit.databases.world import World
 
 from .existing import place, put_database, write_rows
-from .fake_s3 import FakeS3, serving
 
 
 @pytest.fixture

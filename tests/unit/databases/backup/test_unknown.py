@@ -19,10 +19,10 @@ from grampus.databases.backup.kept import KeptBackups
 from grampus.databases.backup.model import BackupManifest
 from grampus.databases.backup.places import TargetPlace
 from grampus.databases.backup.service import DatabaseBackups
+from tests.fakes.s3 import FakeS3, serving
 from tests.unit.databases.world import LAB, World
 
 from .existing import place, put_database, write_rows
-from .fake_s3 import FakeS3, serving
 from .made import by_id, made_backup, made_chain
 from .test_archiving import Server
 

@@ -17,8 +17,9 @@ from grampus.databases.controller.due_jobs import ControllerEvent
 from grampus.databases.layout import server_daemon_name
 from grampus.databases.replicas.replication_sql import render_position_sql
 from grampus.hosts.port import CommandResult
+from tests.fakes.interruption import Fuse
 from tests.unit.databases.backup.existing import put_database
-from tests.unit.databases.fakes import FakeDaemon, FakeFleet, Fuse
+from tests.unit.databases.fakes import FakeDaemon, FakeFleet
 from tests.unit.databases.growth.growth_world import FillingHost, FillingVolumes, GrowthWorld
 from tests.unit.databases.world import ADDRESSES
 

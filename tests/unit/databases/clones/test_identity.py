@@ -19,8 +19,10 @@ from grampus.databases.credentials import CredentialFiles, Credentials
 from grampus.databases.instance import ensure_files
 from grampus.databases.layout import InstancePlan
 from grampus.databases.model import FlavourName
+from tests.fakes.clock import FakeClock
+from tests.fakes.interruption import Fuse
 from tests.unit.databases.fake_accounts import accounts_of
-from tests.unit.databases.fakes import FakeClock, FakeFile, FakeHost, Fuse
+from tests.unit.databases.fakes import FakeFile, FakeHost
 from tests.unit.databases.test_layout import plan
 
 FLAVOURS: list[FlavourName] = ["mysql", "mariadb"]

@@ -15,11 +15,11 @@ from grampus.databases.growth.growth_rule import GrowthRule
 from grampus.databases.growth.guard import GrowthGuard
 from grampus.hosts.port import CommandResult
 from grampus.volumes.model import VolumeSpec
-from tests.unit.clock import FakeClock
+from tests.fakes.clock import FakeClock
+from tests.fakes.interruption import Fuse
 from tests.unit.databases.fake_volumes import FakeVolumes
 from tests.unit.databases.fakes import FakeDaemon, FakeFleet, FakeHost
 from tests.unit.databases.world import ADDRESSES, World
-from tests.unit.interruption import Fuse
 
 RULE = GrowthRule(when_percent=80, step_percent=25, up_to_bytes=20 * GIB)
 

@@ -16,8 +16,9 @@ from grampus.databases.live.parameters import DatabaseParameters
 from grampus.databases.request import CreateRequest
 from grampus.databases.view import CreatedDatabase
 from grampus.hosts.port import DaemonSpec, Limits
+from tests.fakes.interruption import Fuse
 from tests.unit.databases.fake_volumes import FakeVolumes
-from tests.unit.databases.fakes import FakeDaemon, FakeFleet, FakeHost, Fuse
+from tests.unit.databases.fakes import FakeDaemon, FakeFleet, FakeHost
 from tests.unit.databases.world import ADDRESSES, World
 
 CHUNK_BYTES = 16 * MIB

@@ -10,8 +10,8 @@ from typing import Any
 from grampus.ceph.image_notes import LIST_NOTES, RECORDS_KEY, WRITE_NOTES
 from grampus.ceph.namespaces import split_image
 from grampus.core.errors import GrampusError
+from tests.fakes.mon_commands import as_ceph_command
 from tests.unit.ceph.fakes import Output
-from tests.unit.mon_commands import as_ceph_command
 
 
 @dataclass

@@ -31,7 +31,7 @@ from grampus.volumes.migrating import MigrateOrder
 from grampus.volumes.model import Attachment, Migration, VolumeRecord, VolumeSpec
 from grampus.volumes.records import VolumeRecords
 from grampus.volumes.trash import TrashedVolume
-from tests.unit.clock import FakeClock
+from tests.fakes.clock import FakeClock
 from tests.unit.operation_runner import make_runner
 
 from .cluster import NotedCluster, NotedImage

@@ -33,10 +33,11 @@ from grampus.databases.replicas.replication_sql import (
     render_stop_receiving_sql,
 )
 from grampus.hosts.port import CommandResult, DaemonSpec
+from tests.fakes.interruption import Fuse
 from tests.unit.databases.fake_accounts import accounts_of
 from tests.unit.databases.fake_haproxy import FakeHaproxy
 from tests.unit.databases.fake_volumes import FakeVolumes
-from tests.unit.databases.fakes import FakeDaemon, FakeFile, FakeFleet, FakeHost, Fuse
+from tests.unit.databases.fakes import FakeDaemon, FakeFile, FakeFleet, FakeHost
 from tests.unit.databases.world import World
 
 SOURCE = "3e11fa47-71ca-11e1-9e33-c80aa9429562"

@@ -66,24 +66,6 @@ echo 'Debian|Debian|main|http://archive.test/debian/'
 """
 
 
-class RecordingProgress:
-    """Remembers what it was told."""
-
-    def __init__(self) -> None:
-        self.phases: list[str] = []
-        self.details: list[tuple[str, float | None]] = []
-        self.notes: list[str] = []
-
-    def phase(self, name: str) -> None:
-        self.phases.append(name)
-
-    def detail(self, text: str, *, fraction: float | None = None) -> None:
-        self.details.append((text, fraction))
-
-    def note(self, text: str) -> None:
-        self.notes.append(text)
-
-
 class FakeMachine:
     """The scripts, their orders and what they were asked for."""
 
