@@ -10,8 +10,9 @@ from grampus.volumes.model import FencedAttachment, VolumeRecord, VolumeSpec
 from tests.fakes.interruption import Fuse
 
 if TYPE_CHECKING:
+    from tests.fakes.hosts import FakeFleet
+
     from .fake_volumes import FakeVolumes
-    from .fakes import FakeFleet
 
 
 class FakeTakeovers:
@@ -76,7 +77,7 @@ class FakeTakeovers:
 
     def ensure_left_cleared(self, volume: VolumeRecord, host: str) -> bool:
         name, place = volume.spec.name, self._fleet.by_name[host]
-        place._require_up()
+        place.require_up()
         daemon = place.daemons.get(f"mysqld-{name}")
         if (
             daemon is not None

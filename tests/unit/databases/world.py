@@ -17,13 +17,15 @@ from grampus.state.home import Home
 from grampus.state.store import Store
 from grampus.state.warnings import WarningHistory
 from tests.fakes.clock import FakeClock
+from tests.fakes.hosts import FakeFleet
 from tests.fakes.interruption import Fuse
 from tests.fakes.progress import RecordedProgress
 from tests.fakes.stepped_journal import SteppedJournal
+from tests.unit.databases.fakes import MysqlHost
 from tests.unit.operation_runner import make_runner
 
 from .fake_volumes import FakeVolumes
-from .fakes import FakeCluster, FakeFleet, FakeHost, FakeImages
+from .fakes import FakeCluster, FakeImages
 
 LAB = "t"
 ADDRESSES = ("10.9.0.10", "10.9.0.11", "10.9.0.12")
@@ -36,7 +38,7 @@ class World:
         self.home = Home(root)
         self.clock = FakeClock()
         self.fuse = Fuse()
-        self.hosts = {name: FakeHost(name, self.fuse) for name in ("h1", "h2")}
+        self.hosts = {name: MysqlHost(name, self.fuse) for name in ("h1", "h2")}
         self.fleet = FakeFleet(list(self.hosts.values()), ADDRESSES)
         self.volumes = FakeVolumes(self.fleet, self.fuse, self.clock)
         self.cluster = FakeCluster()

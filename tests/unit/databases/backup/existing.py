@@ -10,7 +10,8 @@ from grampus.databases.layout import server_daemon_name
 from grampus.databases.model import DatabaseRecord, DatabaseSpec
 from grampus.hosts.port import DaemonSpec
 from grampus.volumes.model import VolumeSpec
-from tests.unit.databases.fakes import FakeDaemon, FakeFile
+from tests.fakes.hosts import FakeFile
+from tests.unit.databases.fakes import MysqlDaemon
 from tests.unit.databases.world import World
 
 ROWS = PurePosixPath("data/shop.ibd")
@@ -45,7 +46,7 @@ def put_database(world: World, name: str = "demo") -> DatabaseRecord:
     )
     world.volumes.ensure_attached(name, spec.host)
     daemon = server_daemon_name(name)
-    world.hosts["h1"].daemons[daemon] = FakeDaemon(DaemonSpec(daemon, ("mysqld",)), "running")
+    world.hosts["h1"].daemons[daemon] = MysqlDaemon(DaemonSpec(daemon, ("mysqld",)), "running")
     accounts = [
         f"CREATE USER '{user}'@'{host}' IDENTIFIED BY 'former';"
         for user, host in ((name, "%"), ("grampus.admin", "localhost"))

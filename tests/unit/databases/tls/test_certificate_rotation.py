@@ -16,7 +16,7 @@ from grampus.databases.tls.certificate_rotation import CertificateRotation
 from grampus.databases.tls.certificate_steps import names_of, render_reload_sql
 from grampus.hosts.port import HostUnreachableError
 from tests.fakes.interruption import stopped_runs
-from tests.unit.databases.fakes import BEGIN, FakeDaemon
+from tests.unit.databases.fakes import BEGIN, MysqlDaemon
 from tests.unit.databases.live.live_world import LiveWorld
 from tests.unit.databases.replicas.replica_world import ReplicaWorld
 from tests.unit.databases.world import LAB, World, prepared
@@ -40,7 +40,7 @@ def given(world: World) -> str:
     return rotation(world).authorities_file("demo").read_text()
 
 
-def server(world: World) -> FakeDaemon:
+def server(world: World) -> MysqlDaemon:
     return world.hosts[world.service().get("demo").spec.host].daemons["mysqld-demo"]
 
 

@@ -9,8 +9,9 @@ import pytest
 
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.databases.upgrades.upgrading import DatabaseUpgrades, Upgraded
+from tests.fakes.hosts import FakeFile
 from tests.fakes.interruption import Killed, stopped_runs
-from tests.unit.databases.fakes import OLD_IMAGE, OPENED_BY, FakeFile, FakeImages
+from tests.unit.databases.fakes import OLD_IMAGE, OPENED_BY, FakeImages
 from tests.unit.databases.world import World, prepared
 from tests.unit.operation_runner import planned
 
