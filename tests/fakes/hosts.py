@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -43,7 +43,7 @@ class FakeDaemon:
     state: DaemonState = "running"
     log: str = ""
     out_of_memory: int = 0  # processes that its memory limit ended
-    limits: Limits = Limits()  # as they are now
+    limits: Limits = field(init=False)  # as they are now
 
     def __post_init__(self) -> None:
         self.limits = self.spec.limits

@@ -10,8 +10,8 @@ import pytest
 from grampus.core.errors import GrampusError
 from grampus.core.failpoints import VARIABLE, FailpointError
 from tests.fakes.interruption import Killed, burn_points, is_stopped, stopped_runs
+from tests.unit.volumes.machine import VolumeHost
 
-from .machine import FakeHost
 from .world import IMAGE, World, prepared
 
 Act = Callable[[World], object]
@@ -448,10 +448,10 @@ def test_killed_while_undoing_the_undo_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "disaster", [FakeHost.cut_power, lambda host: host.kill_daemon("qsd-demo")]
+    "disaster", [VolumeHost.cut_power, lambda host: host.kill_daemon("qsd-demo")]
 )
 def test_killed_while_attaching_and_the_host_dies_too(
-    tmp_path: Path, disaster: Callable[[FakeHost], None]
+    tmp_path: Path, disaster: Callable[[VolumeHost], None]
 ) -> None:
     for _, world in stopped_runs(prepared(tmp_path, _created), _attach, more_than=3):
         if "qsd-demo" in world.h1.daemons:
@@ -462,6 +462,6 @@ def test_killed_while_attaching_and_the_host_dies_too(
 
 
 def _require_one_file_system(world: World) -> None:
-    """FakeHost fails the test by itself when a file system with data is made anew."""
+    """VolumeHost fails the test by itself when a file system with data is made anew."""
     for image in world.cluster.images.values():
         assert image.data in ("", "precious")
