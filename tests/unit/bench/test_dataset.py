@@ -21,8 +21,9 @@ from grampus.core.errors import RefusedError
 from grampus.state.runs import ArmName
 from tests.fakes.clock import FakeClock
 from tests.fakes.progress import RecordedProgress
+from tests.unit.bench.fakes import SysbenchHost
 
-from .fakes import FakeCommand, FakeHost, FakeServer, make_endpoint
+from .fakes import FakeCommand, FakeServer, make_endpoint
 from .test_suite import SUITES
 
 ROWS = 127_000
@@ -86,7 +87,7 @@ def plan(*, fresh: bool = False) -> QuickPlan:
 
 class Setup:
     def __init__(self, raw_dir: Path) -> None:
-        self.host = FakeHost()
+        self.host = SysbenchHost()
         self.raw_dir = raw_dir
         self.progress = RecordedProgress()
         self.servers: dict[ArmName, FakeServer] = {"ceph": FakeServer(), "local": FakeServer()}
@@ -95,7 +96,7 @@ class Setup:
             address = f"10.0.1.{number + 1}"
             self.host.servers[address] = self.servers[arm]
             directory = PurePosixPath(f"/data/bench/demo-{arm}")
-            self.host.files[f"{directory}/sysbench.cnf"] = f"mysql-host={address}\n"
+            self.host.put(directory / "sysbench.cnf", f"mysql-host={address}\n")
             endpoint = make_endpoint(address, f"mysqld-{arm}")
             self.clients[arm] = ArmClient(self.host, endpoint, "mysql", directory)
 

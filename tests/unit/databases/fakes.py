@@ -415,8 +415,9 @@ def _is_unreachable(daemon: MysqlDaemon) -> bool:
 
 def _binds(spec: DaemonSpec) -> tuple[PurePosixPath, PurePosixPath]:
     """The volume's directory on the host, and the instance's."""
-    targets = {bind.target: PurePosixPath(bind.source) for bind in spec.binds}
-    return targets[str(VOLUME_IN_DAEMON)], PurePosixPath(spec.binds[0].source)
+    target = str(VOLUME_IN_DAEMON)
+    volume = next(PurePosixPath(bind.source) for bind in spec.binds if bind.target == target)
+    return volume, PurePosixPath(spec.binds[0].source)
 
 
 def _option(text: str, name: str) -> str:

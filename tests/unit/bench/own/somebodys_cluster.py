@@ -11,7 +11,6 @@ from typing import Any
 from grampus.bench.drivers.ceph_client import CephClient
 from grampus.bench.own.place import CLUSTER_RECORD, OwnClusterPlace, OwnPorts
 from grampus.core.units import GIB, MIB, TIB
-from grampus.hosts.port import CommandResult
 from grampus.state.runs import Setting
 from grampus.state.store import Store
 from tests.fakes.clock import FakeClock
@@ -285,14 +284,14 @@ class ClientHost(StandHost):
         self.programs: list[str] = []
         self.probes: list[list[str]] = []
 
-    def _run_here(self, argv: list[str]) -> CommandResult | None:
+    def _play_here(self, argv: list[str]) -> tuple[int, str] | None:
         self.programs.append(argv[0])
         if argv[0] not in ("ceph", "rbd"):
-            return super()._run_here(argv)
+            return super()._play_here(argv)
         count = 1 + len(CLIENT.options)
         assert argv[1:count] == CLIENT.options
         code, stdout, stderr = self.cluster.run(argv[0], argv[count:])
-        return CommandResult(tuple(argv), code, stdout, stderr)
+        return code, stderr if code else stdout
 
     def spawn(self, argv: Sequence[str], *, stdin: str | None = None) -> FakeCommand:
         if "python3" in argv:

@@ -514,8 +514,8 @@ class ReplicaWorld(World):
 
 
 def _volume(daemon: MysqlDaemon) -> PurePosixPath:
-    targets = {bind.target: PurePosixPath(bind.source) for bind in daemon.spec.binds}
-    return targets[str(VOLUME_IN_DAEMON)]
+    target = str(VOLUME_IN_DAEMON)
+    return next(PurePosixPath(b.source) for b in daemon.spec.binds if b.target == target)
 
 
 def _named(transactions: int) -> str:
