@@ -388,4 +388,4 @@ class FakeLabFleet(FakeFleet):
     lab_host = FakeFleet.host
 
     def is_reachable(self, name: str) -> bool:
-        return bool(self.by_name[name].is_linked())
+        return self.by_name[name].state == "up"
