@@ -1,15 +1,29 @@
 """What tests put at the ports instead of a machine, a cluster or the time: one fake for each port.
 
-- `clock.FakeClock` is a `Clock`; time passes when somebody sleeps, and `on_sleep` is what happens
-  meanwhile.
-- `progress.RecordedProgress` is a `Progress` that is kept.
-- `stepped_journal.SteppedJournal` is an `OperationJournal` that can be stopped before and after
-  each step, and applied steps are noted in it.
-- `s3.FakeS3` is an object store on the wire.
-- `mon_commands` puts what is asked of MONs in the words of `ceph`, and `image_ids` makes ids of
-  images.
+| port | fake |
+|---|---|
+| `Clock` | `clock.FakeClock`: time passes when somebody sleeps; `on_sleep` is what happens then |
+| `Progress` | `progress.RecordedProgress` |
+| `OperationJournal` | `stepped_journal.SteppedJournal`: can be stopped around each step |
+| `CommandRunner` | `commands.FakeRunner`, which answers from a table |
+| `Host`, `Fleet` | `hosts.FakeHost`, `hosts.FakeFleet` |
+| `VolumePort` and its parts | `volumes.FakeVolumes`, `trash`, `migrations`, `takeovers` |
+| `ClusterPort`, `ImagePort` of databases | `pools_and_images.FakeCluster`, `FakeImages` |
+| `DatabasePort`, `DevicesPort`, `FactsPort` of benchmarks | `sysbench_host` |
+| an object store, on the wire | `s3.FakeS3` |
 
-How to make one fail: set a `Fuse` (`interruption`), which all fakes of a world burn before and
-after each change. It ends the process, or fails the call with an error, at the n-th of them.
-`stopped_runs` does so for every n.
+What runs on a host is played by a subclass of `FakeHost`: MySQL and haproxy by `MysqlHost`,
+sysbench by `SysbenchHost`, a lab's Ceph daemons by `FakeLabHost`, block devices and drivers by
+`VolumeHost` (`tests/unit/volumes/machine.py`, beside the cluster that it has images of). A test
+that needs one more program overrides `play` and asks `super()` for the rest.
+
+How to make a fake fail:
+
+- `host.up = False`: it cannot be reached.
+- `fuse.left, fuse.error = n, error`: the n-th change at any port of a world raises `error`, before
+  or after it was made. `interruption.stopped_runs` does that for every n.
+- What a real one says as it fails is an attribute of the fake: `serve_failure`, `cats_fail`.
+
+`tests/unit/test_fakes.py` holds the fakes against their ports: a method that a port gets, or a
+parameter, is missed at once.
 """

@@ -20,9 +20,7 @@ from grampus.state.runs import Run, RunArchive
 from tests.fakes.clock import FakeClock
 from tests.fakes.hosts import FakeFleet
 from tests.fakes.progress import RecordedProgress
-from tests.unit.bench.fakes import SysbenchHost
-
-from .fakes import (
+from tests.fakes.sysbench_host import (
     MIB,
     PASSWORD,
     FakeCommand,
@@ -30,8 +28,10 @@ from .fakes import (
     FakeDevices,
     FakeFacts,
     FakeServer,
+    SysbenchHost,
     run_output,
 )
+
 from .test_suite import SUITES
 
 SUITE = load_suite(SUITES, "quick")

@@ -16,9 +16,8 @@ from grampus.bench.plan import BenchOptions, decide_quick_plan
 from grampus.bench.suite import Suite, load_suite
 from grampus.bench.sysbench import prepare_argv, run_argv
 from grampus.core.errors import GrampusError
-from tests.unit.bench.fakes import SysbenchHost
+from tests.fakes.sysbench_host import PASSWORD, FakeServer, SysbenchHost, make_endpoint
 
-from .fakes import PASSWORD, FakeServer, make_endpoint
 from .test_suite import SUITES
 
 DIRECTORY = PurePosixPath("/data/bench/demo-ceph")

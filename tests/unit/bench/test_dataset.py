@@ -21,9 +21,8 @@ from grampus.core.errors import RefusedError
 from grampus.state.runs import ArmName
 from tests.fakes.clock import FakeClock
 from tests.fakes.progress import RecordedProgress
-from tests.unit.bench.fakes import SysbenchHost
+from tests.fakes.sysbench_host import FakeCommand, FakeServer, SysbenchHost, make_endpoint
 
-from .fakes import FakeCommand, FakeServer, make_endpoint
 from .test_suite import SUITES
 
 ROWS = 127_000

@@ -13,7 +13,7 @@ from grampus.hosts.port import HostUnreachableError, Usage
 from grampus.state.runs import RunArchive
 from tests.fakes.clock import FakeClock
 from tests.fakes.hosts import FakeFleet
-from tests.unit.bench.fakes import SysbenchHost
+from tests.fakes.sysbench_host import SysbenchHost
 
 STAT = "/sys/class/block/{}/stat"
 DEVICES = [

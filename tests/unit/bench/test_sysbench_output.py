@@ -12,8 +12,7 @@ from grampus.bench.sysbench_output import (
     parse_interval,
     parse_summary,
 )
-
-from .fakes import run_output
+from tests.fakes.sysbench_host import run_output
 
 NO_TLS = """FATAL: unable to connect to MySQL server on host '10.0.0.1', port 3306, aborting...
 FATAL: error 2026: TLS/SSL error: Hostname verification failed

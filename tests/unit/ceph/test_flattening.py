@@ -12,8 +12,7 @@ from grampus.ceph.rbd import CHANGE_METADATA, RbdImages
 from grampus.ceph.snapshots import SUSPENDED_FACT, RbdSnapshots
 from grampus.core.errors import GrampusError
 from tests.fakes.clock import FakeClock
-
-from .fakes import ENOENT, FakeRunner, Output, Reply
+from tests.fakes.commands import ENOENT, FakeRunner, Output, Reply
 
 INFO = "rbd info --format json databases/copy"
 INFO_BEFORE = "rbd info --format json databases/copy@before"

@@ -11,7 +11,7 @@ from grampus.ceph.full_pools import find_full_pool, parse_full_pools
 from grampus.ceph.rbd import RbdImages
 from grampus.core.errors import GrampusError, RefusedError
 from tests.fakes.clock import FakeClock
-from tests.unit.ceph.fakes import FakeRunner, Output, Reply
+from tests.fakes.commands import FakeRunner, Output, Reply
 
 OSD_DUMP = "ceph osd dump --format json"
 INFO = "rbd info --format json databases/ns/shop"

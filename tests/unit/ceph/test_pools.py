@@ -16,9 +16,9 @@ from grampus.ceph.pools import (
 )
 from grampus.core.errors import GrampusError, RefusedError
 from tests.fakes.clock import FakeClock
+from tests.fakes.commands import FakeRunner
 
 from . import documents
-from .fakes import FakeRunner
 
 JSON = " --format json"
 POOL = "databases-1-copy"

@@ -13,8 +13,7 @@ from grampus.ceph.reporting import Watch, run_reporting
 from grampus.core.errors import GrampusError
 from grampus.core.streams import ByteReader
 from tests.fakes.clock import FakeClock
-
-from .fakes import FakeRunner
+from tests.fakes.commands import FakeRunner
 
 SCARCE = GrampusError("There is no room.", code="scarce")
 

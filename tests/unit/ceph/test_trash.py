@@ -9,8 +9,7 @@ from grampus.ceph.rbd import RbdImages
 from grampus.ceph.trash import RbdTrash
 from grampus.core.errors import GrampusError
 from tests.fakes.clock import FakeClock
-
-from .fakes import ENOENT, FakeRunner, Output
+from tests.fakes.commands import ENOENT, FakeRunner, Output
 
 INFO = {"id": "180c", "size": 64, "object_size": 4194304, "features": []}
 LIST = "rbd trash ls --all --format json databases"

@@ -15,8 +15,8 @@ from grampus.volumes.service import VolumeService
 from tests.fakes.hosts import FakeFleet
 from tests.fakes.hosts import FakeFleet as DatabaseFleet
 from tests.fakes.interruption import Fuse
-from tests.unit.databases.fake_volumes import FakeVolumes
-from tests.unit.databases.fakes import FakeCluster, FakeImages
+from tests.fakes.pools_and_images import FakeCluster, FakeImages
+from tests.fakes.volumes import FakeVolumes
 from tests.unit.volumes.world import LAB, World
 
 

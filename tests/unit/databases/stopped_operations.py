@@ -18,11 +18,11 @@ from grampus.databases.snapshots.decide_retention import SnapshotSchedule
 from grampus.databases.snapshots.snapshot_schedules import SnapshotSchedules
 from grampus.databases.upgrades.upgrading import DatabaseUpgrades
 from grampus.databases.users.decide_role_grants import parse_grant
+from tests.fakes.pools_and_images import FakeImages
 
 from .backup.existing import place
 from .backup.existing import write_rows as write_shop
 from .backup.replay_world import ReplayWorld
-from .fakes import FakeImages
 from .growth.growth_world import RULE, GrowthWorld
 from .live.live_world import LiveWorld
 from .stopped_case import (

@@ -19,7 +19,7 @@ from grampus.databases.readiness import ensure_serving
 from tests.fakes.clock import FakeClock
 from tests.fakes.hosts import FakeFile
 from tests.fakes.interruption import Fuse
-from tests.unit.databases.fakes import MysqlDaemon, MysqlHost
+from tests.fakes.mysql_host import MysqlDaemon, MysqlHost
 
 from .test_layout import plan
 

@@ -8,8 +8,8 @@ import pytest
 
 from grampus.core.errors import GrampusError
 from tests.fakes.clock import FakeClock
+from tests.fakes.volumes import FakeVolumes
 
-from .fake_volumes import FakeVolumes
 from .world import World
 
 

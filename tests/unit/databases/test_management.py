@@ -19,7 +19,7 @@ from grampus.databases.model import FlavourName
 from grampus.databases.readiness import READY_SQL
 from grampus.databases.session_settings import render_session_sql, session_settings
 from grampus.databases.users.secret_statements import SecretStatements
-from tests.unit.databases.fakes import MysqlHost
+from tests.fakes.mysql_host import MysqlHost
 from tests.unit.operation_runner import planned
 
 from .live.live_world import LiveWorld

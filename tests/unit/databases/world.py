@@ -19,13 +19,12 @@ from grampus.state.warnings import WarningHistory
 from tests.fakes.clock import FakeClock
 from tests.fakes.hosts import FakeFleet
 from tests.fakes.interruption import Fuse
+from tests.fakes.mysql_host import MysqlHost
+from tests.fakes.pools_and_images import FakeCluster, FakeImages
 from tests.fakes.progress import RecordedProgress
 from tests.fakes.stepped_journal import SteppedJournal
-from tests.unit.databases.fakes import MysqlHost
+from tests.fakes.volumes import FakeVolumes
 from tests.unit.operation_runner import make_runner
-
-from .fake_volumes import FakeVolumes
-from .fakes import FakeCluster, FakeImages
 
 LAB = "t"
 ADDRESSES = ("10.9.0.10", "10.9.0.11", "10.9.0.12")

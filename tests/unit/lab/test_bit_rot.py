@@ -20,9 +20,9 @@ from grampus.lab.bit_rot import FLIP_BIT, LIST_WRITES, BitRot
 from grampus.lab.osds import osd_reference
 from tests.fakes.clock import FakeClock
 from tests.fakes.hosts import FakeDaemon, FakeHost
+from tests.fakes.lab_host import FakeLabFleet
 from tests.fakes.mon_commands import as_ceph_command
 
-from .fakes import FakeLabFleet
 from .test_model import make_spec
 
 SPEC = make_spec(osds_per_host=1)

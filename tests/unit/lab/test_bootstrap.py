@@ -18,8 +18,7 @@ from grampus.lab.model import LabSpec
 from grampus.lab.osds import osd_reference
 from tests.fakes.clock import FakeClock
 from tests.fakes.interruption import Fuse, Killed, is_stopped
-
-from .fakes import FakeCeph, FakeLabFleet, FakeLabHost
+from tests.fakes.lab_host import FakeCeph, FakeLabFleet, FakeLabHost
 
 SPEC = LabSpec(
     name="t",

@@ -9,7 +9,7 @@ from grampus.core.errors import RefusedError
 from grampus.lab.copies_pools import CopiesPools
 from grampus.lab.model import LabSpec
 from tests.fakes.clock import FakeClock
-from tests.unit.ceph.fakes import FakeRunner
+from tests.fakes.commands import FakeRunner
 
 SPEC = LabSpec(
     name="t",

@@ -10,8 +10,8 @@ from grampus.core.errors import RefusedError
 from grampus.hosts.port import DaemonSpec
 from grampus.lab.osd_set import OsdSet, find_osd_sets
 from tests.fakes.interruption import Fuse, stopped_runs
+from tests.fakes.lab_host import FakeCeph, FakeLabHost, Path
 
-from .fakes import FakeCeph, FakeLabHost, Path
 from .test_osd_plans import make_set
 from .test_osd_sets import LAB, World
 

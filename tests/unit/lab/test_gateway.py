@@ -24,9 +24,9 @@ from grampus.state.store import Store
 from tests.fakes.clock import FakeClock
 from tests.fakes.hosts import FakeFile
 from tests.fakes.interruption import Fuse, Killed, burn_points
+from tests.fakes.lab_host import FakeCeph, FakeLabFleet, FakeLabHost
 from tests.unit.operation_runner import make_runner
 
-from .fakes import FakeCeph, FakeLabFleet, FakeLabHost
 from .test_bootstrap import SPEC
 
 SECRET = "secret-of-the-gateway"

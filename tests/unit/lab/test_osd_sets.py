@@ -27,9 +27,9 @@ from grampus.state.operations import OperationJournal
 from grampus.state.store import Store
 from tests.fakes.clock import FakeClock
 from tests.fakes.interruption import Fuse, Killed, stopped_runs
+from tests.fakes.lab_host import FakeCeph, FakeLabFleet, FakeLabHost
 from tests.unit.operation_runner import make_runner
 
-from .fakes import FakeCeph, FakeLabFleet, FakeLabHost
 from .test_bootstrap import SPEC
 from .test_osd_plans import make_set
 

@@ -34,9 +34,9 @@ from grampus.state.store import Store
 from tests.fakes.clock import FakeClock
 from tests.fakes.hosts import FakeDaemon
 from tests.fakes.interruption import Fuse
+from tests.fakes.lab_host import FakeCeph, FakeLabFleet, FakeLabHost
 from tests.unit.operation_runner import make_runner, planned
 
-from .fakes import FakeCeph, FakeLabFleet, FakeLabHost
 from .test_model import make_spec
 from .test_osd_plans import make_set
 

@@ -20,8 +20,7 @@ from grampus.lab.slice_devices import (
     lifted,
 )
 from tests.fakes.interruption import Fuse
-
-from .fakes import FakeCeph, FakeLabHost
+from tests.fakes.lab_host import FakeCeph, FakeLabHost
 
 DIRECTORY = PurePosixPath("/lab/h1/data/osd")
 REFERENCE = "grampus/aa/osd-0"

@@ -16,6 +16,7 @@ from grampus.core.streams import ByteReader
 from grampus.core.units import GIB, MIB
 from grampus.hosts.port import CommandFailedError, CommandResult
 from tests.fakes.clock import FakeClock
+from tests.fakes.commands import PlayedCommands
 from tests.fakes.image_ids import new_image_id
 from tests.fakes.interruption import Fuse
 from tests.fakes.mon_commands import as_ceph_command
@@ -113,7 +114,7 @@ class Image:
             self.metadata["grampus.journal"] = "drained"
 
 
-class FakeCluster:
+class FakeCluster(PlayedCommands):
     """A `CommandRunner`."""
 
     def __init__(self, fuse: Fuse, clock: FakeClock) -> None:

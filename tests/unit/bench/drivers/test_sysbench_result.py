@@ -6,8 +6,8 @@ import pytest
 
 from grampus.bench.drivers.outcome import DriverFailure, DriverResult, FailureKind
 from grampus.bench.drivers.sysbench_result import classify_rate, parse_seconds, parse_sysbench
+from tests.fakes.sysbench_host import RUN_HEAD, RUN_TAIL, interval_line
 
-from ..fakes import RUN_HEAD, RUN_TAIL, interval_line
 from ..latency.printed import sysbench_histogram
 from .recordings import failure_of, output, recorded, result_of
 

@@ -14,7 +14,7 @@ from tests.fakes.clock import FakeClock
 from tests.fakes.hosts import FakeDaemon, FakeFleet
 from tests.fakes.interruption import Fuse
 from tests.fakes.progress import RecordedProgress
-from tests.unit.bench.fakes import SysbenchHost
+from tests.fakes.sysbench_host import SysbenchHost
 
 NAME = "bench-1a2b3c4d-1"
 IMAGE = "sid-guest-0123456789ab"

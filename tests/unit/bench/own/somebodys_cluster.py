@@ -16,7 +16,7 @@ from grampus.state.store import Store
 from tests.fakes.clock import FakeClock
 from tests.fakes.interruption import Fuse, Killed
 from tests.fakes.progress import RecordedProgress
-from tests.unit.bench.fakes import FakeCommand
+from tests.fakes.sysbench_host import FakeCommand
 from tests.unit.bench.stands.world import StandHost, option
 
 FSID = "6f9a3c1e-8f0b-4e59-9c2d-3d1f6a2b7c88"

@@ -27,7 +27,7 @@ from grampus.volumes.model import (
 from tests.fakes.clock import FakeClock
 from tests.fakes.hosts import FakeDaemon, FakeFleet
 from tests.fakes.progress import RecordedProgress
-from tests.unit.bench.fakes import MIB, SysbenchHost
+from tests.fakes.sysbench_host import MIB, SysbenchHost
 
 # Latency in microseconds of one I/O, by what stands in the file name or the engine.
 LATENCY_US = {

@@ -10,7 +10,7 @@ from grampus.bench.paths.cpu import CpuReading, CpuWatch, cpu_used_us, osd_cpu_u
 from grampus.core.errors import GrampusError
 from grampus.hosts.port import Usage
 from tests.fakes.clock import FakeClock
-from tests.unit.bench.fakes import SysbenchHost
+from tests.fakes.sysbench_host import SysbenchHost
 
 READINGS = [
     CpuReading(10.0, {"load": 0, "driver": 1000}),

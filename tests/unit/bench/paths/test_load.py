@@ -16,7 +16,7 @@ from grampus.bench.paths.suite import DatabaseMeasure, PathsSuite
 from grampus.bench.suite import load_suite
 from grampus.bench.sysbench import TimedRun
 from grampus.bench.sysbench_output import parse_summary
-from tests.unit.bench.fakes import run_output
+from tests.fakes.sysbench_host import run_output
 from tests.unit.bench.paths.test_fio_job import measure
 
 POINT = FioPoint(

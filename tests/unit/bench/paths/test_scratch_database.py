@@ -23,10 +23,10 @@ from grampus.databases.credentials import Credentials
 from grampus.databases.readiness import READY_SQL
 from grampus.hosts.port import CommandResult
 from grampus.volumes.model import WritePath
+from tests.fakes.client_words import with_statement
 from tests.fakes.clock import FakeClock
-from tests.unit.bench.fakes import PASSWORD, FakeCommand, FakeServer
+from tests.fakes.sysbench_host import PASSWORD, FakeCommand, FakeServer
 from tests.unit.bench.paths.fakes import PathsHost
-from tests.unit.databases.client_words import with_statement
 
 MOUNTED = PurePosixPath("/data/volumes/bench-paths")
 # Transactions of each run that is played.

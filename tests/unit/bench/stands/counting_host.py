@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 from tests.fakes.clock import FakeClock
 from tests.fakes.interruption import Fuse
-from tests.unit.bench.fakes import SysbenchHost
+from tests.fakes.sysbench_host import SysbenchHost
 
 # A block device's counters, see Documentation/block/stat.rst.
 STAT = "{reads} 0 8 5 2 0 16 9 0 11 14 0 0 0 0"

@@ -10,7 +10,7 @@ from grampus.bench.drivers.outcome import DriverFailure
 from grampus.bench.matrix.workloads import WORKLOADS, WorkloadName
 from grampus.bench.stands.fio_loads import ACCESSES
 from grampus.bench.stands.plan import decide_grown, decide_stand, stand_name
-from tests.unit.bench.fakes import FakeCommand
+from tests.fakes.sysbench_host import FakeCommand
 from tests.unit.bench.stands.visited import BY_FIO, IMAGE, sample_of, visit
 from tests.unit.bench.stands.world import StandWorld, make_cell
 

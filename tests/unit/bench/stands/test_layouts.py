@@ -11,7 +11,7 @@ from grampus.bench.stands.layouts import decide_budgets, decide_hosts
 from grampus.bench.stands.offers import decide_capabilities
 from grampus.bench.stands.plan import stand_name
 from tests.fakes.interruption import stopped_runs
-from tests.unit.bench.fakes import FakeCommand
+from tests.fakes.sysbench_host import FakeCommand
 from tests.unit.bench.stands.fake_hosts import QUOTAS
 from tests.unit.bench.stands.test_stands_decisions import LAB
 from tests.unit.bench.stands.world import StandWorld, make_cell

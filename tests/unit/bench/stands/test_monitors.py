@@ -19,7 +19,7 @@ from grampus.core.errors import GrampusError
 from grampus.hosts.port import BlockLimit, CommandResult, HostUnreachableError, Usage
 from tests.fakes.clock import FakeClock
 from tests.fakes.hosts import FakeFleet
-from tests.unit.bench.fakes import FakeCommand, SysbenchHost, make_endpoint
+from tests.fakes.sysbench_host import FakeCommand, SysbenchHost, make_endpoint
 from tests.unit.bench.layers.made_readings import probe_line
 
 

@@ -22,7 +22,7 @@ from grampus.core.units import GIB, MIB
 from grampus.hosts.port import BlockLimit
 from grampus.state.matrix_layers import SeriesPoint
 from tests.fakes.interruption import stopped_runs
-from tests.unit.bench.fakes import FakeCommand
+from tests.fakes.sysbench_host import FakeCommand
 from tests.unit.bench.stands.visited import (
     ALL,
     FIO,

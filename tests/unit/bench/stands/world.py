@@ -30,8 +30,8 @@ from tests.fakes.clock import FakeClock
 from tests.fakes.hosts import FakeFleet
 from tests.fakes.interruption import Fuse
 from tests.fakes.progress import RecordedProgress
+from tests.fakes.sysbench_host import FakeCommand, FakeDevices, FakeServer, make_endpoint
 from tests.unit.bench.drivers.recordings import recorded
-from tests.unit.bench.fakes import FakeCommand, FakeDevices, FakeServer, make_endpoint
 from tests.unit.bench.stands.counting_host import CountingHost
 from tests.unit.bench.stands.fake_guests import FakeStandGuests
 from tests.unit.bench.stands.fake_hosts import QUOTAS, FakeLayout, FakeTuning

@@ -11,7 +11,7 @@ from grampus.databases.model import DatabaseRecord, DatabaseSpec
 from grampus.hosts.port import DaemonSpec
 from grampus.volumes.model import VolumeSpec
 from tests.fakes.hosts import FakeFile
-from tests.unit.databases.fakes import MysqlDaemon
+from tests.fakes.mysql_host import MysqlDaemon
 from tests.unit.databases.world import World
 
 ROWS = PurePosixPath("data/shop.ibd")

@@ -23,8 +23,8 @@ from grampus.databases.layout import RUN_IN_DAEMON
 from grampus.databases.stopping import DISMISS
 from tests.fakes.hosts import FakeFile, FakeFleet
 from tests.fakes.interruption import Fuse
-from tests.unit.databases.fake_volumes import FakeVolumes
-from tests.unit.databases.fakes import MysqlDaemon, MysqlHost
+from tests.fakes.mysql_host import MysqlDaemon, MysqlHost
+from tests.fakes.volumes import FakeVolumes
 from tests.unit.databases.world import ADDRESSES, World
 
 from .existing import ROWS, place, put_database, write, write_rows

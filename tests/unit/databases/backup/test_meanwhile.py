@@ -21,7 +21,7 @@ from grampus.databases.names.naming import DatabaseNames
 from grampus.databases.names.trash import DatabaseTrash
 from grampus.databases.snapshots.snapshots import DatabaseSnapshots
 from tests.fakes.interruption import Killed
-from tests.unit.databases.fake_volumes import FakeVolumes
+from tests.fakes.volumes import FakeVolumes
 from tests.unit.databases.world import LAB, World
 
 from .existing import place, write_rows

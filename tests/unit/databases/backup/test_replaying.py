@@ -17,7 +17,7 @@ from grampus.databases.backup.restores import decide_size
 from grampus.databases.layout import plan_instance
 from grampus.hosts.port import DaemonSpec
 from tests.fakes.hosts import FakeFile
-from tests.unit.databases.fakes import MEMINFO
+from tests.fakes.mysql_host import MEMINFO
 
 from .existing import put_database
 from .replay_world import ReplayWorld

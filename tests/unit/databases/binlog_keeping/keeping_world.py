@@ -18,8 +18,8 @@ from grampus.databases.layout import server_daemon_name
 from grampus.databases.replicas.replication_sql import render_position_sql
 from tests.fakes.hosts import FakeFleet
 from tests.fakes.interruption import Fuse
+from tests.fakes.mysql_host import MysqlDaemon
 from tests.unit.databases.backup.existing import put_database
-from tests.unit.databases.fakes import MysqlDaemon
 from tests.unit.databases.growth.growth_world import FillingHost, FillingVolumes, GrowthWorld
 from tests.unit.databases.world import ADDRESSES
 

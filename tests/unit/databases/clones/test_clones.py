@@ -16,7 +16,7 @@ from grampus.databases.request import CreateRequest
 from grampus.state.locks import hold_lock
 from tests.fakes.hosts import FakeFile
 from tests.fakes.interruption import stopped_runs
-from tests.unit.databases.fake_accounts import accounts_of
+from tests.fakes.mysql_accounts import accounts_of
 from tests.unit.databases.world import LAB, World, prepared
 from tests.unit.operation_runner import planned
 

@@ -22,8 +22,8 @@ from grampus.databases.model import FlavourName
 from tests.fakes.clock import FakeClock
 from tests.fakes.hosts import FakeFile
 from tests.fakes.interruption import Fuse
-from tests.unit.databases.fake_accounts import accounts_of
-from tests.unit.databases.fakes import MysqlHost
+from tests.fakes.mysql_accounts import accounts_of
+from tests.fakes.mysql_host import MysqlHost
 from tests.unit.databases.test_layout import plan
 
 FLAVOURS: list[FlavourName] = ["mysql", "mariadb"]

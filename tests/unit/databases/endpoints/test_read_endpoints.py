@@ -18,7 +18,7 @@ from grampus.databases.names.trash import DatabaseTrash
 from grampus.databases.tls.certificate_rotation import CertificateRotation
 from grampus.databases.users.users import DatabaseUsers
 from tests.fakes.interruption import Killed
-from tests.unit.databases.fakes import BEGIN
+from tests.fakes.mysql_host import BEGIN
 from tests.unit.databases.replicas.replica_world import ReplicaWorld
 
 

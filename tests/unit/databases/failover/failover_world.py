@@ -6,7 +6,7 @@ from pathlib import Path
 
 from grampus.databases.failover.failovers import DatabaseFailovers
 from tests.fakes.hosts import FakeFleet
-from tests.unit.databases.fake_volumes import FakeVolumes
+from tests.fakes.volumes import FakeVolumes
 from tests.unit.databases.live.live_world import LiveHost, LiveWorld
 from tests.unit.databases.world import ADDRESSES
 

@@ -17,8 +17,8 @@ from grampus.volumes.model import VolumeSpec
 from tests.fakes.clock import FakeClock
 from tests.fakes.hosts import FakeFleet
 from tests.fakes.interruption import Fuse
-from tests.unit.databases.fake_volumes import FakeVolumes
-from tests.unit.databases.fakes import MysqlDaemon, MysqlHost
+from tests.fakes.mysql_host import MysqlDaemon, MysqlHost
+from tests.fakes.volumes import FakeVolumes
 from tests.unit.databases.world import ADDRESSES, World
 
 RULE = GrowthRule(when_percent=80, step_percent=25, up_to_bytes=20 * GIB)

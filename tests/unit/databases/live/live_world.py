@@ -18,8 +18,8 @@ from grampus.databases.view import CreatedDatabase
 from grampus.hosts.port import DaemonSpec, Limits
 from tests.fakes.hosts import FakeFleet
 from tests.fakes.interruption import Fuse
-from tests.unit.databases.fake_volumes import FakeVolumes
-from tests.unit.databases.fakes import MysqlDaemon, MysqlHost
+from tests.fakes.mysql_host import MysqlDaemon, MysqlHost
+from tests.fakes.volumes import FakeVolumes
 from tests.unit.databases.world import ADDRESSES, World
 
 CHUNK_BYTES = 16 * MIB

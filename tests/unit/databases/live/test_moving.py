@@ -10,7 +10,7 @@ import pytest
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.hosts.port import HostUnreachableError
 from tests.fakes.hosts import FakeFile
-from tests.unit.databases.fakes import MEMINFO
+from tests.fakes.mysql_host import MEMINFO
 
 from .live_world import LiveWorld
 

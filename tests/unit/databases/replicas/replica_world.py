@@ -33,12 +33,12 @@ from grampus.databases.replicas.replication_sql import (
     render_stop_receiving_sql,
 )
 from grampus.hosts.port import CommandResult, DaemonSpec
+from tests.fakes.haproxy import FakeHaproxy
 from tests.fakes.hosts import FakeFile, FakeFleet
 from tests.fakes.interruption import Fuse
-from tests.unit.databases.fake_accounts import accounts_of
-from tests.unit.databases.fake_haproxy import FakeHaproxy
-from tests.unit.databases.fake_volumes import FakeVolumes
-from tests.unit.databases.fakes import MysqlDaemon, MysqlHost
+from tests.fakes.mysql_accounts import accounts_of
+from tests.fakes.mysql_host import MysqlDaemon, MysqlHost
+from tests.fakes.volumes import FakeVolumes
 from tests.unit.databases.world import World
 
 SOURCE = "3e11fa47-71ca-11e1-9e33-c80aa9429562"

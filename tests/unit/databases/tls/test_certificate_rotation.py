@@ -16,7 +16,7 @@ from grampus.databases.tls.certificate_rotation import CertificateRotation
 from grampus.databases.tls.certificate_steps import names_of, render_reload_sql
 from grampus.hosts.port import HostUnreachableError
 from tests.fakes.interruption import stopped_runs
-from tests.unit.databases.fakes import BEGIN, MysqlDaemon
+from tests.fakes.mysql_host import BEGIN, MysqlDaemon
 from tests.unit.databases.live.live_world import LiveWorld
 from tests.unit.databases.replicas.replica_world import ReplicaWorld
 from tests.unit.databases.world import LAB, World, prepared

@@ -11,7 +11,8 @@ from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.databases.upgrades.upgrading import DatabaseUpgrades, Upgraded
 from tests.fakes.hosts import FakeFile
 from tests.fakes.interruption import Killed, stopped_runs
-from tests.unit.databases.fakes import OLD_IMAGE, OPENED_BY, FakeImages
+from tests.fakes.mysql_host import OPENED_BY
+from tests.fakes.pools_and_images import OLD_IMAGE, FakeImages
 from tests.unit.databases.world import World, prepared
 from tests.unit.operation_runner import planned
 

@@ -30,10 +30,9 @@ from tests.fakes.clock import FakeClock
 from tests.fakes.hosts import FakeFile, FakeFleet
 from tests.fakes.image_ids import new_image_id
 from tests.fakes.interruption import Fuse
-
-from .fake_migrations import FakeKeyRotation, FakeMigrations
-from .fake_takeovers import FakeTakeovers
-from .fake_trash import FakeTrash
+from tests.fakes.migrations import FakeKeyRotation, FakeMigrations
+from tests.fakes.takeovers import FakeTakeovers
+from tests.fakes.trash import FakeTrash
 
 
 def in_namespace(spec: VolumeSpec) -> VolumeSpec:

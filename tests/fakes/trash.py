@@ -12,8 +12,7 @@ from grampus.volumes.trash import TrashedVolume
 
 if TYPE_CHECKING:
     from tests.fakes.interruption import Fuse
-
-    from .fake_volumes import FakeImage, FakeVolumes
+    from tests.fakes.volumes import FakeImage, FakeVolumes
 
 
 class FakeTrash:

@@ -11,8 +11,7 @@ from tests.fakes.interruption import Fuse
 
 if TYPE_CHECKING:
     from tests.fakes.hosts import FakeFleet
-
-    from .fake_volumes import FakeVolumes
+    from tests.fakes.volumes import FakeVolumes
 
 
 class FakeTakeovers:

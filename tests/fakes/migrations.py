@@ -11,7 +11,7 @@ from grampus.volumes.model import VolumeRecord
 from tests.fakes.interruption import Fuse
 
 if TYPE_CHECKING:
-    from .fake_volumes import FakeVolumes
+    from tests.fakes.volumes import FakeVolumes
 
 POOLS = ("databases", "archive")
 

@@ -25,17 +25,14 @@ from grampus.databases.stopping import DISMISS
 from grampus.databases.tls.certificate_steps import render_reload_sql
 from grampus.databases.upgrades.upgrade_steps import SLOW_SHUTDOWN
 from grampus.hosts.port import CommandResult, DaemonSpec
+from tests.fakes.client_words import DEFAULTS_ON_STDIN, is_admin_client, with_statement
+from tests.fakes.haproxy import FakeHaproxy
 from tests.fakes.hosts import FakeDaemon, FakeFile, FakeHost
 from tests.fakes.interruption import Fuse
-
-from .client_words import DEFAULTS_ON_STDIN, is_admin_client, with_statement
-from .fake_accounts import accounts_of, answer, are_up_to_date
-from .fake_cluster import OLD_IMAGE as OLD_IMAGE
-from .fake_cluster import FakeCluster as FakeCluster
-from .fake_cluster import FakeImages as FakeImages
-from .fake_haproxy import FakeHaproxy
-from .fake_roles import answer_on_roles, refusal, roles_of
-from .fake_support import Tables
+from tests.fakes.mysql_accounts import accounts_of, answer, are_up_to_date
+from tests.fakes.mysql_roles import answer_on_roles, refusal, roles_of
+from tests.fakes.mysql_tables import Tables
+from tests.fakes.pools_and_images import OLD_IMAGE
 
 _CHANGES = ("CREATE", "ALTER", "DROP", "GRANT", "REVOKE", "SET DEFAULT ROLE")
 BEGIN, END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
