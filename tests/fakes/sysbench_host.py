@@ -13,12 +13,13 @@ from pydantic import SecretStr
 
 from grampus.bench.ports import IoDevice
 from grampus.core.errors import NotFoundError
-from grampus.databases.model import DatabaseRecord, DatabaseSpec, Endpoint
+from grampus.databases.model import DatabaseRecord, Endpoint
 from grampus.hosts.port import CommandResult, Usage
 from grampus.state.runs import Setting
 from tests.fakes.clock import FakeClock
 from tests.fakes.hosts import FakeHost
 from tests.fakes.interruption import Fuse
+from tests.fakes.specs import database_spec
 
 PASSWORD = "Secret0Word"
 MIB = 1024 * 1024
@@ -239,14 +240,11 @@ class FakeDatabases:
     def __init__(self, *, size_bytes: int = 2048 * MIB, buffer_pool_bytes: int = 48 * MIB) -> None:
         self.scratch_running = False
         self.record = DatabaseRecord(
-            spec=DatabaseSpec(
+            spec=database_spec(
                 name="demo",
-                flavour="mysql",
                 size_bytes=size_bytes,
                 memory_bytes=256 * MIB,
-                cpus=1.0,
                 pool="grampus",
-                host="h1",
                 address="10.0.1.1",
                 server_id=1,
             ),

@@ -14,6 +14,7 @@ from tests.fakes.clock import FakeClock
 from tests.fakes.hosts import FakeDaemon, FakeFleet
 from tests.fakes.interruption import Fuse
 from tests.fakes.progress import RecordedProgress
+from tests.fakes.specs import database_spec
 from tests.fakes.sysbench_host import SysbenchHost
 
 NAME = "bench-1a2b3c4d-1"
@@ -22,16 +23,13 @@ KEYRING = "/data/etc-ceph/ceph.client.grampus.t.keyring"
 
 
 def make_spec(**changed: object) -> DatabaseSpec:
-    spec = DatabaseSpec(
+    spec = database_spec(
         name=NAME,
-        flavour="mysql",
         size_bytes=2 * GIB,
         memory_bytes=512 * MIB,
         cpus=2.0,
         pool="databases-2-copies",
-        host="h1",
         address="10.0.1.7",
-        server_id=7,
         write_path="direct",
         parameters={"max_connections": "30"},
     )

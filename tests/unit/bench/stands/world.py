@@ -21,7 +21,7 @@ from grampus.bench.stands.records import BenchStand
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.units import GIB, MIB
 from grampus.databases.growth.decide_growth import FileSystem
-from grampus.databases.model import DatabaseRecord, DatabaseSpec, Endpoint
+from grampus.databases.model import DatabaseRecord, Endpoint
 from grampus.state.matrix_layers import SeriesPoint
 from grampus.state.runs import Setting
 from grampus.state.store import Store
@@ -30,6 +30,7 @@ from tests.fakes.clock import FakeClock
 from tests.fakes.hosts import FakeFleet
 from tests.fakes.interruption import Fuse
 from tests.fakes.progress import RecordedProgress
+from tests.fakes.specs import database_spec
 from tests.fakes.sysbench_host import FakeCommand, FakeDevices, FakeServer, make_endpoint
 from tests.unit.bench.drivers.recordings import recorded
 from tests.unit.bench.stands.counting_host import CountingHost
@@ -309,9 +310,8 @@ class FakeStandDatabases:
         address = f"10.0.1.{len(self.records) + 1}"
         plan = stand.plan
         self.records[name] = DatabaseRecord(
-            spec=DatabaseSpec(
+            spec=database_spec(
                 name=name,
-                flavour="mysql",
                 size_bytes=plan.size_bytes,
                 memory_bytes=plan.memory_bytes,
                 cpus=2.0,
