@@ -211,6 +211,9 @@ def serving(service: FakeS3) -> Iterator[FakeS3]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        # One answer, one send: the second of two would wait 40 ms for the first to be acknowledged.
+        wbufsize = -1
+        disable_nagle_algorithm = True
 
         def _serve(self) -> None:
             parts = urllib.parse.urlsplit(self.path)
