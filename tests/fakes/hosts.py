@@ -59,6 +59,14 @@ def ended(
     return result
 
 
+def is_below(path: PurePosixPath, place: str) -> bool:
+    """Whether a path is `place`, a directory that ends with a slash, or in it.
+
+    As `is_relative_to`, at a tenth of its cost: operations that are stopped everywhere ask often.
+    """
+    return f"{path}/".startswith(place)
+
+
 class FakeHost:
     """A `Host`. It fails while it is not `up`, and where its `fuse` burns through."""
 
@@ -145,9 +153,9 @@ class FakeHost:
         self.files[PurePosixPath(path)] = FakeFile(content)
 
     def below(self, directory: PurePosixPath) -> dict[PurePosixPath, FakeFile]:
-        """A file, or all in a directory; text, as it is asked often and compares faster."""
+        """A file, or all in a directory."""
         place = f"{directory}/"
-        return {path: file for path, file in self.files.items() if f"{path}/".startswith(place)}
+        return {path: file for path, file in self.files.items() if is_below(path, place)}
 
     # -- daemons ------------------------------------------------------------------------------
 

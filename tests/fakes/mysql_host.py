@@ -8,6 +8,7 @@ that the server has read.
 
 from __future__ import annotations
 
+import functools
 import re
 import shlex
 from collections.abc import Sequence
@@ -27,7 +28,7 @@ from grampus.databases.upgrades.upgrade_steps import SLOW_SHUTDOWN
 from grampus.hosts.port import CommandResult, DaemonSpec
 from tests.fakes.client_words import DEFAULTS_ON_STDIN, is_admin_client, with_statement
 from tests.fakes.haproxy import FakeHaproxy
-from tests.fakes.hosts import FakeDaemon, FakeFile, FakeHost
+from tests.fakes.hosts import FakeDaemon, FakeFile, FakeHost, is_below
 from tests.fakes.interruption import Fuse
 from tests.fakes.mysql_accounts import accounts_of, answer, are_up_to_date
 from tests.fakes.mysql_roles import answer_on_roles, refusal, roles_of
@@ -94,7 +95,7 @@ class MysqlHost(FakeHost):
             return 0, "2\n"
         commands = [argv]
         if argv[:2] == ["sh", "-ec"]:  # as `in_one_shell` makes it
-            commands = [shlex.split(line) for line in argv[2].splitlines()]
+            commands = _commands_of(argv[2])
         for command in commands:
             with self.changing():
                 code, text = self._command(command)
@@ -225,13 +226,15 @@ class MysqlHost(FakeHost):
     def _remove(self, path: PurePosixPath) -> None:
         for file in self.below(path):
             del self.files[file]
-        self.directories = {known for known in self.directories if not known.is_relative_to(path)}
+        place = f"{path}/"
+        self.directories = {known for known in self.directories if not is_below(known, place)}
 
     def _move(self, source: PurePosixPath, target: PurePosixPath) -> None:
         for path, file in self.below(source).items():
             self.files[target / path.relative_to(source)] = file
             del self.files[path]
-        below = {known for known in self.directories if known.is_relative_to(source)}
+        place = f"{source}/"
+        below = {known for known in self.directories if is_below(known, place)}
         self.directories -= below
         self.directories |= {target, *(target / known.relative_to(source) for known in below)}
 
@@ -394,6 +397,11 @@ class MysqlHost(FakeHost):
         if daemon.is_offline:  # said only to who knows a password
             return 1, "ERROR 3032 (HY000): The server is currently in offline mode"
         return 0, f"{_version(daemon)} from somewhere\n"
+
+
+@functools.cache
+def _commands_of(script: str) -> list[list[str]]:
+    return [shlex.split(line) for line in script.splitlines()]
 
 
 def _signer(certificate: str) -> str:
