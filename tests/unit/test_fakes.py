@@ -23,7 +23,7 @@ from tests.fakes.progress import RecordedProgress
 from tests.fakes.stepped_journal import SteppedJournal
 from tests.fakes.sysbench_host import SysbenchHost
 from tests.fakes.volumes import FakeVolumes
-from tests.unit.volumes import cluster
+from tests.unit.volumes.cluster import RbdCluster
 from tests.unit.volumes.machine import VolumeHost
 
 PORTS: list[tuple[type, type]] = [
@@ -31,7 +31,7 @@ PORTS: list[tuple[type, type]] = [
     (Progress, RecordedProgress),
     (OperationJournal, SteppedJournal),
     (CommandRunner, FakeRunner),
-    (CommandRunner, cluster.FakeCluster),
+    (CommandRunner, RbdCluster),
     (Fleet, FakeFleet),
     (Fleet, FakeLabFleet),
     *((Host, host) for host in (FakeHost, FakeLabHost, MysqlHost, SysbenchHost, VolumeHost)),

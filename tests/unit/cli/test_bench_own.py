@@ -19,6 +19,7 @@ from grampus.bench.matrix.loading import load_matrix_suites
 from grampus.cli.composition.lab import CHECKOUT
 from grampus.cli.composition.own_cluster import OwnClusterOptions
 from grampus.cli.main import app
+from tests.fakes.programs import put_first_in_path
 from tests.unit.bench.own.somebodys_cluster import FSID, SomebodysCluster
 
 # It asks the test for its answer, as the cluster that the test has takes long to import.
@@ -61,14 +62,10 @@ def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A ceph.conf, with the programs for its cluster on PATH."""
     file = tmp_path / "ceph.conf"
     file.write_text("[global]\n")
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
     with answering(file, tmp_path / "log") as port:
-        text = ASK.format(python=sys.executable, port=port)
-        for name, content in (("ceph", text), ("rados", "#!/bin/sh\n"), ("rbd", "#!/bin/sh\n")):
-            (programs / name).write_text(content)
-            (programs / name).chmod(0o755)
+        ask = ASK.format(python=sys.executable, port=port)
+        programs = {"ceph": ask, "rados": "#!/bin/sh\n", "rbd": "#!/bin/sh\n"}
+        put_first_in_path(tmp_path, programs, monkeypatch)
         yield file
 
 

@@ -114,7 +114,7 @@ class Image:
             self.metadata["grampus.journal"] = "drained"
 
 
-class FakeCluster(PlayedCommands):
+class RbdCluster(PlayedCommands):
     """A `CommandRunner`."""
 
     def __init__(self, fuse: Fuse, clock: FakeClock) -> None:

@@ -16,14 +16,14 @@ from grampus.volumes.key_files import WRITE_KEY
 from tests.fakes.hosts import FakeFile
 
 if TYPE_CHECKING:
-    from .cluster import FakeCluster, Image
+    from .cluster import Image, RbdCluster
 
 MARK = "grampus.encryption"
 Files = dict[PurePosixPath, FakeFile]
 
 
 def answer_encryption(
-    cluster: FakeCluster, argv: Sequence[str], stdin: str | None
+    cluster: RbdCluster, argv: Sequence[str], stdin: str | None
 ) -> tuple[int, str] | None:
     """What `rbd` answers to a command with a passphrase; None for one that is about others."""
     opened = ["--encryption-format", "luks", "--encryption-passphrase-file", STDIN]

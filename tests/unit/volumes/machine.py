@@ -21,7 +21,7 @@ from tests.fakes.interruption import Fuse
 from .block_devices import Daemon as Daemon
 from .block_devices import Loop as Loop
 from .block_devices import Mapping as Mapping
-from .cluster import FSID, FakeCluster, Image
+from .cluster import FSID, Image, RbdCluster
 from .encryption_commands import data_bytes, filesystem_bytes, opening_problem, write_key
 from .exchange_answers import answer_exchange, heard_loops, open_journal
 from .local_disk import Log, drain_log, list_asides, open_log, require_removable, write_log
@@ -39,7 +39,7 @@ rbd: rbd-nbd failed with error: /usr/bin/rbd-nbd: exit status: 1
 class VolumeHost(FakeHost):
     """A host with images of `cluster` as block devices and mounts."""
 
-    def __init__(self, name: str, address: str, cluster: FakeCluster, fuse: Fuse) -> None:
+    def __init__(self, name: str, address: str, cluster: RbdCluster, fuse: Fuse) -> None:
         super().__init__(name, address=address, fuse=fuse)
         self.data_dir = Path("/data") / name
         self.cluster = cluster

@@ -384,7 +384,7 @@ def test_a_driver_that_failed_half_way_lets_go_before_the_next_opens_the_image(
 ) -> None:
     world.h1.capabilities, world.h1.late_maps = ("krbd", "fuse"), ("krbd",)
     world.create()
-    assert world.attach().driver == "qsd"  # FakeCluster refuses a second writer
+    assert world.attach().driver == "qsd"  # RbdCluster refuses a second writer
     assert not world.h1.mappings
 
 

@@ -20,7 +20,7 @@ from tests.fakes.stepped_journal import SteppedJournal
 from tests.unit.operation_runner import make_runner
 from tests.unit.volumes.machine import VolumeHost
 
-from .cluster import POOL, FakeCluster, Image
+from .cluster import POOL, Image, RbdCluster
 from .local_disk import Log, read_log, write_log
 
 LAB = "t"
@@ -37,7 +37,7 @@ class World:
         self.volumed = root / "volumed"
         self.clock = FakeClock()
         self.fuse = Fuse()
-        self.cluster = FakeCluster(self.fuse, self.clock)
+        self.cluster = RbdCluster(self.fuse, self.clock)
         self.h1 = VolumeHost("h1", "10.9.0.11", self.cluster, self.fuse)
         self.h2 = VolumeHost("h2", "10.9.0.12", self.cluster, self.fuse)
         self.fleet = FakeFleet([self.h1, self.h2])

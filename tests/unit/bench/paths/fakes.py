@@ -203,7 +203,7 @@ def journal_status(*, busy: bool, **changed: object) -> JournalStatus:
     return JournalStatus.model_validate(values | changed)
 
 
-class FakeVolumes:
+class FakePathsVolumes:
     """One volume at most, attached as asked unless that way is `broken`."""
 
     def __init__(self, host: PathsHost) -> None:
@@ -312,7 +312,7 @@ class PathsWorld:
     def __init__(self, root: Path) -> None:
         self.clock = FakeClock()
         self.host = PathsHost(self.clock)
-        self.volumes = FakeVolumes(self.host)
+        self.volumes = FakePathsVolumes(self.host)
         self.progress = RecordedProgress()
         self.home = Home(root)
         self.store = Store(None)

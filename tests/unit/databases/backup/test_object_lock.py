@@ -30,10 +30,7 @@ def service() -> Iterator[FakeS3]:
 
 @pytest.fixture
 def bucket(service: FakeS3, tmp_path: Path) -> TargetPlace:
-    keys = tmp_path / "credentials"
-    keys.write_text("[default]\naws_access_key_id = key\naws_secret_access_key = secret\n")
-    keys.chmod(0o600)
-    return TargetPlace(url="s3://backups/one", endpoint=service.endpoint, credentials=str(keys))
+    return service.place(tmp_path)
 
 
 def kept(world: World, bucket: TargetPlace) -> KeptBackups:
