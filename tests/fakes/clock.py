@@ -11,14 +11,13 @@ NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
 class FakeClock:
     """A `Clock`; `naps` are the sleeps, `slept_s` their sum, and `on_sleep` runs after each."""
 
-    def __init__(self, start: datetime = NEW_YEAR) -> None:
-        self.start = start
+    def __init__(self, *, on_sleep: Callable[[], object] = lambda: None) -> None:
         self.slept_s = 0.0
         self.naps: list[float] = []
-        self.on_sleep: Callable[[], object] = lambda: None
+        self.on_sleep = on_sleep
 
     def now(self) -> datetime:
-        return self.start + timedelta(seconds=self.slept_s)
+        return NEW_YEAR + timedelta(seconds=self.slept_s)
 
     def monotonic_s(self) -> float:
         return self.slept_s
