@@ -17,21 +17,21 @@ from grampus.hosts.port import Usage
 from grampus.state.home import Home
 from grampus.state.locks import hold_lock
 from grampus.state.runs import Run, RunArchive
-
-from .fakes import (
+from tests.fakes.clock import FakeClock
+from tests.fakes.hosts import FakeFleet
+from tests.fakes.progress import RecordedProgress
+from tests.fakes.sysbench_host import (
     MIB,
     PASSWORD,
-    FakeClock,
     FakeCommand,
     FakeDatabases,
     FakeDevices,
     FakeFacts,
-    FakeFleet,
-    FakeHost,
     FakeServer,
-    RecordedProgress,
+    SysbenchHost,
     run_output,
 )
+
 from .test_suite import SUITES
 
 SUITE = load_suite(SUITES, "quick")
@@ -42,24 +42,25 @@ class Setup:
         self.home = Home(root)
         self.archive = RunArchive(self.home.runs_dir)
         self.clock = FakeClock()
-        self.host = FakeHost("h1", clock=self.clock)
+        self.host = SysbenchHost("h1", clock=self.clock)
         self.host.servers = {"10.0.1.1": FakeServer(), "10.0.1.2": FakeServer()}
         idle = Usage(0, 64, 0, 0, 0, 0)
         self.host.usage = {"mysqld-demo": idle, "mysqld-local-demo": idle}
-        self.host.files = {
+        for path, text in {
             "/proc/stat": "cpu 5 0 5 90 0 0 0\ncpu0\ncpu1\n",
             "/proc/meminfo": "MemTotal: 2097152 kB\nMemAvailable: 60 kB\n",
             "/proc/cpuinfo": "processor : 0\nmodel name : Test CPU\n",
             "/proc/sys/kernel/osrelease": "6.18.0\n",
             "/proc/loadavg": "0.10 0.20 0.30 1/2 3\n",
-        }
+        }.items():
+            self.host.put(path, text)
         self.machine_files = dict(self.host.files)
         self.databases = FakeDatabases(size_bytes=size_bytes)
         self.progress = RecordedProgress()
         self.runner = BenchRunner(
             home=self.home,
             lab="default",
-            fleet=FakeFleet(self.host),  # type: ignore[arg-type]
+            fleet=FakeFleet([self.host]),
             databases=self.databases,
             devices=FakeDevices(),
             facts=FakeFacts(),
@@ -80,7 +81,7 @@ def test_a_run_measures_every_workload_on_both_arms(tmp_path: Path) -> None:
     setup = Setup(tmp_path)
     run = setup.run()
     assert setup.archive.load("latest") == run
-    assert run.run_id.startswith("20260102-0304")
+    assert run.run_id.startswith("20260101-0000")
     assert [workload.name for workload in run.workloads] == [
         "point-select",
         "update-index",
@@ -238,7 +239,7 @@ def test_refusals_come_before_anything_is_started(tmp_path: Path) -> None:
         setup.run()
     with pytest.raises(NotFoundError):
         setup.runner.run(SUITE, "other", BenchOptions())
-    assert setup.host.ran == []
+    assert setup.host.commands == []
     assert not setup.home.runs_dir.exists()
 
 

@@ -17,37 +17,37 @@ from grampus.bench.quick_plan import BenchOptions, decide_quick_plan
 from grampus.bench.quick_suite import Suite, load_suite
 from grampus.bench.sysbench import make_load
 from grampus.core.errors import GrampusError
+from tests.fakes.sysbench_host import PASSWORD, FakeServer, SysbenchHost, make_endpoint
 
-from .fakes import PASSWORD, FakeHost, FakeServer, make_endpoint
 from .test_suite import SUITES
 
 DIRECTORY = PurePosixPath("/data/bench/demo-ceph")
 
 
-def made(host: FakeHost, server: FakeServer) -> ArmClient:
+def made(host: SysbenchHost, server: FakeServer) -> ArmClient:
     host.servers["10.0.1.1"] = server
     endpoint = make_endpoint("10.0.1.1", "mysqld-demo")
     return ensure_client_files(host, endpoint, "mysql", DIRECTORY)
 
 
 def test_every_client_file_is_private_and_can_be_removed() -> None:
-    host = FakeHost()
+    host = SysbenchHost()
     made(host, FakeServer())
-    assert sorted(PurePosixPath(name).name for name in host.files) == [
+    assert sorted(path.name for path in host.files) == [
         "cacert.pem",
         "client-cert.pem",
         "client-key.pem",
         "sysbench.cnf",
     ]
-    assert set(host.modes.values()) == {0o600}
-    assert host.files[f"{DIRECTORY}/cacert.pem"] == "/srv/tls/ca.pem of mysqld-demo"
-    assert host.files[f"{DIRECTORY}/client-key.pem"] == "/srv/tls/client-key.pem of mysqld-demo"
+    assert {file.mode for file in host.files.values()} == {0o600}
+    assert host.text(f"{DIRECTORY}/cacert.pem") == "/srv/tls/ca.pem of mysqld-demo"
+    assert host.text(f"{DIRECTORY}/client-key.pem") == "/srv/tls/client-key.pem of mysqld-demo"
     ensure_client_files_absent(host, DIRECTORY)
     assert host.files == {}
 
 
 def test_no_command_line_holds_the_password() -> None:
-    host = FakeHost()
+    host = SysbenchHost()
     client = made(host, FakeServer())
     suite: Suite = load_suite(SUITES, "quick")
     plan = decide_quick_plan(
@@ -56,9 +56,9 @@ def test_no_command_line_holds_the_password() -> None:
     commands = [
         sysbench_prepare_argv(make_load(client, plan)),
         sysbench_argv(make_load(client, plan, script="oltp_point_select", duration_s=12)),
-        *map(list, host.ran),
+        *map(list, host.commands),
     ]
-    assert PASSWORD in host.files[str(client.sysbench_config)]
+    assert PASSWORD in host.text(str(client.sysbench_config))
     assert not [word for command in commands for word in command if PASSWORD in word]
 
 
@@ -66,14 +66,14 @@ def test_no_command_line_holds_the_password() -> None:
     ("require_tls", "line"), [(True, "mysql-ssl=on"), (False, "mysql-ssl=off")]
 )
 def test_tls_is_used_where_the_server_requires_it(require_tls: bool, line: str) -> None:
-    host = FakeHost()
+    host = SysbenchHost()
     client = made(host, FakeServer(require_tls=require_tls))
-    assert line in host.files[str(client.sysbench_config)].splitlines()
-    assert (f"{DIRECTORY}/cacert.pem" in host.files) is require_tls
+    assert line in host.text(str(client.sysbench_config)).splitlines()
+    assert (DIRECTORY / "cacert.pem" in host.files) is require_tls
 
 
 def test_an_instance_that_refuses_its_user_is_explained() -> None:
-    host = FakeHost()
+    host = SysbenchHost()
     with pytest.raises(GrampusError) as caught:
         made(host, FakeServer(refusal="ERROR 2003 (HY000): Can't connect"))
     assert caught.value.code == "instance-unreachable"
@@ -82,7 +82,7 @@ def test_an_instance_that_refuses_its_user_is_explained() -> None:
 
 
 def test_a_missing_client_certificate_is_explained() -> None:
-    host = FakeHost()
+    host = SysbenchHost()
     host.cats_fail = True
     with pytest.raises(GrampusError) as caught:
         made(host, FakeServer())

@@ -20,8 +20,10 @@ from grampus.bench.quick_plan import BenchOptions, QuickPlan, decide_quick_plan
 from grampus.bench.quick_suite import load_suite
 from grampus.core.errors import RefusedError
 from grampus.state.runs import ArmName
+from tests.fakes.clock import FakeClock
+from tests.fakes.progress import RecordedProgress
+from tests.fakes.sysbench_host import FakeCommand, FakeServer, SysbenchHost, make_endpoint
 
-from .fakes import FakeClock, FakeCommand, FakeHost, FakeServer, RecordedProgress, make_endpoint
 from .test_suite import SUITES
 
 ROWS = 127_000
@@ -85,7 +87,7 @@ def plan(*, fresh: bool = False) -> QuickPlan:
 
 class Setup:
     def __init__(self, raw_dir: Path) -> None:
-        self.host = FakeHost()
+        self.host = SysbenchHost()
         self.raw_dir = raw_dir
         self.progress = RecordedProgress()
         self.servers: dict[ArmName, FakeServer] = {"ceph": FakeServer(), "local": FakeServer()}
@@ -94,7 +96,7 @@ class Setup:
             address = f"10.0.1.{number + 1}"
             self.host.servers[address] = self.servers[arm]
             directory = PurePosixPath(f"/data/bench/demo-{arm}")
-            self.host.files[f"{directory}/sysbench.cnf"] = f"mysql-host={address}\n"
+            self.host.put(directory / "sysbench.cnf", f"mysql-host={address}\n")
             endpoint = make_endpoint(address, f"mysqld-{arm}")
             self.clients[arm] = ArmClient(self.host, endpoint, "mysql", directory)
 
@@ -114,7 +116,7 @@ def test_data_is_loaded_once_and_reused(tmp_path: Path) -> None:
     assert len(setup.host.spawned) == 2
     assert all(command.terminated.is_set() for command in setup.host.spawned)
     assert observe_dataset(setup.clients["ceph"]).marker == Marker(
-        4, ROWS, "2026-01-02T03:04:05+00:00"
+        4, ROWS, "2026-01-01T00:00:00+00:00"
     )
     assert (tmp_path / "prepare.ceph.txt").read_text().startswith("Creating table")
     assert setup.ensure() == ()

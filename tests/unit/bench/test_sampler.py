@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 
@@ -11,8 +11,9 @@ from grampus.bench.measured_ports import IoDevice
 from grampus.bench.sampler import MAX_REASONS, Sampler
 from grampus.hosts.port import HostUnreachableError, Usage
 from grampus.state.runs import RunArchive
-
-from .fakes import FakeClock, FakeFleet, FakeHost
+from tests.fakes.clock import FakeClock
+from tests.fakes.hosts import FakeFleet
+from tests.fakes.sysbench_host import SysbenchHost
 
 STAT = "/sys/class/block/{}/stat"
 DEVICES = [
@@ -28,11 +29,11 @@ def usage(cpu_us: int, writes: int = 0) -> Usage:
 class Setup:
     def __init__(self, directory: Path) -> None:
         self.clock = FakeClock()
-        self.first, self.second = FakeHost("h1"), FakeHost("h2")
-        self.fleet = FakeFleet(self.first, self.second)
+        self.first, self.second = SysbenchHost("h1"), SysbenchHost("h2")
+        self.fleet = FakeFleet([self.first, self.second])
         self.archive = RunArchive(directory)
         self.sampler = Sampler(
-            self.fleet,  # type: ignore[arg-type]
+            self.fleet,
             DEVICES,
             machine="h2",
             file=self.archive.resources_file("r"),
@@ -42,15 +43,13 @@ class Setup:
         self.tick(0)
 
     def tick(self, second: int) -> None:
-        self.clock.passed_s = float(second)
+        self.clock.slept_s = float(second)
         self.first.usage = {"osd-0": usage(second * 250_000)}
         self.second.usage = {"mysqld-demo": usage(second * 500_000)}
-        self.first.files[STAT.format("loop3")] = f"0 0 0 0 {second * 40} 0 {second * 80}"
-        self.second.files[STAT.format("loop7")] = f"{second * 7} 0 0 0 0 0 0"
-        self.second.files["/proc/stat"] = (
-            f"cpu {second * 50} 0 0 {second * 150} 0 0 0\ncpu0\ncpu1\n"
-        )
-        self.second.files["/proc/meminfo"] = "MemTotal: 100 kB\nMemAvailable: 60 kB\n"
+        self.first.put(STAT.format("loop3"), f"0 0 0 0 {second * 40} 0 {second * 80}")
+        self.second.put(STAT.format("loop7"), f"{second * 7} 0 0 0 0 0 0")
+        self.second.put("/proc/stat", f"cpu {second * 50} 0 0 {second * 150} 0 0 0\ncpu0\ncpu1\n")
+        self.second.put("/proc/meminfo", "MemTotal: 100 kB\nMemAvailable: 60 kB\n")
 
 
 def test_samples_of_all_subjects_share_one_clock(tmp_path: Path) -> None:
@@ -77,7 +76,7 @@ def test_what_cannot_be_read_is_a_warning_and_the_rest_is_sampled(tmp_path: Path
     setup.sampler.sample_once()
     setup.tick(1)
     setup.first.usage_errors = [HostUnreachableError("h1 does not answer.")]
-    del setup.second.files[STAT.format("loop7")]
+    del setup.second.files[PurePosixPath(STAT.format("loop7"))]
     setup.sampler.sample_once()
     names = {sample.name for sample in setup.archive.load_resources("r")}
     assert names == {"mysqld-demo@h2", "machine"}
@@ -95,7 +94,7 @@ def test_a_daemon_that_ends_while_it_is_read_does_not_end_the_monitor(tmp_path: 
 
 def test_a_host_that_is_down_is_left_out(tmp_path: Path) -> None:
     setup = Setup(tmp_path)
-    setup.fleet.down = {"h1"}
+    setup.first.up = False
     setup.sampler.sample_once()
     setup.tick(1)
     setup.sampler.sample_once()
@@ -142,19 +141,19 @@ def test_the_thread_ends_when_told(tmp_path: Path) -> None:
 def test_waiting_for_calm_is_bounded(
     writes_a_poll: list[int], max_s: float, calm: bool, waited_s: float
 ) -> None:
-    clock, host = FakeClock(), FakeHost("h1")
+    clock, host = FakeClock(), SysbenchHost("h1")
     written = 0
 
-    class Busy(FakeHost):
+    class Busy(SysbenchHost):
         def observe_usage(self) -> dict[str, Usage]:
             nonlocal written
-            polls = round(clock.passed_s / 0.3)
+            polls = round(clock.slept_s / 0.3)
             written = sum(writes_a_poll[:polls])
             return {"mysqld-demo": usage(0, written), "osd-0": usage(polls * 10**6, 0)}
 
     host = Busy("h1")
     settled = wait_until_calm(
-        FakeFleet(host),  # type: ignore[arg-type]
+        FakeFleet([host]),
         [("h1", "mysqld-demo")],
         clock=clock,
         max_s=max_s,
@@ -169,12 +168,12 @@ def test_what_takes_more_when_it_does_nothing_can_be_calm(
 ) -> None:
     clock = FakeClock()
 
-    class Idle(FakeHost):
+    class Idle(SysbenchHost):
         def observe_usage(self) -> dict[str, Usage]:
-            return {"vm-demo": usage(round(0.1 * clock.passed_s * 1_000_000), 0)}
+            return {"vm-demo": usage(round(0.1 * clock.slept_s * 1_000_000), 0)}
 
     settled = wait_until_calm(
-        FakeFleet(Idle("h1")),  # type: ignore[arg-type]
+        FakeFleet([Idle("h1")]),
         [("h1", "vm-demo")],
         clock=clock,
         max_s=1.0,

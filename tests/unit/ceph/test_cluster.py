@@ -8,9 +8,9 @@ import pytest
 
 from grampus.ceph.cluster import CONNECT_TIMEOUT_S, CephCluster, ClusterStatus, parse_status
 from grampus.core.errors import GrampusError
+from tests.fakes.commands import ENOENT, FakeRunner, Output
 
 from . import documents
-from .fakes import ENOENT, FakeRunner, Output
 
 JSON = " --format json"
 

@@ -18,8 +18,8 @@ from grampus.ceph.erasure_pools import (
 )
 from grampus.ceph.pools import COUNT_IMAGES
 from grampus.core.errors import GrampusError
+from tests.fakes.commands import FakeRunner, Reply
 from tests.unit.ceph.documents import HEALTHY, MON_DUMP
-from tests.unit.ceph.fakes import FakeRunner, Reply
 
 POOL = "databases-k2m1"
 DATA = "databases-k2m1-data"

@@ -11,8 +11,8 @@ from grampus.ceph.flattening import RbdFlattening
 from grampus.ceph.image_snapshots import SUSPENDED_FACT, RbdSnapshots
 from grampus.ceph.rbd import CHANGE_METADATA, RbdImages
 from grampus.core.errors import GrampusError
-
-from .fakes import ENOENT, FakeClock, FakeRunner, Output, Reply
+from tests.fakes.clock import FakeClock
+from tests.fakes.commands import ENOENT, FakeRunner, Output, Reply
 
 INFO = "rbd info --format json databases/copy"
 INFO_BEFORE = "rbd info --format json databases/copy@before"

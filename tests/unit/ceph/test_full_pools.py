@@ -10,7 +10,8 @@ from grampus.ceph.cluster import CephCluster
 from grampus.ceph.full_pools import find_full_pool, parse_full_pools
 from grampus.ceph.rbd import RbdImages
 from grampus.core.errors import GrampusError, RefusedError
-from tests.unit.ceph.fakes import FakeClock, FakeRunner, Output, Reply
+from tests.fakes.clock import FakeClock
+from tests.fakes.commands import FakeRunner, Output, Reply
 
 OSD_DUMP = "ceph osd dump --format json"
 INFO = "rbd info --format json databases/ns/shop"

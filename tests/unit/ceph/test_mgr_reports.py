@@ -6,7 +6,7 @@ import pytest
 
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.mgr_reports import prompt_reports
-from tests.unit.ceph.fakes import ENOENT, FakeRunner
+from tests.fakes.commands import ENOENT, FakeRunner
 
 ASKED = [
     "ceph tell mgr config set mgr_stats_period 1",

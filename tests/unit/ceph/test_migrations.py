@@ -7,8 +7,8 @@ import pytest
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.migrations import RbdMigrations
 from grampus.core.errors import GrampusError
-
-from .fakes import FakeClock, FakeRunner, Output
+from tests.fakes.clock import FakeClock
+from tests.fakes.commands import FakeRunner, Output
 
 PREPARE = (
     "rbd --rbd-default-clone-format 2 migration prepare databases/shop.1/db-shop "

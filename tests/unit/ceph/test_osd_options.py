@@ -6,7 +6,7 @@ import json
 
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.osd_options import SET_OPTIONS, observe_osd_options, set_osd_options
-from tests.unit.ceph.fakes import FakeRunner
+from tests.fakes.commands import FakeRunner
 
 
 def _entry(section: str, name: str, value: str, mask: str = "") -> dict[str, str]:

@@ -15,9 +15,10 @@ from grampus.ceph.pools import (
     parse_unredundant_pools,
 )
 from grampus.core.errors import GrampusError, RefusedError
+from tests.fakes.clock import FakeClock
+from tests.fakes.commands import FakeRunner
 
 from . import documents
-from .fakes import FakeClock, FakeRunner
 
 JSON = " --format json"
 POOL = "databases-1-copy"

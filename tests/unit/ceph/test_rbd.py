@@ -7,9 +7,10 @@ import pytest
 from grampus.ceph.cluster import CephCluster
 from grampus.ceph.rbd import CHANGE_METADATA, CREATE_IMAGE, ImageInfo, ImageLock, RbdImages
 from grampus.core.errors import GrampusError, RefusedError
+from tests.fakes.clock import FakeClock
+from tests.fakes.commands import ENOENT, FakeRunner, Output, Reply
 
 from .documents import IMAGE_INFO
-from .fakes import ENOENT, FakeClock, FakeRunner, Output, Reply
 
 INFO = "rbd info --format json databases/shop"
 STATUS = "rbd status --format json databases/shop"

@@ -12,8 +12,8 @@ import pytest
 from grampus.ceph.reporting import Watch, run_reporting
 from grampus.core.errors import GrampusError
 from grampus.core.streams import ByteReader
-
-from .fakes import FakeClock, FakeRunner
+from tests.fakes.clock import FakeClock
+from tests.fakes.commands import FakeRunner
 
 SCARCE = GrampusError("There is no room.", code="scarce")
 

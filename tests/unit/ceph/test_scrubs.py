@@ -13,8 +13,7 @@ from grampus.ceph.scrubs import (
     parse_damaged,
 )
 from grampus.core.errors import GrampusError
-
-from .fakes import FakeRunner
+from tests.fakes.commands import FakeRunner
 
 DUMP = "ceph pg dump pgs --format json"
 OSD_DUMP = "ceph osd dump --format json"

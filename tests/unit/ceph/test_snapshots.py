@@ -16,8 +16,7 @@ from grampus.ceph.image_snapshots import (
     RbdSnapshots,
 )
 from grampus.core.errors import GrampusError
-
-from .fakes import ENOENT, FakeRunner, Output, Reply
+from tests.fakes.commands import ENOENT, FakeRunner, Output, Reply
 
 LIST = "env TZ=UTC rbd snap ls --format json databases/shop"
 CREATE = "rbd snap create --no-progress databases/shop@before"

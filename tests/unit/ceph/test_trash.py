@@ -8,8 +8,8 @@ from grampus.ceph.cluster import CephCluster
 from grampus.ceph.rbd import RbdImages
 from grampus.ceph.trash import RbdTrash
 from grampus.core.errors import GrampusError
-
-from .fakes import ENOENT, FakeClock, FakeRunner, Output
+from tests.fakes.clock import FakeClock
+from tests.fakes.commands import ENOENT, FakeRunner, Output
 
 INFO = {"id": "180c", "size": 64, "object_size": 4194304, "features": []}
 LIST = "rbd trash ls --all --format json databases"

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import shlex
+import socketserver
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,42 +19,54 @@ from grampus.bench.matrix.loading import load_matrix_suites
 from grampus.cli.bench_own_options import OwnClusterOptions
 from grampus.cli.composition.lab import CHECKOUT
 from grampus.cli.main import app
-from tests.unit.bench.own.somebodys_cluster import FSID
+from tests.fakes.programs import put_first_in_path
+from tests.unit.bench.own.somebodys_cluster import FSID, SomebodysCluster
 
-ANSWER = """#!{python}
-import sys
-sys.path[:0] = {path}
-from tests.unit.bench.own.somebodys_cluster import SomebodysCluster
-words = sys.argv[1:]
-assert words[:2] == ["--conf", {conf}], words
-assert words[2:4] == ["--id", "bench"], words
-with open({log}, "a") as log:
-    print(*words[4:], file=log)
-code, said, complained = SomebodysCluster().run("ceph", words[4:])
+# It asks the test for its answer, as the cluster that the test has takes long to import.
+ASK = """#!{python} -SE
+import socket, sys
+with socket.create_connection(("127.0.0.1", {port})) as test:
+    test.sendall("\\0".join(sys.argv[1:]).encode())
+    test.shutdown(socket.SHUT_WR)
+    code, said, complained = test.makefile().read().split("\\0")
 sys.stdout.write(said)
 sys.stderr.write(complained)
-sys.exit(code)
+sys.exit(int(code))
 """
 
 
+@contextmanager
+def answering(conf: Path, log: Path) -> Iterator[int]:
+    """The port at which the programs' words are taken, noted and answered."""
+
+    class Answer(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            words = self.rfile.read().decode().split("\0")
+            code, said, complained = 1, "", f"asked as another, or elsewhere: {words}"
+            if words[:4] == ["--conf", str(conf), "--id", "bench"]:
+                with log.open("a") as notes:
+                    print(*words[4:], file=notes)
+                code, said, complained = SomebodysCluster().run("ceph", words[4:])
+            self.wfile.write(f"{code}\0{said}\0{complained}".encode())
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Answer) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server.server_address[1]
+        server.shutdown()
+        thread.join()
+
+
 @pytest.fixture
-def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A ceph.conf, with the programs for its cluster on PATH."""
     file = tmp_path / "ceph.conf"
     file.write_text("[global]\n")
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    text = ANSWER.format(
-        python=sys.executable,
-        path=[str(CHECKOUT), str(CHECKOUT / "src")],
-        conf=repr(str(file)),
-        log=repr(str(tmp_path / "log")),
-    )
-    for name, content in (("ceph", text), ("rados", "#!/bin/sh\n"), ("rbd", "#!/bin/sh\n")):
-        (programs / name).write_text(content)
-        (programs / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
-    return file
+    with answering(file, tmp_path / "log") as port:
+        ask = ASK.format(python=sys.executable, port=port)
+        programs = {"ceph": ask, "rados": "#!/bin/sh\n", "rbd": "#!/bin/sh\n"}
+        put_first_in_path(tmp_path, programs, monkeypatch)
+        yield file
 
 
 def invoke(line: str) -> tuple[int, str, str]:

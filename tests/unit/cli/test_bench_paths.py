@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,8 @@ from grampus.cli.bench_paths_run import LabPathsCluster
 from grampus.cli.bench_paths_tables import format_throughput, target_row
 from grampus.cli.main import app
 from grampus.core.errors import GrampusError
-from grampus.hosts.port import CommandResult
 from grampus.state.runs import RunArchive
+from tests.fakes.commands import PlayedCommands, Reply
 from tests.unit.report.made_paths import made_paths_run, made_target, made_write_paths_run
 from tests.unit.report.made_runs import made_run
 
@@ -180,7 +179,7 @@ def test_a_damaged_run_is_named(home: Path) -> None:
     assert "cannot be read" in errors
 
 
-class PlayedOsds:
+class PlayedOsds(PlayedCommands):
     """Answers `ceph osd ls` and `ceph tell osd.N perf dump osd`; None: that OSD is down."""
 
     def __init__(self, writes: dict[int, int | None]) -> None:
@@ -189,23 +188,15 @@ class PlayedOsds:
     def cluster(self) -> CephCluster:
         return CephCluster(self)
 
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        stdin: str | None = None,
-        timeout_s: float = 60.0,
-        check: bool = True,
-    ) -> CommandResult:
+    def play(self, argv: list[str], stdin: str | None) -> Reply:
         words = [word for word in argv if word not in ("--format", "json")]
         if words[-2:] == ["osd", "ls"]:
-            return CommandResult(tuple(argv), 0, json.dumps(list(self._writes)), "")
+            return list(self._writes)
         assert words[-3:] == ["perf", "dump", "osd"]
         writes = self._writes[int(words[-4].removeprefix("osd."))]
         if writes is None:
             raise GrampusError("Error ENXIO: problem getting command descriptions.")
-        answer = {"osd": {"op_w": writes, "op_rw": 1, "subop_w": 7}}
-        return CommandResult(tuple(argv), 0, json.dumps(answer), "")
+        return {"osd": {"op_w": writes, "op_rw": 1, "subop_w": 7}}
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,11 @@ from grampus.cli.lab_settle import stop_databases
 from grampus.core.progress import SilentProgress
 from grampus.databases.service import DatabaseService
 from grampus.volumes.service import VolumeService
-from tests.unit.databases.fake_volumes import FakeVolumes
-from tests.unit.databases.fakes import FakeCluster, FakeImages, Fuse
-from tests.unit.databases.fakes import FakeFleet as DatabaseFleet
-from tests.unit.volumes.fleet import FakeFleet
+from tests.fakes.hosts import FakeFleet
+from tests.fakes.hosts import FakeFleet as DatabaseFleet
+from tests.fakes.interruption import Fuse
+from tests.fakes.pools_and_images import FakeCluster, FakeImages
+from tests.fakes.volumes import FakeVolumes
 from tests.unit.volumes.world import LAB, World
 
 

@@ -20,7 +20,7 @@ from grampus.lab.model import LAB_RECORD
 from grampus.state.home import Home
 from grampus.state.operations import OperationJournal, Step
 from grampus.state.store import Store
-from tests.unit.clock import FakeClock
+from tests.fakes.clock import FakeClock
 from tests.unit.lab.test_model import make_spec
 
 LAB = "test"

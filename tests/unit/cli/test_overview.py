@@ -20,7 +20,7 @@ from grampus.cli.overview import (
 from grampus.databases.backup.decide_schedule import BackupSchedule, BackupState
 from grampus.databases.backup.places import TargetPlace
 from grampus.databases.live.server_now import ServerNow
-from grampus.databases.model import DatabaseRecord, DatabaseSpec, ReadEndpoint
+from grampus.databases.model import DatabaseRecord, ReadEndpoint
 from grampus.databases.names.events import DatabaseEvent
 from grampus.databases.overview import Overview
 from grampus.databases.replicas.decide_replicas import ReplicaStanding
@@ -28,6 +28,7 @@ from grampus.databases.replicas.replica_looks import ReplicaView
 from grampus.databases.snapshots.decide_retention import SnapshotSchedule
 from grampus.databases.view import DatabaseView
 from grampus.volumes.model import Lineage, MeasuredSnapshots, SnapshotInfo
+from tests.fakes.specs import database_spec
 
 NOW = datetime(2026, 11, 24, 12, 30, tzinfo=UTC)
 MIB = 1 << 20
@@ -50,14 +51,10 @@ NOTHING = Overview(
 
 
 def record(name: str, *, number: int = 10, replica_of: str | None = None) -> DatabaseRecord:
-    spec = DatabaseSpec(
+    spec = database_spec(
         name=name,
-        flavour="mysql",
         size_bytes=1 << 30,
         memory_bytes=1 << 29,
-        cpus=1.0,
-        pool="databases",
-        host="h1",
         address=f"10.9.0.{number}",
         server_id=number,
         replica_of=replica_of,

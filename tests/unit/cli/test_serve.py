@@ -30,7 +30,7 @@ from grampus.databases.names.database_trash import Purged
 from grampus.databases.replicas.renewals import Renewal
 from grampus.databases.snapshots.snapshot_schedules import Carried
 from grampus.databases.tls.decide_expiry import CertificateState
-from tests.unit.clock import FakeClock
+from tests.fakes.clock import FakeClock
 
 EVENT = ControllerEvent(
     "shop", "read-only", "It is read-only.", "warning", {"free_bytes": 1}, "Resize it."

@@ -17,7 +17,7 @@ from grampus.core.processes import OperationProcess, parse_process
 from grampus.lab.model import LAB_RECORD
 from grampus.operations.watching import CONTROLLER_COMMAND
 from grampus.state.history import OperationHistory
-from tests.unit.databases.fake_progress import RecordingProgress
+from tests.fakes.progress import RecordedProgress
 from tests.unit.lab.test_model import make_spec
 
 
@@ -47,16 +47,16 @@ def test_another_lab_of_that_name_has_another_fleet(session: LabSession) -> None
 
 
 @pytest.fixture
-def full(session: LabSession, monkeypatch: pytest.MonkeyPatch) -> RecordingProgress:
+def full(session: LabSession, monkeypatch: pytest.MonkeyPatch) -> RecordedProgress:
     """What the session says, whose home has no room left."""
-    progress = RecordingProgress()
+    progress = RecordedProgress()
     monkeypatch.setattr(session, "progress", progress)
     filled = os.statvfs_result((4096, 4096, 262144, 0, 0, 1000, 1000, 1000, 0, 255))
     monkeypatch.setattr(os, "statvfs", lambda _: filled)
     return progress
 
 
-def test_a_full_home_is_warned_of_once(session: LabSession, full: RecordingProgress) -> None:
+def test_a_full_home_is_warned_of_once(session: LabSession, full: RecordedProgress) -> None:
     with telling_of_space(session):
         assert session.store is not None
     [warning] = full.notes
@@ -64,7 +64,7 @@ def test_a_full_home_is_warned_of_once(session: LabSession, full: RecordingProgr
 
 
 def test_a_command_that_a_full_home_refuses_says_it_in_its_error_alone(
-    session: LabSession, full: RecordingProgress
+    session: LabSession, full: RecordedProgress
 ) -> None:
     with pytest.raises(RefusedError, match="is full") as refused, telling_of_space(session):
         session.journal.begin("db.create", "test", "shop", {})
@@ -73,7 +73,7 @@ def test_a_command_that_a_full_home_refuses_says_it_in_its_error_alone(
 
 
 def test_a_full_home_is_warned_of_beside_another_error(
-    session: LabSession, full: RecordingProgress
+    session: LabSession, full: RecordedProgress
 ) -> None:
     with pytest.raises(NotFoundError), telling_of_space(session):
         session.fleet()

@@ -12,7 +12,7 @@ import pytest
 from grampus.cli.progress_bar import PlainProgress
 from grampus.cli.side_by_side import AT_ONCE, SharedProgress, for_each
 from grampus.core.progress import Progress
-from tests.unit.databases.fakes import RecordingProgress
+from tests.fakes.progress import RecordedProgress
 
 LONG_S = 20.0
 
@@ -45,17 +45,17 @@ def test_answers_come_in_order_whoever_is_done_first() -> None:
             second_is_done.set()
         return name.upper()
 
-    assert run(["a1", "a2", "b1"], work, RecordingProgress()) == ["A1", "A2", "B1"]
+    assert run(["a1", "a2", "b1"], work, RecordedProgress()) == ["A1", "A2", "B1"]
 
 
 def test_as_many_of_a_lane_as_it_may_be_are_at_work_at_once() -> None:
     barrier = threading.Barrier(AT_ONCE)
     names = [f"a{number}" for number in range(2 * AT_ONCE)]
-    run(names, lambda _session, _name: str(barrier.wait(LONG_S)), RecordingProgress())
+    run(names, lambda _session, _name: str(barrier.wait(LONG_S)), RecordedProgress())
 
 
 def test_one_alone_is_shown_as_ever() -> None:
-    progress = RecordingProgress()
+    progress = RecordedProgress()
 
     def work(session: Progress, name: str) -> str:
         assert session is progress
@@ -76,7 +76,7 @@ def test_a_log_has_a_line_for_each_phase_of_each(capsys: pytest.CaptureFixture[s
 
 
 def test_at_ctrl_c_each_is_undone_and_the_command_ends() -> None:
-    progress, undone = RecordingProgress(), list[str]()
+    progress, undone = RecordedProgress(), list[str]()
     # Locks of C alone: an interrupt in a Condition's own code would leave it locked for the other.
     begun, gate, counting = list[str](), threading.Lock(), threading.Lock()
     main = threading.main_thread().ident

@@ -81,6 +81,6 @@ def test_a_command_that_cannot_be_typed_is_found(command: str, why: str) -> None
 
 
 def test_texts_are_found_in_errors() -> None:
-    found = list(errors_in_source())
+    found = errors_in_source()
     assert len(found) > 500
     assert any(isinstance(told, Told) and "`grampus db start VALUE`" in told.text for told in found)

@@ -31,7 +31,7 @@ from grampus.core.errors import UsageError
 from grampus.core.units import GIB, MIB
 from grampus.databases.growth.decide_growth import FileSystem
 from grampus.databases.layout import MYSQL_UID
-from grampus.databases.model import DatabaseRecord, DatabaseSpec
+from grampus.databases.model import DatabaseRecord
 from grampus.databases.view import DatabaseView
 from grampus.volumes.journals import Replayed
 from grampus.volumes.live import (
@@ -50,6 +50,7 @@ from grampus.volumes.model import (
     VolumeSpec,
 )
 from grampus.volumes.write_paths import parse_write_options
+from tests.fakes.specs import database_spec
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 SPEC = VolumeSpec(name="demo", pool="databases", image="demo", size_bytes=4 * GIB)
@@ -204,18 +205,7 @@ def test_the_write_path_is_shown_with_what_it_may_lose() -> None:
 
 
 def test_a_database_shows_its_volumes_write_path() -> None:
-    spec = DatabaseSpec(
-        name="demo",
-        flavour="mysql",
-        size_bytes=GIB,
-        memory_bytes=GIB,
-        cpus=1,
-        pool="databases",
-        host="h1",
-        address="10.9.0.10",
-        server_id=1,
-        write_path="journal",
-    )
+    spec = database_spec(name="demo", size_bytes=GIB, server_id=1, write_path="journal")
     record = DatabaseRecord(
         spec=spec, user="demo", server_version="9.7", buffer_pool_bytes=1, created_at=NOW
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import shlex
 from collections.abc import Iterator
@@ -27,28 +28,33 @@ class Told:
     text: str
 
 
-def texts_in_source() -> Iterator[Told]:
+@functools.cache
+def texts_in_source() -> list[Told]:
     """Every string constant of the source but docstrings, with VALUE for what is put in."""
-    for file in sorted(SOURCE.rglob("*.py")):
-        tree = ast.parse(file.read_text())
-        skipped = _parts_of_others(tree)
-        for node in ast.walk(tree):
-            if id(node) in skipped:
-                continue
-            text = text_of(node)
-            if text:
-                yield Told(f"{file.relative_to(CHECKOUT)}:{node.lineno}", text)  # type: ignore[attr-defined]
+    return [told for file in sorted(SOURCE.rglob("*.py")) for told in _told_in(file)[0]]
 
 
-def errors_in_source() -> Iterator[Told]:
+@functools.cache
+def errors_in_source() -> list[Told]:
     """The sentences that errors are raised with."""
-    for file in sorted(SOURCE.rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.Call) and _name(node.func).endswith("Error"):
-                for argument in node.args:
-                    text = text_of(argument)
-                    if text:
-                        yield Told(f"{file.relative_to(CHECKOUT)}:{node.lineno}", text)
+    return [told for file in sorted(SOURCE.rglob("*.py")) for told in _told_in(file)[1]]
+
+
+@functools.cache
+def _told_in(file: Path) -> tuple[list[Told], list[Told]]:
+    """The texts and the errors in a file, which is parsed once: that takes the longest."""
+    nodes = list(ast.walk(ast.parse(file.read_text())))
+    skipped, place = _parts_of_others(nodes), str(file.relative_to(CHECKOUT))
+    texts: list[Told] = []
+    errors: list[Told] = []
+    for node in nodes:
+        text = "" if id(node) in skipped else text_of(node)
+        if text:
+            texts.append(Told(f"{place}:{node.lineno}", text))  # type: ignore[attr-defined]
+        if isinstance(node, ast.Call) and _name(node.func).endswith("Error"):
+            said = (text_of(argument) for argument in node.args)
+            errors += [Told(f"{place}:{node.lineno}", text) for text in said if text]
+    return texts, errors
 
 
 def text_of(node: ast.AST) -> str:
@@ -130,10 +136,10 @@ def _options(command: Any) -> set[str]:
     return {name for one in command.params for name in (*one.opts, *one.secondary_opts)}
 
 
-def _parts_of_others(tree: ast.AST) -> set[int]:
+def _parts_of_others(nodes: list[ast.AST]) -> set[int]:
     """Constants that are a part of another text, and docstrings."""
     found = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.JoinedStr):
             found |= {id(part) for part in node.values}
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):

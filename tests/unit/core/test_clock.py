@@ -6,8 +6,7 @@ import pytest
 
 from grampus.core.clock import SystemClock, wait_until
 from grampus.core.errors import GrampusError
-
-from .fakes import FakeClock
+from tests.fakes.clock import FakeClock
 
 
 def test_what_holds_already_is_not_waited_for() -> None:

@@ -19,8 +19,8 @@ from grampus.databases.verify.table_checks import TableChecks
 from grampus.databases.verify.verification import DatabaseVerification
 from grampus.volumes.decide_scrub import ScrubReport
 from grampus.volumes.model import VolumeRecord
+from tests.fakes.hosts import FakeFile
 
-from .fakes import FakeFile
 from .world import World
 
 ROWS = PurePosixPath("data/rows")

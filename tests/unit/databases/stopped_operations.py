@@ -18,11 +18,12 @@ from grampus.databases.snapshots.decide_retention import SnapshotSchedule
 from grampus.databases.snapshots.snapshot_schedules import SnapshotSchedules
 from grampus.databases.upgrades.upgrading import DatabaseUpgrades
 from grampus.databases.users.decide_role_grants import parse_grant
+from tests.fakes.interruption import in_turn
+from tests.fakes.pools_and_images import FakeImages
 
 from .backup.existing import place
 from .backup.existing import write_rows as write_shop
 from .backup.replay_world import ReplayWorld
-from .fakes import FakeImages
 from .growth.growth_world import RULE, GrowthWorld
 from .live.live_world import LiveWorld
 from .stopped_case import (
@@ -43,147 +44,6 @@ from .stopped_case import (
 )
 from .stopped_replicas import REPLICA_CASES
 from .world import World
-
-# -- what is there before -----------------------------------------------------------------------
-
-
-def _golden(world: World) -> None:
-    """The golden volume is there, made for a database that is gone."""
-    world.create("first")
-    world.service().delete("first")
-
-
-def _created(world: World) -> None:
-    world.create()
-    write_rows(world, "acknowledged")
-
-
-def _stopped(world: World) -> None:
-    _created(world)
-    world.service().stop("demo")
-
-
-def _with_scratch(world: World) -> None:
-    _created(world)
-    world.service().ensure_local_instance("demo")
-
-
-def _with_left_scratch(world: World) -> None:
-    """A scratch instance whose server has ended; a running one keeps many operations away."""
-    _with_scratch(world)
-    for host in world.hosts.values():
-        daemon = host.daemons.get(scratch_daemon_name("demo"))
-        if daemon is not None:
-            daemon.state = "stopped"
-
-
-def _with_user(world: World) -> None:
-    _created(world)
-    users(world).add("demo", "reports", "read")
-
-
-def _with_role(world: World) -> None:
-    _with_user(world)
-    _add_role(world)
-
-
-def _with_given_role(world: World) -> None:
-    _with_role(world)
-    roles(world).grant("demo", "desk", "reports", at_login=True)
-
-
-def _with_former_password(world: World) -> None:
-    _with_user(world)
-    users(world).change_password("demo", "reports", keeps_former=True)
-
-
-def _with_former_passwords(world: World) -> None:
-    _created(world)
-    rotation(world).rotate("demo", keeps_former=True)
-
-
-def _with_new_certificates(world: World) -> None:
-    _created(world)
-    certificates(world).rotate("demo")
-
-
-def _trashed(world: World) -> None:
-    _with_user(world)
-    trash(world).trash("demo")
-
-
-def _snapped(world: World) -> None:
-    """Rows `acknowledged` are in the snapshot `before`; rows `later` came."""
-    _created(world)
-    snapshots(world).create("demo", "before")
-    write_rows(world, "later")
-
-
-def _snapped_and_stopped(world: World) -> None:
-    _snapped(world)
-    world.service().stop("demo")
-
-
-def _scheduled(world: World) -> None:
-    _created(world)
-    _put_snapshot_schedule(world)
-
-
-def _lost(world: World) -> None:
-    """Its host is cut off, and knows nothing of it."""
-    _created(world)
-    world.hosts["h1"].up = False
-
-
-def _lost_while_stopped(world: World) -> None:
-    _stopped(world)
-    world.hosts["h1"].up = False
-
-
-def _old(world: World) -> None:
-    world.create(version="8.4")
-    write_rows(world, "acknowledged")
-
-
-def _old_and_stopped(world: World) -> None:
-    _old(world)
-    world.service().stop("demo")
-
-
-def _big(world: World) -> None:
-    world.create(memory_bytes=GIB)
-    write_rows(world, "acknowledged")
-
-
-def _with_parameters(world: LiveWorld) -> None:
-    _created(world)
-    world.parameters().set("demo", "innodb_io_capacity", "900")
-    world.parameters().set("demo", "innodb_page_cleaners", "8")
-
-
-def _due_to_grow(world: GrowthWorld) -> None:
-    _created(world)
-    world.growth().put_rule("demo", RULE)
-    world.use(8 * GIB)
-
-
-def _nearly_full(world: GrowthWorld) -> None:
-    _created(world)
-    world.use(10 * GIB - 100 * MIB)
-
-
-def _with_room_again(world: GrowthWorld) -> None:
-    _nearly_full(world)
-    world.look()
-    assert world.is_read_only()
-    world.use(GIB)
-
-
-def _with_more_rows(world: ReplayWorld) -> None:
-    world.fill()
-    world.clock.sleep(3600)
-    write_shop(world, "four")
-
 
 # -- what is done -------------------------------------------------------------------------------
 
@@ -236,6 +96,10 @@ def _roll_back(world: World, *, with_safety: bool) -> None:
     snapshots(world).rollback("demo", "before", with_safety=with_safety)
 
 
+def _stop(world: World) -> None:
+    world.service().stop("demo")
+
+
 def _delete(world: World) -> None:
     world.service().delete("demo")
 
@@ -262,6 +126,87 @@ def _create_flattened(world: World) -> None:
     service.create(service.plan_create(request), flatten=True)
 
 
+# -- what is there before -----------------------------------------------------------------------
+
+
+def _old(world: World) -> None:
+    world.create(version="8.4")
+    write_rows(world, "acknowledged")
+
+
+def _big(world: World) -> None:
+    world.create(memory_bytes=GIB)
+    write_rows(world, "acknowledged")
+
+
+def _end_scratch(world: World) -> None:
+    """The server of a scratch instance ended; a running one keeps many operations away."""
+    for host in world.hosts.values():
+        daemon = host.daemons.get(scratch_daemon_name("demo"))
+        if daemon is not None:
+            daemon.state = "stopped"
+
+
+def _lose(world: World) -> None:
+    """Its host is cut off, and knows nothing of what happens."""
+    world.hosts["h1"].up = False
+
+
+def _change_parameters(world: LiveWorld) -> None:
+    world.parameters().set("demo", "innodb_io_capacity", "900")
+    world.parameters().set("demo", "innodb_page_cleaners", "8")
+
+
+def _make_due_to_grow(world: GrowthWorld) -> None:
+    world.growth().put_rule("demo", RULE)
+    world.use(8 * GIB)
+
+
+def _fill(world: GrowthWorld) -> None:
+    world.use(10 * GIB - 100 * MIB)
+
+
+def _find_room_again(world: GrowthWorld) -> None:
+    world.look()
+    assert world.is_read_only()
+    world.use(GIB)
+
+
+def _with_more_rows(world: ReplayWorld) -> None:
+    world.fill()
+    world.clock.sleep(3600)
+    write_shop(world, "four")
+
+
+_created = in_turn(lambda w: w.create(), lambda w: write_rows(w, "acknowledged"))
+_stopped = in_turn(_created, _stop)
+# The golden volume is there, made for a database that is gone.
+_golden = in_turn(lambda w: w.create("first"), lambda w: w.service().delete("first"))
+_with_scratch = in_turn(_created, lambda w: w.service().ensure_local_instance("demo"))
+_with_left_scratch = in_turn(_with_scratch, _end_scratch)
+_with_user = in_turn(_created, lambda w: users(w).add("demo", "reports", "read"))
+_with_role = in_turn(_with_user, _add_role)
+_with_given_role = in_turn(_with_role, lambda w: _grant(w, at_login=True))
+_with_former_password = in_turn(_with_user, lambda w: _passwd(w, keep=True))
+_with_former_passwords = in_turn(_created, lambda w: rotation(w).rotate("demo", keeps_former=True))
+_with_new_certificates = in_turn(_created, lambda w: certificates(w).rotate("demo"))
+_trashed = in_turn(_with_user, lambda w: trash(w).trash("demo"))
+# Rows `acknowledged` are in the snapshot `before`; rows `later` came.
+_snapped = in_turn(
+    _created, lambda w: snapshots(w).create("demo", "before"), lambda w: write_rows(w, "later")
+)
+_snapped_and_stopped = in_turn(_snapped, _stop)
+_scheduled = in_turn(_created, _put_snapshot_schedule)
+_lost = in_turn(_created, _lose)
+_lost_while_stopped = in_turn(_stopped, _lose)
+_old_and_stopped = in_turn(_old, _stop)
+_with_parameters = in_turn(_created, _change_parameters)
+_due_to_grow = in_turn(_created, _make_due_to_grow)
+_nearly_full = in_turn(_created, _fill)
+_with_room_again = in_turn(_nearly_full, _find_room_again)
+
+# -- the cases ----------------------------------------------------------------------------------
+
 OTHER = [parse_grant("SELECT, ALTER ON shop")]
 CASES: list[Case] = [
     make_case("golden", nothing, _make_golden, "gone"),
@@ -283,7 +228,7 @@ CASES: list[Case] = [
     make_case("delete", _created, _delete, "done"),
     make_case("delete-scratch", _with_scratch, _delete, "done", kind="delete"),
     make_case("start", _stopped, lambda w: w.service().start("demo"), "done"),
-    make_case("stop", _created, lambda w: w.service().stop("demo"), "done"),
+    make_case("stop", _created, _stop, "done"),
     make_case("protect", _created, lambda w: w.service().protect("demo", True), "done"),
     make_case(
         "binlog-retention", _created, lambda w: w.service().set_retention("demo", 86400), "done"

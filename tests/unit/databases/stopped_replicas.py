@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.interruption import Killed
+from tests.fakes.interruption import Killed
 
 from .replicas.replica_world import ReplicaWorld
 from .stopped_case import Case, make_case, write_rows

@@ -9,8 +9,8 @@ import pytest
 from grampus.databases.account_upgrade import ensure_accounts
 from grampus.databases.accounts import ACCOUNTS_SQL, render_account_upgrade_sql
 from grampus.databases.model import FlavourName
+from tests.fakes.hosts import FakeFile
 
-from .fakes import FakeFile
 from .world import World
 
 AT_PORT = "'grampus.admin'@'127.0.0.1'"

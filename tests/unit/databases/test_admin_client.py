@@ -23,6 +23,7 @@ from grampus.databases.settings import decide_admin_address, decide_admin_port
 from grampus.databases.stopping import DISMISS, ensure_stopping
 from grampus.databases.users.secret_statements import SecretStatements, SqlError
 from grampus.hosts.port import CommandResult
+from tests.fakes.programs import put_programs
 
 PORT = AdminPort("127.77.0.5", 33062, PurePosixPath("/data/databases/demo/tls/ca.pem"))
 CROWDED = "ERROR 1040 (HY000): Too many connections"
@@ -65,9 +66,7 @@ class ShellHost:
 
 @pytest.fixture
 def host(tmp_path: Path) -> ShellHost:
-    for name in ("mysql", "mariadb"):
-        (tmp_path / name).write_text(CLIENT)
-        (tmp_path / name).chmod(0o755)
+    put_programs(tmp_path, dict.fromkeys(("mysql", "mariadb"), CLIENT))
     return ShellHost(tmp_path)
 
 
@@ -152,8 +151,7 @@ def test_a_stop_sends_clients_away_through_whichever_door_is_open(
     host: ShellHost, is_crowded: bool
 ) -> None:
     # What ends the server is the last command: here it must not run.
-    (host.directory / "sleep").write_text('#!/bin/sh\nkill -KILL "$PPID"\n')
-    (host.directory / "sleep").chmod(0o755)
+    put_programs(host.directory, {"sleep": '#!/bin/sh\nkill -KILL "$PPID"\n'})
     if is_crowded:
         host.refuse("refuses-socket", CROWDED)
     said: list[CommandResult] = []
@@ -176,11 +174,9 @@ def test_a_stop_sends_clients_away_through_whichever_door_is_open(
 def test_time_zones_are_loaded_through_whichever_door_is_open(
     host: ShellHost, flavour: FlavourName, is_crowded: bool
 ) -> None:
-    for program in ("mysql_tzinfo_to_sql", "mariadb-tzinfo-to-sql"):
-        (host.directory / program).write_text(
-            "#!/bin/sh\necho 'INSERT INTO time_zone VALUES (1);'\n"
-        )
-        (host.directory / program).chmod(0o755)
+    zones = "#!/bin/sh\necho 'INSERT INTO time_zone VALUES (1);'\n"
+    programs = ("mysql_tzinfo_to_sql", "mariadb-tzinfo-to-sql")
+    put_programs(host.directory, dict.fromkeys(programs, zones))
     if is_crowded:
         host.refuse("refuses-socket", CROWDED)
     said: list[CommandResult] = []

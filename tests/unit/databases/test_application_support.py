@@ -11,10 +11,10 @@ from grampus.core.errors import GrampusError, RefusedError
 from grampus.databases.clones.decide_clone import CloneRequest
 from grampus.databases.live.zone_loading import TimeZoneTables
 from grampus.databases.upgrades.upgrading import DatabaseUpgrades
+from tests.fakes.mysql_tables import COMPONENTS, ZONES
+from tests.fakes.pools_and_images import FakeImages
 from tests.unit.operation_runner import planned
 
-from .fake_support import COMPONENTS, ZONES
-from .fakes import FakeImages
 from .replicas.replica_world import ReplicaWorld
 from .stopped_case import clones, snapshots
 from .world import World

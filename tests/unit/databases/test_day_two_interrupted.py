@@ -17,9 +17,9 @@ from grampus.databases.users.decide_users import UserRole
 from grampus.databases.users.rotation import DatabaseRotation
 from grampus.databases.users.secret_statements import secret_statements
 from grampus.databases.users.users import DatabaseUsers
-from tests.unit.interruption import Killed, stopped_runs
+from tests.fakes.interruption import Killed, stopped_runs
+from tests.fakes.mysql_accounts import accounts_of
 
-from .fake_accounts import accounts_of
 from .world import LAB, World, prepared
 
 Act = Callable[[World], object]

@@ -25,12 +25,12 @@ from grampus.databases.names.naming import DatabaseNames
 from grampus.databases.planning import CreatePlanner
 from grampus.databases.request import CreateRequest
 from grampus.databases.snapshots.snapshots import DatabaseSnapshots
+from tests.fakes.interruption import stopped_runs
+from tests.fakes.pools_and_images import FakeImages
 from tests.unit.databases.backup.existing import place, write_rows
 from tests.unit.databases.backup.made import made_backup
-from tests.unit.interruption import stopped_runs
 from tests.unit.operation_runner import planned
 
-from .fakes import FakeImages
 from .live.live_world import LiveWorld
 from .world import World, prepared
 

@@ -16,11 +16,11 @@ import pytest
 from grampus.core.errors import GrampusError
 from grampus.databases.catalogue import KINDS, operation_type
 from grampus.databases.clones.decide_golden import GOLDEN_PREFIX, GOLDEN_SNAPSHOT
+from tests.fakes.interruption import Killed, burn_points, stopped_runs
+from tests.fakes.mysql_accounts import accounts_of
+from tests.fakes.mysql_roles import roles_of
 from tests.system.declared_steps import database_step_names
-from tests.unit.interruption import Killed, burn_points, stopped_runs
 
-from .fake_accounts import accounts_of
-from .fake_roles import roles_of
 from .stopped_case import ROWS, Case, trash
 from .stopped_operations import CASES as ALL
 from .world import LAB, World, prepared

@@ -16,23 +16,26 @@ from grampus.databases.instance import (
 )
 from grampus.databases.layout import init_daemon, server_daemon
 from grampus.databases.readiness import ensure_serving
+from tests.fakes.clock import FakeClock
+from tests.fakes.hosts import FakeFile
+from tests.fakes.interruption import Fuse
+from tests.fakes.mysql_host import MysqlDaemon, MysqlHost
 
-from .fakes import FakeClock, FakeDaemon, FakeFile, FakeHost, Fuse
 from .test_layout import plan
 
 
 def test_an_initialisation_left_running_is_ended_and_made_anew(tmp_path: Path) -> None:
-    host, instance = FakeHost("h1", Fuse()), plan()
+    host, instance = MysqlHost("h1", Fuse()), plan()
     credentials = CredentialFiles(tmp_path).ensure("demo")
     ensure_files(host, instance, credentials)
-    host.daemons[instance.init_daemon] = FakeDaemon(init_daemon(instance), "running")
+    host.daemons[instance.init_daemon] = MysqlDaemon(init_daemon(instance), "running")
     ensure_initialised(host, instance, credentials, FakeClock())
     assert host.read_file(instance.marker) is not None
     assert instance.init_daemon not in host.daemons
 
 
 def test_the_accounts_file_is_gone_once_they_are_made(tmp_path: Path) -> None:
-    host, instance = FakeHost("h1", Fuse()), plan()
+    host, instance = MysqlHost("h1", Fuse()), plan()
     credentials = CredentialFiles(tmp_path).ensure("demo")
     ensure_files(host, instance, credentials)
     ensure_initialised(host, instance, credentials, FakeClock())
@@ -41,7 +44,7 @@ def test_the_accounts_file_is_gone_once_they_are_made(tmp_path: Path) -> None:
 
 
 def test_certificates_half_made_are_made_anew_and_whole_ones_kept(tmp_path: Path) -> None:
-    host, instance = FakeHost("h1", Fuse()), plan()
+    host, instance = MysqlHost("h1", Fuse()), plan()
     credentials = CredentialFiles(tmp_path).ensure("demo")
     host.files[instance.directory / "tls.new" / "ca-key.pem"] = FakeFile("half")
     ensure_files(host, instance, credentials)
@@ -52,7 +55,7 @@ def test_certificates_half_made_are_made_anew_and_whole_ones_kept(tmp_path: Path
 
 
 def test_the_version_is_the_first_word_of_the_answer(tmp_path: Path) -> None:
-    host, instance = FakeHost("h1", Fuse()), plan()
+    host, instance = MysqlHost("h1", Fuse()), plan()
     credentials = CredentialFiles(tmp_path).ensure("demo")
     ensure_files(host, instance, credentials)
     ensure_initialised(host, instance, credentials, FakeClock())
@@ -73,16 +76,16 @@ def test_the_version_is_the_first_word_of_the_answer(tmp_path: Path) -> None:
 def test_a_server_is_asked_from_when_it_listens(
     silent_looks: int, listens: bool, slept_s: float
 ) -> None:
-    host, clock, asked = FakeHost("h1", Fuse()), FakeClock(), itertools.count(1)
-    host.daemons[plan().daemon] = FakeDaemon(server_daemon(plan()), "running")
+    host, clock, asked = MysqlHost("h1", Fuse()), FakeClock(), itertools.count(1)
+    host.daemons[plan().daemon] = MysqlDaemon(server_daemon(plan()), "running")
     host.silent_looks = silent_looks
     await_server(clock, host, plan(), lambda: next(asked) == 3, listens=listens)
     assert clock.slept_s == pytest.approx(slept_s)
 
 
 def test_a_server_that_ended_is_not_waited_for() -> None:
-    host, clock = FakeHost("h1", Fuse()), FakeClock()
-    host.daemons[plan().daemon] = FakeDaemon(server_daemon(plan()), "stopped", "[ERROR] full")
+    host, clock = MysqlHost("h1", Fuse()), FakeClock()
+    host.daemons[plan().daemon] = MysqlDaemon(server_daemon(plan()), "stopped", "[ERROR] full")
     host.silent_looks = 1000
     with pytest.raises(GrampusError) as raised:
         await_server(clock, host, plan(), lambda: False)

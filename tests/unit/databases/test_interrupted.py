@@ -15,7 +15,7 @@ from grampus.core.errors import NotFoundError
 from grampus.core.failpoints import VARIABLE, FailpointError
 from grampus.core.units import GIB
 from grampus.state.locks import hold_lock
-from tests.unit.interruption import Killed, stopped_runs
+from tests.fakes.interruption import Killed, stopped_runs
 
 from .world import LAB, World, prepared
 

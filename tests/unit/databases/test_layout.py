@@ -24,20 +24,11 @@ from grampus.databases.layout import (
 from grampus.databases.model import DatabaseSpec, FlavourName, ScratchSpec
 from grampus.databases.upgrades.upgrade_daemon import upgrade_daemon
 from grampus.hosts.port import DaemonSpec, Limits
+from tests.fakes.specs import database_spec
 
 
 def spec(flavour: FlavourName = "mysql", memory_bytes: int = 512 * MIB) -> DatabaseSpec:
-    return DatabaseSpec(
-        name="demo",
-        flavour=flavour,
-        size_bytes=10 * GIB,
-        memory_bytes=memory_bytes,
-        cpus=1.0,
-        pool="databases",
-        host="h1",
-        address="10.9.0.10",
-        server_id=1,
-    )
+    return database_spec(name="demo", flavour=flavour, memory_bytes=memory_bytes, server_id=1)
 
 
 def plan(flavour: FlavourName = "mysql") -> InstancePlan:

@@ -7,9 +7,9 @@ import threading
 import pytest
 
 from grampus.core.errors import GrampusError
-from tests.unit.clock import FakeClock
+from tests.fakes.clock import FakeClock
+from tests.fakes.volumes import FakeVolumes
 
-from .fake_volumes import FakeVolumes
 from .world import World
 
 
@@ -34,21 +34,6 @@ def test_databases_are_looked_at_side_by_side(world: World) -> None:
     assert [view.record.spec.name for view in world.service().list()] == ["one", "three", "two"]
 
 
-class EndingClock(FakeClock):
-    """Time in which a server comes to its end."""
-
-    def __init__(self, world: World, after: int) -> None:
-        super().__init__()
-        self._world, self._left = world, after
-
-    def sleep(self, seconds: float) -> None:
-        super().sleep(seconds)
-        self._left -= 1
-        if self._left == 0:
-            (daemon,) = self._world.hosts["h1"].daemons.values()
-            daemon.state, daemon.log = "stopped", "[ERROR] Out of memory"
-
-
 @pytest.mark.parametrize(
     ("patience_s", "is_told"),
     [(5.0, True), (0.0, False), (0.3, False)],
@@ -58,7 +43,13 @@ def test_a_server_that_is_about_to_end_is_waited_for(
     world: World, patience_s: float, is_told: bool
 ) -> None:
     world.create(host="h1")
-    world.clock = EndingClock(world, after=4)
+
+    def end() -> None:
+        if len(world.clock.naps) == 4:
+            (daemon,) = world.hosts["h1"].daemons.values()
+            daemon.state, daemon.log = "stopped", "[ERROR] Out of memory"
+
+    world.clock = FakeClock(on_sleep=end)
     if not is_told:
         world.service().require_serving("demo", patience_s=patience_s)
         return

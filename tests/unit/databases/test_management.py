@@ -19,9 +19,9 @@ from grampus.databases.model import FlavourName
 from grampus.databases.readiness import READY_SQL
 from grampus.databases.session_settings import render_session_sql, session_settings
 from grampus.databases.users.secret_statements import SecretStatements
+from tests.fakes.mysql_host import MysqlHost
 from tests.unit.operation_runner import planned
 
-from .fakes import FakeHost
 from .live.live_world import LiveWorld
 from .world import LAB, World
 
@@ -210,7 +210,7 @@ def _cut_off(world: World, name: str) -> None:
     world.journal.begin("db.user-add", LAB, name, order)
 
 
-def _statements(host: FakeHost) -> int:
+def _statements(host: MysqlHost) -> int:
     return sum("SELECT VERSION()" in argv[-1] for argv in host.commands)
 
 

@@ -6,7 +6,6 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from grampus.core.units import GIB
 from grampus.databases.layout import plan_instance, plan_scratch_instance, render_config
 from grampus.databases.model import DatabaseSpec, FlavourName, ScratchSpec
 from grampus.databases.quiet_servers import (
@@ -16,6 +15,7 @@ from grampus.databases.quiet_servers import (
 )
 from grampus.databases.upgrades.upgrade_daemon import upgrade_daemon
 from grampus.databases.verify.decide_scratch import CLONE_LABEL, TEST_LABEL, scratch_name
+from tests.fakes.specs import database_spec
 
 from .world import World
 
@@ -24,19 +24,7 @@ RUN = PurePosixPath("/data"), PurePosixPath("/volume")
 
 
 def spec(name: str = "shop", flavour: FlavourName = "mysql", **more: object) -> DatabaseSpec:
-    return DatabaseSpec(
-        name=name,
-        flavour=flavour,
-        size_bytes=10 * GIB,
-        memory_bytes=GIB,
-        cpus=1.0,
-        pool="databases",
-        host="h1",
-        address="10.9.0.10",
-        server_id=7,
-        parameters=USERS_OWN,
-        **more,  # type: ignore[arg-type]
-    )
+    return database_spec(name=name, flavour=flavour, parameters=USERS_OWN, **more)
 
 
 def values(config: str, name: str) -> list[str]:

@@ -15,7 +15,7 @@ from grampus.databases.kinds import is_still_about
 from grampus.databases.model import DatabasePhase
 from grampus.operations.operation_type import no_name
 from grampus.volumes.model import VolumeSpec
-from tests.unit.interruption import Killed
+from tests.fakes.interruption import Killed
 
 from .stopped_case import Case, names
 from .stopped_operations import CASES as ALL

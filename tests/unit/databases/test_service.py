@@ -12,9 +12,9 @@ from grampus.databases.request import CreateRequest
 from grampus.hosts.port import HostUnreachableError
 from grampus.state.locks import hold_lock
 from grampus.volumes.model import WritePath
+from tests.fakes.hosts import FakeFile
 from tests.unit.operation_runner import planned
 
-from .fakes import FakeFile
 from .world import LAB, World
 
 DEMO = PurePosixPath("/data/databases/demo")
@@ -43,10 +43,11 @@ def test_create_answers_with_what_a_client_needs(world: World) -> None:
 
 def test_the_daemon_runs_as_its_own_user_within_its_limits(world: World) -> None:
     world.create(flavour="mariadb", memory_bytes=GIB, cpus=0.5)
-    spec = world.hosts["h1"].daemons["mysqld-demo"].spec
+    daemon = world.hosts["h1"].daemons["mysqld-demo"]
+    spec, limits = daemon.spec, daemon.limits
     own = decide_daemon_uid("10.9.0.10")
     assert (spec.uid, spec.gid, spec.privileged) == (own, own, False)
-    assert (spec.limits.memory_bytes, spec.limits.cpus) == (GIB, 0.5)
+    assert (limits.memory_bytes, limits.cpus) == (GIB, 0.5)
     assert spec.image == "trixie-0123"
     assert spec.argv == ("/usr/sbin/mariadbd", f"--defaults-file={DEMO}/my.cnf")
     assert spec.binds[0].read_only
@@ -147,7 +148,7 @@ def test_a_full_pool_an_unknown_host_and_a_host_that_is_down(world: World) -> No
 @pytest.mark.parametrize("cpus", [0.5, 2.0])
 def test_a_copied_server_has_its_own_cpus_once_it_answers(world: World, cpus: float) -> None:
     spec = world.create("a", cpus=cpus).record.spec
-    assert world.hosts[spec.host].daemons["mysqld-a"].spec.limits.cpus == cpus
+    assert world.hosts[spec.host].daemons["mysqld-a"].limits.cpus == cpus
 
 
 def test_a_database_goes_to_the_pool_that_is_named(world: World) -> None:

@@ -16,19 +16,15 @@ from grampus.state.history import OperationHistory
 from grampus.state.home import Home
 from grampus.state.store import Store
 from grampus.state.warnings import WarningHistory
+from tests.fakes.clock import FakeClock
+from tests.fakes.hosts import FakeFleet
+from tests.fakes.interruption import Fuse
+from tests.fakes.mysql_host import MysqlHost
+from tests.fakes.pools_and_images import FakeCluster, FakeImages
+from tests.fakes.progress import RecordedProgress
+from tests.fakes.stepped_journal import SteppedJournal
+from tests.fakes.volumes import FakeVolumes
 from tests.unit.operation_runner import make_runner
-from tests.unit.stepped_journal import SteppedJournal
-
-from .fake_volumes import FakeVolumes
-from .fakes import (
-    FakeClock,
-    FakeCluster,
-    FakeFleet,
-    FakeHost,
-    FakeImages,
-    Fuse,
-    RecordingProgress,
-)
 
 LAB = "t"
 ADDRESSES = ("10.9.0.10", "10.9.0.11", "10.9.0.12")
@@ -41,11 +37,11 @@ class World:
         self.home = Home(root)
         self.clock = FakeClock()
         self.fuse = Fuse()
-        self.hosts = {name: FakeHost(name, self.fuse) for name in ("h1", "h2")}
+        self.hosts = {name: MysqlHost(name, self.fuse) for name in ("h1", "h2")}
         self.fleet = FakeFleet(list(self.hosts.values()), ADDRESSES)
         self.volumes = FakeVolumes(self.fleet, self.fuse, self.clock)
         self.cluster = FakeCluster()
-        self.progress = RecordingProgress()
+        self.progress = RecordedProgress()
         self.store = Store(self.home.store_file)
         self.journal = SteppedJournal(self.store, self.clock, self.fuse)
         self.runner = make_runner(LAB, self.store, self.journal, self.clock, self.progress)

@@ -8,8 +8,7 @@ import pytest
 
 from grampus.hosts.cgroups import Cgroups, parse_key_values, parse_v1_blkio, parse_v2_io_stat
 from grampus.hosts.port import BlockLimit, Usage
-
-from .fakes import FakeClock
+from tests.fakes.clock import FakeClock
 
 V1_SERVICED = """\
 7:6 Read 120

@@ -11,8 +11,8 @@ import pytest
 from grampus.core.errors import GrampusError
 from grampus.hosts.containers import Containers
 from grampus.hosts.port import Bind, DaemonSpec
-
-from .fakes import FakeClock
+from tests.fakes.clock import FakeClock
+from tests.fakes.programs import put_first_in_path
 
 # As runc does, it runs the hooks of a container before the container, and fails if they do. A
 # hook says of a machine without idmapped mounts what is in the file `answer`.
@@ -66,13 +66,8 @@ class Machine:
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    for name, script in (("runc", RUNC), ("mount", "#!/bin/sh\n")):
-        (programs / name).write_text(script)
-        (programs / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{programs}:/usr/sbin:/usr/bin:/sbin:/bin")
-    monkeypatch.setenv("FAKE", str(tmp_path))
+    programs = {"runc": RUNC, "mount": "#!/bin/sh\n"}
+    put_first_in_path(tmp_path, programs, monkeypatch)
     return Machine(tmp_path)
 
 

@@ -14,8 +14,8 @@ from grampus.core.errors import GrampusError, NotFoundError
 from grampus.hosts.containers import Containers, observe_block_device, observe_machine_limits
 from grampus.hosts.lab_host import LabFleet, LabHost, LabHostPlace
 from grampus.hosts.port import CommandFailedError, CommandResult, HostUnreachableError
-
-from .fakes import FakeClock
+from tests.fakes.clock import FakeClock
+from tests.fakes.programs import put_first_in_path
 
 NO_SUCH_LINK = "grampus-no-link"
 NO_CGROUP = "/grampus-no-such-group/x"
@@ -244,11 +244,8 @@ def test_failed_command_says_the_last_words_and_not_all_its_arguments(
 def test_a_container_that_runc_cannot_tell_of_is_not_taken_for_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    (programs / "runc").write_text("#!/bin/sh\necho 'cannot allocate memory' >&2\nexit 1\n")
-    (programs / "runc").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    runc = "#!/bin/sh\necho 'cannot allocate memory' >&2\nexit 1\n"
+    put_first_in_path(tmp_path, {"runc": runc}, monkeypatch)
     daemon = tmp_path / "h1" / "daemons" / "mysqld-shop"
     daemon.mkdir(parents=True)
     containers = Containers(

@@ -29,7 +29,7 @@ from grampus.hosts.loop_devices import (
 from grampus.hosts.loop_scripts import ATTACH_LOOP, LIST_LOOPS
 from grampus.hosts.port import CommandResult
 
-from .fakes import FakeHost
+from .fakes import AnsweringHost
 
 FILE = PurePosixPath("/data/osd/block")
 REFERENCE = "grampus/3f2a0/osd-0"
@@ -102,7 +102,7 @@ def test_a_device_that_drops_flushes_is_mended_or_refused(existing: bool) -> Non
     name = "loop1" if existing else "loop90"
     losetup.write_caches = {name: "write through"}
     losetup.is_sysfs_writable = False
-    host = FakeHost("h1", losetup)
+    host = AnsweringHost("h1", losetup)
     with pytest.raises(GrampusError, match="drops flushes: its write cache is set to 'write thr"):
         ensure_loop_device(host, FILE, reference=REFERENCE)
     losetup.is_sysfs_writable = True
@@ -123,7 +123,7 @@ def test_a_device_that_drops_flushes_is_mended_or_refused(existing: bool) -> Non
 )
 def test_found_by_its_reference(devices: list[dict[str, str | None]], found: str | None) -> None:
     losetup = FakeLosetup(devices)
-    host = FakeHost("h1", losetup)
+    host = AnsweringHost("h1", losetup)
     assert find_loop_device(host, REFERENCE, file=FILE) == found
     assert find_loop_device_below(host, REFERENCE, directory=FILE.parent) == found
     # Only these are asked.
@@ -132,7 +132,7 @@ def test_found_by_its_reference(devices: list[dict[str, str | None]], found: str
 
 def test_set_up_once() -> None:
     losetup = FakeLosetup([DEVICE_0])
-    host = FakeHost("h1", losetup)
+    host = AnsweringHost("h1", losetup)
     first = ensure_loop_device(host, FILE, reference=REFERENCE)
     assert first == "/dev/loop91"
     assert losetup.devices[-1] == {"name": first, "ref": REFERENCE, "back-file": str(FILE)}
@@ -142,7 +142,9 @@ def test_set_up_once() -> None:
 
 def test_device_over_the_same_file_that_is_not_ours_is_not_taken() -> None:
     losetup = FakeLosetup([DEAD])
-    assert ensure_loop_device(FakeHost("h1", losetup), FILE, reference=REFERENCE) == "/dev/loop91"
+    assert (
+        ensure_loop_device(AnsweringHost("h1", losetup), FILE, reference=REFERENCE) == "/dev/loop91"
+    )
 
 
 @pytest.mark.parametrize(
@@ -159,12 +161,12 @@ def test_ours_is_detached_and_no_other(
     devices: list[dict[str, str | None]], left: list[dict[str, str | None]]
 ) -> None:
     losetup = FakeLosetup(devices)
-    host = FakeHost("h1", losetup)
+    host = AnsweringHost("h1", losetup)
     ensure_loop_device_absent(host, FILE, reference=REFERENCE)
     assert losetup.devices == left
-    asked = len(host.asked)
+    asked = len(host.commands)
     ensure_loop_device_absent(host, FILE, reference=REFERENCE)
-    assert len(host.asked) == asked + 1  # looked, and found nothing more to do
+    assert len(host.commands) == asked + 1  # looked, and found nothing more to do
 
 
 @pytest.mark.parametrize(
@@ -183,7 +185,7 @@ def test_the_same_reference_over_another_hosts_file_is_not_ours(
     """Hosts of a lab are one machine, and see each other's devices."""
     device = {"name": "/dev/loop5", "ref": REFERENCE, "back-file": back_file}
     losetup = FakeLosetup([device])
-    host = FakeHost("h1", losetup)
+    host = AnsweringHost("h1", losetup)
     found = find_loop_device(host, REFERENCE, file=FILE)
     assert found == ("/dev/loop5" if is_found else None)
     ensure_loop_device_absent(host, FILE, reference=REFERENCE)
@@ -191,9 +193,9 @@ def test_the_same_reference_over_another_hosts_file_is_not_ours(
 
 
 def test_capacity_follows_the_file() -> None:
-    host = FakeHost("h1", lambda argv: "")
+    host = AnsweringHost("h1", lambda argv: "")
     ensure_loop_capacity(host, "/dev/loop5")
-    assert host.asked == [["losetup", "--set-capacity", "/dev/loop5"]]
+    assert host.commands == [("losetup", "--set-capacity", "/dev/loop5")]
 
 
 def loop_info64(name: bytes) -> bytes:
@@ -219,7 +221,7 @@ def test_reference_in_the_kernels_struct(name: bytes, reference: str) -> None:
 
 def test_parts_of_a_file_are_devices_of_their_own() -> None:
     losetup = FakeLosetup([])
-    host = FakeHost("h1", losetup)
+    host = AnsweringHost("h1", losetup)
     part = FilePart(offset_bytes=4 << 30, size_bytes=2 << 30)
     first = ensure_loop_device(host, FILE, reference=REFERENCE)
     second = ensure_loop_device(host, FILE, reference=f"{REFERENCE}-db", part=part)
@@ -252,7 +254,7 @@ def test_a_losetup_that_knows_no_references_is_done_without(
     part: FilePart | None, place: tuple[str, ...]
 ) -> None:
     losetup = OldLosetup([DEVICE_0])
-    host = FakeHost("h1", losetup)
+    host = AnsweringHost("h1", losetup)
     device = ensure_loop_device(host, FILE, reference=REFERENCE, part=part)
     assert device == "/dev/loop91"
     assert losetup.parts == [place]
@@ -271,7 +273,7 @@ def test_another_failure_of_losetup_is_its_own() -> None:
         return losetup(argv)
 
     with pytest.raises(GrampusError, match="loop-control"):
-        ensure_loop_device(FakeHost("h1", answer), FILE, reference=REFERENCE)
+        ensure_loop_device(AnsweringHost("h1", answer), FILE, reference=REFERENCE)
 
 
 @pytest.mark.parametrize("script", [LIST_LOOPS, ATTACH_LOOP])

@@ -8,8 +8,8 @@ import pytest
 
 from grampus.hosts.lab_host import LabHost, LabHostPlace
 from grampus.hosts.port import DaemonStatus
-
-from .fakes import FakeClock
+from tests.fakes.clock import FakeClock
+from tests.fakes.programs import put_first_in_path
 
 # State is a file `status` below ROOT/ID, as runc's own is a file below its root.
 RUNC = """#!/bin/sh
@@ -71,13 +71,8 @@ class Machine:
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    for name, script in (("runc", RUNC), ("ip", IP)):
-        (programs / name).write_text(script)
-        (programs / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{programs}:/usr/sbin:/usr/bin:/sbin:/bin")
-    monkeypatch.setenv("FAKE", str(tmp_path))
+    programs = {"runc": RUNC, "ip": IP}
+    put_first_in_path(tmp_path, programs, monkeypatch)
     return Machine(tmp_path)
 
 

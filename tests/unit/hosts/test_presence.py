@@ -10,13 +10,13 @@ from grampus.hosts.mounts import observe_mounted_source
 from grampus.hosts.port import CommandFailedError, CommandResult
 from grampus.hosts.presence import is_there
 
-from .fakes import FakeHost
+from .fakes import AnsweringHost
 
 PATH = PurePosixPath("/data/cache/demo")
 
 
-def _host(returncode: int, stdout: str = "", stderr: str = "") -> FakeHost:
-    return FakeHost("h1", lambda argv: CommandResult(tuple(argv), returncode, stdout, stderr))
+def _host(returncode: int, stdout: str = "", stderr: str = "") -> AnsweringHost:
+    return AnsweringHost("h1", lambda argv: CommandResult(tuple(argv), returncode, stdout, stderr))
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def _host(returncode: int, stdout: str = "", stderr: str = "") -> FakeHost:
         (_host(1, "", f"stat: cannot statx '{PATH}': Not a directory"), False),
     ],
 )
-def test_a_name_is_there_or_not(host: FakeHost, expected: bool) -> None:
+def test_a_name_is_there_or_not(host: AnsweringHost, expected: bool) -> None:
     assert is_there(host, PATH) is expected  # type: ignore[arg-type]
 
 
@@ -40,7 +40,7 @@ def test_a_name_is_there_or_not(host: FakeHost, expected: bool) -> None:
         _host(137),
     ],
 )
-def test_a_host_that_cannot_say_is_an_error(host: FakeHost) -> None:
+def test_a_host_that_cannot_say_is_an_error(host: AnsweringHost) -> None:
     with pytest.raises(CommandFailedError):
         is_there(host, PATH)  # type: ignore[arg-type]
 
@@ -53,6 +53,6 @@ def test_a_mount_is_there_or_not() -> None:
 @pytest.mark.parametrize(
     "host", [_host(127, "", "findmnt: not found"), _host(137), _host(1, "", "no")]
 )
-def test_a_mount_that_cannot_be_looked_for_is_not_taken_for_none(host: FakeHost) -> None:
+def test_a_mount_that_cannot_be_looked_for_is_not_taken_for_none(host: AnsweringHost) -> None:
     with pytest.raises(CommandFailedError):
         observe_mounted_source(host, PATH)  # type: ignore[arg-type]

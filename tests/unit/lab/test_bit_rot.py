@@ -4,7 +4,6 @@ import hashlib
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from types import SimpleNamespace
 from typing import Any, cast
@@ -16,12 +15,14 @@ from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.progress import SilentProgress
 from grampus.hosts.lab_host import LabFleet
 from grampus.hosts.loop_scripts import LIST_LOOPS
-from grampus.hosts.port import CommandResult, DaemonSpec, DaemonStatus
+from grampus.hosts.port import DaemonSpec
 from grampus.lab.bit_rot import FLIP_BIT, LIST_WRITES, BitRot
 from grampus.lab.osds import osd_reference
-from tests.unit.mon_commands import as_ceph_command
+from tests.fakes.clock import FakeClock
+from tests.fakes.hosts import FakeDaemon, FakeHost
+from tests.fakes.lab_host import FakeLabFleet
+from tests.fakes.mon_commands import as_ceph_command
 
-from .fakes import FakeClock
 from .test_model import make_spec
 
 SPEC = make_spec(osds_per_host=1)
@@ -29,29 +30,31 @@ NAMES = [f"rbd_data.aa.{number:016x}" for number in range(3)]
 NOTES = "/h1/data/osd/rot-0.json"
 
 
-class RottenHost:
+class RottenHost(FakeHost):
     """A host with osd.0, whose device is a file of this machine, and which knows the cluster."""
 
     def __init__(self, device: Path) -> None:
-        self.name, self.address = "h1", "10.213.0.11"
+        super().__init__("h1", address="10.213.0.11")
         self.data_dir = PurePosixPath("/h1/data")
         self.device = device
-        self.files: dict[str, str] = {}
         self.osd_record: str | None = json.dumps({"id": 0, "uuid": "u"})
-        self.osd_runs = True
-        self.starts = 0
         self.stops_when_rotten = False
         self.whole = device.read_bytes()
-        self.state = "active+clean"
+        self.state = "up"
+        self.group_state = "active+clean"
         self.has_places = True
+        self.daemons["osd-0"] = FakeDaemon(DaemonSpec("osd-0", ()))
 
-    def run(self, argv: Sequence[str], **options: Any) -> CommandResult:
+    @property
+    def osd_runs(self) -> bool:
+        return self.runs("osd-0")
+
+    def play(self, argv: list[str], stdin: str | None, daemon: str | None) -> tuple[int, str]:
         words = as_ceph_command(argv)
         if words[:1] == ["ceph"]:
             words = [words[0], *words[3:]]  # without how long it may take to connect
-        said = self._answer(words, options.get("stdin"))
-        text = said if isinstance(said, str) else json.dumps(said)
-        return CommandResult(tuple(argv), 0, text, "")
+        said = self._answer(words, stdin)
+        return 0, said if isinstance(said, str) else json.dumps(said)
 
     def _answer(self, argv: list[str], stdin: str | None) -> Any:
         match argv:
@@ -87,7 +90,7 @@ class RottenHost:
                 return {"pool_id": 1, "pg_num": 1}
             case ["ceph", "pg", "dump", "pgs", *_]:
                 stamp = {"last_deep_scrub_stamp": "1"}
-                return [{"pgid": "1.0", "state": self.state, "acting": [1, 2, 0], **stamp}]
+                return [{"pgid": "1.0", "state": self.group_state, "acting": [1, 2, 0], **stamp}]
             case ["ceph", "status", *_]:
                 up = 3 if self.osd_runs else 2
                 return {
@@ -101,53 +104,21 @@ class RottenHost:
             case ["ceph", "mon", "dump", *_]:
                 return {"mons": []}
             case ["find", *_]:
-                return "\n".join(self.files)
+                return "\n".join(map(str, self.files))
             case ["rm", "-f", path]:
-                self.files.pop(path, None)
+                self.files.pop(PurePosixPath(path), None)
                 return ""
         raise AssertionError(f"nobody asks that: {argv}")
 
-    def observe_daemons(self) -> list[DaemonStatus]:
-        return [DaemonStatus("osd-0", "running" if self.osd_runs else "stopped")]
-
-    def observe_daemon(self, name: str) -> DaemonStatus | None:
-        return next((one for one in self.observe_daemons() if one.name == name), None)
-
-    def ensure_daemon(self, spec: DaemonSpec) -> None:
+    def start(self, spec: DaemonSpec) -> FakeDaemon:
         assert spec.name == "osd-0"
-        self.starts += 1
         is_rotten = self.device.read_bytes() != self.whole
-        self.osd_runs = not (self.stops_when_rotten and is_rotten)
-
-    def ensure_daemon_absent(self, name: str, *, kill: bool = False) -> None:
-        self.osd_runs = False
+        return FakeDaemon(spec, "stopped" if self.stops_when_rotten and is_rotten else "running")
 
     def read_file(self, path: PurePosixPath) -> str | None:
         if path == self.data_dir / "osd/0.json":
             return self.osd_record
-        return self.files.get(str(path))
-
-    def write_file(self, path: PurePosixPath, content: str, **_: Any) -> None:
-        self.files[str(path)] = content
-
-
-class RottenFleet:
-    def __init__(self, host: RottenHost) -> None:
-        self._host = host
-
-    def hosts(self) -> list[RottenHost]:
-        return [self._host]
-
-    lab_hosts = hosts
-
-    def lab_host(self, name: str) -> RottenHost:
-        assert name == "h1"
-        return self._host
-
-    def is_reachable(self, name: str) -> bool:
-        return True
-
-    reaches_cluster = is_reachable
+        return super().read_file(path)
 
 
 def flip(*arguments: str) -> str:
@@ -163,7 +134,7 @@ def host(tmp_path: Path) -> RottenHost:
 
 
 def rot_of(host: RottenHost) -> BitRot:
-    fleet = cast(LabFleet, RottenFleet(host))
+    fleet = cast(LabFleet, FakeLabFleet([host]))
     return BitRot(SPEC, fleet, FakeClock(), SilentProgress())
 
 
@@ -220,8 +191,8 @@ def test_heal_takes_back_what_an_osd_ended_by_later(host: RottenHost) -> None:
     rot.flip(rot.plan("databases", "shop.1/db-shop", osd=0, count=1))
     assert rot.take_back() == []  # it runs: a repair puts it right
     assert len(differing(host)) == 1
-    assert list(host.files) == [NOTES]
-    host.osd_runs = False
+    assert list(map(str, host.files)) == [NOTES]
+    host.daemons["osd-0"].state = "stopped"
     assert rot.take_back() == ["Flipped back what spoilt copies of osd.0, which had ended."]
     assert (differing(host), host.files) == ([], {})
 
@@ -236,7 +207,7 @@ def test_the_osd_runs_again_when_nothing_can_be_spoilt(host: RottenHost) -> None
 
 
 def test_a_group_that_lacks_a_copy_is_refused(host: RottenHost) -> None:
-    host.state = "active+undersized+degraded"
+    host.group_state = "active+undersized+degraded"
     with pytest.raises(RefusedError) as caught:
         rot_of(host).plan("databases", "db-shop", osd=None, count=1)
     assert caught.value.code == "not-whole"

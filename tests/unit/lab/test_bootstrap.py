@@ -16,9 +16,9 @@ from grampus.lab.bootstrap import (
 from grampus.lab.making import MADE_MARKER, in_parallel
 from grampus.lab.model import LabSpec
 from grampus.lab.osds import osd_reference
-from tests.unit.interruption import Fuse, Killed, is_stopped
-
-from .fakes import FakeCeph, FakeClock, FakeLabFleet, FakeLabHost
+from tests.fakes.clock import FakeClock
+from tests.fakes.interruption import Fuse, Killed, is_stopped
+from tests.fakes.lab_host import FakeCeph, FakeLabFleet, FakeLabHost
 
 SPEC = LabSpec(
     name="t",
@@ -63,8 +63,8 @@ class Lab:
         hosts = self.ceph.hosts
         return {
             "files": {host.name: dict(host.files) for host in hosts},
-            "daemons": {host.name: dict(host.states) for host in hosts},
-            "specs": {host.name: dict(host.daemons) for host in hosts},
+            "daemons": {host.name: host.observe_daemons() for host in hosts},
+            "specs": {host.name: {n: d.spec for n, d in host.daemons.items()} for host in hosts},
             "loops": {host.name: dict(host.loops) for host in hosts},
             "labels": {host.name: dict(host.labels) for host in hosts},
             "osds": dict(self.ceph.osds),
@@ -87,7 +87,7 @@ def test_brings_up_a_cluster_with_osds_in_the_order_of_hosts() -> None:
     lab.up()
     lab.require_whole()
     for number, host in enumerate(lab.ceph.hosts):
-        assert {f"osd-{2 * number}", f"osd-{2 * number + 1}"} <= set(host.states)
+        assert {f"osd-{2 * number}", f"osd-{2 * number + 1}"} <= set(host.daemons)
     assert (
         lab.ceph.pools["databases"] | {"size": "3", "min_size": "2"} == lab.ceph.pools["databases"]
     )
@@ -152,7 +152,7 @@ def test_after_a_reboot_data_are_found_on_loop_devices_with_other_numbers() -> N
     assert lab.count("--mkfs") == mkfs
     assert [host.labels for host in lab.ceph.hosts] == labels
     block = lab.ceph.hosts[0].path("/var/lib/ceph/osd/ceph-0/block")
-    assert lab.ceph.hosts[0].files[block] == "/dev/loop40"
+    assert lab.ceph.hosts[0].text(block) == "/dev/loop40"
 
 
 @pytest.mark.parametrize("daemon", ["mon-h2", "mgr-h1", "osd-3"])
@@ -160,7 +160,7 @@ def test_a_daemon_that_ended_is_started_again(daemon: str) -> None:
     lab = Lab()
     lab.up()
     for host in lab.ceph.hosts:
-        if daemon in host.states:
+        if daemon in host.daemons:
             host.kill_daemon(daemon)
     lab.up()
     lab.require_whole()
@@ -177,7 +177,7 @@ def test_a_half_made_store_is_made_anew(kind: str, name: str, host: int) -> None
     store = machine.path(f"/var/lib/ceph/{kind}/ceph-{name}")
     del machine.files[store / MADE_MARKER]
     machine.kill_daemon(f"{kind}-{name}")
-    machine.files[store / "half"] = "written"
+    machine.put(store / "half", "written")
     lab.up()
     lab.require_whole()
     assert store / "half" not in machine.files
@@ -204,18 +204,18 @@ def test_every_key_is_in_private_files_and_on_no_command_line() -> None:
         words = " ".join(" ".join(argv) for argv in host.commands)
         assert "secret-" not in words
         assert "key-of-" not in words
-        for path, content in host.files.items():
-            if "secret-" in content or "key-of-" in content:
-                assert host.modes[path] == 0o600, path
+        for path, file in host.files.items():
+            if "secret-" in file.content or "key-of-" in file.content:
+                assert file.mode == 0o600, path
 
 
 def test_all_hosts_have_the_same_keys_and_configuration() -> None:
     lab = Lab()
     lab.up()
     for name in ("etc-ceph/ceph.conf", "etc-ceph/ceph.client.admin.keyring"):
-        contents = {host.files[host.data_dir / name] for host in lab.ceph.hosts}
+        contents = {host.text(host.data_dir / name) for host in lab.ceph.hosts}
         assert len(contents) == 1
-    conf = lab.ceph.hosts[0].files[lab.ceph.hosts[0].data_dir / "etc-ceph/ceph.conf"]
+    conf = lab.ceph.hosts[0].text(lab.ceph.hosts[0].data_dir / "etc-ceph/ceph.conf")
     assert f"fsid = {SPEC.fsid}" in conf
     assert "10.213.7.11" in conf
 

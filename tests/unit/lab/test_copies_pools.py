@@ -8,7 +8,8 @@ from grampus.ceph.cluster import CephCluster
 from grampus.core.errors import RefusedError
 from grampus.lab.copies_pools import CopiesPools
 from grampus.lab.model import LabSpec
-from tests.unit.ceph.fakes import FakeClock, FakeRunner
+from tests.fakes.clock import FakeClock
+from tests.fakes.commands import FakeRunner
 
 SPEC = LabSpec(
     name="t",

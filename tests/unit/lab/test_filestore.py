@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path as RealPath
 
 import pytest
@@ -10,9 +9,9 @@ import pytest
 from grampus.core.errors import RefusedError
 from grampus.hosts.port import DaemonSpec
 from grampus.lab.osd_set import OsdSet, find_osd_sets
-from tests.unit.interruption import stopped_runs
+from tests.fakes.interruption import Fuse, stopped_runs
+from tests.fakes.lab_host import FakeCeph, FakeLabHost, Path
 
-from .fakes import FakeLabHost, Path
 from .test_osd_plans import make_set
 from .test_osd_sets import LAB, World
 
@@ -20,12 +19,14 @@ PACIFIC = "16.2.15"
 FILES = make_set(name="files", media="hdd", objectstore="filestore")
 
 
-@dataclass
 class FilestoreHost(FakeLabHost):
     """A host with file systems: what is on one is seen at its directory alone."""
 
-    filesystems: dict[Path, dict[str, str]] = field(default_factory=dict)  # file -> what is on it
-    mounted: dict[Path, str] = field(default_factory=dict)
+    def __init__(self, name: str, address: str, ceph: FakeCeph, fuse: Fuse) -> None:
+        super().__init__(name, address, ceph, fuse)
+        self.filesystems: dict[Path, dict[str, str]] = {}  # file -> what is on it
+        self.mounted: dict[Path, str] = {}
+        self.modes: dict[Path, int] = {}  # of files on file systems
 
     def on(self, device: str) -> dict[str, str]:
         """The files on a device, by the file that it is over, whatever its number is now."""
@@ -37,11 +38,9 @@ class FilestoreHost(FakeLabHost):
         if path.parent not in self.mounted:
             super().write_file(path, content, mode=mode, uid=uid, gid=gid)
             return
-        with self.ceph.lock:
-            self.fuse.burn()
+        with self.changing():
             self.on(self.mounted[path.parent])[path.name] = content
             self.modes[path] = mode
-            self.fuse.burn()
 
     def reboot(self) -> None:
         super().reboot()
@@ -72,13 +71,13 @@ class FilestoreHost(FakeLabHost):
             case ["mount", "-t", "xfs", "-o", "noatime", device, target]:
                 if self.slice(device) not in self.filesystems:
                     return 32, "wrong fs type, bad superblock"
-                assert self.files[Path(target)] == "directory"
+                assert self.text(target) == "directory"
                 assert Path(target) not in self.mounted
                 self.mounted[Path(target)] = device
             case ["ln", "--symbolic", *_, device, link] if Path(link).parent in self.mounted:
                 self.on(self.mounted[Path(link).parent])["journal"] = device
             case ["umount", target]:
-                if f"osd-{Path(target).name[4:]}" in self.states:
+                if f"osd-{Path(target).name[4:]}" in self.daemons:
                     return 32, "target is busy"
                 del self.mounted[Path(target)]
             case ["rmdir", target]:
@@ -150,7 +149,7 @@ def test_a_set_on_filestore_beside_first_osds_on_bluestore(world: FilestoreWorld
     directory = Path("/lab/h1/data/filestore/osd-3")
     store = host.on(host.mounted[directory])
     assert store.keys() == {"keyring", "fsid", "journal"}
-    one, first = host.daemons["osd-3"], host.daemons["osd-0"]
+    one, first = host.daemons["osd-3"].spec, host.daemons["osd-0"].spec
     assert {bind.target: bind.source for bind in one.binds}["/var/lib/ceph/osd/ceph-3"] == str(
         directory
     )
@@ -162,7 +161,8 @@ def test_its_key_is_in_a_private_file_and_on_no_command_line(world: FilestoreWor
     world.add()
     for host in world.machines():
         assert not any("secret-" in word for argv in host.commands for word in argv)
-        keyrings = {path: mode for path, mode in host.modes.items() if path.name == "keyring"}
+        modes = {path: file.mode for path, file in host.files.items()} | host.modes
+        keyrings = {path: mode for path, mode in modes.items() if path.name == "keyring"}
         assert set(keyrings.values()) == {0o600}
         assert [path for path in keyrings if path.is_relative_to(host.data_dir / "filestore")]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import cast
 
@@ -21,10 +21,12 @@ from grampus.lab.images.cache import HostImages
 from grampus.state.home import Home
 from grampus.state.operations import OperationJournal
 from grampus.state.store import Store
-from tests.unit.interruption import Fuse, Killed, burn_points
+from tests.fakes.clock import FakeClock
+from tests.fakes.hosts import FakeFile
+from tests.fakes.interruption import Fuse, Killed, burn_points
+from tests.fakes.lab_host import FakeCeph, FakeLabFleet, FakeLabHost
 from tests.unit.operation_runner import make_runner
 
-from .fakes import FakeCeph, FakeClock, FakeLabFleet, FakeLabHost
 from .test_bootstrap import SPEC
 
 SECRET = "secret-of-the-gateway"
@@ -60,19 +62,15 @@ class GatewayCeph(FakeCeph):
         return super().answer(argv, stdin)
 
 
-@dataclass
 class GatewayHost(FakeLabHost):
     """A host that can run the gateway, when it has a key and a certificate."""
 
-    users: set[str] = field(default_factory=set)
+    def __init__(self, name: str, address: str, ceph: FakeCeph, fuse: Fuse) -> None:
+        super().__init__(name, address, ceph, fuse)
+        self.users: set[str] = set()
 
     def has_mon(self) -> bool:
         return False
-
-    def ensure_daemon_absent(self, name: str, *, kill: bool = False) -> None:
-        self.fuse.burn()
-        self.states.pop(name, None)
-        self.fuse.burn()
 
     def _can_start(self, spec: DaemonSpec) -> bool:
         etc = self.data_dir / "etc-ceph"
@@ -82,21 +80,19 @@ class GatewayHost(FakeLabHost):
     def _file_command(self, argv: list[str]) -> tuple[int, str]:
         match argv:
             case ["install", "-m", "0600", "/dev/null", path]:
-                self.files[PurePosixPath(path)] = ""
-                self.modes[PurePosixPath(path)] = 0o600
+                self.files[PurePosixPath(path)] = FakeFile("", 0o600)
             case ["openssl", "req", "-x509", *rest]:
                 key = PurePosixPath(rest[rest.index("-keyout") + 1])
-                assert self.modes[key] == 0o600, "the key was open to others for a moment"
-                self.files[key] = "key"
-                self.files[PurePosixPath(rest[-1])] = "certificate"
+                assert self.files[key].mode == 0o600, "the key was open to others for a moment"
+                self.files[key].content = "key"
+                self.put(rest[-1], "certificate")
             case ["mv", source, target]:
                 self.files[PurePosixPath(target)] = self.files.pop(PurePosixPath(source))
             case ["rm", "-f", *paths]:
                 for path in paths:
                     self.files.pop(PurePosixPath(path), None)
             case ["bash", "-c", script] if "/dev/tcp/" in script:
-                running = self.states.get(f"rgw-{self.name}") == "running"
-                return (0 if running else 1), ""
+                return (0 if self.runs(f"rgw-{self.name}") else 1), ""
             case ["radosgw-admin", "user", verb, "--uid", user, *_]:
                 return self._user(verb, user)
             case _:
@@ -151,7 +147,7 @@ class World:
             "pools": sorted(self.ceph.pools),
             "users": sorted(self.ceph.users),
             "files": sorted(str(path) for host in self.hosts for path in host.files),
-            "daemons": [status for host in self.hosts for status in host.statuses()],
+            "daemons": [status for host in self.hosts for status in host.observe_daemons()],
             "secrets": sorted(p.name for p in secrets.glob("*")) if secrets.exists() else [],
             "record": find_gateway(self.store, SPEC.name),
             "unfinished": self.journal.unfinished(SPEC.name),
@@ -174,7 +170,7 @@ def test_gateway_comes_up_with_keys_for_its_owner_alone(tmp_path: Path) -> None:
     } == dict.fromkeys(POOLS, "rgw")
     spoken = [" ".join(command) for host in world.hosts for command in host.commands]
     assert not any(SECRET in command for command in spoken)
-    (daemon,) = [spec for host in world.hosts for spec in host.daemons.values()]
+    (daemon,) = [one.spec for host in world.hosts for one in host.daemons.values()]
     assert daemon.image is not None
     assert daemon.image.startswith("sid-gateway-")
     assert any("ssl_endpoint" in word for word in daemon.argv)

@@ -26,10 +26,11 @@ from grampus.lab.osd_set_service import (
 from grampus.state.home import Home
 from grampus.state.operations import OperationJournal
 from grampus.state.store import Store
-from tests.unit.interruption import Fuse, Killed, stopped_runs
+from tests.fakes.clock import FakeClock
+from tests.fakes.interruption import Fuse, Killed, stopped_runs
+from tests.fakes.lab_host import FakeCeph, FakeLabFleet, FakeLabHost
 from tests.unit.operation_runner import make_runner
 
-from .fakes import FakeCeph, FakeClock, FakeLabFleet, FakeLabHost
 from .test_bootstrap import SPEC
 from .test_osd_plans import make_set
 
@@ -96,7 +97,7 @@ class World:
         hosts = self.ceph.hosts
         return {
             "files": sorted(str(path) for host in hosts for path in host.files),
-            "daemons": sorted(name for host in hosts for name in host.states),
+            "daemons": sorted(name for host in hosts for name in host.daemons),
             "loops": sorted(ref for host in hosts for _, ref in host.loops.values()),
             "osds": sorted(number for number, _ in self.ceph.osds.values()),
             "crush": dict(self.ceph.crush),
@@ -126,7 +127,7 @@ def world(tmp_path: Path) -> World:
 def test_a_set_has_osds_of_its_own_that_no_other_pool_is_on(world: World) -> None:
     world.add()
     world.require_whole()
-    specs = {name: spec for host in world.ceph.hosts for name, spec in host.daemons.items()}
+    specs = {name: one.spec for host in world.ceph.hosts for name, one in host.daemons.items()}
     one, first = specs["osd-3"], specs["osd-0"]
     assert [block.write_iops for block in one.limits.block] == [75, 75_000]
     assert len(one.devices) == 2
@@ -373,8 +374,8 @@ def test_limits_of_the_media_are_lifted_and_imposed_again(tmp_path: Path) -> Non
     started = {
         (name, limit.device): limit
         for host in world.ceph.hosts
-        for name, spec in host.daemons.items()
-        for limit in spec.limits.block
+        for name, one in host.daemons.items()
+        for limit in one.spec.limits.block
         if name.removeprefix("osd-") not in ("0", "1", "2")
     }
     assert len(started) == 2 * 3 * DISKS.osds_per_host, "data, and WAL and DB"
@@ -390,15 +391,15 @@ def test_limits_of_the_media_are_lifted_and_imposed_again(tmp_path: Path) -> Non
 def test_what_an_osd_opens_is_told_from_what_is_limited(world: World) -> None:
     world.add()
     opened = {
-        name: spec.devices[0]
+        name: one.spec.devices[0]
         for host in world.ceph.hosts
-        for name, spec in host.daemons.items()
+        for name, one in host.daemons.items()
         if name.startswith("osd-")
     }
     limited = {
-        name: spec.limits.block[0].device
+        name: one.spec.limits.block[0].device
         for host in world.ceph.hosts
-        for name, spec in host.daemons.items()
+        for name, one in host.daemons.items()
         if name.startswith("osd-")
     }
     world.ceph.hosts[2].state = "cut-off"

@@ -11,6 +11,7 @@ from grampus.core.errors import GrampusError, NotFoundError, RefusedError, Usage
 from grampus.core.progress import SilentProgress
 from grampus.core.units import GIB, MIB
 from grampus.hosts.lab_host import LabFleet
+from grampus.hosts.port import DaemonSpec
 from grampus.lab.images.cache import HostImage, HostImages
 from grampus.lab.images.definition import ImageDefinition, load_definitions
 from grampus.lab.labs import (
@@ -30,9 +31,12 @@ from grampus.lab.osd_set import OSD_SET_RECORD
 from grampus.state.home import Home
 from grampus.state.operations import OperationJournal
 from grampus.state.store import Store
+from tests.fakes.clock import FakeClock
+from tests.fakes.hosts import FakeDaemon
+from tests.fakes.interruption import Fuse
+from tests.fakes.lab_host import FakeCeph, FakeLabFleet, FakeLabHost
 from tests.unit.operation_runner import make_runner, planned
 
-from .fakes import FakeCeph, FakeClock, FakeLabFleet, FakeLabHost, Fuse
 from .test_model import make_spec
 from .test_osd_plans import make_set
 
@@ -107,7 +111,7 @@ class Lab:
     def run_daemons(self) -> None:
         for number, host in enumerate(self.hosts.values()):
             for daemon in (MONS[number], f"osd-{number}"):
-                host.states[daemon] = "running"
+                host.daemons[daemon] = FakeDaemon(DaemonSpec(daemon, ()))
 
 
 @pytest.fixture
@@ -474,7 +478,7 @@ def test_what_would_stop_databases_is_refused(
     lab: Lab, dead: str, host: str | None, daemon: str | None, code: str
 ) -> None:
     lab.run_daemons()
-    lab.hosts["h1"].states[dead] = "stopped"
+    lab.hosts["h1"].kill_daemon(dead)
     with pytest.raises(RefusedError) as caught:
         lab.service().require_safe_to_lose(make_spec(), host=host, daemon=daemon)
     assert caught.value.code == code
@@ -498,7 +502,10 @@ def test_unknown_host(lab: Lab) -> None:
 def test_kill_daemon_ends_that_one_and_says_where(lab: Lab) -> None:
     lab.run_daemons()
     assert lab.service().kill_daemon(make_spec(), "osd-1") == "h2"
-    assert lab.hosts["h2"].states == {"mon-h2": "running", "osd-1": "stopped"}
+    assert [(one.name, one.state) for one in lab.hosts["h2"].observe_daemons()] == [
+        ("mon-h2", "running"),
+        ("osd-1", "stopped"),
+    ]
     with pytest.raises(NotFoundError):
         lab.service().kill_daemon(make_spec(), "osd-1")
 

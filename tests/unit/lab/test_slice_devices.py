@@ -19,9 +19,8 @@ from grampus.lab.slice_devices import (
     find_slice_device,
     lifted,
 )
-from tests.unit.interruption import Fuse
-
-from .fakes import FakeCeph, FakeLabHost
+from tests.fakes.interruption import Fuse
+from tests.fakes.lab_host import FakeCeph, FakeLabHost
 
 DIRECTORY = PurePosixPath("/lab/h1/data/osd")
 REFERENCE = "grampus/aa/osd-0"

@@ -13,7 +13,7 @@ from grampus.operations.operation_type import OperationType, WhenCutOff
 from grampus.operations.runner import OperationRunner, Subject
 from grampus.state.operations import OperationJournal, Step
 from grampus.state.store import Store
-from tests.unit.clock import FakeClock
+from tests.fakes.clock import FakeClock
 from tests.unit.operation_runner import make_runner, planned
 
 LAB = "t"

@@ -17,7 +17,7 @@ from grampus.operations.watching import OperationState, OperationWatch, classify
 from grampus.state.history import JournaledOperation
 from grampus.state.operations import OperationJournal, OperationStatus, Step
 from grampus.state.store import Store
-from tests.unit.clock import FakeClock
+from tests.fakes.clock import FakeClock
 from tests.unit.waiting_process import waiting_process
 
 LAB = "t"
@@ -124,13 +124,11 @@ def test_it_is_waited_for_until_it_ends(store: Store) -> None:
     mine = journal(store, own())
     operation = mine.begin("db.stop", LAB, "shop", {})
 
-    class EndingClock(FakeClock):
-        def sleep(self, seconds: float) -> None:
-            super().sleep(seconds)
-            if self.slept_s > 3:
-                mine.close_unapplied(operation, "the host is down")
+    def end() -> None:
+        if clock.slept_s > 3:
+            mine.close_unapplied(operation, "the host is down")
 
-    clock = EndingClock()
+    clock = FakeClock(on_sleep=end)
     view = watch(store, clock).wait(operation.id, SilentProgress(), timeout_s=60)
     assert (view.state, view.doing) == ("undone", "the host is down")
     assert 3 < clock.slept_s < 4
@@ -154,14 +152,12 @@ def test_a_command_in_the_background_is_waited_for_to_its_last_operation(store: 
     assert found.operation.id == second.id
     assert watch(store).find_of("c3d4") is None
 
-    class EndingClock(FakeClock):
-        def sleep(self, seconds: float) -> None:
-            super().sleep(seconds)
-            gone = replace(own("db create", "a1b2").id, started=1)
-            ended = OperationProcess(gone, "db create", "a1b2")
-            journal(store, ended).close_unapplied(second, "no room")
+    def end() -> None:
+        gone = replace(own("db create", "a1b2").id, started=1)
+        ended = OperationProcess(gone, "db create", "a1b2")
+        journal(store, ended).close_unapplied(second, "no room")
 
-    view = watch(store, EndingClock()).wait(first.id, SilentProgress(), timeout_s=60)
+    view = watch(store, FakeClock(on_sleep=end)).wait(first.id, SilentProgress(), timeout_s=60)
     assert (view.operation.id, view.state) == (second.id, "undone")
 
 
@@ -170,12 +166,8 @@ def test_a_cancelled_one_is_left_by_its_process(
 ) -> None:
     operation = journal(store, of(child)).begin("db.stop", LAB, "shop", {})
 
-    class ReapingClock(FakeClock):
-        def sleep(self, seconds: float) -> None:
-            super().sleep(seconds)
-            child.wait(30)
-
-    view = watch(store, ReapingClock()).cancel(operation.id, SilentProgress(), timeout_s=60)
+    clock = FakeClock(on_sleep=lambda: child.wait(30))
+    view = watch(store, clock).cancel(operation.id, SilentProgress(), timeout_s=60)
     assert view.state == "interrupted"
     assert child.wait(30) == -signal.SIGTERM
 

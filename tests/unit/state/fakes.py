@@ -1,12 +1,10 @@
-"""What operations and locks are tested with: a clock, a recorder, and a world of files."""
+"""What operations and locks are tested with: a world of files, and an operation on it."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from grampus.core.clock import SystemClock
@@ -20,41 +18,6 @@ LAB = "default"
 SUBJECT = "sponge"
 SPEC = {"name": SUBJECT, "layers": 3}
 PARTS = ("flour", "eggs", "sugar")
-
-
-class FakeClock:
-    """Moves only when someone sleeps."""
-
-    def __init__(self) -> None:
-        self.slept_s = 0.0
-        self.on_sleep: Callable[[], None] = lambda: None
-
-    def now(self) -> datetime:
-        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self.slept_s)
-
-    def monotonic_s(self) -> float:
-        return self.slept_s
-
-    def sleep(self, seconds: float) -> None:
-        self.slept_s += seconds
-        self.on_sleep()
-
-
-class RecordedProgress:
-    """Remembers what it was told."""
-
-    def __init__(self) -> None:
-        self.phases: list[str] = []
-        self.notes: list[str] = []
-
-    def phase(self, name: str) -> None:
-        self.phases.append(name)
-
-    def detail(self, text: str, *, fraction: float | None = None) -> None:
-        del text, fraction
-
-    def note(self, text: str) -> None:
-        self.notes.append(text)
 
 
 class Bowl:

@@ -6,7 +6,7 @@ from grampus.core.progress import SilentProgress
 from grampus.state.history import OperationHistory
 from grampus.state.operations import OperationJournal, Step
 from grampus.state.store import Store
-from tests.unit.clock import FakeClock
+from tests.fakes.clock import FakeClock
 
 
 def test_operations_are_found_by_subject_and_by_kind(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from grampus.state.home_space import (
 )
 from grampus.state.operations import OperationJournal, Step
 from grampus.state.store import Store
-from tests.unit.clock import FakeClock
+from tests.fakes.clock import FakeClock
 
 LAB = "t"
 # Of 64 MiB: a reserve of 1 MiB.

@@ -15,8 +15,7 @@ import pytest
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.state.home import Home
 from grampus.state.locks import describe_lock, hold_lock
-
-from .fakes import FakeClock
+from tests.fakes.clock import FakeClock
 
 # Takes the lock, says so, and keeps it until its stdin ends.
 HOLDER = """

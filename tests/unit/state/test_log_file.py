@@ -22,7 +22,7 @@ from grampus.state.home import HOME_VARIABLE
 from grampus.state.log_file import DIRECTORY, FILE, KEPT_FILES, LOGGER, configure_log
 from grampus.state.operations import OperationJournal, Step
 from grampus.state.store import Store
-from tests.unit.clock import FakeClock
+from tests.fakes.clock import FakeClock
 
 LAB = "t"
 

@@ -21,20 +21,10 @@ from grampus.core.failpoints import VARIABLE, FailpointError
 from grampus.core.progress import SilentProgress
 from grampus.state.operations import Operation, OperationJournal, Step
 from grampus.state.store import Store
+from tests.fakes.clock import FakeClock
+from tests.fakes.progress import RecordedProgress
 
-from .fakes import (
-    FULL,
-    KIND,
-    LAB,
-    PARTS,
-    SPEC,
-    SUBJECT,
-    Bowl,
-    FakeClock,
-    RecordedProgress,
-    bake,
-    make_steps,
-)
+from .fakes import FULL, KIND, LAB, PARTS, SPEC, SUBJECT, Bowl, bake, make_steps
 
 STEPS = (*PARTS, "taste")
 FORWARD_POINTS = [

@@ -15,7 +15,7 @@ from grampus.state.retention import (
     parse_kept_days,
 )
 from grampus.state.store import Store
-from tests.unit.clock import FakeClock
+from tests.fakes.clock import FakeClock
 
 LAB = "t"
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)

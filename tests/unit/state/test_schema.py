@@ -12,7 +12,7 @@ from grampus.state import history, operations, retention, unnoted
 from grampus.state.operations import OperationJournal
 from grampus.state.store import Store
 from grampus.state.unnoted import UnnotedNames
-from tests.unit.clock import FakeClock
+from tests.fakes.clock import FakeClock
 
 # As release 0.1 made it, before there were indexes.
 OLD = """

@@ -14,8 +14,7 @@ from grampus.core.errors import GrampusError
 from grampus.state.history import OperationHistory
 from grampus.state.operations import OperationJournal
 from grampus.state.store import Store
-
-from .fakes import FakeClock
+from tests.fakes.clock import FakeClock
 
 
 class Fish(BaseModel):

@@ -17,7 +17,7 @@ from grampus.state.warnings import (
     WarningHistory,
     cut_text,
 )
-from tests.unit.clock import FakeClock
+from tests.fakes.clock import FakeClock
 
 LATE = Warned("shop", "archive-late", "warning", "It is late.", "See why.")
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import PurePosixPath as Path
 
-from grampus.hosts.port import DaemonSpec, DaemonState
+from tests.fakes.hosts import FakeDaemon
 
 from .cluster import FSID, Client
 
 
-@dataclass
-class Daemon:
+@dataclass(kw_only=True)
+class Daemon(FakeDaemon):
     """A qemu-storage-daemon or a volumed: one image, exported as one file."""
 
-    spec: DaemonSpec
     image: str
     export: Path
     size_bytes: int = 0  # as it serves it
@@ -22,9 +21,7 @@ class Daemon:
     transport: str = ""
     write_path: str = "direct"
     local: Path | None = None  # a volumed's directory on the host
-    state: DaemonState = "running"
     client: Client | None = None
-    log: str = ""
 
 
 @dataclass

@@ -15,10 +15,11 @@ from grampus.core.errors import GrampusError
 from grampus.core.streams import ByteReader
 from grampus.core.units import GIB, MIB
 from grampus.hosts.port import CommandFailedError, CommandResult
-from tests.unit.clock import FakeClock as FakeClock
-from tests.unit.image_ids import new_image_id
-from tests.unit.interruption import Fuse
-from tests.unit.mon_commands import as_ceph_command
+from tests.fakes.clock import FakeClock
+from tests.fakes.commands import PlayedCommands
+from tests.fakes.image_ids import new_image_id
+from tests.fakes.interruption import Fuse
+from tests.fakes.mon_commands import as_ceph_command
 
 from .encryption_commands import answer_encryption
 from .fact_commands import answer_facts
@@ -113,7 +114,7 @@ class Image:
             self.metadata["grampus.journal"] = "drained"
 
 
-class FakeCluster:
+class RbdCluster(PlayedCommands):
     """A `CommandRunner`."""
 
     def __init__(self, fuse: Fuse, clock: FakeClock) -> None:

@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING
 
 from grampus.ceph.encryption import STDIN
 from grampus.volumes.key_files import WRITE_KEY
+from tests.fakes.hosts import FakeFile
 
 if TYPE_CHECKING:
-    from .cluster import FakeCluster, Image
+    from .cluster import Image, RbdCluster
 
 MARK = "grampus.encryption"
-Files = dict[PurePosixPath, tuple[str, int]]
+Files = dict[PurePosixPath, FakeFile]
 
 
 def answer_encryption(
-    cluster: FakeCluster, argv: Sequence[str], stdin: str | None
+    cluster: RbdCluster, argv: Sequence[str], stdin: str | None
 ) -> tuple[int, str] | None:
     """What `rbd` answers to a command with a passphrase; None for one that is about others."""
     opened = ["--encryption-format", "luks", "--encryption-passphrase-file", STDIN]
@@ -68,7 +69,8 @@ def opening_problem(image: Image, options: Mapping[str, str], files: Files) -> s
     assert is_marked == (image.passphrase is not None), "an image that does not say what it is"
     if key_file is None:
         return "volumed: the image is encrypted, and no key file is given" if is_marked else None
-    content, mode = files[PurePosixPath(key_file)]
+    found = files[PurePosixPath(key_file)]
+    content, mode = found.content, found.mode
     assert mode == 0o600, "a key that others can read"
     if not is_marked:
         return "volumed: the image is not encrypted, and a key file is given"
@@ -80,6 +82,6 @@ def write_key(files: Files, argv: Sequence[str], stdin: str | None) -> tuple[int
     match list(argv):
         case ["sh", "-c", script, "sh", memory, _, name] if script == WRITE_KEY:
             assert stdin is not None
-            files[PurePosixPath(memory) / name] = (stdin, 0o600)
+            files[PurePosixPath(memory) / name] = FakeFile(stdin, 0o600)
             return 0, f"{memory}/{name}"
     return None

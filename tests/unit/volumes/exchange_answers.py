@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING
 from .local_disk import Log, write_log
 
 if TYPE_CHECKING:
+    from tests.unit.volumes.machine import VolumeHost
+
     from .cluster import Image
-    from .machine import Daemon, FakeHost, Loop
+    from .machine import Daemon, Loop
 
 DETACHED = {"state": "detached", "state_reason": "asked for by `close-image`"}
 
 
 def answer_exchange(
-    host: FakeHost, daemon: Daemon, command: str, options: list[str]
+    host: VolumeHost, daemon: Daemon, command: str, options: list[str]
 ) -> tuple[int, str] | None:
     """None for another command that needs an open image, and has one."""
     if command in ("close-image", "open-image") and host.cluster.exchange_failure:
@@ -37,7 +39,7 @@ def answer_exchange(
 
 
 def _ask_cluster(
-    host: FakeHost, daemon: Daemon, command: str, options: list[str]
+    host: VolumeHost, daemon: Daemon, command: str, options: list[str]
 ) -> tuple[int, str]:
     """What comes of a command for which a volumed asks the cluster first."""
     assert daemon.client is not None
@@ -64,7 +66,7 @@ def heard_loops(loops: Mapping[str, Loop]) -> list[tuple[str, Loop]]:
     return sorted(loops.items())
 
 
-def open_journal(host: FakeHost, daemon: Daemon, image: Image) -> None:
+def open_journal(host: VolumeHost, daemon: Daemon, image: Image) -> None:
     """As volumed marks an image before the first write can be in its journal alone."""
     if daemon.write_path != "direct":
         host.cluster.journals.add(daemon.image)
@@ -73,7 +75,7 @@ def open_journal(host: FakeHost, daemon: Daemon, image: Image) -> None:
         image.metadata["grampus.journal"] = "open"
 
 
-def _close(host: FakeHost, daemon: Daemon, limit_s: float) -> tuple[int, str]:
+def _close(host: VolumeHost, daemon: Daemon, limit_s: float) -> tuple[int, str]:
     if daemon.client is not None:
         assert not host.cluster.is_fenced(daemon.client)
         assert limit_s >= 60, "it would be opened again under our hands"
@@ -81,7 +83,7 @@ def _close(host: FakeHost, daemon: Daemon, limit_s: float) -> tuple[int, str]:
     return 0, json.dumps({"open": False, "client_address": None})
 
 
-def _open(host: FakeHost, daemon: Daemon, name: str) -> tuple[int, str]:
+def _open(host: VolumeHost, daemon: Daemon, name: str) -> tuple[int, str]:
     if daemon.client is not None:
         if name != daemon.image:
             return 1, "volumed: Another image is open. (not-detached)"

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from grampus.ceph.image_facts import EXCHANGE_FACT, LIST_FACT
 
 if TYPE_CHECKING:
-    from .cluster import FakeCluster, Image
+    from .cluster import Image, RbdCluster
 
 
 def answer_facts(
-    cluster: FakeCluster, argv: Sequence[str], stdin: str | None
+    cluster: RbdCluster, argv: Sequence[str], stdin: str | None
 ) -> tuple[int, str] | None:
     """What the scripts say; None for another command."""
     images = [(name, image, False) for name, image in cluster.images.items()]

@@ -10,10 +10,12 @@ from collections.abc import MutableMapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from tests.fakes.hosts import FakeFile
+
 from .cluster import Image
 
 Path = PurePosixPath
-Files = MutableMapping[Path, tuple[str, int]]
+Files = MutableMapping[Path, FakeFile]
 
 
 @dataclass(frozen=True)
@@ -26,12 +28,12 @@ def read_log(files: Files, directory: Path) -> Log | None:
     """The log in a volume's directory, if there is one."""
     if directory / "log" not in files:
         return None
-    epoch, frames = files[directory / "log"][0].split()
+    epoch, frames = files[directory / "log"].content.split()
     return Log(int(epoch), int(frames))
 
 
 def write_log(files: Files, directory: Path, log: Log) -> None:
-    files[directory / "log"] = (f"{log.epoch} {log.frames}", 0o600)
+    files[directory / "log"] = FakeFile(f"{log.epoch} {log.frames}", 0o600)
 
 
 def open_log(files: Files, directory: Path, image: Image) -> None:

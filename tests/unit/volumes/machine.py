@@ -10,26 +10,18 @@ from __future__ import annotations
 
 import json
 import pathlib
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from grampus.hosts.loop_scripts import LIST_LOOPS
-from grampus.hosts.port import (
-    CommandFailedError,
-    CommandResult,
-    DaemonSpec,
-    DaemonStatus,
-    HostUnreachableError,
-    RunningCommand,
-    Usage,
-)
+from grampus.hosts.port import DaemonSpec, DaemonStatus
 from grampus.volumes.drivers.volumed_states import ASK_STATES
+from tests.fakes.hosts import FakeFile, FakeHost
+from tests.fakes.interruption import Fuse
 
 from .block_devices import Daemon as Daemon
 from .block_devices import Loop as Loop
 from .block_devices import Mapping as Mapping
-from .cluster import FSID, FakeCluster, Fuse, Image
+from .cluster import FSID, Image, RbdCluster
 from .encryption_commands import data_bytes, filesystem_bytes, opening_problem, write_key
 from .exchange_answers import answer_exchange, heard_loops, open_journal
 from .local_disk import Log, drain_log, list_asides, open_log, require_removable, write_log
@@ -44,74 +36,40 @@ rbd: rbd-nbd failed with error: /usr/bin/rbd-nbd: exit status: 1
 """
 
 
-@dataclass
-class FakeHost:
-    """A `Host`."""
+class VolumeHost(FakeHost):
+    """A host with images of `cluster` as block devices and mounts."""
 
-    name: str
-    address: str
-    cluster: FakeCluster
-    fuse: Fuse
-    up: bool = True
-    capabilities: tuple[str, ...] = ("fuse",)
-    refused_maps: tuple[str, ...] = ()  # device types whose `map` fails
-    late_maps: tuple[str, ...] = ()  # device types whose `map` fails, having mapped all the same
-    has_exports: bool = True  # False: the daemon runs, its export never appears
-    daemon_failure: str = ""  # what the daemon says as it ends at once
-    volumed_failure: str = ""  # the same, of volumed alone
-    probe: str = '{"fuse": true, "uring": true, "reason": "", "librbd_version": "1.20.0"}'
-    is_volumed_mute: bool = False  # its control socket does not answer
-    volumed_answers: str = ""  # what it says instead of status and statistics
-    disk_is_broken: bool = False  # no directory for a local log can be made
-    broken_programs: dict[str, int] = field(default_factory=dict)  # how they end, with EIO
-    failing_removals: tuple[Path, ...] = ()  # directories that a failing disk cannot remove
-    drains: bool = True  # False: a journal's volumed runs out of time as it ends
-    files: dict[Path, tuple[str, int]] = field(default_factory=dict)
-    directories: set[Path] = field(default_factory=set)
-    daemons: dict[str, Daemon] = field(default_factory=dict)
-    loops: dict[str, Loop] = field(default_factory=dict)
-    mappings: dict[str, Mapping] = field(default_factory=dict)
-    mounts: dict[Path, str] = field(default_factory=dict)  # target -> source
-    mounts_in_use: set[Path] = field(default_factory=set)  # somebody has a file open there
-    programs: dict[Path, bytes] = field(default_factory=dict)
-    commands: list[tuple[str, ...]] = field(default_factory=list)
-    _devices: int = 0
+    def __init__(self, name: str, address: str, cluster: RbdCluster, fuse: Fuse) -> None:
+        super().__init__(name, address=address, fuse=fuse)
+        self.data_dir = Path("/data") / name
+        self.cluster = cluster
+        self.capabilities: tuple[str, ...] = ("fuse",)
+        self.refused_maps: tuple[str, ...] = ()  # device types whose `map` fails
+        # Device types whose `map` fails, having mapped all the same.
+        self.late_maps: tuple[str, ...] = ()
+        self.has_exports = True  # False: the daemon runs, its export never appears
+        self.daemon_failure = ""  # what the daemon says as it ends at once
+        self.volumed_failure = ""  # the same, of volumed alone
+        self.probe = '{"fuse": true, "uring": true, "reason": "", "librbd_version": "1.20.0"}'
+        self.is_volumed_mute = False  # its control socket does not answer
+        self.volumed_answers = ""  # what it says instead of status and statistics
+        self.disk_is_broken = False  # no directory for a local log can be made
+        self.broken_programs: dict[str, int] = {}  # how they end, with EIO
+        # Directories that a failing disk cannot remove.
+        self.failing_removals: tuple[Path, ...] = ()
+        self.drains = True  # False: a journal's volumed runs out of time as it ends
+        self.directories: set[Path] = set()
+        self.daemons: dict[str, Daemon] = {}
+        self.loops: dict[str, Loop] = {}
+        self.mappings: dict[str, Mapping] = {}
+        self.mounts: dict[Path, str] = {}  # target -> source
+        self.mounts_in_use: set[Path] = set()  # somebody has a file open there
+        self.programs: dict[Path, bytes] = {}
+        self._devices = 0
 
-    @property
-    def data_dir(self) -> Path:
-        return Path("/data") / self.name
-
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        stdin: str | None = None,
-        timeout_s: float = 60.0,
-        check: bool = True,
-        daemon: str | None = None,
-    ) -> CommandResult:
-        self._require_up()
-        self.fuse.burn()
-        self.commands.append(tuple(argv))
-        code, text = write_key(self.files, argv, stdin) or self._command(list(argv))
-        self.fuse.burn()
-        result = CommandResult(tuple(argv), code, "" if code else text, text if code else "")
-        if check and code:
-            raise CommandFailedError(self.name, result)
-        return result
-
-    def spawn(self, argv: Sequence[str], *, stdin: str | None = None) -> RunningCommand:
-        raise AssertionError("this part never does that")
-
-    def terminal_argv(self, argv: Sequence[str], *, daemon: str, tty: bool) -> list[str]:
-        raise AssertionError("this part never does that")
-
-    def write_file(
-        self, path: Path, content: str, *, mode: int = 0o644, uid: int = 0, gid: int = 0
-    ) -> None:
-        self.fuse.burn()
-        self.files[path] = (content, mode)
-        self.fuse.burn()
+    def play(self, argv: list[str], stdin: str | None, daemon: str | None) -> tuple[int, str]:
+        with self.changing():
+            return write_key(self.files, argv, stdin) or self._command(argv)
 
     def ensure_copy(self, source: pathlib.Path, path: Path, *, mode: int = 0o644) -> None:
         assert mode == 0o755, "a program that cannot be run"
@@ -121,45 +79,22 @@ class FakeHost:
         for mapping in self.mappings.values():
             if path == Path(f"/sys/bus/rbd/devices/{mapping.number}/cluster_fsid"):
                 return f"{mapping.fsid}\n"
-        return self.files[path][0] if path in self.files else None
+        return super().read_file(path)
 
-    def ensure_daemon(self, spec: DaemonSpec) -> None:
-        self._require_up()
-        self.fuse.burn()
-        if spec.name not in self.daemons or self.daemons[spec.name].state != "running":
-            self.daemons[spec.name] = self._start(spec)
-        self.fuse.burn()
+    def start(self, spec: DaemonSpec) -> Daemon:
+        return self._start_volumed(spec) if "serve" in spec.argv else self._start_qsd(spec)
 
-    def ensure_daemon_absent(self, name: str, *, kill: bool = False) -> None:
-        self.fuse.burn()
-        daemon = self.daemons.get(name)
-        if daemon is not None:
-            if daemon.state == "running":
-                is_dead = kill and self.cluster.is_fenced(daemon.client)
-                assert not self._loops_of(daemon) or is_dead, f"{name} stopped under its loop"
-                self.mounts.pop(daemon.export, None)
-                self._end(daemon)
-            del self.daemons[name]
-        self.fuse.burn()
+    def stop(self, name: str, *, kill: bool) -> None:
+        daemon = self.daemons[name]
+        if daemon.state == "running":
+            is_dead = kill and self.cluster.is_fenced(daemon.client)
+            assert not self._loops_of(daemon) or is_dead, f"{name} stopped under its loop"
+            self.mounts.pop(daemon.export, None)
+            self._end(daemon)
 
     def observe_daemons(self) -> list[DaemonStatus]:
         self.fuse.burn()
-        return [DaemonStatus(name, daemon.state) for name, daemon in sorted(self.daemons.items())]
-
-    def observe_daemon(self, name: str) -> DaemonStatus | None:
-        return next((one for one in self.observe_daemons() if one.name == name), None)
-
-    def daemon_log(self, name: str, *, last_lines: int = 20) -> str:
-        return self.daemons[name].log
-
-    def observe_usage(self) -> dict[str, Usage]:
-        return {}
-
-    def ensure_address(self, address: str) -> None:
-        raise AssertionError("this part never does that")
-
-    def ensure_address_absent(self, address: str) -> None:
-        raise AssertionError("this part never does that")
+        return super().observe_daemons()
 
     def kill_daemon(self, name: str) -> None:
         """As SIGKILL: the export's mount and what stands on it stay, dead."""
@@ -270,7 +205,7 @@ class FakeHost:
                 return 0, list_asides(self.files, Path(directory))
             case ["touch", _]:
                 assert path.parent in self.directories
-                self.files.setdefault(path, ("", 0o644))
+                self.files.setdefault(path, FakeFile(""))
             case ["rmdir", _]:
                 if path not in self.directories or path in self.mounts:
                     return 1, "rmdir: failed"
@@ -441,15 +376,12 @@ class FakeHost:
                 return 0, "{}"
         raise AssertionError(f"volumed ctl {command}")
 
-    def _start(self, spec: DaemonSpec) -> Daemon:
-        return self._start_volumed(spec) if "serve" in spec.argv else self._start_qsd(spec)
-
     def _start_volumed(self, spec: DaemonSpec) -> Daemon:
         program, verb, *words = spec.argv
         options = dict(zip(words[::2], words[1::2], strict=True))
         assert (Path(program) in self.programs, verb) == (True, "serve")
         name, file = options["--image"], Path(options["--mountpoint"])
-        daemon = Daemon(spec, name, file)
+        daemon = Daemon(spec, image=name, export=file)
         daemon.socket = Path(options["--socket"])
         assert len(str(daemon.socket)) < 108
         daemon.transport = options["--transport"].replace("auto", "uring")
@@ -482,7 +414,7 @@ class FakeHost:
         name = "/".join(image[key] for key in ("pool", "namespace", "image") if key in image)
         file = Path(export["mountpoint"])
         self._require_applied(name)
-        return self._serve(Daemon(spec, name, file), image["user"])
+        return self._serve(Daemon(spec, image=name, export=file), image["user"])
 
     def _serve(self, daemon: Daemon, user: str) -> Daemon:
         file = daemon.export
@@ -530,7 +462,7 @@ class FakeHost:
 
     def _has_key(self, user: str) -> bool:
         keyring = self.data_dir / "etc-ceph" / f"ceph.client.{user}.keyring"
-        return self.files.get(keyring, ("", 0))[1] == 0o600
+        return keyring in self.files and self.files[keyring].mode == 0o600
 
     def _require_applied(self, name: str) -> None:
         image = self.cluster.images[name]
@@ -558,7 +490,3 @@ class FakeHost:
     def _number(self) -> int:
         self._devices += 1
         return self._devices
-
-    def _require_up(self) -> None:
-        if not self.up:
-            raise HostUnreachableError(f"The host {self.name} is down.", "Start it.")

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from grampus.ceph.migrations import END_SOURCE, REMOVE_JOURNAL
-from tests.unit.image_ids import new_image_id
+from tests.fakes.image_ids import new_image_id
 
 from .namespace_commands import place_of_name, split_name
 
 if TYPE_CHECKING:
-    from .cluster import FakeClock, FakeCluster, Image
+    from tests.fakes.clock import FakeClock
+
+    from .cluster import Image, RbdCluster
 
 ENOENT, EBUSY, EINVAL, ENOSPC, EROFS = 2, 16, 22, 28, 30
 
@@ -34,7 +36,7 @@ class SlowCopy:
     With each of them happens what the cluster's `copy_looks` say. A `ByteReader`.
     """
 
-    def __init__(self, cluster: FakeCluster, clock: FakeClock, target: str) -> None:
+    def __init__(self, cluster: RbdCluster, clock: FakeClock, target: str) -> None:
         self._cluster = cluster
         self._clock = clock
         self._target = target
@@ -52,7 +54,7 @@ class SlowCopy:
         return b"\rImage migration: %d%% complete..." % moving.percent
 
 
-def answer_migrations(cluster: FakeCluster, argv: Sequence[str]) -> tuple[int, str] | None:
+def answer_migrations(cluster: RbdCluster, argv: Sequence[str]) -> tuple[int, str] | None:
     """What a command answers; None for one that is about something else."""
     match list(argv):
         case ["rbd", "--rbd-default-clone-format", "2", "migration", "prepare", source, target]:
@@ -87,7 +89,7 @@ def answer_migrations(cluster: FakeCluster, argv: Sequence[str]) -> tuple[int, s
     return None
 
 
-def describe_migration(cluster: FakeCluster, name: str) -> dict[str, object]:
+def describe_migration(cluster: RbdCluster, name: str) -> dict[str, object]:
     """What `rbd status` says more of a target."""
     moving = cluster.moving.get(name)
     if moving is None:
@@ -105,7 +107,7 @@ def describe_migration(cluster: FakeCluster, name: str) -> dict[str, object]:
     }
 
 
-def execute(cluster: FakeCluster, target: str) -> bytes:
+def execute(cluster: RbdCluster, target: str) -> bytes:
     """What `rbd migration execute` says, having copied all."""
     moving = cluster.moving[target]
     assert moving.state in ("prepared", "executing"), moving.state
@@ -113,7 +115,7 @@ def execute(cluster: FakeCluster, target: str) -> bytes:
     return b"\rImage migration: 50% complete...\rImage migration: 100% complete...done.\n"
 
 
-def _prepare(cluster: FakeCluster, source: str, target: str) -> tuple[int, str]:
+def _prepare(cluster: RbdCluster, source: str, target: str) -> tuple[int, str]:
     if source not in cluster.images:
         return ENOENT, f"rbd: error opening image {source}"
     if cluster.watchers(source):
@@ -131,7 +133,7 @@ def _prepare(cluster: FakeCluster, source: str, target: str) -> tuple[int, str]:
     return 0, ""
 
 
-def _commit(cluster: FakeCluster, target: str) -> tuple[int, str]:
+def _commit(cluster: RbdCluster, target: str) -> tuple[int, str]:
     moving = cluster.moving.get(target)
     if moving is None or moving.state != "executed":
         return EINVAL, "rbd: committing migration failed: (22) Invalid argument"
@@ -143,7 +145,7 @@ def _commit(cluster: FakeCluster, target: str) -> tuple[int, str]:
     return 0, ""
 
 
-def _abort(cluster: FakeCluster, source: str) -> tuple[int, str]:
+def _abort(cluster: RbdCluster, source: str) -> tuple[int, str]:
     for target, moving in cluster.moving.items():
         if moving.source != source:
             continue
@@ -159,5 +161,5 @@ def _abort(cluster: FakeCluster, source: str) -> tuple[int, str]:
     return ENOENT, "rbd: aborting migration failed: (2) No such file or directory"
 
 
-def _image_of(cluster: FakeCluster, known: str) -> Image | None:
+def _image_of(cluster: RbdCluster, known: str) -> Image | None:
     return next((one for one in cluster.images.values() if one.image_id == known), None)

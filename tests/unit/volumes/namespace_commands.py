@@ -11,7 +11,7 @@ from grampus.ceph.namespaces import join_place, split_image
 from grampus.ceph.rbd import CREATE_IMAGE
 
 if TYPE_CHECKING:
-    from .cluster import FakeCluster
+    from .cluster import RbdCluster
 
 ENOENT, EBUSY, EEXIST = 2, 16, 17
 _GRANT = re.compile(r'profile (?P<profile>\S+) pool=(?P<pool>\S+) namespace=(?P<namespace>\S+|"")')
@@ -29,7 +29,7 @@ def split_name(name: str) -> dict[str, str]:
     return {"pool": pool, "pool_namespace": namespace, "image": bare}
 
 
-def answer_namespaces(cluster: FakeCluster, argv: Sequence[str]) -> tuple[int, str] | None:
+def answer_namespaces(cluster: RbdCluster, argv: Sequence[str]) -> tuple[int, str] | None:
     """What a script or `rbd namespace` answers; None for a command that is about something else."""
     match list(argv):
         case ["python3", "-c", script, pool, image, size, key, identity] if script == CREATE_IMAGE:
@@ -61,7 +61,7 @@ def answer_namespaces(cluster: FakeCluster, argv: Sequence[str]) -> tuple[int, s
     return None
 
 
-def require_granted(cluster: FakeCluster, user: str, name: str) -> None:
+def require_granted(cluster: RbdCluster, user: str, name: str) -> None:
     """Fail when the user may not open the image for writing, or read what it stands on."""
     capabilities = cluster.users[f"client.{user}"]
     if "osd" not in capabilities:
@@ -87,13 +87,13 @@ def _grants(text: str) -> set[tuple[str, str]]:
     return found
 
 
-def _ensure_namespace(cluster: FakeCluster, name: str) -> None:
+def _ensure_namespace(cluster: RbdCluster, name: str) -> None:
     place = place_of_name(name)
     if "/" in place:
         cluster.namespaces.add(place)
 
 
-def _remove(cluster: FakeCluster, place: str) -> tuple[int, str]:
+def _remove(cluster: RbdCluster, place: str) -> tuple[int, str]:
     if place not in cluster.namespaces:
         return ENOENT, "rbd: failed to remove namespace: (2) No such file or directory"
     is_used = any(place_of_name(name) == place for name in cluster.images)

@@ -8,9 +8,9 @@ from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.core.units import GIB, MIB
 from grampus.volumes.model import DriverName, TransportName, VolumeRecord, VolumeSpec, WritePath
 from tests.unit.operation_runner import planned
+from tests.unit.volumes.machine import VolumeHost
 
 from .cluster import POOL
-from .machine import FakeHost
 from .world import IMAGE, MOUNT, World
 
 
@@ -143,7 +143,7 @@ def test_a_living_attachment_is_kept_or_refused_but_never_exchanged(
 
 
 @pytest.mark.parametrize(
-    "disaster", [FakeHost.cut_power, lambda host: host.kill_daemon("volumed-demo")]
+    "disaster", [VolumeHost.cut_power, lambda host: host.kill_daemon("volumed-demo")]
 )
 def test_killed_daemon_is_fenced_by_its_exact_address_then_attached_anew(
     built: World, disaster: object

@@ -15,6 +15,7 @@ from grampus.hosts.port import CommandFailedError, HostUnreachableError
 from grampus.volumes.decide_local_log import find_current_log, note_current_log, note_opened
 from grampus.volumes.drivers.volumed import memory_limit_bytes
 from grampus.volumes.model import LocalLog, LocalLogState, VolumeRecord, VolumeSpec
+from tests.fakes.hosts import FakeFile
 from tests.unit.operation_runner import planned
 
 from .cluster import POOL
@@ -361,7 +362,7 @@ def test_a_log_set_aside_stays_while_its_host_cannot_say_whether_it_is_there(
 ) -> None:
     cached.attach()
     aside = cached.local_directory() / "log.aside-1-1"
-    cached.h1.files[aside] = ("what the cluster lacks", 0o600)
+    cached.h1.files[aside] = FakeFile("what the cluster lacks", 0o600)
     cached.h1.broken_programs["find"] = 1
     cached.service().ensure_detached("demo")
     assert (cached.service().get("demo").host, _logs(cached)) == (None, [("h1", "drained")])
@@ -375,7 +376,7 @@ def test_a_disk_that_does_not_answer_keeps_no_look_from_the_volume(cached: World
     cached.h1.broken_programs["find"] = 1
     assert _asides(cached) == []
     cached.h1.broken_programs.clear()
-    cached.h1.files[cached.local_directory() / "log.aside-1-1"] = ("of before", 0o600)
+    cached.h1.files[cached.local_directory() / "log.aside-1-1"] = FakeFile("of before", 0o600)
     assert _asides(cached) == [ASIDE]
 
 

@@ -20,7 +20,8 @@ from grampus.volumes.volume_keys import (
     seal_volume_key,
     unseal_volume_key,
 )
-from tests.unit.interruption import Killed, stopped_runs
+from tests.fakes.hosts import FakeFile
+from tests.fakes.interruption import Killed, stopped_runs
 
 from .cluster import POOL, Image
 from .encryption_commands import data_bytes
@@ -288,7 +289,7 @@ def test_master_key_of_a_volume_is_told_and_whether_it_is_here(world: World) -> 
 def test_key_that_a_killed_command_left_on_a_host_is_removed(world: World) -> None:
     world.create(encryption="luks2")
     world.attach()
-    world.h1.files[PurePosixPath(KEY_FILE)] = ("0" * 64, 0o600)
+    world.h1.files[PurePosixPath(KEY_FILE)] = FakeFile("0" * 64, 0o600)
     world.service().ensure_detached("demo")
     assert PurePosixPath(KEY_FILE) not in world.h1.files
 

@@ -7,7 +7,7 @@ import pytest
 from grampus.ceph.cluster import BLOCKLIST_EXPIRE_S
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.hosts.port import HostUnreachableError
-from tests.unit.interruption import Killed
+from tests.fakes.interruption import Killed
 from tests.unit.operation_runner import planned
 
 from .world import IMAGE, LAB, MOUNT, World
@@ -87,7 +87,7 @@ def test_a_lost_hosts_volume_is_attached_elsewhere_and_cleared_when_it_is_back(
         attached.service().ensure_attached("demo", "h2")
     assert "grampus volume fence demo" in caught.value.remedy
     _fence(attached)
-    attachment = attached.attach(host="h2")  # FakeCluster fails the test on a second writer
+    attachment = attached.attach(host="h2")  # RbdCluster fails the test on a second writer
     assert attached.cluster.watchers(IMAGE) == [attachment.client_address]
     assert attached.image.data == "precious"
     assert [left.host for left in attached.service().get("demo").fenced] == ["h1"]

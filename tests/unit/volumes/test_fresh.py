@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from grampus.volumes.fresh import KEPT_S, Fresh
-from tests.unit.clock import FakeClock
+from tests.fakes.clock import FakeClock
 
 
 @pytest.mark.parametrize(("later_s", "expected"), [(0.0, 2), (KEPT_S, 2), (KEPT_S + 1, None)])

@@ -11,7 +11,7 @@ from grampus.core.units import GIB
 from grampus.volumes.decide_identity import is_own_client, is_own_image, is_same_volume
 from grampus.volumes.decide_namespace import decide_capabilities
 from grampus.volumes.model import VolumeRecord, VolumeSpec
-from tests.unit.interruption import Killed
+from tests.fakes.interruption import Killed
 
 from .cluster import POOL, Image
 from .test_trash import EXPIRES, trashed

@@ -9,9 +9,9 @@ import pytest
 
 from grampus.core.errors import GrampusError
 from grampus.core.failpoints import VARIABLE, FailpointError
-from tests.unit.interruption import Killed, burn_points, is_stopped, stopped_runs
+from tests.fakes.interruption import Killed, burn_points, in_turn, is_stopped, stopped_runs
+from tests.unit.volumes.machine import VolumeHost
 
-from .machine import FakeHost
 from .world import IMAGE, World, prepared
 
 Act = Callable[[World], object]
@@ -23,21 +23,6 @@ def _nothing(world: World) -> None:
 
 def _created(world: World) -> None:
     world.create()
-
-
-def _attached(world: World) -> None:
-    world.create()
-    world.attach()
-
-
-def _driver_killed(world: World) -> None:
-    _attached(world)
-    world.h1.kill_daemon("qsd-demo")
-
-
-def _power_cut(world: World) -> None:
-    _attached(world)
-    world.h1.cut_power()
 
 
 def _with_refused_krbd(world: World) -> None:
@@ -56,24 +41,9 @@ def _with_volumed(world: World) -> None:
     world.create()
 
 
-def _attached_volumed(world: World) -> None:
+def _with_refused_volumed(world: World) -> None:
+    world.h1.volumed_failure = "volumed: no librbd there"
     _with_volumed(world)
-    world.attach()
-
-
-def _volumed_killed(world: World) -> None:
-    _attached_volumed(world)
-    world.h1.kill_daemon("volumed-demo")
-
-
-def _volumed_cut_off(world: World) -> None:
-    _attached_volumed(world)
-    world.cut_off(world.h1)
-
-
-def _fenced(world: World) -> None:
-    _attached_volumed(world)
-    world.service().fence("demo")
 
 
 def _with_journal(world: World) -> None:
@@ -81,91 +51,28 @@ def _with_journal(world: World) -> None:
     world.create(write_path="journal")
 
 
-def _attached_journal(world: World) -> None:
-    _with_journal(world)
-    world.attach()
-
-
-def _journal_killed(world: World) -> None:
-    _attached_journal(world)
-    world.h1.kill_daemon("volumed-demo")
-
-
-def _journal_left(world: World) -> None:
-    """Detached, with a journal that nobody has applied."""
-    _journal_killed(world)
-    world.service().ensure_detached("demo")
-
-
-def _journal_fenced(world: World) -> None:
-    _attached_journal(world)
-    world.service().fence("demo")
-
-
 def _with_cache(world: World) -> None:
     world.build_volumed()
     world.create(write_path="cache")
 
 
-def _attached_cache(world: World) -> None:
-    _with_cache(world)
+# -- what is done, and what happens -------------------------------------------------------------
+
+
+def _attach(world: World) -> None:
+    world.service().ensure_attached("demo", "h1")
+
+
+def _attach_and_write(world: World) -> None:
     world.attach()
 
 
-def _cache_killed(world: World) -> None:
-    _attached_cache(world)
-    world.h1.kill_daemon("volumed-demo")
+def _attach_elsewhere(world: World) -> None:
+    world.attach(host="h2")
 
 
-def _cache_left(world: World) -> None:
-    """Detached, with a log on h1 that holds what the cluster lacks."""
-    _cache_killed(world)
+def _detach(world: World) -> None:
     world.service().ensure_detached("demo")
-
-
-def _cache_left_on_a_lost_host(world: World) -> None:
-    _cache_left(world)
-    world.cut_off(world.h1)
-
-
-def _cache_cut_off(world: World) -> None:
-    _attached_cache(world)
-    world.cut_off(world.h1)
-
-
-def _cache_fenced(world: World) -> None:
-    _attached_cache(world)
-    world.service().fence("demo")
-
-
-def _cache_left_direct(world: World) -> None:
-    _cache_left(world)
-    world.service().ensure_write_path("demo", "direct")
-
-
-def _give_up_and_attach_elsewhere(world: World) -> None:
-    if world.service().get("demo").local_logs[0].state == "current":
-        _fence(world)
-    _attach_elsewhere(world)
-
-
-def _replay_and_attach_elsewhere(world: World) -> None:
-    _replay(world)
-    _attach_elsewhere(world)
-
-
-def _replay(world: World) -> None:
-    world.service().replay("demo")
-
-
-def _journal_left_direct(world: World) -> None:
-    _journal_left(world)
-    world.service().ensure_write_path("demo", "direct")
-
-
-def _with_refused_volumed(world: World) -> None:
-    world.h1.volumed_failure = "volumed: no librbd there"
-    _with_volumed(world)
 
 
 def _resize(world: World) -> None:
@@ -176,41 +83,22 @@ def _fence(world: World) -> None:
     world.service().fence("demo")
 
 
-def _attach_elsewhere(world: World) -> None:
-    world.attach(host="h2")
-
-
-def _attach(world: World) -> None:
-    world.service().ensure_attached("demo", "h1")
-
-
-def _attached_krbd(world: World) -> None:
-    _with_krbd(world)
-    world.attach()
-
-
-def _resize_and_attach(world: World) -> None:
-    _resize(world)
-    _attach(world)
-
-
-def _fence_and_attach(world: World) -> None:
-    _fence_if_attached(world)
-    _attach(world)
-
-
-def _fence_and_attach_elsewhere(world: World) -> None:
-    _fence_if_attached(world)
-    _attach_elsewhere(world)
-
-
 def _fence_if_attached(world: World) -> None:
     if world.service().get("demo").host is not None:
         _fence(world)
 
 
-def _detach(world: World) -> None:
-    world.service().ensure_detached("demo")
+def _give_up_if_current(world: World) -> None:
+    if world.service().get("demo").local_logs[0].state == "current":
+        _fence(world)
+
+
+def _replay(world: World) -> None:
+    world.service().replay("demo")
+
+
+def _write_directly(world: World) -> None:
+    world.service().ensure_write_path("demo", "direct")
 
 
 def _delete(world: World) -> None:
@@ -222,6 +110,50 @@ def _delete_again(world: World) -> None:
     if world.service().find("demo") is not None:
         _delete(world)
 
+
+def _kill_qsd(world: World) -> None:
+    world.h1.kill_daemon("qsd-demo")
+
+
+def _kill_volumed(world: World) -> None:
+    world.h1.kill_daemon("volumed-demo")
+
+
+def _cut_power(world: World) -> None:
+    world.h1.cut_power()
+
+
+def _cut_off(world: World) -> None:
+    world.cut_off(world.h1)
+
+
+# -- what is there before -----------------------------------------------------------------------
+
+_attached = in_turn(_created, _attach_and_write)
+_driver_killed = in_turn(_attached, _kill_qsd)
+_power_cut = in_turn(_attached, _cut_power)
+_attached_krbd = in_turn(_with_krbd, _attach_and_write)
+_attached_volumed = in_turn(_with_volumed, _attach_and_write)
+_volumed_killed = in_turn(_attached_volumed, _kill_volumed)
+_volumed_cut_off = in_turn(_attached_volumed, _cut_off)
+_fenced = in_turn(_attached_volumed, _fence)
+_attached_journal = in_turn(_with_journal, _attach_and_write)
+_journal_killed = in_turn(_attached_journal, _kill_volumed)
+_journal_left = in_turn(_journal_killed, _detach)  # nobody has applied it
+_journal_left_direct = in_turn(_journal_left, _write_directly)
+_journal_fenced = in_turn(_attached_journal, _fence)
+_attached_cache = in_turn(_with_cache, _attach_and_write)
+_cache_killed = in_turn(_attached_cache, _kill_volumed)
+_cache_left = in_turn(_cache_killed, _detach)  # the log on h1 holds what the cluster lacks
+_cache_left_direct = in_turn(_cache_left, _write_directly)
+_cache_left_on_a_lost_host = in_turn(_cache_left, _cut_off)
+_cache_cut_off = in_turn(_attached_cache, _cut_off)
+_cache_fenced = in_turn(_attached_cache, _fence)
+_resize_and_attach = in_turn(_resize, _attach)
+_fence_and_attach = in_turn(_fence_if_attached, _attach)
+_fence_and_attach_elsewhere = in_turn(_fence_if_attached, _attach_elsewhere)
+_give_up_and_attach_elsewhere = in_turn(_give_up_if_current, _attach_elsewhere)
+_replay_and_attach_elsewhere = in_turn(_replay, _attach_elsewhere)
 
 # The state before, what is stopped, and what the next process does (besides converging).
 CASES: dict[str, tuple[Act, Act, Act]] = {
@@ -389,7 +321,7 @@ def test_resize_and_fence_stopped_at_a_step_are_finished_by_the_next_command(
 
 
 @pytest.mark.parametrize("failpoint", ["begun", "replay/before", "replay/after", "clear/after"])
-@pytest.mark.parametrize("prepare", [_journal_left, _journal_fenced])
+@pytest.mark.parametrize("prepare", [_journal_left, _journal_fenced], ids=["left", "fenced"])
 def test_replay_stopped_at_a_step_leaves_nothing_and_can_be_done_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prepare: Act, failpoint: str
 ) -> None:
@@ -448,10 +380,10 @@ def test_killed_while_undoing_the_undo_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "disaster", [FakeHost.cut_power, lambda host: host.kill_daemon("qsd-demo")]
+    "disaster", [VolumeHost.cut_power, lambda host: host.kill_daemon("qsd-demo")]
 )
 def test_killed_while_attaching_and_the_host_dies_too(
-    tmp_path: Path, disaster: Callable[[FakeHost], None]
+    tmp_path: Path, disaster: Callable[[VolumeHost], None]
 ) -> None:
     for _, world in stopped_runs(prepared(tmp_path, _created), _attach, more_than=3):
         if "qsd-demo" in world.h1.daemons:
@@ -462,6 +394,6 @@ def test_killed_while_attaching_and_the_host_dies_too(
 
 
 def _require_one_file_system(world: World) -> None:
-    """FakeHost fails the test by itself when a file system with data is made anew."""
+    """VolumeHost fails the test by itself when a file system with data is made anew."""
     for image in world.cluster.images.values():
         assert image.data in ("", "precious")

@@ -9,7 +9,7 @@ import pytest
 from grampus.core.errors import RefusedError
 from grampus.hosts.port import HostUnreachableError
 from grampus.volumes.model import EncryptionName, WritePath
-from tests.unit.interruption import stopped_runs
+from tests.fakes.interruption import stopped_runs
 
 from .world import World, prepared
 

@@ -455,7 +455,7 @@ def test_a_key_is_rotated_under_the_volumes_users(world: World, write_path: Writ
     before = _record(world).attachment
     world.service().key_rotation.rotate("demo")
     assert (world.cluster.keys[USER], world.cluster.pending_keys) == ("secret-1", {})
-    keyring = next(text for path, (text, _) in world.h1.files.items() if "keyring" in path.name)
+    keyring = next(f.content for path, f in world.h1.files.items() if "keyring" in path.name)
     assert "key = secret-1\n" in keyring
     after = _record(world).attachment
     assert before is not None

@@ -11,7 +11,7 @@ import pytest
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.failpoints import VARIABLE, FailpointError
 from grampus.volumes.model import WritePath
-from tests.unit.interruption import Killed, is_stopped, stopped_runs
+from tests.fakes.interruption import Killed, is_stopped, stopped_runs
 
 from .cluster import POOL
 from .world import IMAGE, World, prepared

@@ -15,7 +15,7 @@ import pytest
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.units import GIB
 from grampus.volumes.model import CloneSource, VolumeRecord, VolumeSpec
-from tests.unit.interruption import Killed, stopped_runs
+from tests.fakes.interruption import Killed, stopped_runs
 
 from .cluster import POOL, Image
 from .world import LAB, World, prepared

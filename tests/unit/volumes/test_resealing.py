@@ -24,7 +24,7 @@ from grampus.volumes.volume_keys import (
     master_keys,
     seal_volume_key,
 )
-from tests.unit.interruption import stopped_runs
+from tests.fakes.interruption import stopped_runs
 from tests.unit.operation_runner import planned
 
 from .cluster import POOL, Image

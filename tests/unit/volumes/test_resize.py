@@ -8,12 +8,12 @@ from grampus.core.errors import NotFoundError, RefusedError
 from grampus.core.units import GIB, MIB
 from grampus.hosts.port import HostUnreachableError
 from tests.unit.operation_runner import planned
+from tests.unit.volumes.machine import VolumeHost
 
-from .machine import FakeHost
 from .world import IMAGE, World
 
 
-def _sizes(world: World, host: FakeHost) -> tuple[int, int, int, int]:
+def _sizes(world: World, host: VolumeHost) -> tuple[int, int, int, int]:
     """Of record, image, device and file system."""
     attachment = world.service().get("demo").attachment
     assert attachment is not None

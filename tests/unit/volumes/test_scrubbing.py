@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -31,9 +30,9 @@ from grampus.volumes.decide_scrub import (
 )
 from grampus.volumes.model import VolumeRecord, VolumeSpec
 from grampus.volumes.scrubbing import VolumeScrubs
-from tests.unit.ceph.fakes import Output
-from tests.unit.clock import FakeClock
-from tests.unit.mon_commands import as_ceph_command
+from tests.fakes.clock import FakeClock
+from tests.fakes.commands import PlayedCommands, Reply
+from tests.fakes.mon_commands import as_ceph_command
 from tests.unit.operation_runner import make_runner, planned
 
 PLACEMENT = PoolPlacement(pool_id=1, placement_groups=8)
@@ -76,7 +75,7 @@ OURS_GROUP = group_of(OURS)
 
 
 @dataclass
-class ScrubbedCluster:
+class ScrubbedCluster(PlayedCommands):
     """Placement groups that are scrubbed and repaired some looks after they are asked to."""
 
     clock: FakeClock
@@ -98,17 +97,9 @@ class ScrubbedCluster:
     _known: set[str] = field(default_factory=set)  # objects that a scrub has found damaged
     _forgets: int = 0
 
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        stdin: str | None = None,
-        timeout_s: float = 60.0,
-        check: bool = True,
-    ) -> Output:
-        del stdin, timeout_s, check
-        document = self._answer(list(argv))
-        return Output(stdout=document if isinstance(document, str) else json.dumps(document))
+    def play(self, argv: list[str], stdin: str | None) -> Reply:
+        found: Reply = self._answer(argv)
+        return found
 
     @contextmanager
     def reading(self, argv: Sequence[str]) -> Iterator[io.BytesIO]:

@@ -15,9 +15,9 @@ from grampus.hosts.port import CommandFailedError, HostUnreachableError
 from grampus.state.locks import hold_lock
 from grampus.volumes.model import VolumeSpec
 from grampus.volumes.service import MIN_VOLUME_SIZE_BYTES
+from tests.unit.volumes.machine import VolumeHost
 
 from .cluster import POOL, Image
-from .machine import FakeHost
 from .world import IMAGE, LAB, MOUNT, World
 
 
@@ -257,11 +257,11 @@ def test_detaching_from_a_host_that_is_away_says_so_and_forgets_nothing(world: W
     assert world.service().get("demo").host == "h1"
 
 
-def _kill_driver(host: FakeHost) -> None:
+def _kill_driver(host: VolumeHost) -> None:
     host.kill_daemon("qsd-demo")
 
 
-@pytest.mark.parametrize("disaster", [_kill_driver, FakeHost.cut_power])
+@pytest.mark.parametrize("disaster", [_kill_driver, VolumeHost.cut_power])
 def test_killed_driver_is_fenced_by_its_exact_address_then_attached_anew(
     world: World, disaster: object
 ) -> None:
@@ -384,7 +384,7 @@ def test_a_driver_that_failed_half_way_lets_go_before_the_next_opens_the_image(
 ) -> None:
     world.h1.capabilities, world.h1.late_maps = ("krbd", "fuse"), ("krbd",)
     world.create()
-    assert world.attach().driver == "qsd"  # FakeCluster refuses a second writer
+    assert world.attach().driver == "qsd"  # RbdCluster refuses a second writer
     assert not world.h1.mappings
 
 
@@ -427,7 +427,7 @@ def test_keyring_on_the_host_is_private_and_goes_with_the_attachment(world: Worl
     world.create()
     world.attach()
     (path,) = [path for path in world.h1.files if path.suffix == ".keyring"]
-    assert world.h1.files[path][1] == 0o600
+    assert world.h1.files[path].mode == 0o600
     world.service().ensure_detached("demo")
     assert path not in world.h1.files
 

@@ -11,7 +11,7 @@ import pytest
 from grampus.core.errors import GrampusError
 from grampus.core.units import GIB
 from grampus.volumes.model import CloneSource, VolumeSpec
-from tests.unit.interruption import Killed, stopped_runs
+from tests.fakes.interruption import Killed, stopped_runs
 
 from .cluster import POOL
 from .world import World, prepared

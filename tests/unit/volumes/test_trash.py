@@ -12,7 +12,7 @@ import pytest
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.volumes.records import VolumeRecords
 from grampus.volumes.trash import TrashedVolume
-from tests.unit.interruption import Killed, burn_points, is_stopped
+from tests.fakes.interruption import Killed, burn_points, is_stopped
 
 from .cluster import POOL
 from .world import LAB, World

@@ -9,7 +9,7 @@ from grampus.core.units import GIB
 from grampus.hosts.port import HostUnreachableError
 from grampus.volumes.journals import Replayed, ReplayOrder
 from grampus.volumes.model import DriverName, VolumeRecord, WritePath
-from tests.unit.interruption import Killed
+from tests.fakes.interruption import Killed
 from tests.unit.operation_runner import planned
 
 from .cluster import POOL
@@ -368,7 +368,7 @@ def test_delete_removes_the_journal_with_the_image(journaled: World, prepare: st
     plan = planned(journaled.runner, lambda: journaled.service().delete("demo"))
     assert journaled.inventory() == before
     assert plan == ["Detach", "Remove its journal, if it has one", f"Remove the image {IMAGE}"]
-    journaled.service().delete("demo")  # FakeCluster fails the test on objects left
+    journaled.service().delete("demo")  # RbdCluster fails the test on objects left
     assert journaled.cluster.journals == set()
     assert (journaled.cluster.images, journaled.cluster.users) == ({}, {})
     assert _keyrings(journaled) == []

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from .namespace_commands import place_of_name
 
 if TYPE_CHECKING:
-    from .cluster import FakeCluster
+    from .cluster import RbdCluster
 
 ENOENT = 2
 
 
-def answer_trash(cluster: FakeCluster, argv: Sequence[str]) -> tuple[int, str] | None:
+def answer_trash(cluster: RbdCluster, argv: Sequence[str]) -> tuple[int, str] | None:
     """What `rbd ARGV` answers; None for a command that is about something else."""
     match list(argv):
         case ["trash", "ls", "--all", "--format", "json", place]:

@@ -13,14 +13,15 @@ from grampus.state.home import Home
 from grampus.state.store import Store
 from grampus.volumes.model import Attachment, EncryptionName, WritePath
 from grampus.volumes.service import VolumeService
-from tests.unit.interruption import Fuse
+from tests.fakes.clock import FakeClock
+from tests.fakes.hosts import FakeFleet
+from tests.fakes.interruption import Fuse
+from tests.fakes.stepped_journal import SteppedJournal
 from tests.unit.operation_runner import make_runner
-from tests.unit.stepped_journal import SteppedJournal
+from tests.unit.volumes.machine import VolumeHost
 
-from .cluster import POOL, FakeClock, FakeCluster, Image
-from .fleet import FakeFleet
+from .cluster import POOL, Image, RbdCluster
 from .local_disk import Log, read_log, write_log
-from .machine import FakeHost
 
 LAB = "t"
 TAG = "1a2b3"
@@ -36,9 +37,9 @@ class World:
         self.volumed = root / "volumed"
         self.clock = FakeClock()
         self.fuse = Fuse()
-        self.cluster = FakeCluster(self.fuse, self.clock)
-        self.h1 = FakeHost("h1", "10.9.0.11", self.cluster, self.fuse)
-        self.h2 = FakeHost("h2", "10.9.0.12", self.cluster, self.fuse)
+        self.cluster = RbdCluster(self.fuse, self.clock)
+        self.h1 = VolumeHost("h1", "10.9.0.11", self.cluster, self.fuse)
+        self.h2 = VolumeHost("h2", "10.9.0.12", self.cluster, self.fuse)
         self.fleet = FakeFleet([self.h1, self.h2])
         self.store = Store(None)
         self.journal = SteppedJournal(self.store, self.clock, self.fuse)
@@ -110,7 +111,7 @@ class World:
         service = self.service()
         service.resize(service.plan_resize(name, size_bytes))
 
-    def cut_off(self, host: FakeHost) -> None:
+    def cut_off(self, host: VolumeHost) -> None:
         """Everything there goes on running, and is heard of no more."""
         host.up = False
         for image in self.cluster.images.values():

@@ -12,8 +12,8 @@ from grampus.bench.drivers.sysbench_result import (
     parse_seconds,
     parse_sysbench,
 )
+from tests.fakes.sysbench_host import RUN_HEAD, interval_line, run_tail
 
-from ..fakes import RUN_HEAD, interval_line, run_tail
 from ..latency.printed import sysbench_histogram
 from .recordings import failure_of, output, recorded, result_of
 

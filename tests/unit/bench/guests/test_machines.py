@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
+
 import pytest
 
 from grampus.bench.guests.guest_plan import EMULATED_NOTE
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.units import MIB
+from tests.fakes.interruption import stopped_runs
 from tests.unit.bench.guests.world import IMAGE, KEYRING, NAME, GuestWorld, make_spec
-from tests.unit.interruption import stopped_runs
 
 DAEMON = f"vm-{NAME}"
 DIRECTORY = f"/data/databases/{NAME}/guest"
@@ -22,11 +24,12 @@ def test_a_machine_is_a_daemon_with_the_servers_programs_and_a_lent_image() -> N
     world = GuestWorld()
     _serve(world)
     assert world.record.host == "h1"
-    assert sorted(world.h1.files) == sorted(
+    assert sorted(map(str, world.h1.files)) == sorted(
         [KEYRING, *(f"{DIRECTORY}/{name}" for name in ("init", "link-up.sh", "my.cnf", "start.sh"))]
     )
-    spec, state = world.h1.daemons[DAEMON]
-    assert (state, spec.image) == ("running", IMAGE)
+    daemon = world.h1.daemons[DAEMON]
+    spec = daemon.spec
+    assert (daemon.state, spec.image) == ("running", IMAGE)
     assert spec.argv == ("/bin/sh", f"{DIRECTORY}/start.sh")
     assert {(bind.source, bind.target, bind.read_only) for bind in spec.binds} == {
         ("/data/etc-ceph", "/etc/ceph", True),
@@ -36,8 +39,8 @@ def test_a_machine_is_a_daemon_with_the_servers_programs_and_a_lent_image() -> N
     assert spec.limits.memory_bytes is not None
     assert spec.limits.memory_bytes > make_spec().memory_bytes + 256 * MIB
     assert world.h1.asked > 3
-    assert world.h1.modes[f"{DIRECTORY}/link-up.sh"] & 0o111
-    assert "max_connections = 30" in world.h1.files[f"{DIRECTORY}/my.cnf"]
+    assert world.h1.files[PurePosixPath(f"{DIRECTORY}/link-up.sh")].mode & 0o111
+    assert "max_connections = 30" in world.h1.text(f"{DIRECTORY}/my.cnf")
 
 
 def test_one_that_runs_as_it_shall_is_left_alone() -> None:
@@ -52,16 +55,16 @@ def test_other_parameters_take_another_start() -> None:
     _serve(world)
     world.guests().ensure_serving(make_spec(parameters={"max_connections": "40"}))
     assert world.h1.starts == 2
-    assert "max_connections = 40" in world.h1.files[f"{DIRECTORY}/my.cnf"]
+    assert "max_connections = 40" in world.h1.text(f"{DIRECTORY}/my.cnf")
 
 
 def test_one_that_ended_by_itself_is_started_again() -> None:
     world = GuestWorld()
     _serve(world)
-    world.h1.daemons[DAEMON] = (world.h1.daemons[DAEMON][0], "stopped")
+    world.h1.daemons[DAEMON].state = "stopped"
     _serve(world)
     assert world.h1.starts == 2
-    assert world.h1.daemons[DAEMON][1] == "running"
+    assert world.h1.runs(DAEMON)
 
 
 def test_a_server_that_does_not_come_up_says_why() -> None:
@@ -103,11 +106,11 @@ def test_figures_of_an_emulated_machine_are_marked(
 ) -> None:
     world = GuestWorld()
     world.h1.looks = looks
-    world.h1.files["/proc/cpuinfo"] = f"processor\t: 0\nflags\t\t: {flags}\n"
+    world.h1.put("/proc/cpuinfo", f"processor\t: 0\nflags\t\t: {flags}\n")
     assert world.guests().note("h1") == note
     _serve(world)
     accelerator = "-accel tcg" if note else "-accel kvm"
-    assert accelerator in world.h1.files[f"{DIRECTORY}/start.sh"]
+    assert accelerator in world.h1.text(f"{DIRECTORY}/start.sh")
 
 
 def _is_gone(world: GuestWorld) -> bool:
@@ -125,7 +128,7 @@ def test_nothing_of_it_is_left() -> None:
 def test_a_kill_at_any_moment_of_a_start_is_gone_on_from() -> None:
     for point, world in stopped_runs(lambda _: GuestWorld(), _serve, more_than=10):
         _serve(world)
-        assert world.h1.daemons[DAEMON][1] == "running", point
+        assert world.h1.runs(DAEMON), point
         assert world.h1.starts == 1, point
         assert world.h1.asked > 3, point
 

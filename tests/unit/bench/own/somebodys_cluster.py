@@ -11,12 +11,13 @@ from typing import Any
 from grampus.bench.drivers.command import CephClient
 from grampus.bench.own.own_place import CLUSTER_RECORD, OwnClusterPlace, OwnPorts
 from grampus.core.units import GIB, MIB, TIB
-from grampus.hosts.port import CommandResult
 from grampus.state.runs import Setting
 from grampus.state.store import Store
-from tests.unit.bench.fakes import FakeClock, FakeCommand, RecordedProgress
+from tests.fakes.clock import FakeClock
+from tests.fakes.interruption import Fuse, Killed
+from tests.fakes.progress import RecordedProgress
+from tests.fakes.sysbench_host import FakeCommand
 from tests.unit.bench.stands.world import StandHost, option
-from tests.unit.interruption import Fuse, Killed
 
 FSID = "6f9a3c1e-8f0b-4e59-9c2d-3d1f6a2b7c88"
 KEY = f"cluster/{FSID}"
@@ -283,14 +284,14 @@ class ClientHost(StandHost):
         self.programs: list[str] = []
         self.probes: list[list[str]] = []
 
-    def _run_here(self, argv: list[str]) -> CommandResult | None:
+    def _play_here(self, argv: list[str]) -> tuple[int, str] | None:
         self.programs.append(argv[0])
         if argv[0] not in ("ceph", "rbd"):
-            return super()._run_here(argv)
+            return super()._play_here(argv)
         count = 1 + len(CLIENT.options)
         assert argv[1:count] == CLIENT.options
         code, stdout, stderr = self.cluster.run(argv[0], argv[count:])
-        return CommandResult(tuple(argv), code, stdout, stderr)
+        return code, stderr if code else stdout
 
     def spawn(self, argv: Sequence[str], *, stdin: str | None = None) -> FakeCommand:
         if "python3" in argv:

@@ -14,10 +14,10 @@ from grampus.bench.own.own_place import UNSEEN
 from grampus.bench.visits.place import CellPlace
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.core.units import GIB, MIB, TIB
+from tests.fakes.interruption import burn_points, stopped_runs
 from tests.unit.bench.own.somebodys_cluster import ALLOW, FSID, OwnWorld, Pool
 from tests.unit.bench.stands.visited import sample_of
 from tests.unit.bench.stands.world import make_cell, option
-from tests.unit.interruption import burn_points, stopped_runs
 
 OWN = {"media": "own", "wal_db_device": "own", "objectstore": "own"}
 WRITE = make_cell(workload="rados-write", copies=2, **OWN)

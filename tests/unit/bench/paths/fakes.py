@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 from grampus.bench.paths.paths_ports import PathsPorts
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.hosts.loop_scripts import LIST_LOOPS
-from grampus.hosts.port import CommandFailedError, CommandResult, DaemonSpec, DaemonStatus, Usage
+from grampus.hosts.port import DaemonSpec, Usage
 from grampus.state.home import Home
 from grampus.state.runs import Setting
 from grampus.state.store import Store
@@ -24,7 +24,10 @@ from grampus.volumes.model import (
     VolumeSpec,
     WritePath,
 )
-from tests.unit.bench.fakes import MIB, FakeClock, FakeFleet, FakeHost, RecordedProgress
+from tests.fakes.clock import FakeClock
+from tests.fakes.hosts import FakeDaemon, FakeFleet
+from tests.fakes.progress import RecordedProgress
+from tests.fakes.sysbench_host import MIB, SysbenchHost
 
 # Latency in microseconds of one I/O, by what stands in the file name or the engine.
 LATENCY_US = {
@@ -41,13 +44,12 @@ LATENCY_US = {
 }
 
 
-class PathsHost(FakeHost):
+class PathsHost(SysbenchHost):
     """fio takes the time that it is asked to; its latency depends on what is attached."""
 
     def __init__(self, clock: FakeClock) -> None:
         super().__init__(clock=clock)
         self.way = "rbd"
-        self.daemons: dict[str, DaemonSpec] = {}
         self.started: list[DaemonSpec] = []
         self.mounted: set[str] = set()
         self.loops: dict[str, tuple[str, str]] = {}  # device and reference by backing file
@@ -56,25 +58,9 @@ class PathsHost(FakeHost):
         self.fio_jobs: list[tuple[str, str, str]] = []  # way, file name, text
         self.failing: Callable[[str, str], str | None] = lambda way, name: None
         self.interrupt_at: str | None = None
-        self.files["/proc/stat"] = "cpu  10 0 10 1000 0 0 0 0\ncpu0 10 0 10 1000 0 0 0 0\n"
+        self.put("/proc/stat", "cpu  10 0 10 1000 0 0 0 0\ncpu0 10 0 10 1000 0 0 0 0\n")
 
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        stdin: str | None = None,
-        timeout_s: float = 60.0,
-        check: bool = True,
-        daemon: str | None = None,
-    ) -> CommandResult:
-        self.ran.append(tuple(argv))
-        code, text = self._answer(list(argv), daemon)
-        result = CommandResult(tuple(argv), code, text, "")
-        if check and code:
-            raise CommandFailedError(self.name, result)
-        return result
-
-    def _answer(self, argv: list[str], daemon: str | None) -> tuple[int, str]:
+    def play(self, argv: list[str], stdin: str | None, daemon: str | None) -> tuple[int, str]:
         program = PurePosixPath(argv[0]).name
         if argv[-1] == "--version":
             return 0, f"{program} 1.0\n"
@@ -134,7 +120,7 @@ class PathsHost(FakeHost):
         return f"{device}\n"
 
     def _fio(self, job_file: str) -> tuple[int, str]:
-        text, name = self.files[job_file], PurePosixPath(job_file).stem
+        text, name = self.text(job_file), PurePosixPath(job_file).stem
         self.fio_jobs.append((self.way, name, text))
         if self.interrupt_at == name:
             raise KeyboardInterrupt
@@ -178,26 +164,17 @@ class PathsHost(FakeHost):
             "sync": {"lat_ns": latency},
         }
 
-    def ensure_copy(self, source: Path, path: PurePosixPath, *, mode: int = 0o644) -> None:
-        self.files[str(path)] = "program"
-
-    def ensure_daemon(self, spec: DaemonSpec) -> None:
-        self.daemons[spec.name] = spec
+    def start(self, spec: DaemonSpec) -> FakeDaemon:
         self.started.append(spec)
         if spec.name == "bench-memory":
             self.way = f"memory-{spec.argv[spec.argv.index('--transport') + 1]}"
             self.mounted.add(spec.argv[spec.argv.index("--mountpoint") + 1])
+        return FakeDaemon(spec)
 
-    def ensure_daemon_absent(self, name: str, *, kill: bool = False) -> None:
-        if self.daemons.pop(name, None) is not None and name == "bench-memory":
+    def stop(self, name: str, *, kill: bool) -> None:
+        if name == "bench-memory":
             self.mounted = {path for path in self.mounted if "/bench/" not in path}
             self.way = "rbd"
-
-    def observe_daemons(self) -> list[DaemonStatus]:
-        return [DaemonStatus(name, "running", 1) for name in sorted(self.daemons)]
-
-    def observe_daemon(self, name: str) -> DaemonStatus | None:
-        return next((one for one in self.observe_daemons() if one.name == name), None)
 
     def observe_usage(self) -> dict[str, Usage]:
         assert self.clock is not None
@@ -225,7 +202,7 @@ def journal_status(*, busy: bool, **changed: object) -> JournalStatus:
     return JournalStatus.model_validate(values | changed)
 
 
-class FakeVolumes:
+class FakePathsVolumes:
     """One volume at most, attached as asked unless that way is `broken`."""
 
     def __init__(self, host: PathsHost) -> None:
@@ -334,11 +311,11 @@ class PathsWorld:
     def __init__(self, root: Path) -> None:
         self.clock = FakeClock()
         self.host = PathsHost(self.clock)
-        self.volumes = FakeVolumes(self.host)
+        self.volumes = FakePathsVolumes(self.host)
         self.progress = RecordedProgress()
         self.home = Home(root)
         self.store = Store(None)
-        self.fleet = FakeFleet(self.host)
+        self.fleet = FakeFleet([self.host])
         program = root / "volumed"
         program.write_text("program")
         self.program = VolumedProgram(program)
@@ -349,7 +326,7 @@ class PathsWorld:
             lab="dev",
             tag="tag",
             store=self.store,
-            fleet=self.fleet,  # type: ignore[arg-type]
+            fleet=self.fleet,
             volumes=self.volumes,
             cluster=FakePathsCluster(),
             images=NoServerImage(),

@@ -9,7 +9,8 @@ import pytest
 from grampus.bench.paths.cpu import CpuReading, CpuWatch, cpu_used_us, osd_cpu_used_us
 from grampus.core.errors import GrampusError
 from grampus.hosts.port import Usage
-from tests.unit.bench.fakes import FakeClock, FakeHost
+from tests.fakes.clock import FakeClock
+from tests.fakes.sysbench_host import SysbenchHost
 
 READINGS = [
     CpuReading(10.0, {"load": 0, "driver": 1000}),
@@ -62,7 +63,7 @@ def test_without_osds_their_cpu_is_not_nothing() -> None:
     assert osd_cpu_used_us(READINGS, 10.0, 13.0) is None
 
 
-class CountingHost(FakeHost):
+class CountingHost(SysbenchHost):
     """Counts how often it is read, and tells when it was often enough."""
 
     def __init__(self) -> None:
@@ -79,7 +80,7 @@ class CountingHost(FakeHost):
         return {"load": Usage(self.reads, 0, 0, 0, 0, 0)}
 
 
-class OtherHost(FakeHost):
+class OtherHost(SysbenchHost):
     def __init__(self, name: str, cpu_us: dict[str, int] | None) -> None:
         super().__init__(name=name)
         self.cpu_us = cpu_us

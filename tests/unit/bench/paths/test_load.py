@@ -16,7 +16,7 @@ from grampus.bench.paths.load import Timing, decide_figure, decide_timeout_s
 from grampus.bench.paths.suite import DatabaseMeasure, PathsSuite
 from grampus.bench.quick_suite import load_suite
 from grampus.bench.sysbench import TimedRun
-from tests.unit.bench.fakes import run_output
+from tests.fakes.sysbench_host import run_output
 from tests.unit.bench.paths.test_fio_jobs import measure
 
 RECORDED = (Path(__file__).parent / "recorded" / "fio-3.41.json").read_text(encoding="utf-8")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 
@@ -140,8 +140,8 @@ def test_while_fio_opens_the_image_itself_the_volume_is_detached(world: PathsWor
     assert {argv[argv.index("--classic-threads") + 1] for argv in memory} == {"2"}
     assert {argv[argv.index("--transport") + 1] for argv in memory} == {"uring", "classic"}
     keyring = "/data/bench/paths/keyring"
-    assert world.host.modes[keyring] == 0o600
-    assert not any("SECRETKEY" in word for argv in world.host.ran for word in argv)
+    assert world.host.files[PurePosixPath(keyring)].mode == 0o600
+    assert not any("SECRETKEY" in word for argv in world.host.commands for word in argv)
 
 
 def test_a_way_that_is_not_there_is_said_and_left_out(world: PathsWorld) -> None:
@@ -240,7 +240,7 @@ def test_hosts(world: PathsWorld) -> None:
     assert runner.plan(suite(), PathsOptions()).host == "h1"
     with pytest.raises(NotFoundError):
         runner.plan(suite(), PathsOptions(host="h9"))
-    world.fleet.down.add("h1")
+    world.host.up = False
     for options in (PathsOptions(), PathsOptions(host="h1")):
         with pytest.raises(HostUnreachableError):
             runner.plan(suite(), options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import pytest
 from pydantic import SecretStr
@@ -22,9 +23,10 @@ from grampus.databases.credentials import Credentials
 from grampus.databases.readiness import READY_SQL
 from grampus.hosts.port import CommandResult
 from grampus.volumes.model import WritePath
-from tests.unit.bench.fakes import PASSWORD, FakeClock, FakeCommand, FakeServer
+from tests.fakes.client_words import with_statement
+from tests.fakes.clock import FakeClock
+from tests.fakes.sysbench_host import PASSWORD, FakeCommand, FakeServer
 from tests.unit.bench.paths.fakes import PathsHost
-from tests.unit.databases.client_words import with_statement
 
 MOUNTED = PurePosixPath("/data/volumes/bench-paths")
 # Transactions of each run that is played.
@@ -40,25 +42,23 @@ class DatabaseHost(PathsHost):
         self.dirty_answers = 0
 
     def run(
-        self,
-        argv: Sequence[str],
-        *,
-        stdin: str | None = None,
-        timeout_s: float = 60.0,
-        check: bool = True,
-        daemon: str | None = None,
+        self, argv: Sequence[str], *, stdin: str | None = None, **options: Any
     ) -> CommandResult:
         argv, stdin = with_statement(argv, stdin)
+        return super().run(argv, stdin=stdin, **options)
+
+    def play(self, argv: list[str], stdin: str | None, daemon: str | None) -> tuple[int, str]:
         if argv[0] != "mysql":
-            return super().run(argv, stdin=stdin, timeout_s=timeout_s, check=check, daemon=daemon)
+            return super().play(argv, stdin, daemon)
+        assert stdin is not None
         assert daemon in self.daemons
         if argv[-1] in READY_SQL.values():
-            return CommandResult(tuple(argv), 0, "9.7.4\t0\n", "")
+            return 0, "9.7.4\t0\n"
         if stdin.startswith("show global status like 'Innodb_buffer_pool_pages_dirty'"):
             self.dirty_answers -= 1
             dirty = 900 if self.dirty_answers >= 0 else 0
-            return CommandResult(tuple(argv), 0, f"Innodb_buffer_pool_pages_dirty\t{dirty}\n", "")
-        return CommandResult(tuple(argv), 0, self.server.answer(stdin), "")
+            return 0, f"Innodb_buffer_pool_pages_dirty\t{dirty}\n"
+        return 0, self.server.answer(stdin)
 
     def scripts_run(self) -> list[tuple[str, str]]:
         """Script and time of each sysbench, in order."""
@@ -148,7 +148,7 @@ def test_the_settings_are_those_of_the_write_path(
     bench: Bench, write_path: WritePath, method: str
 ) -> None:
     bench.measure("update-index", write_path=write_path)
-    config = bench.host.files["/data/bench/paths/database/instance/my.cnf"]
+    config = bench.host.text("/data/bench/paths/database/instance/my.cnf")
     assert f"innodb_flush_method = {method}\n" in config
 
 

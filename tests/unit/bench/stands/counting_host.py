@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import PurePosixPath
 
-from tests.unit.bench.fakes import FakeHost
-from tests.unit.clock import FakeClock
+from tests.fakes.clock import FakeClock
+from tests.fakes.interruption import Fuse
+from tests.fakes.sysbench_host import SysbenchHost
 
 # A block device's counters, see Documentation/block/stat.rst.
 STAT = "{reads} 0 8 5 2 0 16 9 0 11 14 0 0 0 0"
 
 
-class CountingHost(FakeHost):
+class CountingHost(SysbenchHost):
     """`busy`: files of counters, and how many reads there are between two looks."""
 
-    def __init__(self, name: str, *, clock: FakeClock) -> None:
-        super().__init__(name, clock=clock)
+    def __init__(self, name: str, *, clock: FakeClock, fuse: Fuse | None = None) -> None:
+        super().__init__(name, clock=clock, fuse=fuse)
         self.busy: dict[str, int] = {}
         self._looks: Counter[str] = Counter()
 

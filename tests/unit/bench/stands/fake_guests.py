@@ -6,7 +6,9 @@ from typing import Protocol
 
 from grampus.core.errors import RefusedError
 from grampus.databases.model import DatabaseSpec
-from tests.unit.interruption import Fuse
+from grampus.hosts.port import DaemonSpec
+from tests.fakes.hosts import FakeDaemon
+from tests.fakes.interruption import Fuse
 
 
 class RunsDaemons(Protocol):
@@ -38,12 +40,13 @@ class FakeStandGuests:
             raise RefusedError(f"The volume '{spec.name}' is attached to h1.")
         self.running[spec.name] = dict(spec.parameters)
         self.starts.append(spec.name)
-        self._host.daemons.append(f"vm-{spec.name}")
+        name = f"vm-{spec.name}"
+        self._host.daemons[name] = FakeDaemon(DaemonSpec(name, ()))
 
     def ensure_absent(self, name: str) -> None:
         self._fuse.burn()
         if self.running.pop(name, None) is not None:
-            self._host.daemons.remove(f"vm-{name}")
+            del self._host.daemons[f"vm-{name}"]
         self._fuse.burn()
 
     def note(self, host: str) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tests.unit.interruption import Fuse
+from tests.fakes.interruption import Fuse
 
 QUOTAS = {"h1": {"osd-0": 2.0, "mon-h1": 1.0}, "h2": {"mysqld-a": 2.0}}
 

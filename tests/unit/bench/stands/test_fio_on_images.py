@@ -10,7 +10,7 @@ from grampus.bench.drivers.outcome import DriverFailure
 from grampus.bench.matrix.workloads import WORKLOADS, WorkloadName
 from grampus.bench.stands.fio_loads import ACCESSES
 from grampus.bench.stands.stand_plan import decide_grown, decide_stand, stand_name
-from tests.unit.bench.fakes import FakeCommand
+from tests.fakes.sysbench_host import FakeCommand
 from tests.unit.bench.stands.visited import BY_FIO, IMAGE, sample_of, visit
 from tests.unit.bench.stands.world import StandWorld, make_cell
 
@@ -21,7 +21,7 @@ def test_an_image_is_loaded_through_librbd(tmp_path: Path) -> None:
     name = stand_name(BY_FIO)
     measured = visit(world, BY_FIO)
     for number, host in enumerate(world.hosts, start=1):
-        job = host.files[f"/data/bench/stands/{name}-{number}/load.fio"].splitlines()
+        job = host.text(f"/data/bench/stands/{name}-{number}/load.fio").splitlines()
         for line in (
             *("ioengine=rbd", "clientname=admin", "pool=databases", f"rbdname={name}-{number}"),
             *(
@@ -64,7 +64,7 @@ def test_each_client_has_an_image_of_its_own(tmp_path: Path) -> None:
     cell = make_cell(workload="fio-rbd-randwrite", volumes=2, clients=2)
     world.place().prepare([cell])
     sample_of(visit(world, cell))
-    jobs = [text for host in world.hosts for text in host.files.values() if "rbdname" in text]
+    jobs = [f.content for h in world.hosts for f in h.files.values() if "rbdname" in f.content]
     names = {line for job in jobs for line in job.splitlines() if line.startswith("rbdname=")}
     assert len(jobs) == len(names) == 4
 

@@ -10,11 +10,11 @@ from grampus.bench.matrix.capabilities import why_not_runnable
 from grampus.bench.stands.layouts import decide_budgets, decide_hosts
 from grampus.bench.stands.offers import decide_capabilities
 from grampus.bench.stands.stand_plan import stand_name
-from tests.unit.bench.fakes import FakeCommand
+from tests.fakes.interruption import stopped_runs
+from tests.fakes.sysbench_host import FakeCommand
 from tests.unit.bench.stands.fake_hosts import QUOTAS
 from tests.unit.bench.stands.test_stands_decisions import LAB
 from tests.unit.bench.stands.world import StandWorld, make_cell
-from tests.unit.interruption import stopped_runs
 
 APART = make_cell(workload="update-index")
 TOGETHER = make_cell(workload="update-index", layout="hyperconverged")

@@ -17,7 +17,9 @@ from grampus.bench.stands.clients import mark_of
 from grampus.bench.stands.monitors import HostMonitors, Seen, Watch, probe_argv
 from grampus.core.errors import GrampusError
 from grampus.hosts.port import BlockLimit, CommandResult, HostUnreachableError, Usage
-from tests.unit.bench.fakes import FakeClock, FakeCommand, FakeFleet, FakeHost, make_endpoint
+from tests.fakes.clock import FakeClock
+from tests.fakes.hosts import FakeFleet
+from tests.fakes.sysbench_host import FakeCommand, SysbenchHost, make_endpoint
 from tests.unit.bench.layers.made_readings import probe_line
 
 
@@ -29,7 +31,7 @@ class Endless(FakeCommand):
         self.terminated.wait(timeout=10)
 
 
-class WatchedHost(FakeHost):
+class WatchedHost(SysbenchHost):
     """Its probe is `probe`; its server sleeps until it is killed."""
 
     def __init__(self, name: str) -> None:
@@ -65,7 +67,7 @@ class WatchedHost(FakeHost):
         return CommandResult(tuple(argv), 1 if self.sleeps else 0, self.status, "")
 
 
-def _watch(host: FakeHost | None = None, **changed: Any) -> Watch:
+def _watch(host: SysbenchHost | None = None, **changed: Any) -> Watch:
     subjects = Subjects(machine="h1", client_cores=2.0, threads=8, volumes={"db": None})
     databases = {}
     if host is not None:
@@ -81,8 +83,8 @@ def _watch(host: FakeHost | None = None, **changed: Any) -> Watch:
     return Watch(**content)
 
 
-def _seen(watch: Watch, *hosts: FakeHost) -> Seen:
-    monitors = HostMonitors(FakeFleet(*hosts), FakeClock())
+def _seen(watch: Watch, *hosts: SysbenchHost) -> Seen:
+    monitors = HostMonitors(FakeFleet(hosts), FakeClock())
     with monitors.watching(watch) as seen:
         assert seen.points == []
     return seen
@@ -126,8 +128,8 @@ def test_a_probe_that_says_nothing_is_a_gap():
 
 def test_a_host_that_is_away_has_no_probe():
     host, away = WatchedHost("h1"), WatchedHost("h2")
-    fleet = FakeFleet(host, away)
-    fleet.down.add("h2")
+    fleet = FakeFleet([host, away])
+    away.up = False
     with HostMonitors(fleet, FakeClock()).watching(_watch()):
         pass
     assert host.argv
@@ -136,7 +138,7 @@ def test_a_host_that_is_away_has_no_probe():
 
 def test_monitors_end_when_what_they_watch_fails():
     host = WatchedHost("h1")
-    monitors = HostMonitors(FakeFleet(host), FakeClock())
+    monitors = HostMonitors(FakeFleet([host]), FakeClock())
     with pytest.raises(GrampusError, match="The load failed"), monitors.watching(_watch()):
         raise GrampusError("The load failed.")
     assert isinstance(host.probe, Endless)
@@ -144,7 +146,7 @@ def test_monitors_end_when_what_they_watch_fails():
 
 
 def test_a_probe_is_told_of_its_own_host_alone():
-    host = FakeHost("h1")
+    host = SysbenchHost("h1")
     devices = [
         IoDevice("daemon", "osd-0", "h1", "/dev/loop0"),
         IoDevice("daemon", "osd-1", "h2", "/dev/loop1"),
@@ -158,7 +160,7 @@ def test_a_probe_is_told_of_its_own_host_alone():
     assert asked["volumed_sockets"] == {"db": "/data/exports/db/control"}
     assert asked["machine"]
     assert asked["lasts_s"] > 60
-    assert not json.loads(probe_argv(FakeHost("h2"), _watch())[-1])["machine"]
+    assert not json.loads(probe_argv(SysbenchHost("h2"), _watch())[-1])["machine"]
 
 
 @pytest.mark.parametrize(
@@ -173,20 +175,20 @@ def test_a_device_that_has_the_limit_of_one_above_it_is_watched_too(
     limit: BlockLimit | None, watched: dict[str, str]
 ) -> None:
     devices = [IoDevice("daemon", "osd-0", "h1", "/dev/loop4", limit)]
-    argv = probe_argv(FakeHost("h1"), _watch(devices=devices))
+    argv = probe_argv(SysbenchHost("h1"), _watch(devices=devices))
     assert json.loads(argv[-1])["devices"] == watched
 
 
 def test_the_probe_reads_this_machine():
     """The program itself, for one second, without any cluster."""
     host = RealHost()
-    with HostMonitors(FakeFleet(host), FakeClock()).watching(_watch()) as seen:
+    with HostMonitors(FakeFleet([host]), FakeClock()).watching(_watch()) as seen:
         assert host.read.wait(timeout=20)
     kinds = {point.kind for point in seen.points}
     assert {"machine", "monitor", "client"} <= kinds
 
 
-class RealHost(FakeHost):
+class RealHost(SysbenchHost):
     """Runs the probe here; `read` is set when it has printed twice."""
 
     def __init__(self) -> None:

@@ -18,9 +18,9 @@ from grampus.bench.stands.profiles import (
 from grampus.bench.stands.settings import decide_parameters
 from grampus.bench.stands.stand_plan import decide_stand
 from grampus.bench.stands.stand_records import BenchProfile
+from tests.fakes.interruption import stopped_runs
 from tests.unit.bench.stands.fake_hosts import KERNEL, OPTIONS_OF_USER
 from tests.unit.bench.stands.world import StandWorld, make_cell
-from tests.unit.interruption import stopped_runs
 
 UNTUNED = make_cell(workload="update-index", profile="defaults")
 TUNED = make_cell(workload="update-index", profile="redhat-2016")

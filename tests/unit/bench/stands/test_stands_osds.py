@@ -11,8 +11,8 @@ from grampus.bench.stands.fills import TOLERANCE_PERCENT, fill_pool
 from grampus.bench.stands.osd_needs import decide_osd_needs
 from grampus.bench.stands.stand_records import OSD_SET_RECORD, BenchOsdSet
 from grampus.core.units import GIB
+from tests.fakes.interruption import stopped_runs
 from tests.unit.bench.stands.world import LAB, StandWorld, make_cell
-from tests.unit.interruption import stopped_runs
 
 FLASH = make_cell(workload="update-index")
 DISKS = make_cell(workload="update-index", media="hdd")

@@ -21,7 +21,8 @@ from grampus.core.errors import GrampusError, NotFoundError
 from grampus.core.units import GIB, MIB
 from grampus.hosts.port import BlockLimit
 from grampus.state.matrix_layers import SeriesPoint
-from tests.unit.bench.fakes import FakeCommand
+from tests.fakes.interruption import stopped_runs
+from tests.fakes.sysbench_host import FakeCommand
 from tests.unit.bench.stands.visited import (
     ALL,
     FIO,
@@ -34,7 +35,6 @@ from tests.unit.bench.stands.visited import (
     visit,
 )
 from tests.unit.bench.stands.world import LAB, StandWorld, make_cell, option
-from tests.unit.interruption import stopped_runs
 
 
 def test_it_is_a_cell_place(tmp_path: Path) -> None:
@@ -293,7 +293,7 @@ def test_objects_are_read_on_the_host_that_wrote_them(tmp_path: Path) -> None:
     for host, name in zip(world.hosts, ("client-1", "client-2"), strict=True):
         assert "rand" in host.clients[-1]
         assert option(host.clients[-1], "run-name") == name
-        assert not [argv for argv in host.ran if "cleanup" in argv]
+        assert not [argv for argv in host.commands if "cleanup" in argv]
     assert READ_NOTE in sample.notes
     assert measured.bytes_per_operation == 4 * MIB
     assert measured.queries_per_operation is None
@@ -303,7 +303,7 @@ def test_written_objects_are_removed_after_each_run(tmp_path: Path) -> None:
     world = StandWorld(tmp_path)
     world.place().prepare([WRITE])
     visit(world, WRITE)
-    cleanups = [argv for argv in world.hosts[0].ran if "cleanup" in argv]
+    cleanups = [argv for argv in world.hosts[0].commands if "cleanup" in argv]
     assert len(cleanups) == 2, "the warm-up and the run"
     assert all(option(argv, "prefix") == "benchmark_data_h1_42_object" for argv in cleanups)
     # Those for reads stay.
@@ -319,7 +319,7 @@ def test_fio_writes_into_a_file_of_the_data_sets_size(tmp_path: Path) -> None:
     measured = visit(world, FIO)
     sample_of(measured)
     assert measured.bytes_per_operation == 4096
-    job = world.hosts[0].files[f"/data/bench/stands/{name}-1/1/load.fio"]
+    job = world.hosts[0].text(f"/data/bench/stands/{name}-1/1/load.fio")
     for line in ("rw=randwrite", "bs=4096", "iodepth=32", "ramp_time=2000ms", "runtime=9000ms"):
         assert line in job.splitlines()
     assert f"filename=/mnt/{name}-1/bench.data" in job

@@ -21,27 +21,22 @@ from grampus.bench.stands.stand_records import BenchStand
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.units import GIB, MIB
 from grampus.databases.growth.decide_growth import FileSystem
-from grampus.databases.model import DatabaseRecord, DatabaseSpec, Endpoint
-from grampus.hosts.port import CommandFailedError, CommandResult, DaemonStatus
+from grampus.databases.model import DatabaseRecord, Endpoint
 from grampus.state.matrix_layers import SeriesPoint
 from grampus.state.runs import Setting
 from grampus.state.store import Store
 from grampus.volumes.model import Attachment, DriverName, VolumeRecord, VolumeSpec
+from tests.fakes.clock import FakeClock
+from tests.fakes.hosts import FakeFleet
+from tests.fakes.interruption import Fuse
+from tests.fakes.progress import RecordedProgress
+from tests.fakes.specs import database_spec
+from tests.fakes.sysbench_host import FakeCommand, FakeDevices, FakeServer, make_endpoint
 from tests.unit.bench.drivers.recordings import recorded
-from tests.unit.bench.fakes import (
-    FakeClock,
-    FakeCommand,
-    FakeDevices,
-    FakeFleet,
-    FakeServer,
-    RecordedProgress,
-    make_endpoint,
-)
 from tests.unit.bench.stands.counting_host import CountingHost
 from tests.unit.bench.stands.fake_guests import FakeStandGuests
 from tests.unit.bench.stands.fake_hosts import QUOTAS, FakeLayout, FakeTuning
 from tests.unit.bench.stands.osd_sets import FakeStandOsdSets
-from tests.unit.interruption import Fuse
 
 LAB = "dev"
 TIMES = "0m0.001s 0m0.002s\n0m1.500s 0m0.500s\n"
@@ -76,8 +71,7 @@ class StandHost(CountingHost):
     """Besides what a host of bench does: clients under their mark, files on volumes."""
 
     def __init__(self, name: str, fuse: Fuse, clock: FakeClock) -> None:
-        super().__init__(name, clock=clock)
-        self.fuse = fuse
+        super().__init__(name, clock=clock, fuse=fuse)
         self.sizes: dict[str, int] = {}  # files on volumes
         # What a client prints; by the program's name.
         self.plays: dict[str, Callable[[list[str]], FakeCommand]] = {
@@ -88,40 +82,19 @@ class StandHost(CountingHost):
         }
         self.wrote: Callable[[str, int], None] = lambda _pool, _data_bytes: None
         self.clients: list[list[str]] = []
-        self.daemons: list[str] = []  # that run
         self.asked_daemons: set[str | None] = set()  # in which commands were run
         self.ended_clients = 0
         self.dropped = 0  # how often its page cache was
 
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        stdin: str | None = None,
-        timeout_s: float = 60.0,
-        check: bool = True,
-        daemon: str | None = None,
-    ) -> CommandResult:
-        self.fuse.burn()
-        self.asked_daemons.add(daemon)
-        result = self._run_here(list(argv))
-        if result is None:
-            result = super().run(argv, stdin=stdin, timeout_s=timeout_s, check=check, daemon=daemon)
-        self.fuse.burn()
-        if check and result.returncode:
-            raise CommandFailedError(self.name, result)
-        return result
+    def play(self, argv: list[str], stdin: str | None, daemon: str | None) -> tuple[int, str]:
+        with self.changing():
+            self.asked_daemons.add(daemon)
+            return self._play_here(argv) or super().play(argv, stdin, daemon)
 
-    def observe_daemons(self) -> list[DaemonStatus]:
-        return [DaemonStatus(name, "running") for name in self.daemons]
-
-    def observe_daemon(self, name: str) -> DaemonStatus | None:
-        return next((one for one in self.observe_daemons() if one.name == name), None)
-
-    def _run_here(self, argv: list[str]) -> CommandResult | None:
-        done = CommandResult(tuple(argv), 0, "", "")
+    def _play_here(self, argv: list[str]) -> tuple[int, str] | None:
+        done = (0, "")
         if argv[0] == "getconf":
-            return CommandResult(tuple(argv), 0, "2\n", "")
+            return 0, "2\n"
         if argv[:2] == ["sh", "-c"] and "drop_caches" in argv[2]:
             self.dropped += 1
             return done
@@ -130,7 +103,7 @@ class StandHost(CountingHost):
             return done
         if argv[0] == "stat":
             size = self.sizes.get(argv[-1])
-            return CommandResult(tuple(argv), 0 if size else 1, f"{size}\n", "")
+            return 0 if size else 1, f"{size}\n"
         if argv[0] == "dd":
             target = next(word[3:] for word in argv if word.startswith("of="))
             blocks = next(word[6:] for word in argv if word.startswith("count="))
@@ -139,10 +112,7 @@ class StandHost(CountingHost):
         if argv[0] == "mv":
             self.sizes[argv[-1]] = self.sizes.pop(argv[-2])
             return done
-        if "rados" in argv:
-            self.ran.append(tuple(argv))
-            return done
-        return None
+        return done if "rados" in argv else None
 
     def spawn(self, argv: Sequence[str], *, stdin: str | None = None) -> FakeCommand:
         self.fuse.burn()
@@ -201,7 +171,7 @@ class StandHost(CountingHost):
         directory = PurePosixPath(argv[-1]).parent
         began_ms = int(document["jobs"][0]["job_start"])
         log = "".join(f"{began_ms + 1000 * second}, 100, 0, 0, 0, 0\n" for second in range(1, 8))
-        self.files[str(directory / "log_iops.1.log")] = log
+        self.put(directory / "log_iops.1.log", log)
         return FakeCommand(argv, json.dumps(document).splitlines(), stderr=TIMES)
 
 
@@ -238,7 +208,7 @@ class StandWorld:
                 lab=LAB,
                 place=f"lab {LAB}",
                 store=self.store,
-                fleet=FakeFleet(*self.hosts),
+                fleet=FakeFleet(self.hosts),
                 databases=self.databases,
                 guests=self.guests,
                 volumes=self.volumes,
@@ -340,9 +310,8 @@ class FakeStandDatabases:
         address = f"10.0.1.{len(self.records) + 1}"
         plan = stand.plan
         self.records[name] = DatabaseRecord(
-            spec=DatabaseSpec(
+            spec=database_spec(
                 name=name,
-                flavour="mysql",
                 size_bytes=plan.size_bytes,
                 memory_bytes=plan.memory_bytes,
                 cpus=2.0,

@@ -24,10 +24,10 @@ from grampus.state.matrix_archive import MatrixArchive
 from grampus.state.matrix_layers import SeriesPoint
 from grampus.state.matrix_runs import MatrixRun, Moment, Visit
 from grampus.state.runs import Setting
+from tests.fakes.clock import FakeClock
+from tests.fakes.interruption import Fuse, Killed
+from tests.fakes.progress import RecordedProgress
 from tests.unit.bench.matrix.made_suites import made_content, made_suite
-from tests.unit.clock import FakeClock
-from tests.unit.interruption import Fuse, Killed
-from tests.unit.state.fakes import RecordedProgress
 
 PREPARE_S = 7.0
 OFFERS = {
@@ -169,17 +169,6 @@ class MadePlace:
         self._world.burn()
 
 
-class DetailedProgress(RecordedProgress):
-    """Remembers the details too."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.details: list[tuple[str, float | None]] = []
-
-    def detail(self, text: str, *, fraction: float | None = None) -> None:
-        self.details.append((text, fraction))
-
-
 class FusedArchive(MatrixArchive):
     """An archive that can be stopped before, in the middle of, and after each write."""
 
@@ -235,7 +224,7 @@ class World:
         self.fuse = Fuse()
         self.is_dead = False
         self.clock = FakeClock()
-        self.progress = DetailedProgress()
+        self.progress = RecordedProgress()
         self.place = MadePlace(self)
         self.archive = FusedArchive(directory, self)
         self.content = made_content(**changed)

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from grampus.state.matrix_runs import MatrixRun
+from tests.fakes.interruption import Killed, stopped_runs
 from tests.unit.bench.matrix.made_suites import made_content
 from tests.unit.bench.visits.made_place import PREPARE_S, World
-from tests.unit.interruption import Killed, stopped_runs
 
 # One pair of arms, twice: in an order and, once more, the other way round.
 CHANGED = {

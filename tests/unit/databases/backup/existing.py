@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
 
-from grampus.core.units import GIB
 from grampus.databases.backup.places import TargetPlace
 from grampus.databases.layout import server_daemon_name
-from grampus.databases.model import DatabaseRecord, DatabaseSpec
+from grampus.databases.model import DatabaseRecord
 from grampus.hosts.port import DaemonSpec
 from grampus.volumes.model import VolumeSpec
-from tests.unit.databases.fakes import FakeDaemon, FakeFile
+from tests.fakes.hosts import FakeFile
+from tests.fakes.mysql_host import MysqlDaemon
+from tests.fakes.specs import database_spec
 from tests.unit.databases.world import World
 
 ROWS = PurePosixPath("data/shop.ibd")
@@ -20,17 +21,7 @@ ACCOUNTS = PurePosixPath("data/accounts")
 def put_database(world: World, name: str = "demo") -> DatabaseRecord:
     """A running database with a volume of its own on h1."""
     operations = world.service().operations
-    spec = DatabaseSpec(
-        name=name,
-        flavour="mysql",
-        size_bytes=10 * GIB,
-        memory_bytes=2**29,
-        cpus=0.5,
-        pool="databases",
-        host="h1",
-        address="10.9.0.10",
-        server_id=7,
-    )
+    spec = database_spec(name=name, memory_bytes=2**29, cpus=0.5)
     record = DatabaseRecord(
         spec=spec,
         user=name,
@@ -45,7 +36,7 @@ def put_database(world: World, name: str = "demo") -> DatabaseRecord:
     )
     world.volumes.ensure_attached(name, spec.host)
     daemon = server_daemon_name(name)
-    world.hosts["h1"].daemons[daemon] = FakeDaemon(DaemonSpec(daemon, ("mysqld",)), "running")
+    world.hosts["h1"].daemons[daemon] = MysqlDaemon(DaemonSpec(daemon, ("mysqld",)), "running")
     accounts = [
         f"CREATE USER '{user}'@'{host}' IDENTIFIED BY 'former';"
         for user, host in ((name, "%"), ("grampus.admin", "localhost"))

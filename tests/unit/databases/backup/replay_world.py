@@ -21,10 +21,10 @@ from grampus.databases.backup.replay_sql import DURABLE, EVENTS_SQL, EXECUTED_SQ
 from grampus.databases.backup.restores import DatabaseRestores, RestoreRequest
 from grampus.databases.layout import RUN_IN_DAEMON
 from grampus.databases.stopping import DISMISS
-from grampus.hosts.port import CommandResult
-from tests.unit.databases.client_words import with_statement
-from tests.unit.databases.fake_volumes import FakeVolumes
-from tests.unit.databases.fakes import FakeDaemon, FakeFile, FakeFleet, FakeHost, Fuse
+from tests.fakes.hosts import FakeFile, FakeFleet
+from tests.fakes.interruption import Fuse
+from tests.fakes.mysql_host import MysqlDaemon, MysqlHost
+from tests.fakes.volumes import FakeVolumes
 from tests.unit.databases.world import ADDRESSES, World
 
 from .existing import ROWS, place, put_database, write, write_rows
@@ -36,12 +36,11 @@ _START = re.compile(r"RELAY_LOG_FILE = '(?P<file>[^']+)'.*FOR CHANNEL '(?P<chann
 _CHANNEL = re.compile(r"CHANNEL(?:_NAME =)? '(?P<channel>\w+)'")
 
 
-class LoggingHost(FakeHost):
+class LoggingHost(MysqlHost):
     """A host that streams files, and whose servers apply relay logs."""
 
     def __init__(self, name: str, fuse: Fuse) -> None:
         super().__init__(name, fuse)
-        self._replay_fuse = fuse
         self.free_bytes = 10**12
         self.apply_error = ""  # what stops an applier
         self.lost_at_stop = ""  # a row that the server which applied did not keep
@@ -60,37 +59,28 @@ class LoggingHost(FakeHost):
 
     @contextmanager
     def writing(self, argv: Sequence[str]) -> Iterator[ByteWriter]:
-        self._replay_fuse.burn()
+        self.fuse.burn()
         path, sink = PurePosixPath(_options(argv)["of"]), io.BytesIO()
         self.files[path] = FakeFile("")
-        self._replay_fuse.burn()
+        self.fuse.burn()
         yield sink
         self.files[path] = FakeFile(sink.getvalue().decode("latin-1"))
         relays = [len(f.content) for p, f in self.files.items() if p.name.startswith("relay-r")]
         self.most_relay_bytes = max(self.most_relay_bytes, sum(relays))
-        self._replay_fuse.burn()
+        self.fuse.burn()
 
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        stdin: str | None = None,
-        timeout_s: float = 60.0,
-        check: bool = True,
-        daemon: str | None = None,
-    ) -> CommandResult:
+    def play(self, argv: list[str], stdin: str | None, daemon: str | None) -> tuple[int, str]:
         if argv[0] == "df":
-            return CommandResult(tuple(argv), 0, f"Avail\n{self.free_bytes}\n", "")
-        argv, stdin = with_statement(argv, stdin)
-        running = self.daemons.get(daemon or "")
-        if running is not None and running.state == "running":
+            return 0, f"Avail\n{self.free_bytes}\n"
+        if self.runs(daemon):
+            running = self.daemons[daemon or ""]
             said = self._ask(argv[-1], running, daemon or "")
             if said is not None:
                 code, text = self._login(stdin or "", running)
-                return self._answer(argv, code, text or said, check=check)
-        return super().run(argv, stdin=stdin, timeout_s=timeout_s, check=check, daemon=daemon)
+                return code, text or said
+        return super().play(argv, stdin, daemon)
 
-    def _ask(self, statement: str, daemon: FakeDaemon, name: str) -> str | None:
+    def _ask(self, statement: str, daemon: MysqlDaemon, name: str) -> str | None:
         """What a server on a restored volume answers; None: it is for somebody else."""
         data = next((b.source for b in daemon.spec.binds if "/volumes/" in b.source), None)
         if data is None:
@@ -110,7 +100,7 @@ class LoggingHost(FakeHost):
                 gtids.content = " ".join(gtids.content.split()[:-1])
             return None
         if statement == DURABLE or "RESET REPLICA ALL" in statement or "ENABLE" in statement:
-            self._replay_fuse.burn()
+            self.fuse.burn()
             return ""
         if started := _START.search(statement):
             self._apply(PurePosixPath(started["file"]), started["channel"], daemon, volume)
@@ -122,7 +112,7 @@ class LoggingHost(FakeHost):
         return None
 
     def _apply(
-        self, first: PurePosixPath, channel: str, daemon: FakeDaemon, volume: PurePosixPath
+        self, first: PurePosixPath, channel: str, daemon: MysqlDaemon, volume: PurePosixPath
     ) -> None:
         """Each transaction once, and the files are gone once they are applied."""
         run = next(b.source for b in daemon.spec.binds if b.target == str(RUN_IN_DAEMON))
@@ -137,7 +127,7 @@ class LoggingHost(FakeHost):
                     return
                 if gtid in gtids.content.split():
                     continue
-                self._replay_fuse.burn()
+                self.fuse.burn()
                 if row != self.skipped:
                     rows.content = f"{rows.content} {row}"
                     gtids.content = f"{gtids.content} {gtid}"

@@ -29,10 +29,10 @@ from grampus.databases.backup.kept import KeptBackups
 from grampus.databases.backup.model import BackupKind
 from grampus.databases.backup.places import TargetPlace
 from grampus.databases.backup.states import BackupStates
+from tests.fakes.s3 import FakeS3, serving
 from tests.unit.databases.world import World
 
 from .existing import place, put_database
-from .fake_s3 import FakeS3, serving
 from .made_binlogs import begin
 
 HAPPENINGS = (
@@ -454,14 +454,8 @@ def test_look_asks_as_much_of_a_bucket_however_many_pieces_it_holds(
     world: World, tmp_path: Path
 ) -> None:
     """A page of this service's listings has three names: all of them would take more and more."""
-    keys = tmp_path / "credentials"
-    keys.write_text("[default]\naws_access_key_id = key\naws_secret_access_key = secret\n")
-    keys.chmod(0o600)
     with serving(FakeS3()) as service:
-        bucket = TargetPlace(
-            url="s3://backups/one", endpoint=service.endpoint, credentials=str(keys)
-        )
-        server = Server(world, tmp_path, bucket)
+        server = Server(world, tmp_path, service.place(tmp_path))
         server.write(1, b"one")
         server.back_up()
         asked: list[list[str]] = []

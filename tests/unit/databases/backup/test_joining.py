@@ -16,8 +16,8 @@ from grampus.databases.backup.directory_target import DirectoryTarget
 from grampus.databases.backup.errors import BackupDamagedError
 from grampus.databases.backup.joining import Joined, join_pieces
 from grampus.databases.backup.keys import BackupKey, BackupKeys
-from tests.unit.clock import FakeClock
-from tests.unit.interruption import Fuse, Killed, burn_points
+from tests.fakes.clock import FakeClock
+from tests.fakes.interruption import Fuse, Killed, burn_points
 
 LOG = "binlog.000001"
 

@@ -20,9 +20,9 @@ from grampus.databases.backup.model import BackupManifest
 from grampus.databases.names.database_trash import DatabaseTrash
 from grampus.databases.names.naming import DatabaseNames
 from grampus.databases.snapshots.snapshots import DatabaseSnapshots
-from tests.unit.databases.fake_volumes import FakeVolumes
+from tests.fakes.interruption import Killed
+from tests.fakes.volumes import FakeVolumes
 from tests.unit.databases.world import LAB, World
-from tests.unit.interruption import Killed
 
 from .existing import place, write_rows
 

@@ -16,10 +16,10 @@ from grampus.databases.backup.decide_schedule import BackupSchedule
 from grampus.databases.backup.errors import TargetError
 from grampus.databases.backup.kept import KeptBackups
 from grampus.databases.backup.places import TargetPlace
+from tests.fakes.s3 import FakeS3, serving
 from tests.unit.databases.world import World
 
 from .existing import place, put_database, write_rows
-from .fake_s3 import FakeS3, serving
 
 
 @pytest.fixture
@@ -30,10 +30,7 @@ def service() -> Iterator[FakeS3]:
 
 @pytest.fixture
 def bucket(service: FakeS3, tmp_path: Path) -> TargetPlace:
-    keys = tmp_path / "credentials"
-    keys.write_text("[default]\naws_access_key_id = key\naws_secret_access_key = secret\n")
-    keys.chmod(0o600)
-    return TargetPlace(url="s3://backups/one", endpoint=service.endpoint, credentials=str(keys))
+    return service.place(tmp_path)
 
 
 def kept(world: World, bucket: TargetPlace) -> KeptBackups:

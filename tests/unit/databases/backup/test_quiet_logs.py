@@ -15,7 +15,7 @@ from grampus.core.errors import GrampusError
 from grampus.databases.backup.decide_schedule import ArchiveEnd
 from grampus.databases.backup.quiet_logs import LOOK_EVERY, QuietLogs
 from grampus.hosts.port import CommandResult, HostUnreachableError
-from tests.unit.clock import FakeClock
+from tests.fakes.clock import FakeClock
 
 PIECE = "binlog.000001/0-4-0123456789abcdef"
 

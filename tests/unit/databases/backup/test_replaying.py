@@ -16,7 +16,8 @@ from grampus.databases.backup.replay_server import ReplayServer
 from grampus.databases.backup.restores import decide_size
 from grampus.databases.layout import plan_instance
 from grampus.hosts.port import DaemonSpec
-from tests.unit.databases.fakes import MEMINFO, FakeFile
+from tests.fakes.hosts import FakeFile
+from tests.fakes.mysql_host import MEMINFO
 
 from .existing import put_database
 from .replay_world import ReplayWorld

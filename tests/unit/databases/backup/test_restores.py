@@ -11,8 +11,8 @@ from grampus.databases.backup.backups import DatabaseBackups
 from grampus.databases.backup.errors import BackupDamagedError
 from grampus.databases.backup.model import BackupManifest
 from grampus.databases.backup.restores import DatabaseRestores, RestoredDatabase, RestoreRequest
+from tests.fakes.interruption import Killed, burn_points
 from tests.unit.databases.world import World
-from tests.unit.interruption import Killed, burn_points
 from tests.unit.operation_runner import planned
 
 from .existing import ROWS, place, put_database, write_rows

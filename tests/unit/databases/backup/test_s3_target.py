@@ -21,8 +21,7 @@ from grampus.databases.backup.s3_target import (
     read_credentials,
 )
 from grampus.databases.backup.target import BackupTarget
-
-from .fake_s3 import FakeS3, serving
+from tests.fakes.s3 import FakeS3, serving
 
 SECRET = "the-secret-key"
 

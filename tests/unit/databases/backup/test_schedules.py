@@ -14,8 +14,8 @@ from grampus.databases.backup.joining import holding_logs
 from grampus.databases.backup.kept import KeptBackups
 from grampus.databases.backup.states import BackupStates, Copied
 from grampus.databases.backup.target import TARGET_FILE
+from tests.fakes.interruption import Killed, burn_points
 from tests.unit.databases.world import LAB, World
-from tests.unit.interruption import Killed, burn_points
 from tests.unit.operation_runner import planned
 
 from .existing import place, put_database, write_rows

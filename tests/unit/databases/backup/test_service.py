@@ -13,8 +13,8 @@ from grampus.databases.backup.kept import KeptBackups, Verdict
 from grampus.databases.backup.model import BackupManifest
 from grampus.state.locks import hold_lock
 from grampus.volumes.model import CloneSource
+from tests.fakes.interruption import Killed, burn_points
 from tests.unit.databases.world import LAB, World
-from tests.unit.interruption import Killed, burn_points
 from tests.unit.operation_runner import planned
 
 from .existing import place, put_database, write_rows

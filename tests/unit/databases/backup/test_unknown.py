@@ -19,10 +19,10 @@ from grampus.databases.backup.errors import TargetError
 from grampus.databases.backup.kept import KeptBackups
 from grampus.databases.backup.model import BackupManifest
 from grampus.databases.backup.places import TargetPlace
+from tests.fakes.s3 import FakeS3, serving
 from tests.unit.databases.world import LAB, World
 
 from .existing import place, put_database, write_rows
-from .fake_s3 import FakeS3, serving
 from .made import by_id, made_backup, made_chain
 from .test_archiving import Server
 
@@ -62,10 +62,7 @@ def service() -> Iterator[MutedS3]:
 
 @pytest.fixture
 def bucket(service: MutedS3, tmp_path: Path) -> TargetPlace:
-    keys = tmp_path / "credentials"
-    keys.write_text("[default]\naws_access_key_id = key\naws_secret_access_key = secret\n")
-    keys.chmod(0o600)
-    return TargetPlace(url="s3://backups/one", endpoint=service.endpoint, credentials=str(keys))
+    return service.place(tmp_path)
 
 
 @pytest.fixture

@@ -16,9 +16,10 @@ from grampus.databases.binlog_keeping.keeper import BinlogKeeper
 from grampus.databases.controller.due_jobs import ControllerEvent
 from grampus.databases.layout import server_daemon_name
 from grampus.databases.replicas.replication_sql import render_position_sql
-from grampus.hosts.port import CommandResult
+from tests.fakes.hosts import FakeFleet
+from tests.fakes.interruption import Fuse
+from tests.fakes.mysql_host import MysqlDaemon
 from tests.unit.databases.backup.existing import put_database
-from tests.unit.databases.fakes import FakeDaemon, FakeFleet, Fuse
 from tests.unit.databases.growth.growth_world import FillingHost, FillingVolumes, GrowthWorld
 from tests.unit.databases.world import ADDRESSES
 
@@ -38,17 +39,8 @@ class KeepingHost(FillingHost):
         self.expiries: list[int] = []
         self.refuses_purges = False
 
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        stdin: str | None = None,
-        timeout_s: float = 60.0,
-        check: bool = True,
-        daemon: str | None = None,
-    ) -> CommandResult:
+    def play(self, argv: list[str], stdin: str | None, daemon: str | None) -> tuple[int, str]:
         if argv[0] == "find":
-            self._require_up()
             lines = [
                 f"{directory}\t{name}\t{size}\t{moment:.4f}"
                 for directory in argv[1 : argv.index("-maxdepth")]
@@ -56,8 +48,8 @@ class KeepingHost(FillingHost):
             ]
             # As the servers leave them beside the logs.
             lines += [f"{argv[1]}\tbinlog.index\t80\t1.0", f"{argv[1]}\tbinlog.000001.idx\t8\t1.0"]
-            return CommandResult(tuple(argv), 0, "\n".join(lines), "")
-        return super().run(argv, stdin=stdin, timeout_s=timeout_s, check=check, daemon=daemon)
+            return 0, "\n".join(lines)
+        return super().play(argv, stdin, daemon)
 
     @contextmanager
     def reading(self, argv: Sequence[str]) -> Iterator[io.BytesIO]:
@@ -67,7 +59,7 @@ class KeepingHost(FillingHost):
         start, count = int(options["skip"]), int(options["count"])
         yield io.BytesIO((name.encode() * 10_000)[start : start + count])
 
-    def _administrator(self, argv: Sequence[str], daemon: FakeDaemon | None) -> tuple[int, str]:
+    def _administrator(self, argv: Sequence[str], daemon: MysqlDaemon | None) -> tuple[int, str]:
         assert daemon is not None
         statement, name = argv[-1], daemon.spec.name
         logs = self.logs.get(self.mount_of.get(name, ""), [])

@@ -14,10 +14,10 @@ from grampus.databases.clones.cloning import DatabaseClones
 from grampus.databases.clones.decide_clone import MAX_DEPTH, CloneRequest
 from grampus.databases.request import CreateRequest
 from grampus.state.locks import hold_lock
-from tests.unit.databases.fake_accounts import accounts_of
-from tests.unit.databases.fakes import FakeFile
+from tests.fakes.hosts import FakeFile
+from tests.fakes.interruption import stopped_runs
+from tests.fakes.mysql_accounts import accounts_of
 from tests.unit.databases.world import LAB, World, prepared
-from tests.unit.interruption import stopped_runs
 from tests.unit.operation_runner import planned
 
 ROWS = PurePosixPath("data/rows")

@@ -13,23 +13,10 @@ from grampus.databases.clones.decide_clone import (
     describe_origin,
     require_depth,
 )
-from grampus.databases.model import DatabaseSpec
 from grampus.volumes.model import CloneSource, WritePath
+from tests.fakes.specs import database_spec
 
-SOURCE = DatabaseSpec(
-    name="shop",
-    flavour="mysql",
-    size_bytes=10 * GIB,
-    memory_bytes=GIB,
-    cpus=2,
-    pool="databases",
-    host="h1",
-    address="10.9.0.10",
-    server_id=1,
-    protected=True,
-    write_path="cache",
-    max_lag_ms=20,
-)
+SOURCE = database_spec(cpus=2, server_id=1, protected=True, write_path="cache", max_lag_ms=20)
 
 
 def test_what_is_left_out_is_as_in_the_source() -> None:

@@ -21,9 +21,9 @@ from grampus.databases.request import CreateRequest
 from grampus.databases.snapshots.snapshots import DatabaseSnapshots
 from grampus.state.locks import hold_lock
 from grampus.state.stored import records_of_lab
-from tests.unit.databases.fake_volumes import FakeVolumes
+from tests.fakes.interruption import stopped_runs
+from tests.fakes.volumes import FakeVolumes
 from tests.unit.databases.world import LAB, World, prepared
-from tests.unit.interruption import stopped_runs
 from tests.unit.operation_runner import planned
 
 

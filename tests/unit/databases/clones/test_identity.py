@@ -19,8 +19,11 @@ from grampus.databases.credentials import CredentialFiles, Credentials
 from grampus.databases.instance import ensure_files
 from grampus.databases.layout import InstancePlan
 from grampus.databases.model import FlavourName
-from tests.unit.databases.fake_accounts import accounts_of
-from tests.unit.databases.fakes import FakeClock, FakeFile, FakeHost, Fuse
+from tests.fakes.clock import FakeClock
+from tests.fakes.hosts import FakeFile
+from tests.fakes.interruption import Fuse
+from tests.fakes.mysql_accounts import accounts_of
+from tests.fakes.mysql_host import MysqlHost
 from tests.unit.databases.test_layout import plan
 
 FLAVOURS: list[FlavourName] = ["mysql", "mariadb"]
@@ -89,7 +92,7 @@ class Copy:
     """A data directory as it was copied, on a host with the instance's files."""
 
     def __init__(self, directory: Path, flavour: FlavourName = "mysql") -> None:
-        self.host = FakeHost("h1", Fuse())
+        self.host = MysqlHost("h1", Fuse())
         self.plan: InstancePlan = plan(flavour)
         self.credentials = CredentialFiles(directory).ensure("demo")
         ensure_files(self.host, self.plan, self.credentials)

@@ -12,7 +12,7 @@ from grampus.databases.controller.due_jobs import ControllerEvent, DueJob
 from grampus.databases.controller.keeping import keep_warnings
 from grampus.state.store import Store
 from grampus.state.warnings import WarningHistory
-from tests.unit.clock import FakeClock
+from tests.fakes.clock import FakeClock
 
 LATE = ControllerEvent("shop", "archive-late", "It is late.", "warning", {"lag_s": 6}, "See why.")
 LATER = ControllerEvent("shop", "archive-late", "It is late.", "warning", {"lag_s": 60}, "See why.")

@@ -11,7 +11,7 @@ import pytest
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.databases.controller.due_jobs import ControllerEvent, DueJob, failure_of
 from grampus.databases.controller.loop import Controller, JobRunner
-from tests.unit.clock import FakeClock
+from tests.fakes.clock import FakeClock
 
 DONE = ControllerEvent("shop", "grew", "It has grown.")
 Run = Callable[[str], list[ControllerEvent]]

@@ -4,8 +4,9 @@ import pytest
 
 from grampus.databases.endpoints.decide_endpoint import Candidate, decide_host, decide_members
 from grampus.databases.endpoints.haproxy import SLOTS
-from grampus.databases.model import DatabaseSpec, ReadEndpoint
+from grampus.databases.model import ReadEndpoint
 from grampus.databases.replicas.decide_replicas import ReplicaStanding, ReplicaState
+from tests.fakes.specs import database_spec
 
 ADDRESS = "10.9.0.50"
 
@@ -13,19 +14,7 @@ ADDRESS = "10.9.0.50"
 def candidate(
     name: str, state: ReplicaState = "replicating", lag_ms: int | None = 0, *, named: bool = True
 ) -> Candidate:
-    spec = DatabaseSpec(
-        name=name,
-        flavour="mysql",
-        size_bytes=1 << 30,
-        memory_bytes=1 << 29,
-        cpus=1.0,
-        pool="databases",
-        host="h1",
-        address="10.9.0.1",
-        server_id=1,
-        replica_of="shop",
-        endpoint_address=ADDRESS if named else None,
-    )
+    spec = database_spec(name=name, replica_of="shop", endpoint_address=ADDRESS if named else None)
     return Candidate(spec, ReplicaStanding(state, lag_ms=lag_ms))
 
 

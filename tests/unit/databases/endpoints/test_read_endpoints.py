@@ -17,9 +17,9 @@ from grampus.databases.names.database_trash import DatabaseTrash
 from grampus.databases.names.naming import DatabaseNames
 from grampus.databases.tls.certificate_rotation import CertificateRotation
 from grampus.databases.users.users import DatabaseUsers
-from tests.unit.databases.fakes import BEGIN
+from tests.fakes.interruption import Killed
+from tests.fakes.mysql_host import BEGIN
 from tests.unit.databases.replicas.replica_world import ReplicaWorld
-from tests.unit.interruption import Killed
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from grampus.databases.failover.failovers import DatabaseFailovers
-from tests.unit.databases.fake_volumes import FakeVolumes
-from tests.unit.databases.fakes import FakeFleet
+from tests.fakes.hosts import FakeFleet
+from tests.fakes.volumes import FakeVolumes
 from tests.unit.databases.live.live_world import LiveHost, LiveWorld
 from tests.unit.databases.world import ADDRESSES
 

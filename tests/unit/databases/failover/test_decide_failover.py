@@ -11,22 +11,10 @@ from grampus.databases.failover.decide_failover import (
     require_consent,
     require_lost,
 )
-from grampus.databases.model import DatabaseSpec
 from grampus.databases.placement import HostLoad
+from tests.fakes.specs import database_spec
 
-SPEC = DatabaseSpec(
-    name="shop",
-    flavour="mysql",
-    size_bytes=1,
-    memory_bytes=1,
-    cpus=1,
-    pool="p",
-    host="h1",
-    address="10.0.0.5",
-    server_id=5,
-    write_path="cache",
-    max_lag_ms=250,
-)
+SPEC = database_spec(address="10.0.0.5", server_id=5, write_path="cache", max_lag_ms=250)
 GONE = HostSigns(reachable=False)
 LISTENS = HostSigns(reachable=False, answers_clients=True)
 EMPTY = HostSigns(reachable=True)

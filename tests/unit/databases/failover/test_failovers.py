@@ -12,9 +12,9 @@ from grampus.databases.left_instances import silence_cut_off
 from grampus.databases.live.moving import DatabaseMoves
 from grampus.databases.view import explain_lost_hosts
 from grampus.hosts.port import HostUnreachableError
+from tests.fakes.interruption import Killed
 from tests.unit.databases.stopped_case import certificates, trash, write_rows
 from tests.unit.databases.world import LAB
-from tests.unit.interruption import Killed
 from tests.unit.operation_runner import planned
 
 from .failover_world import FailoverWorld

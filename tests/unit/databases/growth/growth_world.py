@@ -13,42 +13,32 @@ from grampus.databases.controller.due_jobs import ControllerEvent
 from grampus.databases.growth.growth import DatabaseGrowth
 from grampus.databases.growth.growth_rule import GrowthRule
 from grampus.databases.growth.guard import GrowthGuard
-from grampus.hosts.port import CommandResult
 from grampus.volumes.model import VolumeSpec
-from tests.unit.clock import FakeClock
-from tests.unit.databases.fake_volumes import FakeVolumes
-from tests.unit.databases.fakes import FakeDaemon, FakeFleet, FakeHost
+from tests.fakes.clock import FakeClock
+from tests.fakes.hosts import FakeFleet
+from tests.fakes.interruption import Fuse
+from tests.fakes.mysql_host import MysqlDaemon, MysqlHost
+from tests.fakes.volumes import FakeVolumes
 from tests.unit.databases.world import ADDRESSES, World
-from tests.unit.interruption import Fuse
 
 RULE = GrowthRule(when_percent=80, step_percent=25, up_to_bytes=20 * GIB)
 
 
-class FillingHost(FakeHost):
+class FillingHost(MysqlHost):
     """A host that says how full its volumes are, and whose servers know `read_only`."""
 
     def __init__(self, name: str, fuse: Fuse) -> None:
         super().__init__(name, fuse)
-        self._burn = fuse.burn
         self.mounts = ""  # what `findmnt` prints
         self.read_only: dict[str, bool] = {}  # by daemon
         self.stuck: set[str] = set()  # daemons whose commits do not end
 
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        stdin: str | None = None,
-        timeout_s: float = 60.0,
-        check: bool = True,
-        daemon: str | None = None,
-    ) -> CommandResult:
+    def play(self, argv: list[str], stdin: str | None, daemon: str | None) -> tuple[int, str]:
         if argv[0] == "findmnt":
-            self._require_up()
-            return CommandResult(tuple(argv), 0 if self.mounts else 1, self.mounts, "")
-        return super().run(argv, stdin=stdin, timeout_s=timeout_s, check=check, daemon=daemon)
+            return (0, self.mounts) if self.mounts else (1, "")
+        return super().play(argv, stdin, daemon)
 
-    def _administrator(self, argv: Sequence[str], daemon: FakeDaemon | None) -> tuple[int, str]:
+    def _administrator(self, argv: Sequence[str], daemon: MysqlDaemon | None) -> tuple[int, str]:
         if daemon is None or daemon.state != "running":
             return 255, "no such container"
         name, statement = daemon.spec.name, argv[-1]
@@ -60,9 +50,8 @@ class FillingHost(FakeHost):
         if change[1] == "ON" and name in self.stuck:
             assert "lock_wait_timeout" in statement, "it would wait for ever"
             return 1, "ERROR 1205 (HY000) at line 1: Lock wait timeout exceeded; try restarting"
-        self._burn()
-        self.read_only[name] = change[1] == "ON"
-        self._burn()
+        with self.changing():
+            self.read_only[name] = change[1] == "ON"
         return 0, ""
 
 

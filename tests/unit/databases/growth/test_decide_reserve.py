@@ -13,8 +13,8 @@ from grampus.databases.growth.decide_reserve import (
     parse_value,
     require_fits_volume,
 )
-from grampus.databases.model import DatabaseSpec
 from grampus.databases.settings import decide_server_settings
+from tests.fakes.specs import database_spec
 
 SETTINGS = decide_server_settings("mysql", 10 * GIB, 512 * MIB, 1.0)
 OWN = 64 * MIB + SETTINGS.binlog_file_bytes
@@ -76,17 +76,7 @@ def test_a_volume_is_not_all_reserve_and_what_its_user_raised_has_more_of_it() -
 def test_a_value_that_the_volume_cannot_hold_is_refused(
     parameter: str, value: str, fits: bool
 ) -> None:
-    spec = DatabaseSpec(
-        name="shop",
-        flavour="mysql",
-        size_bytes=2 * GIB,
-        memory_bytes=512 * MIB,
-        cpus=1,
-        pool="databases",
-        host="h1",
-        address="10.9.0.10",
-        server_id=7,
-    )
+    spec = database_spec(size_bytes=2 * GIB, memory_bytes=512 * MIB)
     if fits:
         require_fits_volume(spec, parameter, value)
         return

@@ -10,8 +10,8 @@ import pytest
 from grampus.core.errors import GrampusError
 from grampus.core.units import GIB, MIB
 from grampus.databases.growth.growth_rule import GuardState
+from tests.fakes.interruption import stopped_runs
 from tests.unit.databases.world import prepared
-from tests.unit.interruption import stopped_runs
 
 from .growth_world import RULE, GrowthWorld
 

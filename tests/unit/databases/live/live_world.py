@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
-from grampus.core.errors import GrampusError, RefusedError
+from grampus.core.errors import RefusedError
 from grampus.core.units import GIB, MIB
 from grampus.databases.creating import CREATE, CreateOrder
 from grampus.databases.layout import CHECKED
@@ -16,8 +16,10 @@ from grampus.databases.live.parameters import DatabaseParameters
 from grampus.databases.request import CreateRequest
 from grampus.databases.view import CreatedDatabase
 from grampus.hosts.port import DaemonSpec, Limits
-from tests.unit.databases.fake_volumes import FakeVolumes
-from tests.unit.databases.fakes import FakeDaemon, FakeFleet, FakeHost, Fuse
+from tests.fakes.hosts import FakeFleet
+from tests.fakes.interruption import Fuse
+from tests.fakes.mysql_host import MysqlDaemon, MysqlHost
+from tests.fakes.volumes import FakeVolumes
 from tests.unit.databases.world import ADDRESSES, World
 
 CHUNK_BYTES = 16 * MIB
@@ -116,57 +118,48 @@ class LiveServer:
         return 0, ""
 
 
-class LiveHost(FakeHost):
+class LiveHost(MysqlHost):
     """A host whose servers answer their administrator, and whose daemons' limits can change."""
 
     def __init__(self, name: str, fuse: Fuse) -> None:
         super().__init__(name, fuse)
+        self.data_dir = PurePosixPath(f"/{name}")
         self.servers: dict[str, LiveServer] = {}
-        self.limits: dict[str, Limits] = {}
         self.limit_history: list[Limits] = []
         self.memory_in_use_bytes = 0
         self.passwords_seen: list[str | None] = []
 
     @property
-    def data_dir(self) -> PurePosixPath:
-        return PurePosixPath(f"/{self.name}")
+    def limits(self) -> dict[str, Limits]:
+        return {name: daemon.limits for name, daemon in self.daemons.items()}
 
-    def ensure_daemon(self, spec: DaemonSpec) -> None:
-        if not self._is_running(spec.name):
-            self.servers.pop(spec.name, None)
-            self.limits[spec.name] = spec.limits
-        super().ensure_daemon(spec)
-        if self._is_running(spec.name) and spec.argv[0] != "/bin/sh":
+    def start(self, spec: DaemonSpec) -> MysqlDaemon:
+        self.servers.pop(spec.name, None)
+        daemon = super().start(spec)
+        if self.runs(spec.name) and spec.argv[0] != "/bin/sh":
             self.server(spec.name)
+        return daemon
 
     def server(self, daemon: str) -> LiveServer:
         """The server of a running daemon, as it was started."""
         if daemon not in self.servers:
             directory = PurePosixPath(self.daemons[daemon].spec.binds[0].source)
             config = self.files[directory / "my.cnf"].content
-            self.servers[daemon] = LiveServer(config, self._fuse)
+            self.servers[daemon] = LiveServer(config, self.fuse)
         return self.servers[daemon]
 
     def set_limits(self, name: str, limits: Limits) -> None:
-        self._require_up()
-        if not self._is_running(name):
-            raise GrampusError("It does not run.", code="daemon-absent")
         if (limits.memory_bytes or 0) < self.memory_in_use_bytes:
             raise RefusedError("It uses more.", code="memory-in-use")
-        self._fuse.burn()
-        self.limits[name] = limits
+        super().set_limits(name, limits)
         self.limit_history.append(limits)
-        self._fuse.burn()
 
-    def _is_running(self, name: str) -> bool:
-        return name in self.daemons and self.daemons[name].state == "running"
-
-    def _administrator(self, argv: Sequence[str], daemon: FakeDaemon | None) -> tuple[int, str]:
+    def _administrator(self, argv: Sequence[str], daemon: MysqlDaemon | None) -> tuple[int, str]:
         if daemon is None or daemon.state != "running":
             return 255, "no such container"
         return self.server(daemon.spec.name).answer(argv[-1])
 
-    def _initialise(self, daemon: FakeDaemon) -> None:
+    def _initialise(self, daemon: MysqlDaemon) -> None:
         if not daemon.spec.name.startswith("check-mysqld-"):
             super()._initialise(daemon)
             return

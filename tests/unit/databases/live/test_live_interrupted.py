@@ -9,8 +9,8 @@ import pytest
 
 from grampus.core.errors import GrampusError
 from grampus.core.units import GIB, MIB
+from tests.fakes.interruption import stopped_runs
 from tests.unit.databases.world import prepared
-from tests.unit.interruption import stopped_runs
 
 from .live_world import LiveWorld
 

@@ -9,7 +9,7 @@ import pytest
 
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.databases.live.migrating import DatabaseMigrations
-from tests.unit.interruption import Killed, stopped_runs
+from tests.fakes.interruption import Killed, stopped_runs
 from tests.unit.operation_runner import planned
 
 from .live_world import LiveWorld

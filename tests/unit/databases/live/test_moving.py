@@ -9,7 +9,8 @@ import pytest
 
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.hosts.port import HostUnreachableError
-from tests.unit.databases.fakes import MEMINFO, FakeFile
+from tests.fakes.hosts import FakeFile
+from tests.fakes.mysql_host import MEMINFO
 
 from .live_world import LiveWorld
 

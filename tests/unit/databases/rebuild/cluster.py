@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from grampus.ceph.image_notes import LIST_NOTES, RECORDS_KEY, WRITE_NOTES
 from grampus.ceph.namespaces import split_image
 from grampus.core.errors import GrampusError
-from tests.unit.ceph.fakes import Output
-from tests.unit.mon_commands import as_ceph_command
+from tests.fakes.commands import Output, PlayedCommands, Reply
 
 
 @dataclass
@@ -29,7 +27,7 @@ class NotedImage:
 
 
 @dataclass
-class NotedCluster:
+class NotedCluster(PlayedCommands):
     """A `CommandRunner` in front of them."""
 
     images: list[NotedImage] = field(default_factory=list)
@@ -38,18 +36,10 @@ class NotedCluster:
     asked: int = 0  # how often the MONs were asked for what they keep
     kept: dict[str, str] = field(default_factory=dict)  # by the MONs, by its key
 
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        stdin: str | None = None,
-        timeout_s: float = 60.0,
-        check: bool = True,
-    ) -> Output:
-        del timeout_s, check
+    def play(self, argv: list[str], stdin: str | None) -> Reply:
         if self.is_down:
             raise GrampusError("The cluster does not answer.", code="timeout")
-        match as_ceph_command(argv):
+        match argv:
             case ["ceph", _, _, "config-key", "get", key]:
                 self.asked += 1
                 if key not in self.kept:
@@ -58,7 +48,8 @@ class NotedCluster:
             case ["ceph", _, _, "config-key", "set", key, text]:
                 self.kept[key] = text
                 return Output()
-        return Output(stdout=json.dumps(self._answer(as_ceph_command(argv), stdin)))
+        found: Reply = self._answer(argv, stdin)
+        return found
 
     def _answer(self, argv: list[str], stdin: str | None) -> Any:
         match argv:

@@ -14,7 +14,6 @@ from grampus.core.units import GIB, MIB
 from grampus.databases.credentials import CredentialFiles
 from grampus.databases.model import (
     DatabaseRecord,
-    DatabaseSpec,
     LeftInstance,
     TrashedDatabase,
 )
@@ -31,7 +30,8 @@ from grampus.volumes.migrating import MigrateOrder
 from grampus.volumes.model import Attachment, Migration, VolumeRecord, VolumeSpec
 from grampus.volumes.records import VolumeRecords
 from grampus.volumes.trash import TrashedVolume
-from tests.unit.clock import FakeClock
+from tests.fakes.clock import FakeClock
+from tests.fakes.specs import database_spec
 from tests.unit.operation_runner import make_runner
 
 from .cluster import NotedCluster, NotedImage
@@ -62,16 +62,11 @@ def volume(name: str, *, image: str | None = None) -> VolumeRecord:
 
 
 def database(name: str) -> DatabaseRecord:
-    spec = DatabaseSpec(
+    spec = database_spec(
         name=name,
-        flavour="mysql",
         size_bytes=GIB,
         memory_bytes=GIB // 2,
         cpus=0.5,
-        pool="databases",
-        host="h1",
-        address="10.9.0.10",
-        server_id=7,
         labels={"team": "web"},
         parameters={"max_connections": "99"},
     )

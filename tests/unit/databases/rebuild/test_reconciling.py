@@ -24,7 +24,7 @@ from grampus.state.generation import Generation, StateGeneration, decide_age
 from grampus.state.operations import OperationJournal, Step
 from grampus.state.store import Store
 from grampus.state.stored import StoredRecord, records_of_lab
-from tests.unit.clock import FakeClock
+from tests.fakes.clock import FakeClock
 from tests.unit.operation_runner import make_runner
 
 from .test_rebuilding import LAB, Grampus, database, volume

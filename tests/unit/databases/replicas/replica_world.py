@@ -33,10 +33,12 @@ from grampus.databases.replicas.replication_sql import (
     render_stop_receiving_sql,
 )
 from grampus.hosts.port import CommandResult, DaemonSpec
-from tests.unit.databases.fake_accounts import accounts_of
-from tests.unit.databases.fake_haproxy import FakeHaproxy
-from tests.unit.databases.fake_volumes import FakeVolumes
-from tests.unit.databases.fakes import FakeDaemon, FakeFile, FakeFleet, FakeHost, Fuse
+from tests.fakes.haproxy import FakeHaproxy
+from tests.fakes.hosts import FakeFile, FakeFleet
+from tests.fakes.interruption import Fuse
+from tests.fakes.mysql_accounts import accounts_of
+from tests.fakes.mysql_host import MysqlDaemon, MysqlHost
+from tests.fakes.volumes import FakeVolumes
 from tests.unit.databases.world import World
 
 SOURCE = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
@@ -63,11 +65,12 @@ def written_in_daemon(spec: DaemonSpec, path: PurePosixPath) -> PurePosixPath:
     return PurePosixPath(bind.source) / path.relative_to(bind.target)
 
 
-class ReplicatingHost(FakeHost):
+class ReplicatingHost(MysqlHost):
     """A host whose servers have transactions and can follow one another."""
 
     def __init__(self, name: str, fuse: Fuse, servers: dict[str, ReplicatingHost]) -> None:
         super().__init__(name, fuse)
+        self.data_dir = PurePosixPath(f"/{name}")
         self._hosts = servers
         servers[name] = self
         self.held_back: set[str] = set()  # daemons that receive and do not apply
@@ -76,40 +79,35 @@ class ReplicatingHost(FakeHost):
         self.hung: set[str] = set()  # daemons that let a client connect, and say nothing
         self.waited_s: list[float] = []  # how long somebody waited for one of them, each time
 
-    @property
-    def data_dir(self) -> PurePosixPath:
-        return PurePosixPath(f"/{self.name}")
-
     def run(
         self,
         argv: Sequence[str],
         *,
-        stdin: str | None = None,
         timeout_s: float = 60.0,
-        check: bool = True,
         daemon: str | None = None,
+        **options: Any,
     ) -> CommandResult:
         if daemon in self.hung:
             self.waited_s.append(timeout_s)
             said = f"`mysql` did not end within {timeout_s:g} s on {self.name} and was stopped."
             raise GrampusError(said, code="timeout")
+        return super().run(argv, timeout_s=timeout_s, daemon=daemon, **options)
+
+    def play(self, argv: list[str], stdin: str | None, daemon: str | None) -> tuple[int, str]:
         if argv[0] == "bash" and daemon is not None:
-            self._require_up()
             if "--include-gtids" in argv[2]:
-                text = self._extract(argv, self.daemons[daemon])
-                return self._answer(argv, 0, text, check=True)
-            return self._answer(argv, 0, self._read_log(argv, self.daemons.get(daemon)), check=True)
+                return 0, self._extract(argv, self.daemons[daemon])
+            return 0, self._read_log(argv, self.daemons.get(daemon))
         if argv[0] == "ls" and daemon is not None:
-            listed = "binlog.000001\nbinlog.index\nrelay.000002\nrelay.index\n"
-            return self._answer(argv, 0, listed, check=True)
-        return super().run(argv, stdin=stdin, timeout_s=timeout_s, check=check, daemon=daemon)
+            return 0, "binlog.000001\nbinlog.index\nrelay.000002\nrelay.index\n"
+        return super().play(argv, stdin, daemon)
 
     @contextmanager
     def reading(self, argv: Sequence[str]) -> Iterator[io.BytesIO]:
         assert argv[0] == "cat"
         yield io.BytesIO(self.files[PurePosixPath(argv[1])].content.encode())
 
-    def _extract(self, argv: Sequence[str], daemon: FakeDaemon) -> str:
+    def _extract(self, argv: Sequence[str], daemon: MysqlDaemon) -> str:
         """As `extracting` has transactions written to a file: those that the named logs hold."""
         seen, _reader, wanted, *logs = argv[4:]
         path = written_in_daemon(daemon.spec, PurePosixPath(seen))
@@ -126,7 +124,7 @@ class ReplicatingHost(FakeHost):
 
     # -- what a server knows ------------------------------------------------------------------
 
-    def state(self, daemon: FakeDaemon) -> dict[str, Any]:
+    def state(self, daemon: MysqlDaemon) -> dict[str, Any]:
         """Transactions done, those without binary logs, and what it follows.
 
         `stamps` are those of transactions that were committed after a crash; `logs` are its binary
@@ -146,7 +144,7 @@ class ReplicatingHost(FakeHost):
         found = self.files.get(_volume(daemon) / STATE)
         return fresh if found is None else {**fresh, **json.loads(found.content)}
 
-    def keep(self, daemon: FakeDaemon, **changes: Any) -> None:
+    def keep(self, daemon: MysqlDaemon, **changes: Any) -> None:
         state = {**self.state(daemon), **changes}
         self.files[_volume(daemon) / STATE] = FakeFile(json.dumps(state))
 
@@ -177,31 +175,26 @@ class ReplicatingHost(FakeHost):
         state = self.state(found)
         self.keep(found, logs=[*state["logs"], [begun, is_start, state["done"] + 1]])
 
-    def is_read_only(self, daemon: FakeDaemon) -> bool:
+    def is_read_only(self, daemon: MysqlDaemon) -> bool:
         """As it runs: from its option file at its start, or as it was told since."""
         return bool(self.state(daemon).get("read_only", False))
 
-    def ensure_daemon(self, spec: DaemonSpec) -> None:
+    def start(self, spec: DaemonSpec) -> MysqlDaemon:
         """A server that was started runs its init file, whatever becomes of who started it."""
-        self._require_up()
-        if spec.name in self.daemons and self.daemons[spec.name].state == "running":
-            return
-        self._fuse.burn()
-        daemon = self.daemons[spec.name] = FakeDaemon(spec, "running")
         if HAPROXY in spec.argv:
-            self._begin_haproxy(daemon)
-            return
+            return super().start(spec)
+        daemon = self.daemons[spec.name] = MysqlDaemon(spec)
         (self._initialise if spec.argv[0] == "/bin/sh" else self._serve)(daemon)
-        self._fuse.burn()
+        return daemon
 
-    def _serve(self, daemon: FakeDaemon) -> None:
+    def _serve(self, daemon: MysqlDaemon) -> None:
         super()._serve(daemon)
         if daemon.state == "running":
             directory = PurePosixPath(daemon.spec.binds[0].source)
             config = self.files[directory / "my.cnf"].content
             self.keep(daemon, read_only="super_read_only = ON" in config)
 
-    def _source_of(self, state: dict[str, Any]) -> tuple[ReplicatingHost, FakeDaemon] | None:
+    def _source_of(self, state: dict[str, Any]) -> tuple[ReplicatingHost, MysqlDaemon] | None:
         """The running server that it follows, if that one lets it in."""
         follows = state["follows"]
         for host in self._hosts.values():
@@ -217,7 +210,7 @@ class ReplicatingHost(FakeHost):
                 return (host, daemon) if known and known.takes(follows["password"]) else None
         return None
 
-    def _receive(self, daemon: FakeDaemon) -> tuple[str, int, str]:
+    def _receive(self, daemon: MysqlDaemon) -> tuple[str, int, str]:
         """What happened since it was last asked: receiver's state, error number and message."""
         state = self.state(daemon)
         if not state["receives"]:
@@ -250,7 +243,7 @@ class ReplicatingHost(FakeHost):
 
     # -- what it is asked ---------------------------------------------------------------------
 
-    def _administrator(self, argv: Sequence[str], daemon: FakeDaemon | None) -> tuple[int, str]:
+    def _administrator(self, argv: Sequence[str], daemon: MysqlDaemon | None) -> tuple[int, str]:
         if daemon is None or daemon.state != "running":
             return 255, "no such container"
         statement, state = argv[-1], self.state(daemon)
@@ -315,14 +308,14 @@ class ReplicatingHost(FakeHost):
             return 0, "x\t0\n"
         return super()._administrator(argv, daemon)
 
-    def _kept_logs(self, daemon: FakeDaemon) -> list[int]:
+    def _kept_logs(self, daemon: MysqlDaemon) -> list[int]:
         """Numbers of its binary logs: those that hold nothing but what was purged are gone."""
         state = self.state(daemon)
         firsts = [first for _, _, first in state["logs"]]
         ends = [*(first - 1 for first in firsts[1:]), None]
         return [at + 1 for at, end in enumerate(ends) if end is None or end > state["purged"]]
 
-    def _read_log(self, argv: Sequence[str], daemon: FakeDaemon | None) -> str:
+    def _read_log(self, argv: Sequence[str], daemon: MysqlDaemon | None) -> str:
         """As `binlog_reading` reads one."""
         if daemon is None or daemon.state != "running":
             return ""
@@ -339,7 +332,7 @@ class ReplicatingHost(FakeHost):
         ]
         return "\n".join([f"begun {begun}", *(["start"] if is_start else []), *commits, "end"])
 
-    def _secret_statements(self, stdin: str, daemon: FakeDaemon | None) -> tuple[int, str]:
+    def _secret_statements(self, stdin: str, daemon: MysqlDaemon | None) -> tuple[int, str]:
         change = _CHANGE.search(stdin)
         if change is None:
             return super()._secret_statements(stdin, daemon)
@@ -354,10 +347,10 @@ class ReplicatingHost(FakeHost):
         self._change(daemon, follows=follows, receives=True, received=received, refused="")
         return 0, ""
 
-    def _change(self, daemon: FakeDaemon, **changes: Any) -> None:
-        self._fuse.burn()
+    def _change(self, daemon: MysqlDaemon, **changes: Any) -> None:
+        self.fuse.burn()
         self.keep(daemon, **changes)
-        self._fuse.burn()
+        self.fuse.burn()
 
 
 class FakeCopies:
@@ -409,7 +402,7 @@ class ReplicaWorld(World):
     def host_of(self, name: str) -> ReplicatingHost:
         return self.servers[self.service().get(name).spec.host]
 
-    def server(self, name: str) -> FakeDaemon:
+    def server(self, name: str) -> MysqlDaemon:
         return self.host_of(name).daemons[f"mysqld-{name}"]
 
     def settle_endpoint(self, primary: str = "demo") -> EndpointChange:
@@ -520,9 +513,9 @@ class ReplicaWorld(World):
         return found
 
 
-def _volume(daemon: FakeDaemon) -> PurePosixPath:
-    targets = {bind.target: PurePosixPath(bind.source) for bind in daemon.spec.binds}
-    return targets[str(VOLUME_IN_DAEMON)]
+def _volume(daemon: MysqlDaemon) -> PurePosixPath:
+    target = str(VOLUME_IN_DAEMON)
+    return next(PurePosixPath(b.source) for b in daemon.spec.binds if b.target == target)
 
 
 def _named(transactions: int) -> str:

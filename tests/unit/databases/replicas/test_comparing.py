@@ -10,7 +10,7 @@ import pytest
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.databases.replicas.comparing import ReplicaComparing
 from grampus.databases.replicas.replica_steps import RENEW_REPLICA
-from tests.unit.interruption import Killed
+from tests.fakes.interruption import Killed
 
 from .replica_world import SOURCE, ReplicaWorld
 

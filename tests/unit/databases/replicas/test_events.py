@@ -14,7 +14,7 @@ from grampus.databases.replicas.events import (
     parse_events,
     render_enable_sql,
 )
-from tests.unit.interruption import Killed
+from tests.fakes.interruption import Killed
 
 from .replica_world import ReplicaWorld
 

@@ -8,24 +8,14 @@ import pytest
 
 from grampus.core.errors import RefusedError
 from grampus.databases.catalogue import KINDS
-from grampus.databases.model import DatabaseRecord, DatabaseSpec
+from grampus.databases.model import DatabaseRecord
 from grampus.databases.replicas import replica_rules
 from grampus.databases.replicas.replica_rules import replicas_of, require_allowed
+from tests.fakes.specs import database_spec
 
 
 def record(name: str, replica_of: str | None = None) -> DatabaseRecord:
-    spec = DatabaseSpec(
-        name=name,
-        flavour="mysql",
-        size_bytes=2**30,
-        memory_bytes=2**29,
-        cpus=1,
-        pool="databases",
-        host="h1",
-        address="10.9.0.1",
-        server_id=7,
-        replica_of=replica_of,
-    )
+    spec = database_spec(name=name, replica_of=replica_of)
     return DatabaseRecord(
         spec=spec,
         user=name,

@@ -9,7 +9,7 @@ import pytest
 
 from grampus.core.errors import GrampusError
 from grampus.databases.replicas.replica_steps import REMOVE_REPLICA
-from tests.unit.interruption import Killed, stopped_runs
+from tests.fakes.interruption import Killed, stopped_runs
 
 from .replica_world import ReplicaWorld
 

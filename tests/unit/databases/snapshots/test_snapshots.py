@@ -14,9 +14,9 @@ from grampus.databases.snapshots.snapshots import DatabaseSnapshots
 from grampus.hosts.port import HostUnreachableError
 from grampus.state.locks import hold_lock
 from grampus.volumes.model import CloneSource
-from tests.unit.databases.fakes import FakeFile
+from tests.fakes.hosts import FakeFile
+from tests.fakes.interruption import Killed, stopped_runs
 from tests.unit.databases.world import LAB, World, prepared
-from tests.unit.interruption import Killed, stopped_runs
 from tests.unit.operation_runner import planned
 
 ROWS = PurePosixPath("data/rows")

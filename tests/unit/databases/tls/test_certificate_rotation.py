@@ -15,11 +15,11 @@ from grampus.databases.names.naming import DatabaseNames
 from grampus.databases.tls.certificate_rotation import CertificateRotation
 from grampus.databases.tls.certificate_steps import names_of, render_reload_sql
 from grampus.hosts.port import HostUnreachableError
-from tests.unit.databases.fakes import BEGIN, FakeDaemon
+from tests.fakes.interruption import stopped_runs
+from tests.fakes.mysql_host import BEGIN, MysqlDaemon
 from tests.unit.databases.live.live_world import LiveWorld
 from tests.unit.databases.replicas.replica_world import ReplicaWorld
 from tests.unit.databases.world import LAB, World, prepared
-from tests.unit.interruption import stopped_runs
 from tests.unit.operation_runner import planned
 
 ENDS = datetime(2035, 12, 30, tzinfo=UTC)
@@ -40,7 +40,7 @@ def given(world: World) -> str:
     return rotation(world).authorities_file("demo").read_text()
 
 
-def server(world: World) -> FakeDaemon:
+def server(world: World) -> MysqlDaemon:
     return world.hosts[world.service().get("demo").spec.host].daemons["mysqld-demo"]
 
 

@@ -9,9 +9,11 @@ import pytest
 
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.databases.upgrades.upgrading import DatabaseUpgrades, Upgraded
-from tests.unit.databases.fakes import OLD_IMAGE, OPENED_BY, FakeFile, FakeImages
+from tests.fakes.hosts import FakeFile
+from tests.fakes.interruption import Killed, stopped_runs
+from tests.fakes.mysql_host import OPENED_BY
+from tests.fakes.pools_and_images import OLD_IMAGE, FakeImages
 from tests.unit.databases.world import World, prepared
-from tests.unit.interruption import Killed, stopped_runs
 from tests.unit.operation_runner import planned
 
 ROWS = PurePosixPath("data/rows")

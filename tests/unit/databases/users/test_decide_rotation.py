@@ -10,7 +10,7 @@ from grampus.databases.users.decide_rotation import (
     render_discard_sql,
     render_rotate_sql,
 )
-from tests.unit.databases.fake_accounts import accounts_of
+from tests.fakes.mysql_accounts import accounts_of
 
 
 def credentials(generation: int) -> Credentials:

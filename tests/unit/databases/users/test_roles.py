@@ -8,7 +8,7 @@ from grampus.databases.users.decide_role_grants import parse_grant
 from grampus.databases.users.role_steps import GRANT_ROLE, RoleOrder
 from grampus.databases.users.roles import DatabaseRoles
 from grampus.databases.users.users import DatabaseUsers
-from tests.unit.databases.fake_roles import FakeRoles, roles_of
+from tests.fakes.mysql_roles import FakeRoles, roles_of
 from tests.unit.databases.world import World, database_events
 from tests.unit.operation_runner import planned
 

@@ -8,7 +8,7 @@ from grampus.core.errors import NotFoundError, RefusedError
 from grampus.databases.names.naming import DatabaseNames
 from grampus.databases.users.rotation import DatabaseRotation
 from grampus.databases.users.users import DatabaseUsers
-from tests.unit.databases.fake_accounts import accounts_of
+from tests.fakes.mysql_accounts import accounts_of
 from tests.unit.databases.world import LAB, World
 from tests.unit.operation_runner import planned
 

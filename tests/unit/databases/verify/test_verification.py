@@ -24,9 +24,9 @@ from grampus.operations.runner import OperationRunner
 from grampus.state.locks import hold_lock
 from grampus.volumes.decide_scrub import ScrubReport
 from grampus.volumes.model import VolumeRecord
+from tests.fakes.client_words import with_statement
 from tests.unit.operation_runner import planned
 
-from ..client_words import with_statement
 from ..world import World, database_events
 
 DAMAGED = DamagedObject(

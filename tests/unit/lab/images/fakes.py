@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from grampus.lab.images.cache import LOCKS_DIRECTORY
+from tests.fakes.programs import put_programs
 
 DEFINITION = """
 name = "{name}"
@@ -66,24 +67,6 @@ echo 'Debian|Debian|main|http://archive.test/debian/'
 """
 
 
-class RecordingProgress:
-    """Remembers what it was told."""
-
-    def __init__(self) -> None:
-        self.phases: list[str] = []
-        self.details: list[tuple[str, float | None]] = []
-        self.notes: list[str] = []
-
-    def phase(self, name: str) -> None:
-        self.phases.append(name)
-
-    def detail(self, text: str, *, fraction: float | None = None) -> None:
-        self.details.append((text, fraction))
-
-    def note(self, text: str) -> None:
-        self.notes.append(text)
-
-
 class FakeMachine:
     """The scripts, their orders and what they were asked for."""
 
@@ -93,17 +76,11 @@ class FakeMachine:
         self._orders = directory / "orders"
         self._monkeypatch = monkeypatch
         self._programs = programs = directory / "bin"
-        for path in (self.definitions_dir, self._orders, programs):
+        for path in (self.definitions_dir, self._orders):
             path.mkdir()
-        for name, script in {
-            "mmdebstrap": MMDEBSTRAP,
-            "setpriv": PASS_ON,
-            "unshare": PASS_ON,
-            "apt-config": APT_CONFIG,
-            "apt-get": APT_GET,
-        }.items():
-            (programs / name).write_text(script)
-            (programs / name).chmod(0o755)
+        passed_on = dict.fromkeys(("setpriv", "unshare"), PASS_ON)
+        apt = {"apt-config": APT_CONFIG, "apt-get": APT_GET}
+        put_programs(programs, {"mmdebstrap": MMDEBSTRAP, **passed_on, **apt})
         for fifo in ("started", "go"):
             os.mkfifo(self._orders / fifo)
         monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")

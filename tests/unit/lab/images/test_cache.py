@@ -20,8 +20,9 @@ from grampus.lab.images.cache import LOCKS_DIRECTORY
 from grampus.lab.images.trees import BUILDER_FILE, observe_start_ticks
 from grampus.state.home import Home
 from grampus.state.locks import hold_lock_in
+from tests.fakes.progress import RecordedProgress
 
-from .fakes import FakeMachine, RecordingProgress
+from .fakes import FakeMachine
 
 BUILD_IN_A_PROCESS = """
 import sys
@@ -117,7 +118,7 @@ def test_archive_of_the_user_wins(
 
 
 def test_progress_has_phases_and_a_moving_bar(images: HostImages) -> None:
-    progress = RecordingProgress()
+    progress = RecordedProgress()
     images.ensure("sid", progress)
     assert progress.phases == [
         "Read the package lists",
@@ -202,7 +203,7 @@ def test_missing_mmdebstrap(machine: FakeMachine, images: HostImages) -> None:
 
 def test_fallback_says_why(machine: FakeMachine, images: HostImages) -> None:
     machine.mode("gone", suite="sid")
-    progress = RecordingProgress()
+    progress = RecordedProgress()
     assert images.ensure_first_available(["sid", "trixie"], progress).definition == "trixie"
     (note,) = progress.notes
     assert "'sid' cannot be had: The package fio is no longer" in note
@@ -210,7 +211,7 @@ def test_fallback_says_why(machine: FakeMachine, images: HostImages) -> None:
 
 
 def test_no_fallback_when_the_first_can_be_had(images: HostImages) -> None:
-    progress = RecordingProgress()
+    progress = RecordedProgress()
     assert images.ensure_first_available(["sid", "trixie"], progress).definition == "sid"
     assert progress.notes == []
 
@@ -240,7 +241,7 @@ def test_second_process_waits_and_shares(machine: FakeMachine, images: HostImage
     built: list[HostImage] = []
     waiting = threading.Event()
 
-    class Waiting(RecordingProgress):
+    class Waiting(RecordedProgress):
         def phase(self, name: str) -> None:
             super().phase(name)
             waiting.set()

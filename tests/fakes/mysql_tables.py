@@ -15,7 +15,7 @@ from typing import Any
 from grampus.databases.application_support import INSTALL_SQL, LOADING, NAMES_SQL, OBSERVE_SQL
 from grampus.databases.first_tables import HASHING_COMPONENT
 from grampus.databases.replica_writing import LOCK_SQL
-from tests.unit.databases.client_words import is_admin_client
+from tests.fakes.client_words import is_admin_client
 
 COMPONENTS, ZONES = PurePosixPath("data/components"), PurePosixPath("data/zones")
 ZONE_NAMES = "Europe/Berlin\nEurope/London\nUTC\n"

@@ -26,13 +26,13 @@ from grampus.volumes.model import (
     WritePath,
 )
 from grampus.volumes.write_paths import WriteBounds, decide_written
-from tests.unit.clock import FakeClock
-from tests.unit.image_ids import new_image_id
-
-from .fake_migrations import FakeKeyRotation, FakeMigrations
-from .fake_takeovers import FakeTakeovers
-from .fake_trash import FakeTrash
-from .fakes import FakeFile, FakeFleet, Fuse
+from tests.fakes.clock import FakeClock
+from tests.fakes.hosts import FakeFile, FakeFleet
+from tests.fakes.image_ids import new_image_id
+from tests.fakes.interruption import Fuse
+from tests.fakes.migrations import FakeKeyRotation, FakeMigrations
+from tests.fakes.takeovers import FakeTakeovers
+from tests.fakes.trash import FakeTrash
 
 
 def in_namespace(spec: VolumeSpec) -> VolumeSpec:
@@ -113,7 +113,7 @@ class FakeVolumes:
     def ensure_attached(self, name: str, host: str) -> Attachment:
         image = self._image(name)
         self._fuse.burn()
-        self._fleet.by_name[host]._require_up()
+        self._fleet.by_name[host].require_up()
         if image.record.host not in (None, host):
             raise RefusedError(f"It is attached to {image.record.host}.", code="attached-elsewhere")
         if name in self.dead_drivers:
@@ -151,7 +151,7 @@ class FakeVolumes:
         self._fuse.burn()
         image = self.images.get(name)
         if image is not None and image.record.attachment is not None:
-            self._fleet.by_name[image.record.attachment.host]._require_up()
+            self._fleet.by_name[image.record.attachment.host].require_up()
             mount = PurePosixPath(image.record.attachment.mount_path)
             host = self._fleet.by_name[image.record.attachment.host]
             found = host.below(mount)

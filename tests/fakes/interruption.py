@@ -43,6 +43,16 @@ class Stoppable(Protocol):
 WorldT = TypeVar("WorldT", bound=Stoppable)
 
 
+def in_turn(*acts: Callable[[WorldT], object]) -> Callable[[WorldT], None]:
+    """One act of several: what a world has been through, or what is done to it."""
+
+    def act(world: WorldT) -> None:
+        for one in acts:
+            one(world)
+
+    return act
+
+
 def burn_points() -> Iterator[int]:
     """0, 1, 2, ...: how many calls a process makes before it is stopped."""
     return itertools.count()

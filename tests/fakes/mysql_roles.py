@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from grampus.databases.users.decide_role_grants import parse_grant
-
-from .fake_accounts import accounts_of
+from tests.fakes.mysql_accounts import accounts_of
 
 Account = tuple[str, str]  # name and host; MariaDB's roles have the host ''
 # What every server of the tests holds.

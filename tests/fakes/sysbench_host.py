@@ -1,4 +1,4 @@
-"""Stand-ins at the ports: a host whose mysql and sysbench are played, a clock, a progress."""
+"""Stand-ins at the ports: a host whose mysql and sysbench are played."""
 
 from __future__ import annotations
 
@@ -6,22 +6,20 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import PurePosixPath
 
 from pydantic import SecretStr
 
 from grampus.bench.measured_ports import IoDevice
 from grampus.core.errors import NotFoundError
-from grampus.databases.model import DatabaseRecord, DatabaseSpec, Endpoint
-from grampus.hosts.port import (
-    CommandFailedError,
-    CommandResult,
-    DaemonSpec,
-    DaemonStatus,
-    Usage,
-)
+from grampus.databases.model import DatabaseRecord, Endpoint
+from grampus.hosts.port import CommandResult, Usage
 from grampus.state.runs import Setting
+from tests.fakes.clock import FakeClock
+from tests.fakes.hosts import FakeHost
+from tests.fakes.interruption import Fuse
+from tests.fakes.specs import database_spec
 
 PASSWORD = "Secret0Word"
 MIB = 1024 * 1024
@@ -92,39 +90,6 @@ def run_output(
     middle = [interval_line(second, tps) for second in range(1, seconds + 1)]
     tail = run_tail(tps=tps, errors=errors, reconnects=reconnects)
     return [*RUN_HEAD.splitlines(), *middle, *tail.splitlines()]
-
-
-class FakeClock:
-    """Time that passes only when somebody sleeps."""
-
-    def __init__(self) -> None:
-        self.at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-        self.passed_s = 0.0
-
-    def now(self) -> datetime:
-        return self.at + timedelta(seconds=self.passed_s)
-
-    def monotonic_s(self) -> float:
-        return self.passed_s
-
-    def sleep(self, seconds: float) -> None:
-        self.passed_s += seconds
-
-
-@dataclass
-class RecordedProgress:
-    phases: list[str] = field(default_factory=list)
-    details: list[tuple[str, float | None]] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-    def phase(self, name: str) -> None:
-        self.phases.append(name)
-
-    def detail(self, text: str, *, fraction: float | None = None) -> None:
-        self.details.append((text, fraction))
-
-    def note(self, text: str) -> None:
-        self.notes.append(text)
 
 
 @dataclass
@@ -214,72 +179,41 @@ class FakeCommand:
         self.terminated.set()
 
 
-class FakeHost:
-    """A host with a file system in a dict and instances behind `mysql`."""
+class SysbenchHost(FakeHost):
+    """A host with instances behind `mysql`, and sysbench."""
 
-    def __init__(self, name: str = "h1", *, clock: FakeClock | None = None) -> None:
-        self._name = name
+    def __init__(
+        self, name: str = "h1", *, clock: FakeClock | None = None, fuse: Fuse | None = None
+    ) -> None:
+        super().__init__(name, fuse=fuse)
         self.clock = clock
-        self.files: dict[str, str] = {}
-        self.modes: dict[str, int] = {}
         self.servers: dict[str, FakeServer] = {}  # by address
-        self.usage: dict[str, Usage] = {}
         self.flushing_until_s = 0.0  # on the clock: till then all daemons write
         self.usage_errors: list[Exception] = []
-        self.ran: list[tuple[str, ...]] = []
         self.spawned: list[FakeCommand] = []
         # What a spawned sysbench does instead of the ordinary; keyed by "SCRIPT COMMAND".
         self.scripts: dict[str, Callable[[Sequence[str]], FakeCommand]] = {}
         self.cats_fail = False
 
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def address(self) -> str:
-        return "10.0.0.1"
-
-    @property
-    def data_dir(self) -> PurePosixPath:
-        return PurePosixPath("/data")
-
     def server_of(self, config_file: str) -> FakeServer:
-        match = re.search(r"host=(\S+)", self.files[config_file])
+        match = re.search(r"host=(\S+)", self.text(config_file))
         assert match is not None
         return self.servers[match[1]]
 
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        stdin: str | None = None,
-        timeout_s: float = 60.0,
-        check: bool = True,
-        daemon: str | None = None,
-    ) -> CommandResult:
-        self.ran.append(tuple(argv))
+    def play(self, argv: list[str], stdin: str | None, daemon: str | None) -> tuple[int, str]:
         if argv[0] == "mysql":
-            address = PurePosixPath(argv[1].partition("=")[2]).parent.name
-            server = self.servers[address]
-            if server.refusal:
-                raise CommandFailedError(
-                    self._name, CommandResult(tuple(argv), 1, "", server.refusal)
-                )
-            return CommandResult(tuple(argv), 0, server.answer(stdin or ""), "")
+            server = self.servers[PurePosixPath(argv[1].partition("=")[2]).parent.name]
+            return (1, server.refusal) if server.refusal else (0, server.answer(stdin or ""))
         if argv[0] == "cat":
-            if self.cats_fail:
-                failed = CommandResult(tuple(argv), 1, "", f"cat: {argv[1]}: No such file")
-                raise CommandFailedError(self._name, failed)
-            return CommandResult(tuple(argv), 0, f"{argv[1]} of {daemon}", "")
+            missing = f"cat: {argv[1]}: No such file"
+            return (1, missing) if self.cats_fail else (0, f"{argv[1]} of {daemon}")
         if argv[0] == "rm":
-            gone = [file for file in self.files if file.startswith(f"{argv[-1]}/")]
-            for file in gone:
-                del self.files[file]
-            return CommandResult(tuple(argv), 0, "", "")
-        if list(argv) == ["sysbench", "--version"]:
-            return CommandResult(tuple(argv), 0, "sysbench 1.0.20\n", "")
-        raise AssertionError(f"unexpected command {argv}")
+            for path in self.below(PurePosixPath(argv[-1])):
+                del self.files[path]
+            return 0, ""
+        if argv == ["sysbench", "--version"]:
+            return 0, "sysbench 1.0.20\n"
+        return super().play(argv, stdin, daemon)
 
     def spawn(self, argv: Sequence[str], *, stdin: str | None = None) -> FakeCommand:
         script, command = PurePosixPath(argv[-2]).stem, argv[-1]
@@ -298,33 +232,6 @@ class FakeHost:
             return FakeCommand(argv, ["Creating table 'sbtest1'..."])
         return FakeCommand(argv, run_output(int(values["--time"])), clock=self.clock)
 
-    def terminal_argv(self, argv: Sequence[str], *, daemon: str, tty: bool) -> list[str]:
-        raise AssertionError("bench opens no terminal")
-
-    def write_file(
-        self, path: PurePosixPath, content: str, *, mode: int = 0o644, uid: int = 0, gid: int = 0
-    ) -> None:
-        self.files[str(path)] = content
-        self.modes[str(path)] = mode
-
-    def read_file(self, path: PurePosixPath) -> str | None:
-        return self.files.get(str(path))
-
-    def ensure_daemon(self, spec: DaemonSpec) -> None:
-        raise AssertionError("bench starts no daemon by itself")
-
-    def ensure_daemon_absent(self, name: str, *, kill: bool = False) -> None:
-        raise AssertionError("bench stops no daemon by itself")
-
-    def observe_daemons(self) -> list[DaemonStatus]:
-        return []
-
-    def observe_daemon(self, name: str) -> DaemonStatus | None:
-        return next((one for one in self.observe_daemons() if one.name == name), None)
-
-    def daemon_log(self, name: str, *, last_lines: int = 20) -> str:
-        return ""
-
     def observe_usage(self) -> dict[str, Usage]:
         if self.usage_errors:
             raise self.usage_errors.pop(0)
@@ -333,35 +240,6 @@ class FakeHost:
         written = int(1000 * min(self.clock.monotonic_s(), self.flushing_until_s))
         return {name: replace(usage, write_ops=written) for name, usage in self.usage.items()}
 
-    def ensure_address(self, address: str) -> None:
-        raise AssertionError("bench changes no address")
-
-    def ensure_address_absent(self, address: str) -> None:
-        raise AssertionError("bench changes no address")
-
-
-class FakeFleet:
-    def __init__(self, *hosts: FakeHost) -> None:
-        self._hosts = {host.name: host for host in hosts}
-        self.down: set[str] = set()
-
-    def hosts(self) -> list[FakeHost]:
-        return list(self._hosts.values())
-
-    def host(self, name: str) -> FakeHost:
-        if name not in self._hosts:
-            raise NotFoundError(f"There is no host named '{name}'.")
-        return self._hosts[name]
-
-    def is_reachable(self, name: str) -> bool:
-        return name not in self.down
-
-    def reaches_cluster(self, name: str) -> bool:
-        return self.is_reachable(name)
-
-    def database_addresses(self) -> Sequence[str]:
-        return []
-
 
 class FakeDatabases:
     """The database `demo` on h1, and its scratch instance."""
@@ -369,14 +247,11 @@ class FakeDatabases:
     def __init__(self, *, size_bytes: int = 2048 * MIB, buffer_pool_bytes: int = 48 * MIB) -> None:
         self.scratch_running = False
         self.record = DatabaseRecord(
-            spec=DatabaseSpec(
+            spec=database_spec(
                 name="demo",
-                flavour="mysql",
                 size_bytes=size_bytes,
                 memory_bytes=256 * MIB,
-                cpus=1.0,
                 pool="grampus",
-                host="h1",
                 address="10.0.1.1",
                 server_id=1,
             ),

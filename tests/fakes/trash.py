@@ -11,8 +11,8 @@ from grampus.volumes.model import VolumeRecord
 from grampus.volumes.trash import TrashedVolume
 
 if TYPE_CHECKING:
-    from .fake_volumes import FakeImage, FakeVolumes
-    from .fakes import Fuse
+    from tests.fakes.interruption import Fuse
+    from tests.fakes.volumes import FakeImage, FakeVolumes
 
 
 class FakeTrash:

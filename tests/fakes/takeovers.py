@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from grampus.core.errors import GrampusError
 from grampus.volumes.model import FencedAttachment, VolumeRecord, VolumeSpec
-from tests.unit.interruption import Fuse
+from tests.fakes.interruption import Fuse
 
 if TYPE_CHECKING:
-    from .fake_volumes import FakeVolumes
-    from .fakes import FakeFleet
+    from tests.fakes.hosts import FakeFleet
+    from tests.fakes.volumes import FakeVolumes
 
 
 class FakeTakeovers:
@@ -76,7 +76,7 @@ class FakeTakeovers:
 
     def ensure_left_cleared(self, volume: VolumeRecord, host: str) -> bool:
         name, place = volume.spec.name, self._fleet.by_name[host]
-        place._require_up()
+        place.require_up()
         daemon = place.daemons.get(f"mysqld-{name}")
         if (
             daemon is not None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 _CLAUSE = re.compile(
@@ -29,7 +31,8 @@ class FakeAccount:
         return password in (self.password, self.former)
 
 
-def accounts_of(statements: str) -> dict[str, FakeAccount]:
+@functools.lru_cache(maxsize=256)  # the same statements are asked about again and again
+def accounts_of(statements: str) -> Mapping[str, FakeAccount]:
     """The accounts by name, after all statements, one a line."""
     accounts: dict[str, FakeAccount] = {}
     for statement in statements.splitlines():
@@ -67,7 +70,7 @@ def are_up_to_date(statements: str) -> bool:
     return bool(made) and made[-1].startswith("CREATE") and "version 2" in made[-1]
 
 
-def answer(statements: str, accounts: dict[str, FakeAccount]) -> str:
+def answer(statements: str, accounts: Mapping[str, FakeAccount]) -> str:
     """What the client prints for the questions among the statements."""
     if statements.startswith("SELECT Host FROM mysql.user"):
         return "localhost\n127.0.0.1\n"

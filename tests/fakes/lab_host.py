@@ -10,27 +10,19 @@ import json
 import shlex
 import threading
 import uuid
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import PurePosixPath
 
 from grampus.ceph.pools import COUNT_IMAGES
-from grampus.core.errors import NotFoundError
 from grampus.hosts.lab_host import PartitionName
 from grampus.hosts.loop_scripts import LIST_LOOPS
-from grampus.hosts.port import (
-    BlockLimit,
-    CommandFailedError,
-    CommandResult,
-    DaemonSpec,
-    DaemonState,
-    DaemonStatus,
-)
-from tests.unit.clock import FakeClock as FakeClock
-from tests.unit.interruption import Fuse
-from tests.unit.mon_commands import as_ceph_command
+from grampus.hosts.port import BlockLimit, DaemonSpec
+from tests.fakes.hosts import FakeDaemon, FakeFile, FakeFleet, FakeHost
+from tests.fakes.interruption import Fuse
+from tests.fakes.mon_commands import as_ceph_command
 
 Path = PurePosixPath
 
@@ -58,7 +50,7 @@ class FakeCeph:
         return [
             status.name.removeprefix(f"{kind}-")
             for host in self.hosts
-            for status in host.statuses()
+            for status in host.observe_daemons()
             if status.name.startswith(f"{kind}-") and status.state == "running"
         ]
 
@@ -172,31 +164,21 @@ class FakeCeph:
         }
 
 
-@dataclass
-class FakeLabHost:
+class FakeLabHost(FakeHost):
     """As much of a `LabHost` as a lab needs of it."""
 
-    name: str
-    address: str
-    ceph: FakeCeph
-    fuse: Fuse
-    state: str = "up"  # up, cut-off or down
-    partition: PartitionName | None = None
-    files: dict[Path, str] = field(default_factory=dict)
-    modes: dict[Path, int] = field(default_factory=dict)
-    daemons: dict[str, DaemonSpec] = field(default_factory=dict)
-    states: dict[str, DaemonState] = field(default_factory=dict)
-    loops: dict[str, tuple[Path, str]] = field(default_factory=dict)  # device -> file, reference
-    parts: dict[str, tuple[str, ...]] = field(default_factory=dict)  # device -> its place
-    rotational: dict[str, str] = field(default_factory=dict)  # device -> 0 or 1
-    labels: dict[Path, str] = field(default_factory=dict)  # file of an OSD -> uuid on it
-    commands: list[tuple[str, ...]] = field(default_factory=list)
-    block_limits: dict[tuple[str, str], BlockLimit] = field(default_factory=dict)
-    first_loop: int = 0
-
-    @property
-    def data_dir(self) -> Path:
-        return Path("/lab") / self.name / "data"
+    def __init__(self, name: str, address: str, ceph: FakeCeph, fuse: Fuse) -> None:
+        super().__init__(name, address=address, fuse=fuse)
+        self.data_dir = Path("/lab") / name / "data"
+        self.ceph = ceph
+        self.state = "up"  # up, cut-off or down
+        self.partition: PartitionName | None = None
+        self.loops: dict[str, tuple[Path, str]] = {}  # device -> file, reference
+        self.parts: dict[str, tuple[str, ...]] = {}  # device -> its place
+        self.rotational: dict[str, str] = {}  # device -> 0 or 1
+        self.labels: dict[Path, str] = {}  # file of an OSD -> uuid on it
+        self.block_limits: dict[tuple[str, str], BlockLimit] = {}
+        self.first_loop = 0
 
     def is_up(self) -> bool:
         return self.state != "down"
@@ -208,55 +190,23 @@ class FakeLabHost:
         return self.partition
 
     def has_mon(self) -> bool:
-        return any(name.startswith("mon-") for name in self.states)
+        return any(name.startswith("mon-") for name in self.daemons)
 
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        stdin: str | None = None,
-        timeout_s: float = 60.0,
-        check: bool = True,
-        daemon: str | None = None,
-    ) -> CommandResult:
-        with self.ceph.lock:
-            self.fuse.burn()
-            self.commands.append(tuple(argv))
-            code, text = self._command(as_ceph_command(argv), stdin)
-            self.fuse.burn()
-        result = CommandResult(tuple(argv), code, "" if code else text, text if code else "")
-        if check and code:
-            raise CommandFailedError(self.name, result)
-        return result
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        with self.ceph.lock, super().changing():
+            yield
 
-    def write_file(
-        self, path: Path, content: str, *, mode: int = 0o644, uid: int = 0, gid: int = 0
-    ) -> None:
-        with self.ceph.lock:
-            self.fuse.burn()
-            self.files[path], self.modes[path] = content, mode
-            self.fuse.burn()
+    def play(self, argv: list[str], stdin: str | None, daemon: str | None) -> tuple[int, str]:
+        with self.changing():
+            return self._command(as_ceph_command(argv), stdin)
 
-    def read_file(self, path: Path) -> str | None:
-        return self.files.get(path)
-
-    def ensure_daemon(self, spec: DaemonSpec) -> None:
-        with self.ceph.lock:
-            self.fuse.burn()
-            if self.states.get(spec.name) != "running":
-                self.daemons[spec.name] = spec
-                self.states[spec.name] = "running" if self._can_start(spec) else "stopped"
-                self._place(spec)
-            self.fuse.burn()
-
-    def ensure_daemon_absent(self, name: str, *, kill: bool = False) -> None:
-        with self.ceph.lock:
-            self.fuse.burn()
-            self.states.pop(name, None)
-            self.fuse.burn()
+    def start(self, spec: DaemonSpec) -> FakeDaemon:
+        self._place(spec)
+        return FakeDaemon(spec, "running" if self._can_start(spec) else "stopped")
 
     def set_block_limit(self, daemon: str, limit: BlockLimit) -> None:
-        assert self.states[daemon] == "running"
+        assert self.runs(daemon)
         self.block_limits[daemon, limit.device] = limit
 
     def _place(self, spec: DaemonSpec) -> None:
@@ -275,26 +225,18 @@ class FakeLabHost:
         file, part = self.loops[device][0], "".join(self.parts.get(device, ()))
         return Path(f"{file}@{part}") if part else file
 
-    def statuses(self) -> list[DaemonStatus]:
-        return [DaemonStatus(name, state) for name, state in sorted(self.states.items())]
-
-    def observe_daemons(self) -> list[DaemonStatus]:
-        return self.statuses()
-
-    def observe_daemon(self, name: str) -> DaemonStatus | None:
-        return next((one for one in self.observe_daemons() if one.name == name), None)
-
     def daemon_log(self, name: str, *, last_lines: int = 20) -> str:
         return f"{name} found no store"
 
     def kill_daemon(self, name: str) -> None:
-        self.states[name] = "stopped"
+        self.daemons[name].state = "stopped"
 
     def reboot(self) -> None:
         """Loop devices are gone and get other numbers; daemons have ended; files stay."""
         self.loops.clear()
         self.first_loop += 40
-        self.states = dict.fromkeys(self.states, "stopped")
+        for daemon in self.daemons.values():
+            daemon.state = "stopped"
 
     def path(self, inside: str | Path) -> Path:
         """Where a path of the host container lies on the machine."""
@@ -310,17 +252,17 @@ class FakeLabHost:
             return store / "keyring" in self.files
         if kind == "mon":
             return store / "store.db" in self.files
-        device = self.files.get(store / "block", "")
+        device = self.read_file(store / "block") or ""
         return (
             device in self.loops
             and spec.devices
             == tuple(
-                self.files[link]
+                self.text(link)
                 for name in ("block", "block.db")
                 if (link := store / name) in self.files
             )
             and store / "superblock" in self.files
-            and self.labels.get(self.slice(device)) == self.files[store / "superblock"]
+            and self.labels.get(self.slice(device)) == self.text(store / "superblock")
         )
 
     def _command(self, argv: list[str], stdin: str | None) -> tuple[int, str]:
@@ -336,13 +278,13 @@ class FakeLabHost:
                 release = options[options.index("--set-min-mon-release") + 1]
                 if int(release) > int(self.ceph.version.partition(".")[0]):
                     return 22, f"a map for release {release}"
-                self.files[Path(monmap)] = "monmap"
+                self.put(monmap, "monmap")
                 return 0, ""
             case ["ceph-mon", "--version"]:
                 return 0, f"ceph version {self.ceph.version} (0123abcd) name (stable)\n"
             case ["ceph-mon", "--mkfs", "--id", name, "--monmap", monmap, "--keyring", keyring]:
                 assert Path(monmap) in self.files
-                assert "[mon.]" in self.files[Path(keyring)]
+                assert "[mon.]" in self.text(keyring)
                 return self._make(f"/var/lib/ceph/mon/ceph-{name}/store.db", "")
             case ["ceph-osd", "--mkfs", "--id", name, *options, osd_uuid]:
                 store = self.path(f"/var/lib/ceph/osd/ceph-{name}")
@@ -350,7 +292,7 @@ class FakeLabHost:
                     if store / "block.db" in self.files:
                         return 250, "bluestore mkfs failed, (17) File exists"
                     wal_db = options[options.index("--bluestore-block-db-path") + 1]
-                    self.files[store / "block.db"] = wal_db
+                    self.put(store / "block.db", wal_db)
                 return self._make_osd(store, osd_uuid)
             case ["sh", "-c", _, "sh", setting] if setting.endswith("/queue/write_cache"):
                 return 0, "write back\n"
@@ -391,11 +333,11 @@ class FakeLabHost:
             case ["rm", "-rf", _]:
                 self.files = {f: c for f, c in self.files.items() if not f.is_relative_to(path)}
             case ["mkdir", "-p", _]:
-                self.files.setdefault(path, "directory")
+                self.files.setdefault(path, FakeFile("directory"))
             case ["touch", _] | ["truncate", "--size", _, _]:
-                self.files.setdefault(path, "")
+                self.files.setdefault(path, FakeFile(""))
             case ["ln", "--symbolic", *_, device, _]:
-                self.files[path] = device
+                self.put(path, device)
             case _:
                 raise AssertionError(f"a command that no host was told of: {shlex.join(argv)}")
         return 0, ""
@@ -405,12 +347,12 @@ class FakeLabHost:
         assert path.parent in self.files, f"no directory {path.parent}"
         if path in self.files:
             return 17, f"{path}: already exists"
-        self.files[path] = content
+        self.put(path, content)
         return 0, ""
 
     def _make_osd(self, store: Path, osd_uuid: str) -> tuple[int, str]:
         assert store / "keyring" in self.files, "no key for the OSD"
-        file = self.slice(self.files[store / "block"])
+        file = self.slice(self.text(store / "block"))
         if file in self.labels:
             return 1, "bluestore: device carries a label already"
         self.labels[file] = osd_uuid
@@ -439,26 +381,11 @@ class FakeLabHost:
         raise AssertionError(f"losetup {options}")
 
 
-class FakeLabFleet:
+class FakeLabFleet(FakeFleet):
     """As much of a `LabFleet` as a lab needs of it."""
 
-    def __init__(self, hosts: Sequence[FakeLabHost]) -> None:
-        self.by_name = {host.name: host for host in hosts}
-
-    def hosts(self) -> list[FakeLabHost]:
-        return [self.by_name[name] for name in sorted(self.by_name)]
-
-    lab_hosts = hosts
-
-    def host(self, name: str) -> FakeLabHost:
-        if name not in self.by_name:
-            raise NotFoundError(f"There is no host named '{name}'.")
-        return self.by_name[name]
-
-    lab_host = host
+    lab_hosts = FakeFleet.hosts
+    lab_host = FakeFleet.host
 
     def is_reachable(self, name: str) -> bool:
         return self.by_name[name].state == "up"
-
-    def reaches_cluster(self, name: str) -> bool:
-        return self.is_reachable(name)

@@ -10,8 +10,7 @@ from grampus.core.errors import GrampusError
 from grampus.core.progress import Progress
 from grampus.state.operations import Operation, OperationJournal, Step
 from grampus.state.store import Store
-
-from .interruption import Fuse, Killed
+from tests.fakes.interruption import Fuse, Killed
 
 
 class SteppedJournal(OperationJournal):

@@ -8,14 +8,16 @@ that the server has read.
 
 from __future__ import annotations
 
+import functools
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import PurePosixPath
+from typing import Any
 
-from grampus.core.errors import GrampusError, NotFoundError
+from grampus.core.errors import GrampusError
 from grampus.databases.accounts import ACCOUNTS_SQL
 from grampus.databases.endpoints.endpoint_work import HAPROXY
 from grampus.databases.layout import VOLUME_IN_DAEMON
@@ -23,30 +25,15 @@ from grampus.databases.readiness import READY_SQL
 from grampus.databases.stopping import DISMISS
 from grampus.databases.tls.certificate_steps import render_reload_sql
 from grampus.databases.upgrades.upgrade_steps import SLOW_SHUTDOWN
-from grampus.hosts.port import (
-    CommandFailedError,
-    CommandResult,
-    DaemonSpec,
-    DaemonState,
-    DaemonStatus,
-    Host,
-    HostUnreachableError,
-    Limits,
-    RunningCommand,
-    Usage,
-)
-from tests.unit.clock import FakeClock as FakeClock
-from tests.unit.interruption import Fuse as Fuse
-
-from .client_words import DEFAULTS_ON_STDIN, is_admin_client, with_statement
-from .fake_accounts import accounts_of, answer, are_up_to_date
-from .fake_cluster import OLD_IMAGE as OLD_IMAGE
-from .fake_cluster import FakeCluster as FakeCluster
-from .fake_cluster import FakeImages as FakeImages
-from .fake_haproxy import FakeHaproxy
-from .fake_progress import RecordingProgress as RecordingProgress
-from .fake_roles import answer_on_roles, refusal, roles_of
-from .fake_support import Tables
+from grampus.hosts.port import CommandResult, DaemonSpec
+from tests.fakes.client_words import DEFAULTS_ON_STDIN, is_admin_client, with_statement
+from tests.fakes.haproxy import FakeHaproxy
+from tests.fakes.hosts import FakeDaemon, FakeFile, FakeHost, is_below
+from tests.fakes.interruption import Fuse
+from tests.fakes.mysql_accounts import accounts_of, answer, are_up_to_date
+from tests.fakes.mysql_roles import answer_on_roles, refusal, roles_of
+from tests.fakes.mysql_tables import Tables
+from tests.fakes.pools_and_images import OLD_IMAGE
 
 _CHANGES = ("CREATE", "ALTER", "DROP", "GRANT", "REVOKE", "SET DEFAULT ROLE")
 BEGIN, END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
@@ -56,18 +43,9 @@ _RELOADS = {render_reload_sql("mysql"), render_reload_sql("mariadb")}
 
 
 @dataclass
-class FakeFile:
-    content: str
-    mode: int = 0o644
-    uid: int = 0
+class MysqlDaemon(FakeDaemon):
+    """A server, or the process in front of servers."""
 
-
-@dataclass
-class FakeDaemon:
-    spec: DaemonSpec
-    state: DaemonState
-    log: str = ""
-    out_of_memory: int = 0  # processes that its memory limit ended
     is_offline: bool = False  # it lets nobody in but the administrator
     shown: str = ""  # the certificate that it has read
     proxy: FakeHaproxy | None = None
@@ -78,22 +56,16 @@ class FakeDaemon:
         return bool(self.shown) and _signer(self.shown) in authorities
 
 
-class FakeHost:
-    """A `Host` in memory."""
+class MysqlHost(FakeHost):
+    """A host whose daemons are MySQL servers and haproxy."""
 
     def __init__(self, name: str, fuse: Fuse) -> None:
-        self._name = name
-        self._fuse = fuse
-        self.up = True
-        self.files: dict[PurePosixPath, FakeFile] = {
-            MEMINFO: FakeFile("MemTotal:       25276516 kB\nMemFree: 1 kB\n")
-        }
+        super().__init__(name, fuse=fuse)
+        self.put(MEMINFO, "MemTotal:       25276516 kB\nMemFree: 1 kB\n")
         self.directories: set[PurePosixPath] = set()
-        self.daemons: dict[str, FakeDaemon] = {}
+        self.daemons: dict[str, MysqlDaemon] = {}
         self.left_bundles: set[str] = set()  # of daemons that a crash has ended
         self.dismissed: list[bool] = []  # whether clients were sent away, for each stop
-        self.addresses: set[str] = set()
-        self.commands: list[tuple[str, ...]] = []
         self.init_failure = ""  # what the initialisation says instead of succeeding
         self.serve_failure = ""
         self.refusal = ""  # what its servers say to each statement of their administrator
@@ -108,187 +80,85 @@ class FakeHost:
         self.answering: set[str] = set()  # addresses where somebody listens, as seen from here
         self._certificates = 0
 
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def address(self) -> str:
-        return "10.0.0.1"
-
-    @property
-    def data_dir(self) -> PurePosixPath:
-        return PurePosixPath("/data")
-
     def run(
-        self,
-        argv: Sequence[str],
-        *,
-        stdin: str | None = None,
-        timeout_s: float = 60.0,
-        check: bool = True,
-        daemon: str | None = None,
+        self, argv: Sequence[str], *, stdin: str | None = None, **options: Any
     ) -> CommandResult:
-        self._require_up()
         argv, stdin = with_statement(argv, stdin)
-        self.commands.append(tuple(argv))
+        return super().run(argv, stdin=stdin, **options)
+
+    def play(self, argv: list[str], stdin: str | None, daemon: str | None) -> tuple[int, str]:
         if daemon is not None:
             if daemon not in self.daemons and daemon not in self.left_bundles:
                 raise GrampusError(f"The daemon {daemon} is not there.", code="daemon-absent")
-            if DISMISS in argv:
-                code, text = self._shut_down(stdin or "", self.daemons.get(daemon))
-                return self._answer(argv, code, text, check=check)
-            if is_admin_client(argv, "secrets"):
-                code, text = self._secret_statements(stdin or "", self.daemons.get(daemon))
-                return self._answer(argv, code, text, check=check)
-            if list(argv[-2:]) == ["--execute", "DO 0"]:  # as `identity` tries a login
-                code, text = self._login(stdin or "", self.daemons.get(daemon))
-                return self._answer(argv, code, text, check=check)
-            if argv[0] == "python3":  # as `endpoint_work` asks it
-                code, text = self._ask_haproxy(stdin or "", self.daemons.get(daemon))
-                return self._answer(argv, code, text, check=check)
-            if argv[-1] in _RELOADS:
-                code, text = self._reload(self.daemons.get(daemon))
-                return self._answer(argv, code, text, check=check)
-            if argv[-1] in READY_SQL.values():
-                code, text = self._ready(stdin or "", self.daemons.get(daemon))
-                return self._answer(argv, code, text, check=check)
-            if argv[-1] == ACCOUNTS_SQL:
-                code, text = self._accounts(self.daemons.get(daemon))
-                return self._answer(argv, code, text, check=check)
-            if self.refusal and DEFAULTS_ON_STDIN in argv:
-                return self._answer(argv, 1, self.refusal, check=check)
-            found = self._tables_answer(argv, self.daemons.get(daemon))
-            if found is not None:
-                return self._answer(argv, *found, check=check)
-            client = self._administrator if DEFAULTS_ON_STDIN in argv else self._client
-            code, text = client(argv, self.daemons.get(daemon))
-            return self._answer(argv, code, text, check=check)
+            return self._play_inside(argv, stdin or "", self.daemons.get(daemon))
         if argv[0] == "getconf":
-            return self._answer(argv, 0, "2\n", check=check)
+            return 0, "2\n"
         commands = [argv]
         if argv[:2] == ["sh", "-ec"]:  # as `in_one_shell` makes it
-            commands = [shlex.split(line) for line in argv[2].splitlines()]
+            commands = _commands_of(argv[2])
         for command in commands:
-            self._fuse.burn()
-            code, text = self._command(command)
-            self._fuse.burn()
-        return self._answer(argv, code, text, check=check)
+            with self.changing():
+                code, text = self._command(command)
+        return code, text
 
-    def spawn(self, argv: Sequence[str], *, stdin: str | None = None) -> RunningCommand:
-        raise AssertionError("this part never does that")
+    def _play_inside(
+        self, argv: list[str], stdin: str, daemon: MysqlDaemon | None
+    ) -> tuple[int, str]:
+        if DISMISS in argv:
+            return self._shut_down(stdin, daemon)
+        if is_admin_client(argv, "secrets"):
+            return self._secret_statements(stdin, daemon)
+        if argv[-2:] == ["--execute", "DO 0"]:  # as `identity` tries a login
+            return self._login(stdin, daemon)
+        if argv[0] == "python3":  # as `endpoint_work` asks it
+            return self._ask_haproxy(stdin, daemon)
+        if argv[-1] in _RELOADS:
+            return self._reload(daemon)
+        if argv[-1] in READY_SQL.values():
+            return self._ready(stdin, daemon)
+        if argv[-1] == ACCOUNTS_SQL:
+            return self._accounts(daemon)
+        if self.refusal and DEFAULTS_ON_STDIN in argv:
+            return 1, self.refusal
+        found = self._tables_answer(argv, daemon)
+        if found is not None:
+            return found
+        client = self._administrator if DEFAULTS_ON_STDIN in argv else self._client
+        return client(argv, daemon)
 
-    def terminal_argv(self, argv: Sequence[str], *, daemon: str, tty: bool) -> list[str]:
-        raise AssertionError("this part never does that")
-
-    def write_file(
-        self, path: PurePosixPath, content: str, *, mode: int = 0o644, uid: int = 0, gid: int = 0
-    ) -> None:
-        self._require_up()
-        self._fuse.burn()
-        self.files[path] = FakeFile(content, mode, uid)
-        self._fuse.burn()
-
-    def read_file(self, path: PurePosixPath) -> str | None:
-        found = self.files.get(path)
-        return None if found is None else found.content
-
-    def ensure_daemon(self, spec: DaemonSpec) -> None:
-        self._require_up()
-        if spec.name in self.daemons and self.daemons[spec.name].state == "running":
-            return
-        self._fuse.burn()
-        daemon = self.daemons[spec.name] = FakeDaemon(spec, "running")
+    def start(self, spec: DaemonSpec) -> MysqlDaemon:
+        daemon = self.daemons[spec.name] = MysqlDaemon(spec)
         if HAPROXY in spec.argv:
             self._begin_haproxy(daemon)
-            return
+            return daemon
         if spec.argv[0] != "/bin/sh":  # whatever becomes of who started it
             daemon.shown = self._readable_certificate(daemon)
-        self._fuse.burn()
+        self.fuse.burn()
         if spec.argv[0] == "/bin/sh":
-            self._initialise(self.daemons[spec.name])
+            self._initialise(daemon)
         else:
-            self._serve(self.daemons[spec.name])
-        self._fuse.burn()
+            self._serve(daemon)
+        return daemon
 
-    def _begin_haproxy(self, daemon: FakeDaemon) -> None:
+    def stop(self, name: str, *, kill: bool) -> None:
+        self.left_bundles.discard(name)
+
+    def _begin_haproxy(self, daemon: MysqlDaemon) -> None:
         daemon.proxy = FakeHaproxy(self.files[PurePosixPath(daemon.spec.argv[-1])].content)
         if daemon.proxy.address not in self.addresses:
             daemon.state, daemon.log = "stopped", "[ALERT] cannot bind socket"
-        self._fuse.burn()
 
-    def _ask_haproxy(self, stdin: str, daemon: FakeDaemon | None) -> tuple[int, str]:
+    def _ask_haproxy(self, stdin: str, daemon: MysqlDaemon | None) -> tuple[int, str]:
         if daemon is None or daemon.proxy is None or daemon.state != "running":
             return 255, "no such container"
-        self._fuse.burn()
-        answer = daemon.proxy.answer(stdin)
-        self._fuse.burn()
-        return answer
-
-    def set_limits(self, name: str, limits: Limits) -> None:
-        self._require_up()
-        self._fuse.burn()
-        self.daemons[name].spec = replace(self.daemons[name].spec, limits=limits)
-        self._fuse.burn()
-
-    def ensure_daemon_absent(self, name: str, *, kill: bool = False) -> None:
-        self._require_up()
-        self._fuse.burn()
-        self.daemons.pop(name, None)
-        self.left_bundles.discard(name)
-        self._fuse.burn()
-
-    def observe_daemons(self) -> list[DaemonStatus]:
-        self._require_up()
-        return [
-            DaemonStatus(
-                name,
-                daemon.state,
-                out_of_memory=daemon.out_of_memory,
-                uid=daemon.spec.uid if daemon.state == "running" else None,
-            )
-            for name, daemon in sorted(self.daemons.items())
-        ]
-
-    def observe_daemon(self, name: str) -> DaemonStatus | None:
-        return next((one for one in self.observe_daemons() if one.name == name), None)
-
-    def daemon_log(self, name: str, *, last_lines: int = 20) -> str:
-        return self.daemons[name].log
-
-    def observe_usage(self) -> dict[str, Usage]:
-        return {}
-
-    def ensure_address(self, address: str) -> None:
-        self._require_up()
-        self._fuse.burn()
-        self.addresses.add(address)
-        self._fuse.burn()
-
-    def ensure_address_absent(self, address: str) -> None:
-        self._require_up()
-        self._fuse.burn()
-        self.addresses.discard(address)
-        self._fuse.burn()
+        with self.changing():
+            return daemon.proxy.answer(stdin)
 
     def crash(self) -> None:
         """As a power cut and a boot: daemons and further addresses are gone, files stay."""
         self.left_bundles |= self.daemons.keys()
         self.daemons.clear()
         self.addresses.clear()
-
-    def below(self, directory: PurePosixPath) -> dict[PurePosixPath, FakeFile]:
-        return {path: file for path, file in self.files.items() if path.is_relative_to(directory)}
-
-    def _require_up(self) -> None:
-        if not self.up:
-            raise HostUnreachableError(f"The host {self.name} is down.", "Start it.")
-
-    def _answer(self, argv: Sequence[str], code: int, text: str, *, check: bool) -> CommandResult:
-        result = CommandResult(tuple(argv), code, text if code == 0 else "", text if code else "")
-        if check and code:
-            raise CommandFailedError(self.name, result)
-        return result
 
     def _command(self, argv: Sequence[str]) -> tuple[int, str]:
         match argv[0]:
@@ -333,18 +203,17 @@ class FakeHost:
         self.files[values["-out"]] = FakeFile(text)
         self.files[values["-keyout"]] = FakeFile(f"key of {mark}")
 
-    def _reload(self, daemon: FakeDaemon | None) -> tuple[int, str]:
+    def _reload(self, daemon: MysqlDaemon | None) -> tuple[int, str]:
         if daemon is None or daemon.state != "running":
             return 255, "no such container"
         if self.reload_failure:
             return 1, self.reload_failure
-        self._fuse.burn()
-        shown = self._readable_certificate(daemon)
-        daemon.shown = shown or daemon.shown
-        self._fuse.burn()
+        with self.changing():
+            shown = self._readable_certificate(daemon)
+            daemon.shown = shown or daemon.shown
         return (0, "") if shown else (1, "ERROR 3888 (HY000): Failed to set up SSL")
 
-    def _readable_certificate(self, daemon: FakeDaemon) -> str:
+    def _readable_certificate(self, daemon: MysqlDaemon) -> str:
         """The certificate that its server reads, or nothing if that has no key of its own."""
         config = self.files[_binds(daemon.spec)[1] / "my.cnf"].content
         found = [
@@ -357,17 +226,19 @@ class FakeHost:
     def _remove(self, path: PurePosixPath) -> None:
         for file in self.below(path):
             del self.files[file]
-        self.directories = {known for known in self.directories if not known.is_relative_to(path)}
+        place = f"{path}/"
+        self.directories = {known for known in self.directories if not is_below(known, place)}
 
     def _move(self, source: PurePosixPath, target: PurePosixPath) -> None:
         for path, file in self.below(source).items():
             self.files[target / path.relative_to(source)] = file
             del self.files[path]
-        below = {known for known in self.directories if known.is_relative_to(source)}
+        place = f"{source}/"
+        below = {known for known in self.directories if is_below(known, place)}
         self.directories -= below
         self.directories |= {target, *(target / known.relative_to(source) for known in below)}
 
-    def _initialise(self, daemon: FakeDaemon) -> None:
+    def _initialise(self, daemon: MysqlDaemon) -> None:
         volume, directory = _binds(daemon.spec)
         daemon.state = "stopped"
         self.files[volume / "data" / "half"] = FakeFile("")
@@ -379,7 +250,7 @@ class FakeHost:
         self.files[volume / "initialised"] = FakeFile("1")
         self._tables(volume).note_first(self.files[PurePosixPath(daemon.spec.argv[-1])].content)
 
-    def _serve(self, daemon: FakeDaemon) -> None:
+    def _serve(self, daemon: MysqlDaemon) -> None:
         volume, directory = _binds(daemon.spec)
         config = self.files[directory / "my.cnf"].content
         address = _option(config, "bind_address").partition(",")[0]
@@ -412,7 +283,7 @@ class FakeHost:
             if option.startswith("--init-file="):  # it runs before anybody is let in
                 self._run_init_file(daemon, PurePosixPath(option.partition("=")[2]))
 
-    def _run_init_file(self, daemon: FakeDaemon, path: PurePosixPath) -> None:
+    def _run_init_file(self, daemon: MysqlDaemon, path: PurePosixPath) -> None:
         """A statement that fails stops neither the file nor the server."""
         known = self.files[_binds(daemon.spec)[0] / "data" / "accounts"]
         failing = self.failing_statement
@@ -435,7 +306,7 @@ class FakeHost:
             own = {"root", "grampus.admin", _own_user(asked)}
             daemon.is_offline = bool(own.intersection([*kept, *second]))
 
-    def _login(self, options: str, daemon: FakeDaemon | None) -> tuple[int, str]:
+    def _login(self, options: str, daemon: MysqlDaemon | None) -> tuple[int, str]:
         if daemon is None or daemon.state != "running":
             return 255, "no such container"
         content = self.files[_binds(daemon.spec)[0] / "data" / "accounts"].content
@@ -444,28 +315,28 @@ class FakeHost:
             return 1, "ERROR 1045 (28000): Access denied"
         return 0, ""
 
-    def _ready(self, options: str, daemon: FakeDaemon | None) -> tuple[int, str]:
+    def _ready(self, options: str, daemon: MysqlDaemon | None) -> tuple[int, str]:
         code, text = self._login(options, daemon)
         if code or daemon is None:
             return code, text
         return 0, f"{_version(daemon)} from somewhere\t{int(daemon.is_offline)}\n"
 
-    def _shut_down(self, options: str, daemon: FakeDaemon | None) -> tuple[int, str]:
+    def _shut_down(self, options: str, daemon: MysqlDaemon | None) -> tuple[int, str]:
         if daemon is None or daemon.state != "running":
             return 255, "no such container"
-        self._fuse.burn()
+        self.fuse.burn()
         has_volume = any(b.target == str(VOLUME_IN_DAEMON) for b in daemon.spec.binds)
         code, text = self._login(options, daemon) if has_volume else (1, "not a server")
         self.dismissed.append(code == 0)
         daemon.state = "stopped"  # told so whatever the client said
-        self._fuse.burn()
+        self.fuse.burn()
         return code, text
 
     def _tables(self, volume: PurePosixPath) -> Tables:
-        return Tables(self.files, volume, FakeFile, self._fuse.burn, self.zones_failure)
+        return Tables(self.files, volume, FakeFile, self.fuse.burn, self.zones_failure)
 
     def _tables_answer(
-        self, argv: Sequence[str], daemon: FakeDaemon | None
+        self, argv: Sequence[str], daemon: MysqlDaemon | None
     ) -> tuple[int, str] | None:
         if daemon is None or daemon.state != "running":
             return None
@@ -473,18 +344,18 @@ class FakeHost:
             return None  # not a server
         return self._tables(_binds(daemon.spec)[0]).answer(argv, daemon, _version(daemon))
 
-    def _administrator(self, argv: Sequence[str], daemon: FakeDaemon | None) -> tuple[int, str]:
+    def _administrator(self, argv: Sequence[str], daemon: MysqlDaemon | None) -> tuple[int, str]:
         if daemon is None or daemon.state != "running":
             return 255, "no such container"
         if argv[-1] == "SELECT VERSION()":
             return 0, _version(daemon)
         if argv[-1] == SLOW_SHUTDOWN:
-            self._fuse.burn()
+            self.fuse.burn()
             return 0, ""
         answer = self.admin_answers.get(argv[-1])
         return (0, answer) if answer is not None else (1, "ERROR 1064 (42000): I do not know.")
 
-    def _accounts(self, daemon: FakeDaemon | None) -> tuple[int, str]:
+    def _accounts(self, daemon: MysqlDaemon | None) -> tuple[int, str]:
         if daemon is None or daemon.state != "running":
             return 255, "no such container"
         if self.refusal:
@@ -492,7 +363,7 @@ class FakeHost:
         file = self.files[_binds(daemon.spec)[0] / "data" / "accounts"]
         return 0, f"{int(are_up_to_date(file.content))}\n"
 
-    def _secret_statements(self, stdin: str, daemon: FakeDaemon | None) -> tuple[int, str]:
+    def _secret_statements(self, stdin: str, daemon: MysqlDaemon | None) -> tuple[int, str]:
         if daemon is None or daemon.state != "running":
             return 255, "no such container"
         options, _, statements = stdin.partition("\n\n")
@@ -501,16 +372,16 @@ class FakeHost:
         if not accounts_of(file.content)["grampus.admin"].takes(password):
             return 1, "ERROR 1045 (28000): Access denied"
         if any(line.startswith(_CHANGES) for line in statements.splitlines()):
-            self._fuse.burn()
+            self.fuse.burn()
             done, error = refusal(file.content, statements)
             file.content += f"\n{done}"
-            self._fuse.burn()
+            self.fuse.burn()
             if error:
                 return 1, error
         known = answer(statements, accounts_of(file.content))
         return 0, known + answer_on_roles(statements, roles_of(file.content))
 
-    def _client(self, argv: Sequence[str], daemon: FakeDaemon | None) -> tuple[int, str]:
+    def _client(self, argv: Sequence[str], daemon: MysqlDaemon | None) -> tuple[int, str]:
         if daemon is None or daemon.state != "running":
             return 255, "no such container"
         volume, _ = _binds(daemon.spec)
@@ -528,24 +399,30 @@ class FakeHost:
         return 0, f"{_version(daemon)} from somewhere\n"
 
 
+@functools.cache
+def _commands_of(script: str) -> list[list[str]]:
+    return [shlex.split(line) for line in script.splitlines()]
+
+
 def _signer(certificate: str) -> str:
     found = re.search(r"signed by (\S+)", certificate)
     assert found is not None, f"no certificate: {certificate}"
     return found[1]
 
 
-def _version(daemon: FakeDaemon) -> str:
+def _version(daemon: MysqlDaemon) -> str:
     return "8.4.3" if daemon.spec.image == OLD_IMAGE else "9.7.4"
 
 
-def _is_unreachable(daemon: FakeDaemon) -> bool:
+def _is_unreachable(daemon: MysqlDaemon) -> bool:
     return "--skip-networking" in daemon.spec.argv
 
 
 def _binds(spec: DaemonSpec) -> tuple[PurePosixPath, PurePosixPath]:
     """The volume's directory on the host, and the instance's."""
-    targets = {bind.target: PurePosixPath(bind.source) for bind in spec.binds}
-    return targets[str(VOLUME_IN_DAEMON)], PurePosixPath(spec.binds[0].source)
+    target = str(VOLUME_IN_DAEMON)
+    volume = next(PurePosixPath(bind.source) for bind in spec.binds if bind.target == target)
+    return volume, PurePosixPath(spec.binds[0].source)
 
 
 def _option(text: str, name: str) -> str:
@@ -558,28 +435,3 @@ def _own_user(statements: Sequence[str]) -> str:
     """The database's own user, as an init file of `identity` names it."""
     found = re.search(r"ALTER USER '([^']+)'@'%'", "\n".join(statements))
     return found[1] if found else ""
-
-
-class FakeFleet:
-    """A `Fleet` of fake hosts."""
-
-    def __init__(self, hosts: Sequence[FakeHost], addresses: Sequence[str]) -> None:
-        self.by_name = {host.name: host for host in hosts}
-        self._addresses = tuple(addresses)
-
-    def hosts(self) -> list[Host]:
-        return [self.by_name[name] for name in sorted(self.by_name)]
-
-    def host(self, name: str) -> Host:
-        if name not in self.by_name:
-            raise NotFoundError(f"There is no host named '{name}'.")
-        return self.by_name[name]
-
-    def is_reachable(self, name: str) -> bool:
-        return self.by_name[name].up
-
-    def reaches_cluster(self, name: str) -> bool:
-        return self.is_reachable(name)
-
-    def database_addresses(self) -> Sequence[str]:
-        return self._addresses

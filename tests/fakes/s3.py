@@ -8,7 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from xml.sax.saxutils import escape
+
+from grampus.databases.backup.places import TargetPlace
 
 PAGE = 3  # entries of a listing: so that every test of one turns pages
 _XMLNS = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
@@ -31,6 +34,13 @@ class FakeS3:
     retained: dict[str, str] = field(default_factory=dict)  # until when, by bucket/key
     hidden: dict[str, bytes] = field(default_factory=dict)  # deleted, with its version still there
     now: str = "2000-01-01T00:00:00Z"  # locks until later hold
+
+    def place(self, directory: Path) -> TargetPlace:
+        """Its bucket for backups, with a file of credentials in `directory`; while it is served."""
+        keys = directory / "credentials"
+        keys.write_text("[default]\naws_access_key_id = key\naws_secret_access_key = secret\n")
+        keys.chmod(0o600)
+        return TargetPlace(url="s3://backups/one", endpoint=self.endpoint, credentials=str(keys))
 
     def answer(
         self,
@@ -211,6 +221,9 @@ def serving(service: FakeS3) -> Iterator[FakeS3]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        # One answer, one send: the second of two would wait 40 ms for the first to be acknowledged.
+        wbufsize = -1
+        disable_nagle_algorithm = True
 
         def _serve(self) -> None:
             parts = urllib.parse.urlsplit(self.path)

@@ -8,10 +8,10 @@ from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.volumes.decide_migration import not_migrating
 from grampus.volumes.migrating import MigrateOrder
 from grampus.volumes.model import VolumeRecord
-from tests.unit.interruption import Fuse
+from tests.fakes.interruption import Fuse
 
 if TYPE_CHECKING:
-    from .fake_volumes import FakeVolumes
+    from tests.fakes.volumes import FakeVolumes
 
 POOLS = ("databases", "archive")
 

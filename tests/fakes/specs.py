@@ -1,0 +1,25 @@
+"""What a database or a volume is, where a test cares for one or two of its facts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grampus.core.units import GIB
+from grampus.databases.model import DatabaseSpec
+
+_DATABASE: dict[str, Any] = {
+    "name": "shop",
+    "flavour": "mysql",
+    "size_bytes": 10 * GIB,
+    "memory_bytes": GIB,
+    "cpus": 1.0,
+    "pool": "databases",
+    "host": "h1",
+    "address": "10.9.0.10",
+    "server_id": 7,
+}
+
+
+def database_spec(**facts: Any) -> DatabaseSpec:
+    """A database of 10 GiB on h1, but for `facts`."""
+    return DatabaseSpec(**{**_DATABASE, **facts})
