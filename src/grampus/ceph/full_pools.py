@@ -14,6 +14,7 @@ from typing import Any
 
 from grampus.ceph.mon_commands import ASK_MONS, ask_mons
 from grampus.ceph.ports import CommandOutput, CommandRunner
+from grampus.core.clock import format_duration
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.streams import ByteReader, ByteWriter
 
@@ -79,7 +80,7 @@ class WaitExplainer:
             pool = find_full_pool(argv, self._full_pools())
             if pool is None:
                 raise
-            problem = f"{_sentence(pool)} `{argv[0]}` waited {timeout_s:g} s for it."
+            problem = f"{_sentence(pool)} `{argv[0]}` waited {format_duration(timeout_s)} for it."
             raise GrampusError(problem, MAKE_ROOM, code="pool-full") from error
 
     def reading(self, argv: Sequence[str]) -> AbstractContextManager[ByteReader]:

@@ -62,10 +62,15 @@ def ensure_log() -> None:
 
 
 def make_noun(
-    name: str, help_text: str, *, under: Noun, modules: Mapping[str, str] | None = None
+    name: str,
+    help_text: str,
+    *,
+    under: Noun,
+    modules: Mapping[str, str] | None = None,
+    panels: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Noun:
-    """A noun below another one; `modules` as `Noun` says."""
-    noun = Noun(name, help_text, modules)
+    """A noun below another one; `modules` and `panels` as `Noun` says."""
+    noun = Noun(name, help_text, modules, panels=panels)
     under.add_noun(noun)
     return noun
 

@@ -27,7 +27,7 @@ from grampus.cli.work import work_on_databases
 from grampus.core.units import format_bytes, parse_bytes
 from grampus.databases.binlog_keeping.decide_purge import LOGS_HELD
 from grampus.databases.binlog_keeping.expiry import parse_retention_s
-from grampus.databases.model import DatabaseRecord, DatabaseSpec
+from grampus.databases.model import DatabaseRecord
 from grampus.databases.names.decide_labels import has_labels, parse_selectors
 from grampus.databases.request import CreateRequest, require_request
 from grampus.databases.server_end import ServerEnd, explain_end
@@ -35,8 +35,7 @@ from grampus.databases.view import CreatedDatabase, DatabaseView, explain_lost_h
 from grampus.lab.model import DATABASE_POOL
 from grampus.state.warnings import WarningHistory
 from grampus.volumes.write_paths import (
-    describe_written,
-    explain_losses,
+    describe_safety,
     journal_memory_of,
     parse_write_options,
 )
@@ -45,43 +44,55 @@ db_app = make_noun(
     "db",
     "MySQL and MariaDB databases on Ceph volumes.",
     under=app,
-    modules={
-        "create": "grampus.cli.db",
-        "list": "grampus.cli.db",
-        "show": "grampus.cli.db_show",
-        "connect": "grampus.cli.db_connect",
-        "protect": "grampus.cli.db",
-        "unprotect": "grampus.cli.db",
-        "start": "grampus.cli.db",
-        "stop": "grampus.cli.db",
-        "clone": "grampus.cli.db_clone",
-        "flatten": "grampus.cli.db_clone",
-        "events": "grampus.cli.db_events",
-        "label": "grampus.cli.db_events",
-        "rename": "grampus.cli.db_events",
-        "rotate": "grampus.cli.db_events",
-        "failover": "grampus.cli.db_failover",
-        "migrate": "grampus.cli.db_migrate",
-        "move": "grampus.cli.db_move",
-        "restore": "grampus.cli.db_restore",
-        "upgrade": "grampus.cli.db_upgrade",
-        "verify": "grampus.cli.db_verify",
-        "trim": "grampus.cli.volume_trim",
-        "resize": "grampus.cli.db_growth",
-        "set": "grampus.cli.db_resources",
-        "restart": "grampus.cli.db_resources",
-        "time-zones": "grampus.cli.db_time_zones",
-        "delete": "grampus.cli.db_trash",
-        "undelete": "grampus.cli.db_trash",
-        "parameter": "grampus.cli.db_resources",
-        "growth": "grampus.cli.db_growth",
-        "user": "grampus.cli.db_user",
-        "role": "grampus.cli.db_role",
-        "certificate": "grampus.cli.db_certificate",
-        "trash": "grampus.cli.db_trash",
-        "replica": "grampus.cli.db_replica",
-        "backup": "grampus.cli.db_backup",
-        "snapshot": "grampus.cli.db_snapshot",
+    panels={
+        "Create and connect": {
+            "create": "grampus.cli.db",
+            "list": "grampus.cli.db",
+            "show": "grampus.cli.db_show",
+            "connect": "grampus.cli.db_connect",
+        },
+        "Daily work": {
+            "start": "grampus.cli.db",
+            "stop": "grampus.cli.db",
+            "restart": "grampus.cli.db_resources",
+            "set": "grampus.cli.db_resources",
+            "parameter": "grampus.cli.db_resources",
+            "resize": "grampus.cli.db_growth",
+            "growth": "grampus.cli.db_growth",
+            "trim": "grampus.cli.volume_trim",
+            "time-zones": "grampus.cli.db_time_zones",
+        },
+        "Protect the data": {
+            "snapshot": "grampus.cli.db_snapshot",
+            "backup": "grampus.cli.db_backup",
+            "restore": "grampus.cli.db_restore",
+            "verify": "grampus.cli.db_verify",
+            "protect": "grampus.cli.db",
+            "unprotect": "grampus.cli.db",
+        },
+        "Move and scale": {
+            "clone": "grampus.cli.db_clone",
+            "flatten": "grampus.cli.db_clone",
+            "replica": "grampus.cli.db_replica",
+            "move": "grampus.cli.db_move",
+            "migrate": "grampus.cli.db_migrate",
+            "upgrade": "grampus.cli.db_upgrade",
+            "failover": "grampus.cli.db_failover",
+        },
+        "Users and certificates": {
+            "user": "grampus.cli.db_user",
+            "role": "grampus.cli.db_role",
+            "rotate": "grampus.cli.db_events",
+            "certificate": "grampus.cli.db_certificate",
+        },
+        "Names, history and trash": {
+            "rename": "grampus.cli.db_events",
+            "label": "grampus.cli.db_events",
+            "events": "grampus.cli.db_events",
+            "delete": "grampus.cli.db_trash",
+            "undelete": "grampus.cli.db_trash",
+            "trash": "grampus.cli.db_trash",
+        },
     },
 )
 NameArgument = Annotated[str, typer.Argument(help="The database's name.")]
@@ -165,7 +176,6 @@ def db_create(
         **connection_document(created, show_password=show_password),
     }
     document["flatten_due"] = view.record.flatten_due
-    chosen, loss = explain_choice(spec)
     make_output(output_format).details(
         document,
         {
@@ -176,10 +186,9 @@ def db_create(
                 created.endpoint, created.client_command, show_password=show_password
             ),
             "or": in_lab(f"grampus db connect {name}", lab),
-            "write path": chosen,
+            "write path": describe_safety(spec),
             **({"encryption": spec.encryption} if spec.encryption else {}),
             **details_of_due_flatten(view.record),
-            **({"lost if host fails": loss} if path == "cache" else {}),
         },
     )
 
@@ -334,12 +343,6 @@ def database_document(view: DatabaseView) -> dict[str, Any]:
 def failure_document(end: ServerEnd | None) -> dict[str, str] | None:
     """How a failed server ended; None: it has not failed."""
     return None if end is None else {"reason": end.kind, "text": explain_end(end)}
-
-
-def explain_choice(spec: DatabaseSpec) -> tuple[str, str]:
-    """The write path, and what it loses with the host: said by whatever command chooses it."""
-    losses = explain_losses(spec.write_path, spec.max_lag_ms)
-    return describe_written(spec), losses.host_fails
 
 
 def connection_document(created: CreatedDatabase, *, show_password: bool) -> dict[str, Any]:

@@ -35,6 +35,7 @@ from grampus.cli.options import (
 )
 from grampus.cli.output import make_output
 from grampus.cli.work import work_on_databases
+from grampus.core.clock import format_moment
 from grampus.core.errors import UsageError
 from grampus.core.units import format_bytes
 from grampus.databases.backup.kept import KeptBackups
@@ -59,9 +60,7 @@ backup_app = make_noun(
     },
 )
 
-BackupArgument = Annotated[
-    str, typer.Argument(metavar="BACKUP", help="The backup, such as shop/20261122t013005z.")
-]
+BackupArgument = Annotated[str, typer.Argument(help="The backup, such as shop/20261122t013005z.")]
 _DAMAGED = 1
 
 
@@ -134,7 +133,7 @@ def backup_list(
             [
                 backup.id,
                 backup.kind,
-                f"{backup.taken_at:%Y-%m-%d %H:%M:%S}",
+                format_moment(backup.taken_at),
                 format_bytes(backup.data.plain_bytes),
                 format_bytes(backup.data.stored_bytes),
                 backup.base.id if backup.base is not None else "",
@@ -249,8 +248,8 @@ def backup_archive(
         },
         {
             "copied": format_bytes(archived.copied_bytes),
-            "archived until": f"{archived.until:%Y-%m-%d %H:%M:%S} UTC",
-            "restorable until": f"{restorable:%Y-%m-%d %H:%M:%S} UTC"
+            "archived until": format_moment(archived.until),
+            "restorable until": format_moment(restorable)
             if restorable
             else "there is no backup yet",
             **({"problem": archived.problem.problem} if archived.problem else {}),

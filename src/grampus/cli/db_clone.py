@@ -32,8 +32,8 @@ from grampus.volumes.write_paths import parse_write_options
 
 @command(db_app, "clone", "grampus db clone shop shop-test --snapshot before", is_long=True)
 def db_clone(
-    source: Annotated[str, typer.Argument(metavar="SRC", help="The database to clone.")],
-    name: Annotated[str, typer.Argument(metavar="NEW", help="The clone's name.")],
+    source: Annotated[str, typer.Argument(help="The database to clone.")],
+    name: Annotated[str, typer.Argument(help="The clone's name.")],
     snapshot: Annotated[
         str | None,
         typer.Option(metavar="SNAPSHOT", help="Clone it as of this snapshot (default: as it is)."),
@@ -103,7 +103,7 @@ def db_clone(
 
 @command(db_app, "flatten", "grampus db flatten shop-test", is_long=True)
 def db_flatten(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="The database's name.")] = None,
+    name: Annotated[str | None, typer.Argument(help="The database's name.")] = None,
     due: Annotated[
         bool,
         typer.Option(

@@ -20,6 +20,7 @@ from grampus.cli.options import (
 )
 from grampus.cli.output import make_output
 from grampus.cli.work import work_on_databases
+from grampus.core.clock import format_duration, format_moment
 from grampus.core.errors import UsageError
 from grampus.databases.names.events import DatabaseEvent
 from grampus.databases.records import render_labels
@@ -71,7 +72,7 @@ def db_label(
 @command(db_app, "rename", "grampus db rename shop store")
 def db_rename(
     name: NameArgument,
-    new_name: Annotated[str, typer.Argument(metavar="NEW", help="Its name from now on.")],
+    new_name: Annotated[str, typer.Argument(help="Its name from now on.")],
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
@@ -129,9 +130,9 @@ def db_rotate(
 def _row(event: DatabaseEvent, name: str) -> list[str]:
     formerly = f" (as {event.database})" if event.database != name else ""
     return [
-        f"{event.at:%Y-%m-%d %H:%M:%S}",
+        format_moment(event.at),
         f"{event.what}{formerly}",
         event.actor or "-",
         describe_outcome(event),
-        f"{event.duration_s:.1f} s",
+        format_duration(event.duration_s),
     ]

@@ -19,6 +19,7 @@ from grampus.cli.options import (
 )
 from grampus.cli.output import make_output
 from grampus.cli.work import work_on_databases
+from grampus.core.clock import format_duration
 from grampus.databases.failover.failovers import FailedOver
 
 
@@ -81,11 +82,14 @@ def _sentences(done: FailedOver, status: str) -> list[str]:
         f"{status}. It was on {former}."
     ]
     if done.phases_ms:
-        phases = ", ".join(f"{name} after {ms / 1000:.1f} s" for name, ms in done.phases_ms.items())
+        phases = ", ".join(
+            f"{name} after {format_duration(ms / 1000)}" for name, ms in done.phases_ms.items()
+        )
         lines.append(f"Phases: {phases}.")
     if done.may_lose_ms is not None:
         lines.append(
-            f"Commits of the last {done.may_lose_ms} ms before {former} was lost may be missing."
+            f"Commits of the last {format_duration(done.may_lose_ms / 1000)} before the loss of "
+            f"{former} can be missing."
         )
     if not done.keeps_certificates:
         lines.append(

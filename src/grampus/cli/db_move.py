@@ -18,6 +18,7 @@ from grampus.cli.options import (
 )
 from grampus.cli.output import make_output
 from grampus.cli.work import work_on_databases
+from grampus.core.clock import format_duration
 
 
 @command(db_app, "move", "grampus db move shop --host h2", is_long=True)
@@ -38,6 +39,6 @@ def db_move(
     else:
         sentence = f"The database '{name}' is on {host}; it was on {moved.former_host}."
     if pause_ms is not None:
-        sentence += f"\nNobody could write to it for {pause_ms / 1000:.1f} s."
+        sentence += f"\nNobody could write to it for {format_duration(pause_ms / 1000)}."
     document = {**database_document(view), "moved": moved is not None, "pause_ms": pause_ms}
     make_output(output_format).text(document, sentence)

@@ -23,6 +23,7 @@ from grampus.cli.options import (
 )
 from grampus.cli.output import make_output
 from grampus.cli.work import work_on_databases
+from grampus.core.clock import format_moment
 from grampus.core.errors import UsageError
 from grampus.core.intervals import format_interval, parse_interval_s
 from grampus.core.units import format_bytes, parse_bytes
@@ -42,13 +43,13 @@ from grampus.databases.view import DatabaseView
 replica_app = make_noun(
     "replica", "Read replicas: databases that follow another one.", under=db_app
 )
-ReplicaArgument = Annotated[str, typer.Argument(metavar="NAME", help="The replica's name.")]
+ReplicaArgument = Annotated[str, typer.Argument(help="The replica's name.")]
 _COPIES: dict[int, Copies] = {1: 1, 2: 2, 3: 3}
 
 
 @command(replica_app, "add", "grampus db replica add shop --name shop-r1 --copies 1", is_long=True)
 def replica_add(
-    primary: Annotated[str, typer.Argument(metavar="PRIMARY", help="The database to follow.")],
+    primary: Annotated[str, typer.Argument(help="The database to follow.")],
     name: Annotated[
         str | None, typer.Option(metavar="NAME", help="Its name (default: PRIMARY-r1, -r2, ...).")
     ] = None,
@@ -130,7 +131,7 @@ def replica_add(
 
 @command(replica_app, "list", "grampus db replica list shop")
 def replica_list(
-    primary: Annotated[str, typer.Argument(metavar="PRIMARY", help="The database they follow.")],
+    primary: Annotated[str, typer.Argument(help="The database they follow.")],
     lab: LabOption = LAB_DEFAULT,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
@@ -411,7 +412,7 @@ def _row(view: ReplicaView) -> list[str]:
         standing.state,
         format_lag(standing.lag_ms),
         "-" if standing.behind is None else str(standing.behind),
-        f"{renewed_at:%Y-%m-%d %H:%M}" if renewed_at else "-",
+        format_moment(renewed_at) if renewed_at else "-",
         standing.problem or "-",
     ]
 

@@ -9,7 +9,7 @@ import typer
 
 from grampus.cli.app import command, make_noun
 from grampus.cli.composition.live import database_parameters, live_settings
-from grampus.cli.db import NameArgument, database_document, db_app, explain_choice
+from grampus.cli.db import NameArgument, database_document, db_app
 from grampus.cli.options import (
     FORMAT_DEFAULT,
     LAB_DEFAULT,
@@ -31,7 +31,7 @@ from grampus.databases.live.decide_parameters import ParameterView, explain_risk
 from grampus.databases.live.live_changes import ParameterChange
 from grampus.databases.service import DatabaseService
 from grampus.databases.view import DatabaseView
-from grampus.volumes.write_paths import is_asked_for, parse_write_options
+from grampus.volumes.write_paths import describe_safety, is_asked_for, parse_write_options
 
 parameter_app = make_noun("parameter", "Parameters of a database's server.", under=db_app)
 ParameterArgument = Annotated[str, typer.Argument(help="The parameter's name.")]
@@ -103,8 +103,7 @@ def db_set(
         kept_for = format_interval(retention_s)
         sentences.append(f"Its binary logs are kept for at least {kept_for}, if they have room.")
     if sets_path:
-        chosen, loss = explain_choice(view.record.spec)
-        sentences += [f"Its write path is {chosen}.", f"Lost if its host fails: {loss}."]
+        sentences.append(f"Its write path is {describe_safety(view.record.spec)}.")
     sentences += _describe_parameters(name, done, waiting)
     make_output(output_format).text(
         {**database_document(view), "parameters": view.record.spec.parameters, "waiting": waiting},

@@ -27,6 +27,7 @@ from grampus.cli.options import (
 )
 from grampus.cli.output import make_output
 from grampus.cli.work import work_on_databases
+from grampus.core.clock import format_moment
 from grampus.core.errors import UsageError
 from grampus.core.units import parse_bytes
 from grampus.databases.backup.restores import RestoreRequest
@@ -137,7 +138,7 @@ def db_restore(
             "database": name,
             "server": f"{record.spec.flavour} {record.server_version}",
             "address": f"{reached.address}:{reached.port}",
-            "restored": f"{manifest.id}, as of {moment or manifest.taken_at:%Y-%m-%d %H:%M:%S} UTC",
+            "restored": f"{manifest.id}, as of {format_moment(moment or manifest.taken_at)}",
             "user": f"{reached.user} (as it was; its password is new)",
             "client": render_client_command(record.spec.flavour, str(option_file)),
             "or": in_lab(f"grampus db connect {name}", lab),
@@ -148,7 +149,7 @@ def db_restore(
 def parse_moment(text: str) -> datetime:
     """A moment in UTC, unless it names another zone. Raises UsageError."""
     try:
-        found = datetime.fromisoformat(text.strip())
+        found = datetime.fromisoformat(text.strip().removesuffix(" UTC"))
     except ValueError:
         raise UsageError(
             f"{text!r} is no moment.", "Write it as 2026-11-22T01:30:00, in UTC.", code="no-moment"

@@ -24,7 +24,7 @@ from grampus.databases.users.decide_roles import DatabaseRole, RoleHolder, is_pr
 from grampus.databases.users.decide_users import describe_role
 
 role_app = make_noun("role", "Roles of a database, for its users.", under=db_app)
-RoleArgument = Annotated[str, typer.Argument(metavar="ROLE", help="The role's name.")]
+RoleArgument = Annotated[str, typer.Argument(help="The role's name.")]
 GrantOption = Annotated[
     list[str],
     typer.Option(

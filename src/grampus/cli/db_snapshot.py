@@ -42,7 +42,7 @@ def snapshot_create(
     name: NameArgument,
     snapshot: Annotated[
         str | None,
-        typer.Argument(metavar="[SNAPSHOT]", help="Its name (default: the time it is taken)."),
+        typer.Argument(help="Its name (default: the time it is taken)."),
     ] = None,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,

@@ -20,6 +20,7 @@ from grampus.cli.options import (
 )
 from grampus.cli.output import OutputFormat, make_output
 from grampus.cli.work import work_on_databases
+from grampus.core.clock import format_moment
 from grampus.core.errors import RefusedError, UsageError
 from grampus.core.units import format_bytes
 from grampus.databases.lifecycle import DELETE
@@ -29,9 +30,7 @@ from grampus.databases.names.trash_steps import TRASH
 from grampus.databases.service import DatabaseService
 
 trash_app = make_noun("trash", "Deleted databases that can still be had back.", under=db_app)
-TrashedArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="Its name, or its key of `db trash list`.")
-]
+TrashedArgument = Annotated[str, typer.Argument(help="Its name, or its key of `db trash list`.")]
 
 
 @command(db_app, "delete", "grampus db delete shop --yes")
@@ -83,7 +82,7 @@ def db_delete(
 
 @command(db_app, "undelete", "grampus db undelete shop")
 def db_undelete(
-    wanted: TrashedArgument,
+    name: TrashedArgument,
     new_name: Annotated[
         str | None,
         typer.Option("--as", metavar="NAME", help="Its name from now on, if the old one is taken."),
@@ -97,7 +96,7 @@ def db_undelete(
 ) -> None:
     """Have a deleted database back, with its users and passwords."""
     with work_on_databases(lab, dry_run=dry_run) as (session, databases):
-        record = database_trash(session).restore(wanted, name=new_name, host=host)
+        record = database_trash(session).restore(name, name=new_name, host=host)
         view = databases.show(record.spec.name)
     spec = view.record.spec
     make_output(output_format).text(
@@ -118,7 +117,7 @@ def trash_list(lab: LabOption = LAB_DEFAULT, output_format: FormatOption = FORMA
         [
             [
                 entry.record.spec.name,
-                f"{entry.deleted_at:%Y-%m-%d %H:%M} UTC",
+                format_moment(entry.deleted_at),
                 _moment(entry),
                 format_bytes(entry.record.spec.size_bytes),
                 entry.key,
@@ -131,9 +130,9 @@ def trash_list(lab: LabOption = LAB_DEFAULT, output_format: FormatOption = FORMA
 
 @command(trash_app, "empty", "grampus db trash empty --yes")
 def trash_empty(
-    wanted: Annotated[
+    name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME", help="Only that one, whether its time has come or not."),
+        typer.Argument(help="Only that one, whether its time has come or not."),
     ] = None,
     everything: Annotated[
         bool, typer.Option("--all", metavar="", help="Also those whose time has not come.")
@@ -144,11 +143,11 @@ def trash_empty(
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Remove for good what has been in the trash for its time; or one, or all."""
-    if everything and wanted is not None:
+    if everything and name is not None:
         raise UsageError("NAME and --all exclude each other.", "Give one of them, or neither.")
     with work_on_databases(lab, dry_run=dry_run) as (session, _):
         trash = database_trash(session)
-        orders = trash.plan_purge(wanted, everything=everything)
+        orders = trash.plan_purge(name, everything=everything)
         keys = [order.trashed.key for order in orders]
         if keys:
             session.confirm(f"Remove for good: {', '.join(keys)}?", yes=yes)
@@ -199,7 +198,7 @@ def _require_unprotected(databases: DatabaseService, name: str) -> None:
 
 
 def _moment(trashed: TrashedDatabase) -> str:
-    return f"{trashed.expires_at:%Y-%m-%d %H:%M} UTC"
+    return format_moment(trashed.expires_at)
 
 
 def _document(trashed: TrashedDatabase) -> dict[str, Any]:

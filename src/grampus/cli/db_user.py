@@ -20,13 +20,14 @@ from grampus.cli.options import (
 )
 from grampus.cli.output import OutputFormat, make_output
 from grampus.cli.work import work_on_databases
+from grampus.core.clock import format_moment
 from grampus.core.errors import UsageError
 from grampus.databases.users.decide_roles import as_preset
 from grampus.databases.users.decide_users import DatabaseUser, describe_role
 from grampus.databases.users.users import UserLogin
 
 user_app = make_noun("user", "Users of a database, for its clients.", under=db_app)
-UserArgument = Annotated[str, typer.Argument(metavar="USER", help="The user's name.")]
+UserArgument = Annotated[str, typer.Argument(help="The user's name.")]
 
 
 @command(user_app, "add", "grampus db user add shop reports --role read")
@@ -174,7 +175,7 @@ def _show_login(
 
 def _row(user: DatabaseUser) -> list[str]:
     changed_at = user.password_changed_at
-    changed = changed_at.isoformat(sep=" ", timespec="minutes")[:16] if changed_at else "-"
+    changed = format_moment(changed_at) if changed_at else "-"
     return [
         user.name,
         "anywhere" if user.host == "%" else user.host,

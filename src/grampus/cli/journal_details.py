@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from grampus.core.clock import format_duration
 from grampus.core.units import format_bytes
 from grampus.volumes.journals import Replayed
 from grampus.volumes.live import JournalCounts, JournalStatus, ReadCacheStatus
-from grampus.volumes.write_paths import format_ms
 
 
 def describe_replayed(replayed: Replayed) -> str:
@@ -27,14 +27,16 @@ def details_of_journal(journal: JournalStatus | None) -> dict[str, str]:
         return {}
     retrying = f", trying again: {journal.retrying}" if journal.retrying else ""
     if journal.silent_s is not None:
-        retrying += f", no answer from the cluster for {journal.silent_s:.0f} s"
+        retrying += f", no answer from the cluster for {format_duration(journal.silent_s)}"
     used, capacity = format_bytes(journal.used_bytes), format_bytes(journal.capacity_bytes)
-    bound = "" if journal.max_lag_ms is None else f", of at most {format_ms(journal.max_lag_ms)}"
+    oldest = format_duration(journal.lag_ms / 1000)
+    if journal.max_lag_ms is not None:
+        oldest += f", of at most {format_duration(journal.max_lag_ms / 1000)}"
     pairs = {
         "journal": f"{journal.state}, {journal.fill_ratio:.0%} full{retrying}",
         "journal holds": f"{used} of {capacity} in the cluster, "
         f"{format_bytes(journal.held_bytes)} in memory",
-        "journal lag": f"{format_bytes(journal.lag_bytes)}, oldest {journal.lag_ms:.0f} ms{bound}",
+        "journal lag": f"{format_bytes(journal.lag_bytes)}, oldest {oldest}",
     }
     if journal.local_capacity_bytes:
         local = format_bytes(journal.local_used_bytes)

@@ -26,9 +26,7 @@ MAX_COUNT = 100
 
 @command(fault_app, "bit-rot", "grampus lab fault bit-rot shop --count 3")
 def bit_rot(
-    name: Annotated[
-        str, typer.Argument(metavar="VOLUME", help="A volume, or a database: its volume.")
-    ],
+    volume: Annotated[str, typer.Argument(help="A volume, or a database: its volume.")],
     osd: Annotated[
         int | None,
         typer.Option(
@@ -52,16 +50,16 @@ def bit_rot(
         raise UsageError(f"{count} is no number of objects.", f"Choose 1 to {MAX_COUNT}.")
     session = Session(lab)
     with session.breaking_lab(), session.progress, session.planning(dry_run=dry_run):
-        spec, volume = session.require_lab(), session.volumes().get(name).spec
+        spec, image = session.require_lab(), session.volumes().get(volume).spec
         rot = BitRot(spec, session.fleet(), session.clock, session.progress)
-        plan = rot.plan(volume.pool, volume.image, osd=osd, count=count)
+        plan = rot.plan(image.pool, image.image, osd=osd, count=count)
         if not force:
             session.lab().require_safe_to_lose(spec, host=None, daemon=osd_daemon(plan.osd))
         session.runner.propose(lambda: rot.describe(plan))
         flipped = rot.flip(plan)
     document = {
         "fault": "bit-rot",
-        "subject": name,
+        "subject": volume,
         "osd": plan.osd,
         "host": plan.host,
         "flipped": [
@@ -72,5 +70,5 @@ def bit_rot(
     shown = "\n".join(f"  {bit.object} in {bit.group}" for bit in flipped)
     make_output(output_format).text(
         document,
-        f"Flipped a bit in osd.{plan.osd}'s copy of {len(flipped)} of {name}'s objects:\n{shown}",
+        f"Flipped a bit in osd.{plan.osd}'s copy of {len(flipped)} of {volume}'s objects:\n{shown}",
     )

@@ -12,12 +12,13 @@ from grampus.cli.composition.lab import LabSession
 from grampus.cli.nouns import app
 from grampus.cli.options import FORMAT_DEFAULT, LAB_DEFAULT, FormatOption, LabOption, YesOption
 from grampus.cli.output import OutputFormat, make_output
+from grampus.core.clock import format_duration, format_moment
 from grampus.core.errors import UsageError
 from grampus.core.intervals import parse_timeout_s
 from grampus.operations.watching import AT_WORK, OperationView, OperationWatch
 
 operation_app = make_noun("operation", "Operations: at work, interrupted, ended.", under=app)
-NumberArgument = Annotated[int, typer.Argument(metavar="ID", help="The operation's number.")]
+NumberArgument = Annotated[int, typer.Argument(help="The operation's number.")]
 _LAST = 10
 _DOING_WIDTH = 60
 # An undo may take as long as what it undoes; the command can be repeated.
@@ -125,8 +126,8 @@ def _row(view: OperationView) -> list[str]:
         view.what,
         operation.subject,
         view.state,
-        f"{operation.started_at:%Y-%m-%d %H:%M:%S}",
-        f"{view.took_s:.1f} s",
+        format_moment(operation.started_at),
+        format_duration(view.took_s),
         operation.actor or "-",
         shorten(view.doing, _DOING_WIDTH, placeholder=" ...") or "-",
     ]
@@ -150,8 +151,8 @@ def _show(output_format: OutputFormat, view: OperationView) -> None:
             "id": str(operation.id),
             "operation": f"{view.what} of '{operation.subject}'",
             "state": view.state,
-            "started": f"{operation.started_at:%Y-%m-%d %H:%M:%S} UTC",
-            "took": f"{view.took_s:.1f} s",
+            "started": format_moment(operation.started_at),
+            "took": format_duration(view.took_s),
             **{name: value for name, value in rest.items() if value},
         },
     )

@@ -23,7 +23,7 @@ from grampus.cli.options import FORMAT_DEFAULT, LAB_DEFAULT, DryRunOption, Forma
 from grampus.cli.output import OutputFormat
 from grampus.cli.progress_bar import PlainProgress
 from grampus.cli.serve_jobs import due_jobs
-from grampus.core.clock import Clock, SystemClock
+from grampus.core.clock import Clock, SystemClock, format_moment
 from grampus.core.errors import RefusedError
 from grampus.databases.controller.due_jobs import ControllerEvent
 from grampus.databases.controller.keeping import keep_warnings
@@ -132,7 +132,7 @@ class EventPrinter:
 
     def _as_text(self, event: ControllerEvent) -> str:
         said = f"{event.text} {event.remedy}".rstrip()
-        return f"{self._clock.now():%Y-%m-%d %H:%M:%S}  {event.level:<9}  {said}"
+        return f"{format_moment(self._clock.now())}  {event.level:<9}  {said}"
 
 
 def is_journald(stream: str, output: TextIO) -> bool:

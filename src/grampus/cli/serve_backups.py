@@ -11,6 +11,7 @@ from types import MappingProxyType
 from grampus.cli.composition.backups import backup_schedules
 from grampus.cli.composition.session import Session
 from grampus.cli.due_backups import carry_out_due_tests, take_due_backups
+from grampus.core.clock import format_duration
 from grampus.databases.backup.backup_schedules import CarriedBackup
 from grampus.databases.backup.decide_schedule import ArchiveChecks
 from grampus.databases.backup.quiet_logs import QuietLogs
@@ -152,7 +153,7 @@ def join_logs(session: Session) -> list[ControllerEvent]:
 
 
 def _late(database: str, lag_s: float) -> ControllerEvent:
-    text = f"Binary logs of {database} are copied more than {ARCHIVE_LAG_S:g} s late."
+    text = f"Binary logs of {database} are copied more than {format_duration(ARCHIVE_LAG_S)} late."
     remedy = (
         "See whether the place of the backups, or this machine, is slow (`db show` has the lag)."
     )

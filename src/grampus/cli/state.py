@@ -85,9 +85,7 @@ def state_rebuild(
 
 @command(state_app, "backup", "grampus state backup /mnt/safe/grampus-state.db")
 def state_backup(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Where the copy goes; no file of that name.")
-    ],
+    file: Annotated[Path, typer.Argument(help="Where the copy goes; no file of that name.")],
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
     """Copy the state of all labs to a file; put back later, it is safe.

@@ -34,6 +34,7 @@ from grampus.cli.options import (
 )
 from grampus.cli.output import make_output
 from grampus.cli.work import work_on_volumes
+from grampus.core.clock import format_duration
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError, UsageError
 from grampus.core.names import require_name
 from grampus.core.units import format_bytes, parse_bytes
@@ -46,9 +47,8 @@ from grampus.volumes.model import VolumeRecord, WritePath
 from grampus.volumes.service import VolumeService
 from grampus.volumes.write_paths import (
     WriteBounds,
-    describe_written,
+    describe_safety,
     explain_losses,
-    format_ms,
     is_asked_for,
     journal_memory_of,
     parse_write_options,
@@ -58,25 +58,33 @@ volume_app = make_noun(
     "volume",
     "RBD images attached to hosts.",
     under=app,
-    modules={
-        "create": "grampus.cli.volume",
-        "list": "grampus.cli.volume",
-        "show": "grampus.cli.volume",
-        "attach": "grampus.cli.volume",
-        "resize": "grampus.cli.volume",
-        "set": "grampus.cli.volume",
-        "replay": "grampus.cli.volume",
-        "fence": "grampus.cli.volume",
-        "detach": "grampus.cli.volume",
-        "delete": "grampus.cli.volume",
-        "migrate": "grampus.cli.volume_migrate",
-        "rotate": "grampus.cli.volume_migrate",
-        "verify": "grampus.cli.volume_verify",
-        "trim": "grampus.cli.volume_trim",
-        "clone": "grampus.cli.volume_snapshot",
-        "flatten": "grampus.cli.volume_snapshot",
-        "snapshot": "grampus.cli.volume_snapshot",
-        "key": "grampus.cli.volume_key",
+    panels={
+        "Create and use": {
+            "create": "grampus.cli.volume",
+            "list": "grampus.cli.volume",
+            "show": "grampus.cli.volume",
+            "attach": "grampus.cli.volume",
+            "detach": "grampus.cli.volume",
+            "resize": "grampus.cli.volume",
+            "set": "grampus.cli.volume",
+            "trim": "grampus.cli.volume_trim",
+        },
+        "Protect the data": {
+            "snapshot": "grampus.cli.volume_snapshot",
+            "verify": "grampus.cli.volume_verify",
+            "rotate": "grampus.cli.volume_migrate",
+            "key": "grampus.cli.volume_key",
+        },
+        "Move and copy": {
+            "clone": "grampus.cli.volume_snapshot",
+            "flatten": "grampus.cli.volume_snapshot",
+            "migrate": "grampus.cli.volume_migrate",
+        },
+        "Recover and delete": {
+            "fence": "grampus.cli.volume",
+            "replay": "grampus.cli.volume",
+            "delete": "grampus.cli.volume",
+        },
     },
 )
 NameArgument = Annotated[str, typer.Argument(help="The volume's name.")]
@@ -113,9 +121,7 @@ def volume_create(
         image = f"{'encrypted ' if encrypt else ''}image {spec.pool}/{spec.image}"
         session.runner.propose(lambda: [f"Make the {image} ({format_bytes(size_bytes)})"])
         record = volumes.create(spec)
-    make_output(output_format).details(
-        volume_document(record), details_of_record(record) | details_of_losses(record)
-    )
+    make_output(output_format).details(volume_document(record), details_of_record(record))
 
 
 @command(volume_app, "list", "grampus volume list")
@@ -162,7 +168,7 @@ def volume_show(
         "local_asides": [aside.path for aside in asides],
         "live": live.model_dump(mode="json") if live is not None else None,
     }
-    pairs = details_of_record(record) | details_of_losses(record)
+    pairs = details_of_record(record)
     if master_key is not None:
         missing = "" if master_key.is_here else ", which this home does not have"
         pairs["encryption"] += f", key sealed with the master key {master_key.id}{missing}"
@@ -239,9 +245,7 @@ def volume_set(
                 code="in-use",
             )
         record = volumes.ensure_write_path(name, path, **bounds)
-    make_output(output_format).details(
-        volume_document(record), details_of_record(record) | details_of_losses(record)
-    )
+    make_output(output_format).details(volume_document(record), details_of_record(record))
 
 
 @command(volume_app, "replay", "grampus volume replay scratch")
@@ -371,7 +375,7 @@ def details_of_record(record: VolumeRecord) -> dict[str, str]:
     if part_bytes is not None:
         document["filesystem"] += f", on the first {format_bytes(part_bytes)}"
     del document["max_lag_ms"], document["journal_memory_bytes"]
-    document["write_path"] = describe_written(record.spec)
+    document["write_path"] = describe_safety(record.spec)
     logs = document.pop("local_logs")
     if logs:
         document["logs on hosts"] = ", ".join(
@@ -386,11 +390,6 @@ def details_of_record(record: VolumeRecord) -> dict[str, str]:
             for entry in left
         )
     return _shown(document)
-
-
-def details_of_losses(record: VolumeRecord) -> dict[str, str]:
-    """What is lost if what fails, for people."""
-    return _shown(losses_document(record.spec.write_path, record.spec.max_lag_ms))
 
 
 def losses_document(write_path: WritePath, max_lag_ms: int) -> dict[str, str]:
@@ -418,10 +417,11 @@ def details_of_live(live: LiveVolume | None) -> dict[str, str]:
     """State and statistics, for people."""
     if live is None:
         return {}
+    oldest_ms = live.oldest_in_flight_ms
+    oldest = f", oldest {format_duration(oldest_ms / 1000)}" if oldest_ms else ""
     pairs = {
         "state": live.state + (f" ({live.state_reason})" if live.state_reason else ""),
-        "in flight": str(live.in_flight)
-        + (f", oldest {live.oldest_in_flight_ms:.0f} ms" if live.oldest_in_flight_ms else ""),
+        "in flight": f"{live.in_flight}{oldest}",
         "transport reason": live.transport_reason,
         **details_of_journal(live.journal),
         **details_of_counts(live.journal_counts),
@@ -465,8 +465,7 @@ def _observe_master_key(volumes: VolumeService, record: VolumeRecord) -> MasterK
 
 def _shown(document: Mapping[str, Any]) -> dict[str, str]:
     return {
-        name.replace("_", " "): "-" if value is None else str(value)
-        for name, value in document.items()
+        name.replace("_", " "): str(value) for name, value in document.items() if value is not None
     }
 
 
@@ -492,7 +491,9 @@ def _fence_question(session: Session, order: FenceOrder, record: VolumeRecord) -
     holds_database = _holds_database(session, order.name)
     loss = f"; the database '{order.name}' fails there at once" if holds_database else ""
     if record.spec.write_path == "cache":
-        loss += f"; commits of its last {format_ms(record.spec.max_lag_ms)} may be lost"
+        loss += (
+            f"; commits of its last {format_duration(record.spec.max_lag_ms / 1000)} may be lost"
+        )
     return f"Take the volume '{order.name}' away {place}{loss}?"
 
 

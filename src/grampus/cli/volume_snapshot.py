@@ -27,6 +27,7 @@ from grampus.cli.volume import (
     volume_document,
 )
 from grampus.cli.work import work_on_volumes
+from grampus.core.clock import format_moment
 from grampus.core.errors import NotFoundError, RefusedError, UsageError
 from grampus.core.units import format_bytes, parse_bytes
 from grampus.volumes.decide_snapshot import require_snapshot
@@ -35,7 +36,7 @@ from grampus.volumes.service import VolumeService
 from grampus.volumes.write_paths import decide_written, parse_write_options
 
 snapshot_app = make_noun("snapshot", "Snapshots of volumes.", under=volume_app)
-SnapshotArgument = Annotated[str, typer.Argument(metavar="SNAPSHOT", help="The snapshot's name.")]
+SnapshotArgument = Annotated[str, typer.Argument(help="The snapshot's name.")]
 
 
 @command(snapshot_app, "create", "grampus volume snapshot create scratch before")
@@ -219,7 +220,7 @@ def details_of_snapshot(name: str, info: SnapshotInfo) -> dict[str, str]:
     """A snapshot for people."""
     return {
         "snapshot": f"{name}@{info.name}",
-        "taken": f"{info.created_at:%Y-%m-%d %H:%M:%S} UTC",
+        "taken": format_moment(info.created_at),
         "size": format_bytes(info.size_bytes),
         "protected": "yes" if info.protected else "no",
     }
@@ -231,7 +232,7 @@ def show_snapshots(output_format: OutputFormat, empty: str, measured: MeasuredSn
     rows = [
         [
             info.name,
-            f"{info.created_at:%Y-%m-%d %H:%M:%S}",
+            format_moment(info.created_at),
             format_bytes(info.size_bytes),
             "-" if info.used_bytes is None else format_bytes(info.used_bytes),
             "yes" if info.protected else "no",

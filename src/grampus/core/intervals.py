@@ -42,18 +42,6 @@ def format_interval(interval_s: int) -> str:
     return f"{interval_s / 60:g}m"
 
 
-def format_age(age_s: float) -> str:
-    """How long something has lasted, in its two biggest units: `45 s`, `12 min`, `3 d 4 h`."""
-    minutes, seconds = divmod(max(0, int(age_s)), 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    if days:
-        return f"{days} d {hours} h"
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min" if minutes else f"{seconds} s"
-
-
 def require_interval(what: str, every_s: int, *, least_s: int, most_s: int) -> None:
     """Raise UsageError with code `invalid-schedule` unless `every_s` is within both.
 

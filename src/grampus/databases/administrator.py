@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from pydantic import SecretStr
 
+from grampus.core.clock import format_duration
 from grampus.core.errors import GrampusError
 from grampus.databases.admin_client import AdminClient, AdminPort, database_admin_port
 from grampus.databases.layout import server_daemon_name
@@ -61,7 +62,7 @@ class NoAnswerError(GrampusError):
     def __init__(self, database: str = "") -> None:
         name = database or "NAME"
         super().__init__(
-            f"No answer within {LOOK_TIMEOUT_S:g} s.",
+            f"No answer within {format_duration(LOOK_TIMEOUT_S)}.",
             "See whether its host is overloaded (`grampus lab status`) or its volume waits "
             f"(`grampus volume show {name}`); `grampus db restart {name}` ends a server that "
             "hangs.",

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import IO
 
+from grampus.core.clock import format_duration
 from grampus.core.errors import GrampusError
 from grampus.core.streams import ByteReader, ByteWriter
 from grampus.hosts.port import (
@@ -106,7 +107,8 @@ def run_command(
 def did_not_end(argv: Sequence[str], timeout_s: float, where: str) -> GrampusError:
     """The error of a command that was stopped after `timeout_s` seconds."""
     return GrampusError(
-        f"{describe_command(argv)} did not end within {timeout_s:g} s on {where} and was stopped.",
+        f"{describe_command(argv)} did not end within {format_duration(timeout_s)} on {where} and "
+        "was stopped.",
         "`grampus lab status` shows whether that host and the cluster answer, and `uptime` there "
         "how "
         "loaded it is. Then try again.",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from grampus.core.clock import Clock
+from grampus.core.clock import Clock, format_duration
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.core.processes import OperationProcess, parse_process
 from grampus.core.progress import Progress
@@ -110,8 +110,9 @@ class OperationWatch:
                 shown = title
             progress.detail(operation.detail)
             if deadline_s is not None and self._clock.monotonic_s() >= deadline_s:
+                within = "" if timeout_s is None else f" within {format_duration(timeout_s)}"
                 raise GrampusError(
-                    f"Operation {number} has not ended within {timeout_s:g} s.",
+                    f"Operation {number} has not ended{within}.",
                     f"`grampus operation wait {number}` goes on waiting.",
                     code="timeout",
                 )

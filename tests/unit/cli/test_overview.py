@@ -164,7 +164,7 @@ def test_what_follows_it_and_what_was_cloned_from_it() -> None:
     lineage = Lineage(parent=None, depth=0, children=("shop-r1", "shop-r2", "shop-test"))
     seen = replace(NOTHING, replicas=[HEALTHY, BROKEN], lineage=lineage)
     assert pairs_of_copies(SHOP, seen) == {
-        "replicas": "shop-r1 at 10.9.0.11:3306 on h1, replicating, 0.3 s behind\n"
+        "replicas": "shop-r1 at 10.9.0.11:3306 on h1, replicating, 300 ms behind\n"
         "shop-r2 at 10.9.0.12:3306 on h1, broken: Duplicate entry.",
         "clones": "shop-test",
     }
@@ -180,7 +180,7 @@ def test_what_follows_it_and_what_was_cloned_from_it() -> None:
 def test_what_a_replica_follows() -> None:
     seen = replace(NOTHING, primary=SHOP.record, standing=HEALTHY.standing)
     assert pairs_of_copies(REPLICA, seen) == {
-        "replica of": "shop (10.9.0.10:3306), replicating, 0.3 s behind"
+        "replica of": "shop (10.9.0.10:3306), replicating, 300 ms behind"
     }
     document = overview_document(REPLICA, seen, NOW)
     assert document["replication"] == {
@@ -221,7 +221,7 @@ def test_its_snapshots_and_the_next_one() -> None:
     assert pairs_of_snapshots(view, seen, NOW) == {
         "snapshots": "2, with 80 MiB; the newest is auto-20261124-120000, 30 min old, 8 MiB "
         "written since",
-        "next snapshot": "2026-11-24 13:00 UTC (every 1h)",
+        "next snapshot": "2026-11-24 13:00:00 UTC (every 1h)",
     }
     due = replace(seen, next_snapshot_at=NOW)
     said = pairs_of_snapshots(view, due, NOW)["next snapshot"]

@@ -40,7 +40,7 @@ EVENT = ControllerEvent(
 def test_a_line_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     EventPrinter(OutputFormat.HUMAN, FakeClock()).tell("growth", EVENT)
     assert capsys.readouterr().out == (
-        "2026-01-01 00:00:00  warning    It is read-only. Resize it.\n"
+        "2026-01-01 00:00:00 UTC  warning    It is read-only. Resize it.\n"
     )
 
 

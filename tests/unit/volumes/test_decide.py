@@ -263,11 +263,15 @@ def test_losses_are_said_for_each_write_path() -> None:
     cache = explain_losses("cache", 250)
     assert "last 250 ms" in cache.host_fails
     assert "never a mixture" in cache.host_fails
-    assert "by itself as with journal" in cache.disk_fails
+    assert "switches to the write path journal" in cache.disk_fails
     direct, journal = explain_losses("direct"), explain_losses("journal")
-    assert direct.disk_fails == journal.disk_fails == "nothing: nothing of the volume is on it"
+    assert (
+        direct.disk_fails
+        == journal.disk_fails
+        == ("nothing: the host's disk holds no data of the volume")
+    )
     assert "after the last flush" in journal.host_fails
-    assert "of the journal" in journal.copies_fail
+    assert "and the journal" in journal.copies_fail
     assert "journal" not in direct.host_fails + direct.copies_fail
 
 

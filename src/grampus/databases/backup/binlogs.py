@@ -20,6 +20,7 @@ from datetime import datetime, timedelta
 
 from pydantic import BaseModel, ConfigDict
 
+from grampus.core.clock import format_moment
 from grampus.core.errors import GrampusError, RefusedError
 from grampus.core.units import MIB
 from grampus.databases.backup.decide_chain import Backups, decide_chain
@@ -367,21 +368,19 @@ def decide_point(
         ways.append(way)
         if way.earliest <= moment <= way.latest:
             return Point(decide_chain(backups, way.backup.id), way.stretch, way.pieces)
-    reachable = [
-        f"{way.earliest:%Y-%m-%d %H:%M:%S} to {way.latest:%Y-%m-%d %H:%M:%S}" for way in ways
-    ]
+    reachable = [f"{format_moment(way.earliest)} to {format_moment(way.latest)}" for way in ways]
     newest_first = _newest_first(backups, database)
     if newest_first and newest_first[0].database.flavour != "mysql":
         flavour = newest_first[0].database.flavour
         raise RefusedError(
-            f"The moment {moment:%Y-%m-%d %H:%M:%S} UTC of {database} cannot be restored: binary "
+            f"The moment {format_moment(moment)} of {database} cannot be restored: binary "
             f"logs of {flavour} are not archived.",
             f"Restore one of its {len(newest_first)} backups as it is (`--latest`, or `--backup`); "
             "`grampus db backup list` shows them.",
             code="not-archived",
         )
     raise RefusedError(
-        f"The moment {moment:%Y-%m-%d %H:%M:%S} UTC of {database} cannot be restored.",
+        f"The moment {format_moment(moment)} of {database} cannot be restored.",
         "These can, in UTC: " + "; ".join(reachable) + "."
         if reachable
         else "Take a backup, and archive binary logs from then on: `grampus db backup archive`.",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from grampus.core.clock import Clock
+from grampus.core.clock import Clock, format_moment
 from grampus.core.errors import GrampusError, NotFoundError, RefusedError
 from grampus.core.units import format_bytes
 from grampus.databases.backup.catalogue import BackupCatalogue, Contents
@@ -108,7 +108,7 @@ class KeptBackups:
         until = self._find_lock(contents, backup_id)
         if until is not None:
             raise RefusedError(
-                f"The backup {backup_id} is locked until {until:%Y-%m-%d %H:%M} UTC: nobody can "
+                f"The backup {backup_id} is locked until {format_moment(until)}: nobody can "
                 "delete it before.",
                 "Delete it after that; a schedule with --keep does so by itself.",
                 code="locked",

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from grampus.core.clock import format_moment
 from grampus.core.errors import NotFoundError, RefusedError, UsageError
 from grampus.databases.backup.decide_chain import TIME_FORMAT, Backups, decide_latest
 from grampus.databases.backup.model import BackedUpDatabase, BackupManifest
@@ -41,7 +42,7 @@ class Owner:
     def words(self) -> str:
         """For people."""
         where = f" of lab {self.lab}" if self.lab else ""
-        newest = f"{self.newest_at:%Y-%m-%d %H:%M} UTC"
+        newest = format_moment(self.newest_at)
         return f"{self.name}{where} (id {self.short_id}, last backup {newest})"
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
+from grampus.core.clock import format_moment
 from grampus.core.errors import RefusedError
 from grampus.databases.backup.decide_chain import decide_backup_id, decide_base, snapshot_name
 from grampus.databases.backup.kept import KeptBackups, keys_directory
@@ -175,7 +176,7 @@ class DatabaseBackups:
             return ()
         for backup_id, until in retained.locked.items():
             self._operations.progress.note(
-                f"The backup {backup_id} stays: it is locked until {until:%Y-%m-%d %H:%M} UTC."
+                f"The backup {backup_id} stays: it is locked until {format_moment(until)}."
             )
         return retained.deleted
 

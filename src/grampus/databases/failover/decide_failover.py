@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from grampus.core.clock import format_duration
 from grampus.core.errors import RefusedError, UsageError
 from grampus.databases.model import DatabaseSpec
 from grampus.databases.placement import HostLoad
@@ -65,8 +66,8 @@ def require_consent(
     if not accepts_loss:
         raise RefusedError(
             f"The database {spec.name} has the write path cache: the log on {needed_log} may hold "
-            f"commits of its last {spec.max_lag_ms} ms that the cluster lacks, and the failover "
-            "gives them up.",
+            f"commits of its last {format_duration(spec.max_lag_ms / 1000)} that the cluster does "
+            "not have. The failover gives them up.",
             f"If {needed_log} can come back soon, wait for it. To go on without them, add "
             f"--accept-loss: `grampus db failover {spec.name} --accept-loss`.",
             code="may-lose",

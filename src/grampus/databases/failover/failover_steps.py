@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 
 from pydantic import BaseModel, ConfigDict
 
+from grampus.core.clock import format_duration
 from grampus.core.errors import NotFoundError
 from grampus.databases.database_work import SWITCH_CPUS, DatabaseWork, discard
 from grampus.databases.kept_certificates import place_certificates
@@ -111,7 +112,8 @@ def _failover_steps(ports: StepPorts, order: FailoverOrder) -> list[Step]:
     log = (
         ""
         if order.may_lose_ms is None
-        else f", and give up its log there: at most {order.may_lose_ms} ms of commits"
+        else ", and give up its log there: the commits of at most "
+        f"{format_duration(order.may_lose_ms / 1000)}"
     )
     taking = [
         Step("prepare", f"Write its certificates to {there}", work.prepare, work.unprepare),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from grampus.ceph.fullness import PoolRoom
+from grampus.core.clock import format_moment
 from grampus.core.errors import NotFoundError, RefusedError
 from grampus.databases.growth.decide_growth import (
     FileSystem,
@@ -257,5 +258,5 @@ def reserve_of(record: DatabaseRecord) -> Reserve:
 def _guard_change(record: DatabaseRecord, guard: GuardState | None) -> GuardChange:
     summary = "there is room" if guard is None else guard.reason
     if guard is not None and guard.state == "released" and guard.until is not None:
-        summary = f"until {guard.until:%Y-%m-%d %H:%M:%S}, to make room"
+        summary = f"until {format_moment(guard.until)}, to make room"
     return GuardChange(spec=record.spec, guard=guard, former=record.guard, summary=summary)

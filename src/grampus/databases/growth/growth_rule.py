@@ -8,6 +8,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from grampus.core.clock import format_moment
 from grampus.core.errors import UsageError
 from grampus.core.units import MIB, TIB, format_bytes, parse_bytes
 
@@ -116,8 +117,9 @@ def describe_guard(guard: GuardState | None) -> str:
     if guard is None:
         return "open"
     if guard.state == "closed":
-        return f"read-only since {guard.since:%Y-%m-%d %H:%M:%S}: {guard.reason}"
-    return f"released until {guard.until:%Y-%m-%d %H:%M:%S}, to make room"
+        return f"read-only since {format_moment(guard.since)}: {guard.reason}"
+    until = f" until {format_moment(guard.until)}" if guard.until is not None else ""
+    return f"released{until}, to make room"
 
 
 def details_of_growth(rule: GrowthRule | None, guard: GuardState | None) -> dict[str, str]:

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict
 
+from grampus.core.clock import format_moment
 from grampus.core.errors import NotFoundError
 from grampus.databases.database_work import IMAGE_PREFIX, DatabaseWork
 from grampus.databases.kinds import DatabaseOperation
@@ -80,7 +81,7 @@ def _trash_steps(ports: StepPorts, order: TrashOrder) -> list[Step]:
         if trashed is not None:
             ports.volumes.trash.ensure_trashed(trashed.volume, order.expires_at)
 
-    until = f"{order.expires_at:%Y-%m-%d %H:%M} UTC"
+    until = format_moment(order.expires_at)
     return [
         Step("mark", f"Mark {name} as deleting", work.mark_deleting),
         Step("server", "Stop the server", unless_lost(work.stop_server)),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
+from grampus.core.clock import format_duration
 from grampus.core.errors import RefusedError
 from grampus.core.intervals import require_interval
 from grampus.core.names import MAX_NAME_LENGTH
@@ -224,8 +225,8 @@ def explain_copies(copies: int, primary: str) -> str:
 
 
 def format_lag(lag_ms: int | None) -> str:
-    """Seconds, with one digit after the point; `-` when it is not known."""
-    return "-" if lag_ms is None else f"{lag_ms / 1000:.1f} s"
+    """`-` when it is not known."""
+    return "-" if lag_ms is None else format_duration(lag_ms / 1000)
 
 
 def _decide_lag_ms(behind: int | None, replication: Replication | None) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from grampus.core.clock import format_moment
 from grampus.core.errors import GrampusError
 
 # Clients must be given a new authority, one after the other: time for that.
@@ -33,7 +34,7 @@ def parse_expiry(text: str) -> datetime:
 
 def describe_state(state: CertificateState) -> str:
     """In one line, for people."""
-    until = f"valid until {state.expires_at:%Y-%m-%d}"
+    until = f"valid until {format_moment(state.expires_at)}"
     return f"{until}; another one lies ready" if state.is_rotated else until
 
 
@@ -45,6 +46,6 @@ def decide_warning(name: str, state: CertificateState, now: datetime) -> tuple[s
     verb = "retire" if state.is_rotated else "rotate"
     does = "lets the server show its new one" if state.is_rotated else "makes a new one"
     return (
-        f"The certificate of the server of {name} {what} on {state.expires_at:%Y-%m-%d}.",
+        f"The certificate of the server of {name} {what} on {format_moment(state.expires_at)}.",
         f"`grampus db certificate {verb} {name}` {does}.",
     )
