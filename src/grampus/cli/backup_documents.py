@@ -22,21 +22,20 @@ from grampus.databases.model import DatabaseRecord
 FromOption = Annotated[
     str,
     typer.Option(
-        "--from", metavar="DIR|S3-URL", help="Where the backups are: a directory, or s3://BUCKET."
+        "--from", metavar="DIR|S3-URL", help="The directory with the backups, or s3://BUCKET."
     ),
 ]
 ToOption = Annotated[
     str,
     typer.Option(
         metavar="DIR|S3-URL",
-        help="Where to keep it: a directory, made when its parent is there, or s3://BUCKET/PREFIX.",
+        help="The directory for the backups, or s3://BUCKET/PREFIX. Grampus creates the "
+        "directory if its parent exists.",
     ),
 ]
 EndpointOption = Annotated[
     str | None,
-    typer.Option(
-        metavar="URL", help="Of the S3 service (default: what the credentials file says)."
-    ),
+    typer.Option(metavar="URL", help="The S3 service (default: the one in the credentials file)."),
 ]
 CredentialsOption = Annotated[
     str | None,
@@ -53,7 +52,7 @@ ObjectLockOption = Annotated[
         metavar="DAYS",
         min=1,
         max=36_500,
-        help="Let nobody delete a backup for so long; for a bucket that has object lock.",
+        help="Prevent the deletion of a backup for DAYS days. The bucket must have object lock.",
     ),
 ]
 # Of what is remembered of backups: how to look again, which says nothing to anybody else.
@@ -135,7 +134,7 @@ def describe_schedule(schedule: BackupSchedule) -> str:
     if schedule.object_lock_days is not None:
         logs += f"; each is locked for {schedule.object_lock_days} days"
     every = format_interval(schedule.every_s)
-    return f"every {every}{full}, to {schedule.place.url}; kept are {keep}{logs}"
+    return f"every {every}{full}, to {schedule.place.url}; keeps {keep}{logs}"
 
 
 def state_document(
@@ -190,7 +189,7 @@ def pairs_of_state(
     if record.spec.replica_of is not None:
         return {}  # its primary is backed up
     has_some = state is not None and state.last_id is not None
-    without = "by hand alone" if has_some else "none"
+    without = "manual only" if has_some else "none"
     pairs = {"backups": describe_schedule(schedule) if schedule else without}
     if state is None:
         return pairs
@@ -199,7 +198,7 @@ def pairs_of_state(
     if state.archived_until is not None:
         pairs["restorable"] = f"until {format_moment(state.archived_until)}"
     elif state.last_id is not None:
-        pairs["restorable"] = "as of each backup; no binary logs lead on from one"
+        pairs["restorable"] = "as of each backup; no binary logs are archived after a backup"
     if state.last_tested_at is not None:
         found = "good" if state.test_problem is None else state.test_problem
         pairs["restore test"] = f"{found}, {format_moment(state.last_tested_at)}"

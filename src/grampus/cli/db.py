@@ -101,12 +101,12 @@ NameArgument = Annotated[str, typer.Argument(help="The database's name.")]
 @command(db_app, "create", "grampus db create shop --size 10G --memory 512M --cpus 1", is_long=True)
 def db_create(
     name: NameArgument,
-    size: Annotated[str, typer.Option(metavar="SIZE", help="Size of its volume, such as 10G.")],
+    size: Annotated[str, typer.Option(metavar="SIZE", help="Size of the volume, such as 10G.")],
     memory: Annotated[
-        str, typer.Option(metavar="SIZE", help="Memory limit of its instance.")
+        str, typer.Option(metavar="SIZE", help="Memory limit of the instance.")
     ] = "512M",
     cpus: Annotated[
-        float, typer.Option(metavar="NUMBER", help="CPU limit of its instance, such as 0.5.")
+        float, typer.Option(metavar="NUMBER", help="CPU limit of the instance, such as 0.5.")
     ] = 1.0,
     flavour: Annotated[
         str, typer.Option(metavar="FLAVOUR", help="The server: mysql or mariadb.")
@@ -114,27 +114,30 @@ def db_create(
     version: Annotated[
         str | None,
         typer.Option(
-            metavar="VERSION", help="The server's version, such as 11.8 (default: the newest here)."
+            metavar="VERSION",
+            help="The version of the server, such as 11.8 (default: the newest available one).",
         ),
     ] = None,
     host: Annotated[
         str | None,
-        typer.Option(metavar="HOST", help="The host to run on (default: the least busy)."),
+        typer.Option(metavar="HOST", help="The host to run on (default: the least busy one)."),
     ] = None,
     pool: Annotated[
-        str, typer.Option(metavar="POOL", help="The pool for its volume.")
+        str, typer.Option(metavar="POOL", help="The pool for the volume.")
     ] = DATABASE_POOL,
     protect: Annotated[
         bool,
-        typer.Option("--protect", metavar="", help="Refuse to delete it until `db unprotect`."),
+        typer.Option(
+            "--protect", metavar="", help="Refuse to delete the database until `db unprotect`."
+        ),
     ] = False,
     flatten: Annotated[
         bool,
         typer.Option(
             "--flatten",
             metavar="",
-            help="Let its volume share nothing with the golden one in the end: `grampus serve` "
-            "copies that later, or `db flatten` (default: it stays thin).",
+            help="Make the volume independent of the golden volume: `grampus serve` or `db "
+            "flatten` copies the shared data later (default: the data stays shared).",
         ),
     ] = False,
     write_path: WritePathOption = None,
@@ -147,7 +150,7 @@ def db_create(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Make a database: a volume, an instance with its own address and limits, a user."""
+    """Create a database: a volume, an instance with its own address and limits, and a user."""
     path, bounds = parse_write_options(write_path, max_lag, journal_memory)
     request = CreateRequest(
         name=name,
@@ -197,12 +200,12 @@ def db_create(
 def db_list(
     label: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="Only those with this label; may be repeated."),
+        typer.Option(metavar="KEY=VALUE", help="Show only databases with this label. Repeatable."),
     ] = None,
     lab: LabOption = LAB_DEFAULT,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """All databases, or those with certain labels."""
+    """List all databases, or those with certain labels."""
     wanted = parse_selectors(label or [])
     with work_on_databases(lab) as (session, databases):
         views = [v for v in databases.list() if has_labels(v.record.spec.labels, wanted)]
@@ -230,7 +233,7 @@ def db_list(
         ],
         "No database has these labels."
         if wanted
-        else "There is no database yet. `grampus db create NAME --size 10G` makes one.",
+        else "There is no database yet. `grampus db create NAME --size 10G` creates one.",
     )
 
 
@@ -241,7 +244,7 @@ def db_protect(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Refuse to delete a database from now on."""
+    """Refuse to delete a database until `db unprotect`."""
     _set_protection(lab, name, output_format, protected=True, dry_run=dry_run)
 
 
@@ -252,7 +255,7 @@ def db_unprotect(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Let a database be deleted again."""
+    """Allow the deletion of a database again."""
     _set_protection(lab, name, output_format, protected=False, dry_run=dry_run)
 
 
@@ -263,7 +266,7 @@ def db_start(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Start a stopped database, or mend one that died."""
+    """Start a stopped database, or repair one that has crashed."""
     with work_on_databases(lab, dry_run=dry_run) as (_, databases):
         databases.start(name)
         view = databases.show(name)
@@ -279,7 +282,7 @@ def db_stop(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Shut a database down cleanly; its volume stays."""
+    """Shut a database down cleanly. The volume is kept."""
     with work_on_databases(lab, dry_run=dry_run) as (_, databases):
         databases.stop(name)
         view = databases.show(name)
@@ -287,8 +290,8 @@ def db_stop(
     if view.status == "host-down":
         host = view.record.spec.host
         sentence = (
-            f"{host} cannot be reached. It is noted that the database '{name}' shall not run: it "
-            f"is stopped when {host} is back."
+            f"The host {host} does not answer. Grampus stops the database '{name}' when "
+            f"{host} is back."
         )
     make_output(output_format).text(database_document(view), sentence)
 

@@ -72,17 +72,22 @@ def backup_create(
     to: ToOption,
     endpoint: EndpointOption = None,
     credentials: CredentialsOption = None,
-    full: Annotated[bool, typer.Option("--full", metavar="", help="All of it.")] = False,
+    full: Annotated[bool, typer.Option("--full", metavar="", help="Read all data.")] = False,
     incremental: Annotated[
         bool,
-        typer.Option("--incremental", metavar="", help="Only what is new since the last one."),
+        typer.Option(
+            "--incremental",
+            metavar="",
+            help="Read only the data that changed since the last backup.",
+        ),
     ] = False,
     keep: Annotated[
         int | None,
         typer.Option(
             metavar="N",
             min=1,
-            help="Delete older backups of it afterwards, but the newest N and what they need.",
+            help="Delete older backups of the database afterwards. Keep the newest N and "
+            "their bases.",
         ),
     ] = None,
     object_lock: ObjectLockOption = None,
@@ -90,7 +95,7 @@ def backup_create(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Take a backup while the database goes on: incremental where that works, else full."""
+    """Take a backup while the database runs: incremental if possible, otherwise full."""
     wanted = _wanted(full=full, incremental=incremental)
     place = place_of(to, endpoint, credentials)
     with work_on_databases(lab, dry_run=dry_run) as (session, _):
@@ -116,11 +121,11 @@ def backup_list(
     endpoint: EndpointOption = None,
     credentials: CredentialsOption = None,
     name: Annotated[
-        str | None, typer.Argument(help="Of one database only; it need not exist any more.")
+        str | None, typer.Argument(help="The database. It need not exist any more.")
     ] = None,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """The backups in a directory, oldest first; needs neither the key nor a lab."""
+    """List the backups in a directory, oldest first. The command needs no key and no lab."""
     contents = _kept(place_of(from_, endpoint, credentials)).observe(name)
     ordered = sorted(contents.backups.values(), key=lambda backup: (backup.taken_at, backup.id))
     owners = shared_names(ordered)
@@ -128,7 +133,7 @@ def backup_list(
     whose = ["database"] if owners else []
     make_output(output_format).table(
         contents_document(contents, ordered),
-        ["backup", "kind", "taken", "data", "stored", "stands on", "key", "tested", *whose],
+        ["backup", "kind", "taken", "data", "stored", "base", "key", "tested", *whose],
         [
             [
                 backup.id,
@@ -156,13 +161,15 @@ def backup_verify(
     from_: FromOption,
     endpoint: EndpointOption = None,
     credentials: CredentialsOption = None,
-    name: Annotated[str | None, typer.Argument(help="Of one database only.")] = None,
+    name: Annotated[str | None, typer.Argument(help="The database.")] = None,
     backup: Annotated[
-        str | None, typer.Option(metavar="BACKUP", help="One backup, and no other.")
+        str | None, typer.Option(metavar="BACKUP", help="Read only this backup.")
     ] = None,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Read backups to their ends: decrypt, check each chunk, and whether chains are whole."""
+    """Read backups completely: decrypt them, check each chunk, and check that each chain is
+    complete.
+    """
     session = Session(LAB_DEFAULT)
     with session.progress:
         verdicts = _kept(place_of(from_, endpoint, credentials)).verify(
@@ -193,9 +200,9 @@ def backup_delete(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Delete a backup, or what is left of one; refused while increments stand on it.
+    """Delete a backup, also an incomplete one. Grampus refuses while increments depend on it.
 
-    What `db show` of its database in the lab tells as restorable is looked up again.
+    The command also updates what `db show` reports as restorable for the database in the lab.
     """
     place = place_of(from_, endpoint, credentials)
     kept, session = _kept(place), Session(lab)
@@ -219,7 +226,7 @@ def backup_archive(
     new_stretch: Annotated[
         bool,
         typer.Option(
-            "--new-stretch", metavar="", help="Go on after a gap; take a new backup as well."
+            "--new-stretch", metavar="", help="Continue after a gap. Take a new backup, too."
         ),
     ] = False,
     lab: LabOption = LAB_DEFAULT,
@@ -227,8 +234,8 @@ def backup_archive(
 ) -> None:
     """Copy the binary logs that are not archived yet, for `db restore --time`.
 
-    One call copies all that there is now: let a timer call it, every few seconds if you like. A
-    gap is an error and is never skipped.
+    One call copies all logs that exist now. Call the command from a timer, every few seconds if you
+    like. A gap is an error. Grampus never skips a gap.
     """
     place = place_of(to, endpoint, credentials)
     with work_on_databases(lab) as (session, _):
@@ -260,7 +267,7 @@ def backup_archive(
 def _wanted(*, full: bool, incremental: bool) -> BackupKind | None:
     if full and incremental:
         raise UsageError(
-            "A backup is either full or incremental.", "Choose one of the two, or neither."
+            "--full and --incremental exclude each other.", "Use one of them, or neither."
         )
     if full:
         return "full"

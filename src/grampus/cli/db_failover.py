@@ -37,7 +37,7 @@ def db_failover(
         typer.Option(
             "--force",
             metavar="",
-            help="Even if its host answers, or the database still answers clients.",
+            help="Fail over even if the host answers, or the database still answers clients.",
         ),
     ] = False,
     accept_loss: Annotated[
@@ -45,18 +45,18 @@ def db_failover(
         typer.Option(
             "--accept-loss",
             metavar="",
-            help="With the write path cache: give up commits of the last --max-lag that only the "
-            "lost host has.",
+            help="With the write path cache: accept the loss of commits of the last "
+            "--max-lag that only the lost host has.",
         ),
     ] = False,
     lab: LabOption = LAB_DEFAULT,
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Run a database of a lost host on another host: same address, passwords, certificates.
+    """Run a database of a lost host on another host: same address, passwords and certificates.
 
-    The lost host is cut off from the database's volume before anything else: it can never write to
-    it again. What the database left there is removed once the host is back.
+    Grampus first cuts the lost host off from the database's volume, so that the host can never
+    write to the volume again. Grampus removes the remains on the lost host once the host is back.
     """
     with work_on_databases(lab, dry_run=dry_run) as (session, databases):
         failovers = database_failovers(session)
@@ -93,11 +93,11 @@ def _sentences(done: FailedOver, status: str) -> list[str]:
         )
     if not done.keeps_certificates:
         lines.append(
-            "There were no copies of its certificates, so its server has new ones: give clients "
-            "the new authority (`ssl-ca` in its option file)."
+            "There were no copies of the certificates, so the server has new ones. Give the "
+            "new authority to the clients (`ssl-ca` in the option file)."
         )
     lines.append(
-        f"{former} cannot write to it any more. What it left there is removed once {former} is "
-        "back."
+        f"{former} cannot write to the database any more. Grampus removes the remains on "
+        f"{former} once {former} is back."
     )
     return lines

@@ -13,19 +13,19 @@ def describe_replayed(replayed: Replayed) -> str:
     frames, size = replayed.replayed_frames, format_bytes(replayed.replayed_bytes)
     if replayed.given_up is not None:
         return (
-            f"Applied {frames} frames of the journal, {size}. The rest was given up: "
+            f"Applied {frames} frames of the journal, {size}. The rest is lost: "
             f"{replayed.given_up}. Check the file system before you use the volume."
         )
     if frames:
-        return f"Applied {frames} frames of the journal, {size}: the image has everything."
-    return "The journal held nothing: the image has everything."
+        return f"Applied {frames} frames of the journal, {size}. The image is complete."
+    return "The journal was empty. The image is complete."
 
 
 def details_of_journal(journal: JournalStatus | None) -> dict[str, str]:
     """A write journal now, for people."""
     if journal is None:
         return {}
-    retrying = f", trying again: {journal.retrying}" if journal.retrying else ""
+    retrying = f", retrying: {journal.retrying}" if journal.retrying else ""
     if journal.silent_s is not None:
         retrying += f", no answer from the cluster for {format_duration(journal.silent_s)}"
     used, capacity = format_bytes(journal.used_bytes), format_bytes(journal.capacity_bytes)
@@ -43,8 +43,8 @@ def details_of_journal(journal: JournalStatus | None) -> dict[str, str]:
         pairs["log on host"] = f"{local} of {format_bytes(journal.local_capacity_bytes)}"
     if journal.left_behind is not None:
         pairs["left behind"] = (
-            f"the log {journal.left_behind} was not there when the volume was opened: what was "
-            "acknowledged last, at most the lag allowed then, may be missing"
+            f"the log {journal.left_behind} was missing when the volume was opened; commits "
+            "within the lag of that time can be lost"
         )
     if journal.degraded is not None:
         pairs["degraded"] = (

@@ -103,7 +103,7 @@ class Noun(typer.Typer):
 
     def _listed(self, word: str | None) -> str:
         if word is None or (self._modules and word not in self._modules):
-            raise ValueError(f"nobody would find {word!r} below {self.info.name!r}")
+            raise ValueError(f"{word!r} is not in the table of words of {self.info.name!r}")
         return word
 
 

@@ -84,7 +84,7 @@ def pairs_of_condition(view: DatabaseView, seen: Overview) -> dict[str, str]:
         pairs["up"] = f"not known: {seen.server_problem}"
     if seen.waiting:
         waiting = ", ".join(seen.waiting)
-        pairs["pending"] = f"{waiting}: `grampus db restart {name}` makes it so"
+        pairs["pending"] = f"{waiting}: `grampus db restart {name}` applies it"
     return pairs
 
 
@@ -131,8 +131,8 @@ def pairs_of_snapshots(view: DatabaseView, seen: Overview, now: datetime) -> dic
         age = format_duration((now - newest.created_at).total_seconds())
         since_bytes = seen.snapshots.since_last_bytes or 0
         pairs["snapshots"] = (
-            f"{len(seen.snapshots.snapshots)}, with {format_bytes(_used_bytes(seen))}; the newest "
-            f"is {newest.name}, {age} old, {format_bytes(since_bytes)} written since"
+            f"{len(seen.snapshots.snapshots)}, with {format_bytes(_used_bytes(seen))}; the "
+            f"newest is {newest.name}, {age} old, {format_bytes(since_bytes)} written since"
         )
     if schedule is not None and seen.next_snapshot_at is not None:
         pairs["next snapshot"] = _describe_next(schedule, seen.next_snapshot_at, now)
@@ -152,7 +152,7 @@ def describe_standing(standing: ReplicaStanding) -> str:
 
 
 def _describe_warning(event: DatabaseEvent) -> str:
-    return f"{event.reason} (since {format_moment(event.at)}, `{event.actor}` says)"
+    return f"{event.reason} (since {format_moment(event.at)}, from `{event.actor}`)"
 
 
 def _describe_replica(replica: ReplicaView) -> str:
@@ -169,7 +169,7 @@ def _connections(seen: Overview) -> str:
 def _describe_next(schedule: SnapshotSchedule, at: datetime, now: datetime) -> str:
     every = f"every {format_interval(schedule.every_s)}"
     if at <= now:
-        return f"due ({every}): `grampus serve` takes it, or `grampus db snapshot due`"
+        return f"due ({every}): `grampus serve` or `grampus db snapshot due` takes it"
     return f"{format_moment(at)} ({every})"
 
 
