@@ -24,8 +24,8 @@ FULL = "full"
 # Not to delete something first: `rbd` asserts an image's namespace with what counts as a write
 # (Ceph 20.2), so nothing in a namespace is deleted from a full pool either.
 MAKE_ROOM = (
-    "Raise its quota, if `ceph osd pool get-quota` says that it has one, or add OSDs. To delete "
-    "something first, let its OSDs take a little more meanwhile: `ceph osd set-full-ratio 0.97`."
+    "Raise its quota, if `ceph osd pool get-quota` shows one, or add OSDs. To delete data "
+    "first, raise the limit of the OSDs meanwhile: `ceph osd set-full-ratio 0.97`."
 )
 
 
@@ -100,5 +100,6 @@ class WaitExplainer:
 
 def _sentence(pool: str) -> str:
     return (
-        f"The pool '{pool}' is full: Ceph holds up every write in it, and whoever opens an image."
+        f"The pool '{pool}' is full: Ceph blocks every write in it, and every client that "
+        "opens an image."
     )

@@ -36,6 +36,7 @@ from grampus.lab.model import DATABASE_POOL
 from grampus.state.warnings import WarningHistory
 from grampus.volumes.write_paths import (
     describe_safety,
+    describe_written,
     journal_memory_of,
     parse_write_options,
 )
@@ -189,7 +190,7 @@ def db_create(
                 created.endpoint, created.client_command, show_password=show_password
             ),
             "or": in_lab(f"grampus db connect {name}", lab),
-            "write path": describe_safety(spec),
+            "write path": (describe_safety if path == "cache" else describe_written)(spec),
             **({"encryption": spec.encryption} if spec.encryption else {}),
             **details_of_due_flatten(view.record),
         },
@@ -290,8 +291,7 @@ def db_stop(
     if view.status == "host-down":
         host = view.record.spec.host
         sentence = (
-            f"The host {host} does not answer. Grampus stops the database '{name}' when "
-            f"{host} is back."
+            f"{host} cannot be reached. Grampus stops the database '{name}' when {host} is back."
         )
     make_output(output_format).text(database_document(view), sentence)
 

@@ -66,7 +66,7 @@ def backup_schedule(
         typer.Option(metavar="N", help="Keep the newest N backups and their bases (default: all)."),
     ] = None,
     archive: Annotated[
-        bool, typer.Option("--archive", metavar="", help="Archive binary logs as well (MySQL).")
+        bool, typer.Option("--archive", metavar="", help="Also archive binary logs (MySQL).")
     ] = False,
     test_every: Annotated[
         str | None,

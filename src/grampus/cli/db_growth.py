@@ -155,7 +155,7 @@ def growth_release(
     dry_run: DryRunOption = False,
     output_format: FormatOption = FORMAT_DEFAULT,
 ) -> None:
-    """Let clients write for a while to a database that the guard made read-only, to free space."""
+    """Allow writes for a while to a database that the guard made read-only, to free space."""
     for_s = parse_interval_s(duration)
     if not 0 < for_s <= MAX_RELEASE_S:
         raise UsageError(

@@ -82,7 +82,7 @@ CutFromOption = Annotated[
     typer.Option(
         "--from",
         metavar="PEERS",
-        help="What to cut off: ceph (no storage network), clients (only Ceph is reachable), "
+        help="The peers to cut off: ceph (no storage network), clients (only Ceph is reachable), "
         "controller (Grampus cannot run commands there) or all.",
     ),
 ]

@@ -38,7 +38,7 @@ def gateway_up(
 ) -> None:
     """Start the gateway, with a user and buckets for backups. `lab up` starts it again."""
     session = LabSession(lab)
-    buckets = f"Make the buckets {DEFAULT_BUCKET} and {LOCKED_BUCKET}"
+    buckets = f"Create the buckets {DEFAULT_BUCKET} and {LOCKED_BUCKET}"
     with session.breaking_lab(), session.progress, session.planning(dry_run=dry_run):
         service = lab_gateway(session)
         spec = service.plan_up(host, build_image=not dry_run)

@@ -149,7 +149,7 @@ def _show(output_format: OutputFormat, view: OperationView) -> None:
         "step": operation.title,
         "detail": operation.detail,
         "error": operation.error,
-        "asked for by": operation.actor,
+        "started by": operation.actor,
         "command": f"grampus {process.command}{at_work}" if process else "",
         "next": "the next command finishes or undoes it" if view.state == "interrupted" else "",
     }

@@ -48,6 +48,7 @@ from grampus.volumes.service import VolumeService
 from grampus.volumes.write_paths import (
     WriteBounds,
     describe_safety,
+    describe_written,
     explain_losses,
     is_asked_for,
     journal_memory_of,
@@ -168,7 +169,7 @@ def volume_show(
         "local_asides": [aside.path for aside in asides],
         "live": live.model_dump(mode="json") if live is not None else None,
     }
-    pairs = details_of_record(record)
+    pairs = details_of_record(record) | {"write path": describe_safety(record.spec)}
     if master_key is not None:
         missing = "" if master_key.is_here else ", which this home does not have"
         pairs["encryption"] += f", key sealed with the master key {master_key.id}{missing}"
@@ -377,7 +378,7 @@ def details_of_record(record: VolumeRecord) -> dict[str, str]:
     if part_bytes is not None:
         document["filesystem"] += f", on the first {format_bytes(part_bytes)}"
     del document["max_lag_ms"], document["journal_memory_bytes"]
-    document["write_path"] = describe_safety(record.spec)
+    document["write_path"] = describe_written(record.spec)
     logs = document.pop("local_logs")
     if logs:
         document["logs on hosts"] = ", ".join(
@@ -467,7 +468,8 @@ def _observe_master_key(volumes: VolumeService, record: VolumeRecord) -> MasterK
 
 def _shown(document: Mapping[str, Any]) -> dict[str, str]:
     return {
-        name.replace("_", " "): str(value) for name, value in document.items() if value is not None
+        name.replace("_", " "): "-" if value is None else str(value)
+        for name, value in document.items()
     }
 
 

@@ -15,7 +15,7 @@ def parse_interval_s(text: str) -> int:
     match = _TIME.fullmatch(text.strip())
     if match is None or match["unit"].lower() == "s":
         raise UsageError(
-            f"{text!r} is no interval.",
+            f"{text!r} is not an interval.",
             "Write a whole number and m, h or d, such as 30m, 1h or 1d.",
             code="invalid-interval",
         )
@@ -27,7 +27,7 @@ def parse_timeout_s(text: str) -> int:
     match = _TIME.fullmatch(text.strip())
     if match is None:
         raise UsageError(
-            f"{text!r} is no time.",
+            f"{text!r} is not a time.",
             "Write a whole number and s, m, h or d, such as 30s, 10m or 1h.",
             code="invalid-time",
         )

@@ -46,9 +46,8 @@ class StatementFailedError(GrampusError):
         super().__init__(
             f"The server{f' of {database}' if database else ''} refused "
             f"`{statement[:_SHOWN_LENGTH]}`: {said.rstrip('.')}.",
-            f"Correct what the message says, then try again. `grampus db show {name}` shows how "
-            "the "
-            "server is.",
+            f"Fix the error above, then try again. `grampus db show {name}` shows the state "
+            "of the server.",
         )
         self.number = number
         self.said = said.rstrip(".")
@@ -63,9 +62,9 @@ class NoAnswerError(GrampusError):
         name = database or "NAME"
         super().__init__(
             f"No answer within {format_duration(LOOK_TIMEOUT_S)}.",
-            "See whether its host is overloaded (`grampus lab status`) or its volume waits "
-            f"(`grampus volume show {name}`); `grampus db restart {name}` ends a server that "
-            "hangs.",
+            "Check whether the host is overloaded (`grampus lab status`) or the volume is "
+            f"stalled (`grampus volume show {name}`). `grampus db restart {name}` ends a "
+            "server that hangs.",
         )
 
 

@@ -169,7 +169,7 @@ class OperationJournal:
             values = (kind, lab, subject, json.dumps(spec), now, now, *asked_by, identity, takes)
             number = connection.execute(_BEGIN, values).lastrowid
         if number is None:
-            raise GrampusError("The operation journal gave no number to a new operation.")
+            raise GrampusError("The operation journal assigned no number to a new operation.")
         self._begun |= {(f"{lab}/{kind}", name) for name in (subject, takes) if name}
         operation = Operation(number, kind, lab, subject, spec, "running", "", "", now, identity)
         _log.info("operation.begun", extra=_fields(operation))

@@ -170,9 +170,8 @@ def decide_max_lag_ms(
         return former_ms if wanted_ms is None else wanted_ms
     if wanted_ms is not None:
         raise UsageError(
-            f"The write path {write_path} has no max-lag: nothing that was flushed is on the host "
-            "alone.",
-            "Leave --max-lag out, or choose --write-path cache.",
+            f"The write path {write_path} has no max-lag: all flushed data is in the cluster.",
+            "Remove --max-lag, or choose --write-path cache.",
             code="max-lag",
         )
     return DEFAULT_MAX_LAG_MS
@@ -204,8 +203,8 @@ def decide_journal_memory_bytes(
         return None if chosen_bytes == DEFAULT_JOURNAL_MEMORY_BYTES else chosen_bytes
     if wanted_bytes is not None:
         raise UsageError(
-            "The write path direct has no journal, so it takes no memory for one.",
-            "Leave --journal-memory out, or choose --write-path journal or cache.",
+            "The write path direct has no journal, so it needs no memory for one.",
+            "Remove --journal-memory, or choose --write-path journal or cache.",
             code="journal-memory",
         )
     return None

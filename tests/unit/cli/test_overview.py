@@ -87,7 +87,7 @@ def test_a_database_with_nothing_more_to_tell() -> None:
     assert pairs_of_state(SHOP.record, None, NOW) == {"backups": "none"}
     assert pairs_of_history(NOTHING) == {}
     state = BackupState(created_at=NOW, place="/srv", last_id="shop/1", last_taken_at=NOW)
-    assert pairs_of_state(SHOP.record, state, NOW)["backups"] == "by hand alone"
+    assert pairs_of_state(SHOP.record, state, NOW)["backups"] == "manual only"
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_how_the_server_does_and_where_to_read() -> None:
     )
     assert pairs_of_condition(SHOP, seen) == {
         "up": "2 h 5 min, 12 of 151 connections",
-        "pending": "innodb_page_cleaners: `grampus db restart shop` makes it so",
+        "pending": "innodb_page_cleaners: `grampus db restart shop` applies it",
     }
     assert pairs_of_reading(SHOP, seen) == {
         "read-only": "10.9.0.11:3306 (shop-r1), or `grampus db connect shop --read-only`"
@@ -153,8 +153,8 @@ def test_what_the_controller_warns_of_comes_first() -> None:
     )
     seen = replace(NOTHING, warnings=[late, replace(late, reason="It is full.")])
     assert pairs_of_condition(SHOP, seen) == {
-        "warnings": "Binary logs are late. (since 2026-11-24 12:30:00 UTC, `grampus serve` says)\n"
-        "It is full. (since 2026-11-24 12:30:00 UTC, `grampus serve` says)"
+        "warnings": "Binary logs are late. (since 2026-11-24 12:30:00 UTC, from `grampus serve`)\n"
+        "It is full. (since 2026-11-24 12:30:00 UTC, from `grampus serve`)"
     }
     document = overview_document(SHOP, seen, NOW)
     assert [one["kind"] for one in document["warnings"]] == 2 * ["serve.archive-late"]

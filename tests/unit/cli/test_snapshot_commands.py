@@ -25,7 +25,7 @@ def test_a_snapshot_is_named_with_its_volume() -> None:
 
 @pytest.mark.parametrize("text", ["", "scratch", "@before", "scratch@", "@"])
 def test_what_names_no_snapshot(text: str) -> None:
-    with pytest.raises(UsageError, match="names no snapshot"):
+    with pytest.raises(UsageError, match="is not a snapshot"):
         parse_source(text)
 
 

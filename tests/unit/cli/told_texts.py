@@ -53,8 +53,13 @@ def texts_users_read() -> Iterator[Told]:
     for file in sorted(SOURCE.rglob("*.py")):
         if not str(file).startswith(unread):
             place = str(file.relative_to(CHECKOUT))
-            yield from (told for told in _texts_of(file, place) if " " in told.text.strip())
+            yield from filter(_is_prose, _texts_of(file, place))
             yield from _help_of_commands(file, place)
+
+
+def _is_prose(told: Told) -> bool:
+    """Has words, and is no script."""
+    return " " in told.text.strip() and "\n    " not in told.text and told.text.count("\n") < 3
 
 
 @cache

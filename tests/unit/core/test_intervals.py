@@ -29,7 +29,7 @@ def test_intervals(text: str, interval_s: int, shown: str) -> None:
 @pytest.mark.parametrize(("text", "timeout_s"), [("30s", 30), ("10M", 600), (" 1h", 3600)])
 def test_timeouts_may_be_seconds(text: str, timeout_s: int) -> None:
     assert parse_timeout_s(text) == timeout_s
-    with pytest.raises(UsageError, match="is no time"):
+    with pytest.raises(UsageError, match="is not a time"):
         parse_timeout_s(f"{text} or so")
 
 

@@ -50,7 +50,7 @@ def test_it_keeps_no_daemons(tmp_path: Path) -> None:
         lambda: host.run(["true"], daemon="d"),
         lambda: host.ensure_address("10.0.0.9"),
     ):
-        with pytest.raises(RefusedError, match="keeps no daemons"):
+        with pytest.raises(RefusedError, match="and no daemons"):
             act()
     host.ensure_daemon_absent("d")
     host.ensure_address_absent("10.0.0.9")

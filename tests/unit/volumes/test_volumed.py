@@ -345,7 +345,7 @@ def test_percentiles_of_nothing_are_none() -> None:
 
 @pytest.mark.parametrize("text", ["", "no JSON", "[]", "null", "7"])
 def test_an_answer_that_is_no_document_is_a_clear_error(text: str) -> None:
-    with pytest.raises(GrampusError, match="answered what cannot be read") as caught:
+    with pytest.raises(GrampusError, match="answer of volumed is not valid") as caught:
         parse_result(text)
     assert caught.value.code == "volumed-answer"
 

@@ -87,7 +87,7 @@ class RestoreTests:
         manifest = self._latest(self._kept(place), name)
         lines = [
             f"Restore {manifest.id} into the database {name_of_scratch('new', name)}",
-            "Check each of its tables, and read it for its checksum",
+            "Check all its tables, and compute their checksums",
         ]
         if self._find_origin(manifest) is not None:
             lines += [
@@ -99,7 +99,7 @@ class RestoreTests:
             lines.append(
                 f"Restore {format_moment(moment)} by its archived binary logs, and check each table"
             )
-        return [*lines, "Delete all of that again, and note the result beside the backup"]
+        return [*lines, "Delete these databases, and record the result with the backup"]
 
     def test(self, name: str, place: TargetPlace) -> TestedBackup:
         """Restore the latest backup of `name`, look through it, and keep what was found.

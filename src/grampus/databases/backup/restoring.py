@@ -59,12 +59,12 @@ def _restore_steps(ports: StepPorts, order: RestoreOrder) -> list[Step]:
         moment = order.replay.moment
         replay = Step(
             "replay",
-            f"Apply what was committed before {format_moment(moment)}",
+            f"Apply the transactions before {format_moment(moment)}",
             replaying.apply,
             work.stop_initialise,
         )
         before_start.append(replay)
-        check = Step("check", "Compare its transactions with the archive's", replaying.check)
+        check = Step("check", "Compare its transactions with those in the archive", replaying.check)
         before_finish.append(check)
     return copied_steps(
         ports,

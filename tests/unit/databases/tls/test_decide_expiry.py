@@ -52,4 +52,4 @@ def test_a_warning_comes_in_time_and_says_what_to_do(
 
 def test_people_read_until_when_it_is_good() -> None:
     assert describe_state(CertificateState(ENDS, False)) == "valid until 2036-11-21"
-    assert "another one lies ready" in describe_state(CertificateState(ENDS, True))
+    assert "a new one is ready" in describe_state(CertificateState(ENDS, True))
