@@ -211,7 +211,7 @@ def test_ctrl_c_ends_all_that_is_due_and_leaves_nothing(
     assert due.stderr is not None
     begun: set[str] = set()
     for line in due.stderr:
-        begun |= {name for name in pair if line.startswith(f"{name}: Write all of it")}
+        begun |= {name for name in pair if line.startswith(f"{name}: Write all data")}
         if begun == set(pair):
             break
     due.send_signal(signal.SIGINT)
