@@ -18,7 +18,7 @@ def keep_endpoints(replicas: DatabaseReplicas) -> list[ControllerEvent]:
         if change.problem is not None:
             events.append(failure_of(primary, change.problem))
         elif change.is_other and endpoint.host is not None:
-            led_to = ", ".join(endpoint.members) or "nobody"
+            led_to = ", ".join(endpoint.members) or "no replica"
             text = f"The read-only endpoint of {primary} is on {endpoint.host}, with "
             events.append(ControllerEvent(primary, "endpoint-changed", f"{text}{led_to}."))
         if endpoint.host is not None and not endpoint.members:

@@ -118,7 +118,7 @@ def test_programs_that_are_missing_are_told(conf: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("PATH", str(conf.parent / "bin"))
     code, _, said = invoke(f"bench run cluster-images --conf {conf}")
     assert code == 1
-    assert "The program rbd is not there" in said
+    assert "The program rbd is missing" in said
     assert "ceph-common" in said
 
 

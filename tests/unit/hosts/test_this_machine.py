@@ -73,7 +73,7 @@ def test_a_program_that_is_missing_is_told_with_its_package(
 ) -> None:
     require_program("cat")
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(GrampusError, match="rados is not there") as caught:
+    with pytest.raises(GrampusError, match="rados is missing") as caught:
         require_program("rados")
     assert "apt-get install ceph-common" in caught.value.remedy
     assert caught.value.code == "program-missing"

@@ -241,7 +241,7 @@ def test_lost_secret_of_an_unmade_osd_is_a_clear_error() -> None:
         ),
         (
             lambda lab: lab.ceph.hosts[1].labels.clear(),
-            "all OSDs to be up and in after 120 s. osd-2 on h2 ended",
+            "all OSDs to be up and in after 2 min. osd-2 on h2 ended",
         ),
         (
             lambda lab: setattr(lab.ceph, "health", "HEALTH_WARN"),

@@ -295,8 +295,8 @@ def test_replay_waits_for_nobody_who_may_still_write(journaled: World) -> None:
     ("change", "code", "sentence"),
     [
         ({"volumed_failure": "volumed: no quorum"}, "volumed-failed", "applied on h1: volumed: no"),
-        ({"volumed_answers": "done"}, "volumed-answer", "cannot be read"),
-        ({"volumed_answers": '{"replayed_frames": "x"}'}, "volumed-answer", "cannot be read"),
+        ({"volumed_answers": "done"}, "volumed-answer", "is not valid"),
+        ({"volumed_answers": '{"replayed_frames": "x"}'}, "volumed-answer", "is not valid"),
     ],
 )
 def test_a_replay_that_fails_says_why_and_leaves_nothing(

@@ -274,9 +274,9 @@ def decide_unreachable(
     the code `archive-unreachable`.
     """
     if leads_from is None:
-        why = "no backup was taken since the start of the archive"
+        why = "no backup was taken while the database ran"
     elif leads_from.server_uuid != server_uuid:
-        why = "the database was rolled back or filled again since the last backup"
+        why = "the database was rolled back or created again since the last backup"
     elif first_file is None or _number(first_file) > _number(leads_from.file):
         why = f"the last backup needs {leads_from.file}, which was never archived"
     else:

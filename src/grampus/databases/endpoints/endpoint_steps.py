@@ -31,7 +31,7 @@ def members_of(specs: tuple[DatabaseSpec, ...]) -> tuple[Member, ...]:
 def _endpoint_steps(ports: StepPorts, order: EndpointOrder) -> list[Step]:
     endpoint, name = order.endpoint, order.database
     work = EndpointWork(ports, name, order.port, members_of(order.members))
-    led_to = ", ".join(endpoint.members) or "nobody"
+    led_to = ", ".join(endpoint.members) or "no replica"
     record = Step(
         "record",
         f"Record the host of the read-only endpoint of {name}, and its targets: {led_to}",

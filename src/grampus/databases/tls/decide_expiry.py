@@ -42,7 +42,7 @@ def decide_warning(name: str, state: CertificateState, now: datetime) -> tuple[s
     """What is wrong and what to do, as sentences; None: there is time left."""
     if state.expires_at - now > WARN_BEFORE:
         return None
-    what = "has expired" if state.expires_at <= now else "ends"
+    what = "expired" if state.expires_at <= now else "expires"
     verb = "retire" if state.is_rotated else "rotate"
     does = "switches the server to its new one" if state.is_rotated else "creates a new one"
     return (

@@ -141,7 +141,7 @@ def test_full_one_when_the_snapshot_is_gone_or_when_asked_for(world: World, shel
     assert take(world, shelf, "two", wanted="full").manifest.kind == "full"
     for snapshot in snapshots(world):
         world.volumes.ensure_snapshot_absent("demo", snapshot)
-    with pytest.raises(RefusedError, match="no snapshot"):
+    with pytest.raises(RefusedError, match="no longer has the snapshot"):
         take(world, shelf, "three", wanted="incremental")
     assert take(world, shelf, "three").manifest.kind == "full"
     assert first.id in kept(world, shelf).observe().backups

@@ -358,7 +358,7 @@ def test_a_clone_that_was_left_by_a_killed_check_goes_with_the_next(world: World
 def test_a_database_that_has_the_name_alone_is_left_alone(world: World) -> None:
     world.create(CLONE)
     scrubs = FakeScrubs()
-    with pytest.raises(RefusedError, match="is none") as caught:
+    with pytest.raises(RefusedError, match="needs for a temporary database") as caught:
         verification(world, scrubs).verify("demo", scrub=True, tables=True, repair=False)
     assert caught.value.code == "name-taken"
     assert names(world) == ["demo", CLONE]
