@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,60 +30,33 @@ class Told:
     text: str
 
 
-def texts_in_source() -> Iterator[Told]:
+@functools.cache
+def texts_in_source() -> list[Told]:
     """Every string constant of the source but docstrings, with VALUE for what is put in."""
-    for file in sorted(SOURCE.rglob("*.py")):
-        yield from _texts_of(file, str(file.relative_to(CHECKOUT)))
+    return [told for file in sorted(SOURCE.rglob("*.py")) for told in _told_in(file)[0]]
 
 
-@cache
-def _texts_of(file: Path, place: str) -> list[Told]:
-    tree = ast.parse(file.read_text())
-    skipped = _parts_of_others(tree)
-    return [
-        Told(f"{place}:{node.lineno}", text)  # type: ignore[attr-defined]
-        for node in ast.walk(tree)
-        if id(node) not in skipped and (text := text_of(node))
-    ]
-
-
-def texts_users_read() -> Iterator[Told]:
-    """What has words, of all string constants of the source, and the help of commands."""
-    unread = tuple(str(SOURCE / part) for part in _TO_BE_REWRITTEN)
-    for file in sorted(SOURCE.rglob("*.py")):
-        if not str(file).startswith(unread):
-            place = str(file.relative_to(CHECKOUT))
-            yield from filter(_is_prose, _texts_of(file, place))
-            yield from _help_of_commands(file, place)
-
-
-def _is_prose(told: Told) -> bool:
-    """Has words, and is no script."""
-    return " " in told.text.strip() and "\n    " not in told.text and told.text.count("\n") < 3
-
-
-@cache
-def _help_of_commands(file: Path, place: str) -> list[Told]:
-    return [
-        Told(f"{place}:{node.lineno}", ast.get_docstring(node) or "")
-        for node in ast.walk(ast.parse(file.read_text()))
-        if isinstance(node, ast.FunctionDef)
-        and any(
-            isinstance(one, ast.Call) and _name(one.func) == "command"
-            for one in node.decorator_list
-        )
-    ]
-
-
-def errors_in_source() -> Iterator[Told]:
+@functools.cache
+def errors_in_source() -> list[Told]:
     """The sentences that errors are raised with."""
-    for file in sorted(SOURCE.rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.Call) and _name(node.func).endswith("Error"):
-                for argument in node.args:
-                    text = text_of(argument)
-                    if text:
-                        yield Told(f"{file.relative_to(CHECKOUT)}:{node.lineno}", text)
+    return [told for file in sorted(SOURCE.rglob("*.py")) for told in _told_in(file)[1]]
+
+
+@functools.cache
+def _told_in(file: Path) -> tuple[list[Told], list[Told]]:
+    """The texts and the errors in a file, which is parsed once: that takes the longest."""
+    nodes = list(ast.walk(ast.parse(file.read_text())))
+    skipped, place = _parts_of_others(nodes), str(file.relative_to(CHECKOUT))
+    texts: list[Told] = []
+    errors: list[Told] = []
+    for node in nodes:
+        text = "" if id(node) in skipped else text_of(node)
+        if text:
+            texts.append(Told(f"{place}:{node.lineno}", text))  # type: ignore[attr-defined]
+        if isinstance(node, ast.Call) and _name(node.func).endswith("Error"):
+            said = (text_of(argument) for argument in node.args)
+            errors += [Told(f"{place}:{node.lineno}", text) for text in said if text]
+    return texts, errors
 
 
 def text_of(node: ast.AST) -> str:
@@ -96,6 +69,30 @@ def text_of(node: ast.AST) -> str:
             for part in node.values
         )
     return ""
+
+
+@functools.cache
+def texts_users_read() -> list[Told]:
+    """What has words, of all string constants of the source, and the help of commands."""
+    unread = tuple(str(SOURCE / part) for part in _TO_BE_REWRITTEN)
+    read = [file for file in sorted(SOURCE.rglob("*.py")) if not str(file).startswith(unread)]
+    texts = [told for file in read for told in _told_in(file)[0] if _is_prose(told.text)]
+    return texts + [told for file in read for told in _help_of_commands(file)]
+
+
+def _is_prose(text: str) -> bool:
+    """Has words, and is no script."""
+    return " " in text.strip() and "\n    " not in text and text.count("\n") < 3
+
+
+def _help_of_commands(file: Path) -> Iterator[Told]:
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.FunctionDef) and any(
+            isinstance(one, ast.Call) and _name(one.func) == "command"
+            for one in node.decorator_list
+        ):
+            place = f"{file.relative_to(CHECKOUT)}:{node.lineno}"
+            yield Told(place, ast.get_docstring(node) or "")
 
 
 def commands_in(text: str) -> list[str]:
@@ -165,10 +162,10 @@ def _options(command: Any) -> set[str]:
     return {name for one in command.params for name in (*one.opts, *one.secondary_opts)}
 
 
-def _parts_of_others(tree: ast.AST) -> set[int]:
+def _parts_of_others(nodes: list[ast.AST]) -> set[int]:
     """Constants that are a part of another text, and docstrings."""
     found = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.JoinedStr):
             found |= {id(part) for part in node.values}
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
